@@ -1,0 +1,42 @@
+# Each target sets up what it needs on a machine that has only Python 3.11+ and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.ready
+
+.PHONY: demo test check bench targets docs audit clean
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sidelight needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $(STAMP)
+
+demo: $(STAMP)            ## quantiles with and without side information, in the terminal and as report.html
+	$(BIN)/sidelight demo
+
+test: $(STAMP)            ## checks and the tests (minutes)
+	$(MAKE) check
+	$(BIN)/pytest -n 2 -m "not slow"
+
+check: $(STAMP)           ## style, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+audit: $(STAMP)           ## the long statistical audits
+	$(BIN)/pytest -n 2 -m slow
+
+bench: $(STAMP)           ## the speed table
+	$(BIN)/python -m benchmarks
+
+targets: $(STAMP)         ## every target, measured now; ONLY=quantiles for one group
+	$(BIN)/python -m benchmarks.targets $(if $(ONLY),--only $(ONLY))
+
+docs: $(STAMP)            ## HTML documentation in docs/_build
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) docs/_build report.html

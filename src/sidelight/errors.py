@@ -1,0 +1,68 @@
+"""Every error that sidelight raises on purpose.
+
+A message says what was wanted, what came and what to do. It holds public numbers only: no record's value, no private
+count, nothing that two neighbouring data sets would print differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SidelightError(Exception):
+    """The root of all errors that sidelight raises on purpose."""
+
+
+class RangeError(SidelightError, ValueError):
+    """A public parameter lies outside the values that make sense for it."""
+
+
+class ClaimError(SidelightError, ValueError):
+    """A privacy claim was asked for that nothing proves, or two claims of different kinds were mixed."""
+
+
+class SchemaError(SidelightError, ValueError):
+    """A column, its kind or a declaration is missing or contradicts the request."""
+
+
+class SourceError(SidelightError, OSError):
+    """A data source cannot be read at all (no file, no permission, not the stated format)."""
+
+
+class PlanError(SidelightError, ValueError):
+    """A plan file is not understood."""
+
+
+class BudgetError(SidelightError):
+    """A request does not fit what is left. Nothing was written, nothing was spent, no data was opened."""
+
+    def __init__(self, message: str, *, requested: str, remaining: str, difference: str) -> None:
+        super().__init__(message)
+        self.requested = requested
+        self.remaining = remaining
+        self.difference = difference
+
+
+class LedgerError(SidelightError):
+    """A ledger cannot be used: corrupt, locked, of a newer version, or not where it was said to be."""
+
+
+class InProgressError(LedgerError):
+    """The same request is reserved and not finished: another process runs it, or one died and must be reaped."""
+
+
+class StrictError(SidelightError):
+    """`strict=True` refuses a mechanism whose numerics are idealized."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Give the end of a message: the nearest known name, and all known names.
+
+    >>> nearest("agee", ["age", "hours"])
+    "did you mean 'age'? known: age, hours"
+    """
+    names = list(known)
+    close = get_close_matches(word, names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}known: {', '.join(names) or 'none'}"
