@@ -56,6 +56,14 @@ class StrictError(SidelightError):
     """`strict=True` refuses a mechanism whose numerics are idealized."""
 
 
+class ReleaseFailedError(SidelightError):
+    """A release failed after the data was opened. Its charge stands; the cause is withheld because it may depend on data."""
+
+
+class NoiseError(SidelightError, RuntimeError):
+    """Noise cannot be drawn safely: a source left its process, thread or release, or the arithmetic check failed."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Give the end of a message: the nearest known name, and all known names.
 

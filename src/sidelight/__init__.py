@@ -1,0 +1,85 @@
+"""Differentially private statistics and models that get more accurate from what is already known.
+
+>>> import sidelight as sl
+>>> release = sl.Quantiles([0.25, 0.5, 0.75], epsilon=1.0, granularity=1).release([23, 31, 42, 38, 55, 47, 29] * 50)
+>>> release.value.shape
+(3,)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sidelight.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from sidelight import quantiles as quantiles
+    from sidelight.guarantees import GDP as GDP
+    from sidelight.guarantees import ZCDP as ZCDP
+    from sidelight.guarantees import ApproxDP as ApproxDP
+    from sidelight.guarantees import BoundedRange as BoundedRange
+    from sidelight.guarantees import Claims as Claims
+    from sidelight.guarantees import Neighbours as Neighbours
+    from sidelight.guarantees import PureDP as PureDP
+    from sidelight.ledger import open_ledger as open_ledger
+    from sidelight.predictions import Cauchy as Cauchy
+    from sidelight.predictions import Gaussian as Gaussian
+    from sidelight.predictions import HalfCauchy as HalfCauchy
+    from sidelight.predictions import Histogram as Histogram
+    from sidelight.predictions import Laplace as Laplace
+    from sidelight.predictions import Mixture as Mixture
+    from sidelight.predictions import ScaleFree as ScaleFree
+    from sidelight.predictions import Uniform as Uniform
+    from sidelight.predictions import hedge as hedge
+    from sidelight.quantiles import Quantiles as Quantiles
+    from sidelight.records import Category as Category
+    from sidelight.records import Drop as Drop
+    from sidelight.records import Fill as Fill
+    from sidelight.records import Number as Number
+    from sidelight.records import PersonId as PersonId
+    from sidelight.records import Schema as Schema
+    from sidelight.records import Table as Table
+    from sidelight.release import Refused as Refused
+    from sidelight.release import Release as Release
+    from sidelight.release import outcome_from_json as outcome_from_json
+    from sidelight.session import Session as Session
+
+# Names are loaded when first used: importing sidelight costs little more than importing NumPy.
+_HOME = {
+    "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
+    "sidelight.ledger": ("open_ledger",),
+    "sidelight.predictions": (
+        "Cauchy",
+        "Gaussian",
+        "HalfCauchy",
+        "Histogram",
+        "Laplace",
+        "Mixture",
+        "ScaleFree",
+        "Uniform",
+        "hedge",
+    ),
+    "sidelight.quantiles": ("Quantiles",),
+    "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.release": ("Refused", "Release", "outcome_from_json"),
+    "sidelight.session": ("Session",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_PACKAGES = ("quantiles",)
+
+__all__ = ["__version__", *_MODULE_OF, *_PACKAGES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"sidelight.{name}")
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    from sidelight.errors import nearest
+
+    raise AttributeError(f"module 'sidelight' has no attribute {name!r}; {nearest(name, [*_MODULE_OF, *_PACKAGES])}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

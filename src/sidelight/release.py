@@ -1,0 +1,254 @@
+"""What leaves the door: `Release`, and `Refused` for a test that said no.
+
+Both hold public things only. They are built in `session.door` and nowhere else, print well, and become JSON text and
+back without losing a bit, a claim or a brand.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sidelight.errors import RangeError
+from sidelight.guarantees import Claims
+
+FORMAT = "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TailBound:
+    """How far off the released numbers can be, as a public formula: fixed + per_log * log(1/failure probability).
+
+    The bound for entry i is at most exceeded with the stated probability, for all entries at once, if the public
+    `assumption` about the data holds. Privacy never depends on it.
+
+    >>> bound = TailBound(unit="ranks", assumption="no ties", fixed=(1.0,), per_log=(2.0,))
+    >>> bound.at(0.95).round(2).tolist()
+    [6.99]
+    """
+
+    unit: str
+    assumption: str
+    fixed: tuple[float, ...]
+    per_log: tuple[float, ...]
+
+    def at(self, confidence: float) -> np.ndarray:
+        """Return the bound of every entry at this confidence."""
+        if not 0 < confidence < 1:
+            raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
+        return np.asarray(self.fixed) + np.asarray(self.per_log) * math.log(1 / (1 - confidence))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {
+            "unit": self.unit,
+            "assumption": self.assumption,
+            "fixed": list(self.fixed),
+            "per_log": list(self.per_log),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TailBound:
+        """Read what `to_json` wrote."""
+        return cls(
+            unit=data["unit"],
+            assumption=data["assumption"],
+            fixed=tuple(data["fixed"]),
+            per_log=tuple(data["per_log"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circumstances:
+    """The public circumstances of a release: where, with what, by which version. The same for `Release` and `Refused`."""
+
+    dataset: str
+    engine: str
+    version: str
+    entropy: str
+    numerics: str
+    entry_id: str | None = None
+    ledger_head: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A differentially private answer together with everything public about it.
+
+    `value` is the answer; `labels` name its entries; `guarantee` is the set of claims that all hold for it; `query` is
+    the public description of what was asked; `prediction` names the side information used and where it came from.
+    """
+
+    query: Mapping[str, Any]
+    value: Any
+    labels: tuple[str, ...]
+    guarantee: Claims
+    error: TailBound | None
+    prediction: Mapping[str, Any] | None
+    circumstances: Circumstances = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        """The kind of query that was answered, such as "quantiles"."""
+        return str(self.query["kind"])
+
+    @property
+    def private(self) -> bool:
+        """True when the noise came from the operating system; seeded noise protects nobody."""
+        return self.circumstances.entropy == "os"
+
+    def error_bound(self, confidence: float) -> np.ndarray:
+        """Return a public bound on the error of every entry (unit and assumption: `release.error`)."""
+        if self.error is None:
+            raise RangeError(f"a {self.kind} release carries no error bound of this kind; see its documentation page")
+        return self.error.at(confidence)
+
+    def to_dp_event(self) -> Any:
+        """Return the release as an event of Google's `dp_accounting`, for composition with other tools."""
+        from sidelight.accounting import to_dp_event
+
+        return to_dp_event(self.guarantee)
+
+    def to_json(self) -> str:
+        """Return the whole release as one JSON text."""
+        return _encode("release", self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Release:
+        """Read what `to_json` wrote."""
+        result = outcome_from_json(text)
+        if not isinstance(result, Release):
+            raise RangeError("expected the JSON of a release, got that of a refusal; use sidelight.outcome_from_json")
+        return result
+
+    def at(self, *, entry_id: str | None, ledger_head: str | None) -> Release:
+        """Return the same release with its place in a ledger."""
+        return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
+
+    def __str__(self) -> str:
+        lines = [*_brand(self.circumstances), f"{self.kind} · {self.guarantee}"]
+        lines += [f"  {label}: {_number(entry)}" for label, entry in _entries(self)]
+        if self.error is not None:
+            bound = float(np.max(self.error.at(0.95)))
+            lines.append(f"  within {bound:.3g} {self.error.unit} with 95 % confidence, if {self.error.assumption}")
+        if self.prediction is not None:
+            lines.append(f"  prediction: {self.prediction['description']}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        brand = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in _brand(self.circumstances))
+        rows = "".join(
+            f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(_number(entry))}</td></tr>"
+            for label, entry in _entries(self)
+        )
+        return f"{brand}<table><caption>{html.escape(f'{self.kind} · {self.guarantee}')}</caption>{rows}</table>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """The paid result of a private test that said no: same price, same fields, no value."""
+
+    query: Mapping[str, Any]
+    reason: str
+    guarantee: Claims
+    circumstances: Circumstances = field(repr=False)
+
+    @property
+    def private(self) -> bool:
+        """True when the noise came from the operating system."""
+        return self.circumstances.entropy == "os"
+
+    def to_json(self) -> str:
+        """Return the refusal as one JSON text."""
+        return _encode("refused", self)
+
+    def at(self, *, entry_id: str | None, ledger_head: str | None) -> Refused:
+        """Return the same refusal with its place in a ledger."""
+        return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
+
+    def __str__(self) -> str:
+        return "\n".join([*_brand(self.circumstances), f"refused: {self.reason} · {self.guarantee}"])
+
+
+Outcome = Release | Refused
+
+
+def outcome_from_json(text: str) -> Outcome:
+    """Read a `Release` or `Refused` back from the JSON text that its `to_json` wrote."""
+    data = json.loads(text)
+    if data.get("format") != FORMAT:
+        raise RangeError(f"this is release format {data.get('format')!r}; this version reads {FORMAT!r}: upgrade sidelight")
+    guarantee = Claims.from_json(data["guarantee"])
+    circumstances = Circumstances(**data["circumstances"])
+    if data["type"] == "refused":
+        return Refused(query=data["query"], reason=data["reason"], guarantee=guarantee, circumstances=circumstances)
+    return Release(
+        query=data["query"],
+        value=_decode_value(data["value"]),
+        labels=tuple(data["labels"]),
+        guarantee=guarantee,
+        error=None if data["error"] is None else TailBound.from_json(data["error"]),
+        prediction=data["prediction"],
+        circumstances=circumstances,
+    )
+
+
+def _encode(kind: str, outcome: Outcome) -> str:
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "type": kind,
+        "query": dict(outcome.query),
+        "guarantee": outcome.guarantee.to_json(),
+        "circumstances": vars(outcome.circumstances),
+    }
+    if isinstance(outcome, Release):
+        data["value"] = _encode_value(outcome.value)
+        data["labels"] = list(outcome.labels)
+        data["error"] = None if outcome.error is None else outcome.error.to_json()
+        data["prediction"] = None if outcome.prediction is None else dict(outcome.prediction)
+    else:
+        data["reason"] = outcome.reason
+    return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _encode_value(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist(), "dtype": value.dtype.name}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {"mapping": {str(key): _encode_value(entry) for key, entry in value.items()}}
+    if isinstance(value, list | tuple):
+        return [_encode_value(entry) for entry in value]
+    return value
+
+
+def _decode_value(value: Any) -> Any:
+    if isinstance(value, dict) and "array" in value:
+        return np.array(value["array"], dtype=value["dtype"])
+    if isinstance(value, dict):
+        return {key: _decode_value(entry) for key, entry in value["mapping"].items()}
+    if isinstance(value, list):
+        return [_decode_value(entry) for entry in value]
+    return value
+
+
+def _brand(circumstances: Circumstances) -> list[str]:
+    return [] if circumstances.entropy == "os" else ["NOT PRIVATE: made with seeded noise, for tests only"]
+
+
+def _entries(release: Release) -> Sequence[tuple[str, Any]]:
+    value = release.value
+    if isinstance(value, np.ndarray) and value.ndim == 1 and len(release.labels) == len(value):
+        return list(zip(release.labels, value.tolist(), strict=True))
+    return [("value", value)]
+
+
+def _number(entry: Any) -> str:
+    return f"{entry:.10g}" if isinstance(entry, float) else str(entry)

@@ -1,0 +1,6 @@
+"""The door through which data becomes a paid-for release."""
+
+from sidelight.session.query import Answer, ArrayQuery, Prepared, Query, Refusal
+from sidelight.session.session import Session, release_once, request_key
+
+__all__ = ["Answer", "ArrayQuery", "Prepared", "Query", "Refusal", "Session", "release_once", "request_key"]

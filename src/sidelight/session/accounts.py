@@ -1,0 +1,119 @@
+"""Where a charge is written when there is no ledger: accounts that live as long as the process.
+
+`InProcessAccount` holds a budget by the same rule as a ledger's scope. `OneOffAccount` is the account of
+`query.release(data)`: one reservation, whose guarantee is that query's own claims, so it has no filter and no shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Protocol
+
+from sidelight.accounting import Remaining, Rule, Spent, Totals
+from sidelight.errors import BudgetError, LedgerError
+from sidelight.guarantees import Claims
+from sidelight.ledger import Stored
+
+
+class Reservation(Protocol):
+    """A charge that has been written and has no outcome yet. Exactly one of the three ends it."""
+
+    @property
+    def entry_id(self) -> str | None:
+        """The entry in the ledger, if there is one."""
+        ...
+
+    def release(self, text: str) -> str | None:
+        """Record the released text; return the ledger's new head."""
+        ...
+
+    def refuse(self, text: str) -> str | None:
+        """Record a paid refusal; return the ledger's new head."""
+        ...
+
+    def fail(self) -> None:
+        """Record that nothing came out. The charge stands."""
+        ...
+
+
+class Account(Protocol):
+    """Decides whether a request fits, and writes the charge before any data is opened."""
+
+    def reserve(
+        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None
+    ) -> Reservation | Stored:
+        """Charge, or raise `BudgetError` and change nothing, or give back what the same key bought before."""
+        ...
+
+
+@dataclass(frozen=True)
+class UnrecordedReservation:
+    """A charge that only this process knows of."""
+
+    entry_id: str | None = None
+
+    def release(self, text: str) -> str | None:
+        """Nothing to record."""
+        del text
+        return None
+
+    def refuse(self, text: str) -> str | None:
+        """Nothing to record."""
+        del text
+        return None
+
+    def fail(self) -> None:
+        """The charge stands."""
+
+
+class InProcessAccount:
+    """A budget without a ledger: the same rule as a scope of a ledger, forgotten when the process ends."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self._totals = Totals.zero()
+        self._lock = Lock()
+
+    def reserve(
+        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None
+    ) -> Reservation | Stored:
+        """Charge, or raise `BudgetError` and change nothing."""
+        del request
+        if key is not None:
+            raise LedgerError("a key names an entry of a ledger, and this session has none; pass ledger=... to Session")
+        charge = self.rule.charge(claims)
+        with self._lock:
+            if not self.rule.grants(self._totals, charge):
+                raise budget_error(self.rule, self._totals, charge)
+            self._totals = self._totals.plus(charge)
+        return UnrecordedReservation()
+
+    def remaining(self) -> Remaining:
+        """Return the largest requests that would be granted now."""
+        return self.rule.remaining(self._totals)
+
+    def spent(self) -> Spent:
+        """Return the totals per route: bookkeeping, not a guarantee."""
+        return self.rule.spent(self._totals)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a budget cannot be copied or pickled: two copies would each spend it; pass the session itself")
+
+
+class OneOffAccount:
+    """The account of `query.release(data)`: grants once, whatever the price, and never again."""
+
+    def __init__(self) -> None:
+        self._used = False
+
+    def reserve(
+        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None
+    ) -> Reservation | Stored:
+        """Grant the first request."""
+        del claims, request, key
+        if self._used:
+            raise LedgerError("a one-off account grants a single release; open a Session for more")
+        self._used = True
+        return UnrecordedReservation()

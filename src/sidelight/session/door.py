@@ -1,0 +1,135 @@
+"""The one door: charge, then open the data, then release.
+
+A `Release` or `Refused` is built here and nowhere else. The order is the guarantee: the charge is committed before the
+data is opened, a value leaves only after its outcome is recorded, and nothing is ever given back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sidelight.accounting import batch
+from sidelight.errors import RangeError, ReleaseFailedError, SidelightError, StrictError
+from sidelight.ledger import Stored
+from sidelight.noise import Entropy, Source
+from sidelight.records import Table
+from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
+from sidelight.session.accounts import Account, Reservation
+from sidelight.session.query import Answer, Prepared, Query, Refusal
+from sidelight.version import VERSION
+
+
+def release_through(
+    query: Query,
+    table: Table,
+    account: Account,
+    *,
+    entropy: Entropy,
+    key: str | None = None,
+    strict: bool = False,
+) -> Outcome:
+    """Price the query, charge it, run it and record what came out."""
+    prepared = _prepare(query, table, strict=strict)
+    reservation = account.reserve(prepared.claims, request=prepared.request, key=key)
+    if isinstance(reservation, Stored):
+        return outcome_from_json(reservation.text).at(entry_id=reservation.entry_id, ledger_head=reservation.head)
+    (outcome,) = _run([prepared], table, reservation, entropy=entropy)
+    record = reservation.release if isinstance(outcome, Release) else reservation.refuse
+    return outcome.at(entry_id=reservation.entry_id, ledger_head=record(outcome.to_json()))
+
+
+def release_batch_through(
+    queries: Sequence[Query],
+    table: Table,
+    account: Account,
+    *,
+    delta: Any,
+    entropy: Entropy,
+    key: str | None = None,
+    strict: bool = False,
+) -> list[Outcome]:
+    """Charge a fixed batch once, priced together at `delta`, then run its queries in order.
+
+    Guarantee: `accounting.batch`, which is valid because number, order and claims of all queries are committed by the
+    reservation, before the first runs. Each outcome also carries its own query's claims.
+    """
+    if not queries:
+        raise RangeError("a batch wants at least one query, got none; an empty release has no price")
+    prepared = [_prepare(query, table, strict=strict) for query in queries]
+    price = batch([each.claims for each in prepared], delta=delta)
+    request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
+    reservation = account.reserve(price, request=request, key=key)
+    if isinstance(reservation, Stored):
+        texts, entry_id, head = json.loads(reservation.text), reservation.entry_id, reservation.head
+        return [outcome_from_json(text).at(entry_id=entry_id, ledger_head=head) for text in texts]
+    outcomes = _run(prepared, table, reservation, entropy=entropy)
+    head = reservation.release(json.dumps([outcome.to_json() for outcome in outcomes]))
+    return [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome in outcomes]
+
+
+def _prepare(query: Query, table: Table, *, strict: bool) -> Prepared:
+    """Find every mistake of the user before anything is charged."""
+    prepared = query.prepare(table.schema)
+    if strict and prepared.numerics != "exact":
+        raise StrictError(
+            f"strict=True wants exact numerics, and a {prepared.request['kind']} release of this form is "
+            f"{prepared.numerics}; leave strict out, or see the limitations page for an exact alternative"
+        )
+    return prepared
+
+
+def _run(
+    prepared: Sequence[Prepared], table: Table, reservation: Reservation, *, entropy: Entropy
+) -> list[Outcome]:
+    """Open the data under a reservation; one noise source a query.
+
+    Once the data has been opened only `SidelightError` (whose texts are public by rule) and interrupts pass through;
+    anything else might quote a record and is replaced.
+    """
+    try:
+        return [_run_one(each, table, entropy=entropy) for each in prepared]
+    except (SidelightError, KeyboardInterrupt, SystemExit):
+        reservation.fail()
+        raise
+    except BaseException:
+        reservation.fail()
+        raise ReleaseFailedError(
+            "the release failed after the data was opened; its charge stands, and the cause is not shown because it may "
+            "depend on the data. Run the same query on public or generated data of the same schema to find it"
+        ) from None
+
+
+def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> Outcome:
+    with Source(entropy) as source:
+        answer = prepared.run(table, source)
+        if prepared.numerics == "exact" and source.numerics != "exact":
+            raise StrictError(
+                f"a {prepared.request['kind']} query was declared exact and drew idealized noise; nothing was released. "
+                "This is a defect of sidelight: please report it"
+            )
+        return _outcome(answer, prepared, table, source)
+
+
+def _outcome(answer: Answer | Refusal, prepared: Prepared, table: Table, source: Source) -> Outcome:
+    circumstances = Circumstances(
+        dataset=table.name,
+        engine=table.engine,
+        version=VERSION,
+        entropy=source.branding,
+        numerics=prepared.numerics,
+    )
+    if isinstance(answer, Refusal):
+        return Refused(
+            query=prepared.request, reason=answer.reason, guarantee=prepared.claims, circumstances=circumstances
+        )
+    return Release(
+        query=prepared.request,
+        value=answer.value,
+        labels=answer.labels,
+        guarantee=prepared.claims,
+        error=answer.error,
+        prediction=prepared.prediction,
+        circumstances=circumstances,
+    )

@@ -1,0 +1,72 @@
+"""The one small interface that every query fits: describe, prepare against a public schema, run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from sidelight.guarantees import Claims
+from sidelight.noise import Source
+from sidelight.records import Number, Schema, Table
+from sidelight.release import TailBound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a prepared query hands to the door: a value, names of its entries and a public bound on its error."""
+
+    value: Any
+    labels: tuple[str, ...] = ()
+    error: TailBound | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """What a prepared query hands to the door when its private test said no. `reason` is a public text."""
+
+    reason: str
+
+
+class Prepared(Protocol):
+    """A query fitted to a schema. Everything but `run` is a function of public parameters alone."""
+
+    @property
+    def claims(self) -> Claims:
+        """The price: every claim that holds for the release, known before any data is opened."""
+        ...
+
+    @property
+    def numerics(self) -> Literal["exact", "idealized"]:
+        """Whether the released bits themselves have the stated law."""
+        ...
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The public description that the ledger stores, as JSON of strings; has a "kind"."""
+        ...
+
+    @property
+    def prediction(self) -> Mapping[str, Any] | None:
+        """The side information used, with a "description" and its origin, or None."""
+        ...
+
+    def run(self, table: Table, source: Source) -> Answer | Refusal:
+        """Touch the data, once, and return the noisy answer. Never raises for a reason that lies in the values."""
+        ...
+
+
+class Query(Protocol):
+    """A frozen description of what is asked, made of public parameters only."""
+
+    def prepare(self, schema: Schema) -> Prepared:
+        """Check the query against the schema and price it; every mistake of the user is found here."""
+        ...
+
+
+class ArrayQuery(Query, Protocol):
+    """A query that can also be asked of one bare array, because it can say what the array holds."""
+
+    def declare(self) -> Number:
+        """Return the declaration of the single column that an array becomes."""
+        ...

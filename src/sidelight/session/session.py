@@ -1,0 +1,104 @@
+"""`Session`: a data set, a budget and the account that holds it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from sidelight.accounting import Remaining, Rule, Spent
+from sidelight.errors import SchemaError
+from sidelight.guarantees import Claim, Neighbours
+from sidelight.ledger import Ledger, Scope, open_ledger
+from sidelight.noise import Entropy, OSEntropy
+from sidelight.records import Table
+from sidelight.release import Outcome
+from sidelight.session.accounts import InProcessAccount, OneOffAccount
+from sidelight.session.door import release_batch_through, release_through
+from sidelight.session.query import ArrayQuery, Query
+
+
+class Session:
+    """Release queries over one data set from one budget, adaptively, without ever overspending.
+
+    Guarantee: everything ever released under the session's scope satisfies `budget` for the table's protected unit,
+    whatever the order and however each query was chosen after seeing earlier answers (accounting proof page, T5-T8).
+
+    `ledger` is a URL such as "sqlite:///budget.db" (or an open `Ledger`); without it the budget is kept in this process
+    only and forgotten with it. `scope` names the data set in the ledger and defaults to the table's name.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        budget: Claim,
+        ledger: str | Ledger | None = None,
+        scope: str | None = None,
+        routes: Sequence[str] | None = None,
+        strict: bool = False,
+    ) -> None:
+        if not isinstance(table, Table):
+            raise SchemaError(
+                f"a session wants a sidelight.Table with a schema, got {type(table).__name__}; write "
+                "sl.Table(data, schema=[sl.Number(...), ...]), or query.release(array) for a single array"
+            )
+        self.table = table
+        self.budget = budget
+        self.strict = strict
+        self._entropy: Entropy = OSEntropy()
+        if ledger is None:
+            self._account: InProcessAccount | Scope = InProcessAccount(Rule.for_budget(budget, routes=routes))
+        else:
+            book = open_ledger(ledger) if isinstance(ledger, str) else ledger
+            self._account = book.open_scope(
+                scope or table.name,
+                budget=budget,
+                unit=table.schema.unit,
+                neighbours=Neighbours.ADD_REMOVE,
+                routes=routes,
+            )
+
+    def release(self, query: Query, *, key: str | None = None) -> Outcome:
+        """Charge the query, run it and return its release.
+
+        With a `key` the release is remembered under it: asking again returns the stored answer and costs nothing.
+        """
+        return release_through(
+            query, self.table, self._account, entropy=self._entropy, key=key, strict=self.strict
+        )
+
+    def release_together(self, queries: Sequence[Query], *, delta: Any, key: str | None = None) -> list[Outcome]:
+        """Release a fixed batch as one charge, priced by numerical composition at `delta`.
+
+        All queries are fixed before the first runs; that is what makes the lower price valid.
+        """
+        return release_batch_through(
+            queries, self.table, self._account, delta=delta, entropy=self._entropy, key=key, strict=self.strict
+        )
+
+    @property
+    def remaining(self) -> Remaining:
+        """The largest request of each kind that would be granted now."""
+        return self._account.remaining()
+
+    @property
+    def spent(self) -> Spent:
+        """What has been charged, per route: bookkeeping, not a guarantee."""
+        return self._account.spent()
+
+    def statement(self) -> str:
+        """Return the sentence that may be published about everything released under this budget."""
+        return self._account.rule.statement()
+
+
+def release_once(query: ArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Outcome:
+    """Run one query on a table or a bare array, with exactly the budget that it costs."""
+    table = data if isinstance(data, Table) else Table(data, schema=[query.declare()])
+    return release_through(query, table, OneOffAccount(), entropy=entropy or OSEntropy())
+
+
+def request_key(*parts: str) -> str:
+    """Return an idempotency key: the same parts name the same entry of a ledger, whatever their lengths."""
+    text = "".join(f"{len(part.encode())}:{part}" for part in parts)
+    return hashlib.sha256(text.encode()).hexdigest()
