@@ -1,0 +1,25 @@
+"""A target of an issue: a number that is measured when it is printed, and the limit it has to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Target:
+    """One line of `make targets`: `group.name value <= limit ok`."""
+
+    group: str
+    name: str
+    script: Callable[[], Mapping[str, float]]
+    figure: str
+    sense: Literal["<=", ">="]
+    limit: float
+
+    def line(self, value: float) -> tuple[str, bool]:
+        """Return the printed line and whether the target is kept."""
+        kept = value <= self.limit if self.sense == "<=" else value >= self.limit
+        verdict = "ok" if kept else "MISSED"
+        return f"{self.group}.{self.name} {value:.4g} {self.sense} {self.limit:.4g} {verdict}", kept
