@@ -3,9 +3,37 @@
 Laws, proofs and costs: the noise proof page.
 """
 
-from sidelight.noise.coins import bernoulli, bernoulli_exp
+from sidelight.noise.categorical import Categorical
+from sidelight.noise.coins import bernoulli, bernoulli_exp, exp_coin
+from sidelight.noise.continuous import directions, gamma, standard_exponential, standard_normal, uniform
 from sidelight.noise.entropy import Entropy, OSEntropy
 from sidelight.noise.integers import below, integers_below
-from sidelight.noise.source import Source
+from sidelight.noise.lattice import discrete_gaussian, discrete_laplace, rounded_gaussian
+from sidelight.noise.rounding import disagreement, public_grid, to_grid
+from sidelight.noise.scales import scale_up
+from sidelight.noise.source import Numerics, Source
 
-__all__ = ["Entropy", "OSEntropy", "Source", "below", "bernoulli", "bernoulli_exp", "integers_below"]
+__all__ = [
+    "Categorical",
+    "Entropy",
+    "Numerics",
+    "OSEntropy",
+    "Source",
+    "below",
+    "bernoulli",
+    "bernoulli_exp",
+    "directions",
+    "disagreement",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "exp_coin",
+    "gamma",
+    "integers_below",
+    "public_grid",
+    "rounded_gaussian",
+    "scale_up",
+    "standard_exponential",
+    "standard_normal",
+    "to_grid",
+    "uniform",
+]

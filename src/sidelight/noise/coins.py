@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
 from sidelight.errors import RangeError
+from sidelight.noise.arithmetic import taylor_exp_neg
 from sidelight.noise.integers import below
+from sidelight.noise.lazy import LazyReal, exact_exp
 from sidelight.noise.source import Source
+from sidelight.noise.tables import STEPS_PER_UNIT, step_table
 
 
 def bernoulli(p: int, q: int, source: Source) -> bool:
@@ -39,3 +48,27 @@ def _unit_exp(p: int, q: int, source: Source) -> bool:
     while below(q * k, source) < p:
         k += 1
     return k % 2 == 1
+
+
+def exp_coin(exponents: NDArray[np.float64], exact: Callable[[int], Fraction], source: Source) -> NDArray[np.bool_]:
+    """Flip one coin of probability exp(-z_i) for each z_i, exactly, in bulk.
+
+    Guarantee: exact, provided |exponents[i] - exact(i)| <= 2**-48 (1 + exact(i)) (noise proof page, section 5): the
+    floats only decide where they must be right; `exact(i)`, the true exponent, decides the rest.
+    """
+    steps = step_table()
+    words = source.words(exponents.size)
+    z = np.minimum(exponents, 690.0)  # the polynomial is useless at a large argument
+    step = np.floor(z * STEPS_PER_UNIT)
+    bound = steps[step.astype(np.intp)] * taylor_exp_neg(z - step / STEPS_PER_UNIT)  # an exact difference (Sterbenz)
+    tolerance = bound * (z + 1.0) * 2.0**-44 + 2.0**-62
+    level = words.astype(np.float64) * 2.0**-64
+    heads: NDArray[np.bool_] = level * (1.0 + 2.0**-50) + tolerance <= bound
+    doubtful = ~(heads | (level * (1.0 - 2.0**-50) >= bound + tolerance))
+    if source.force_scalar:
+        doubtful[:] = True
+    for i in np.flatnonzero(doubtful).tolist():
+        source.fallbacks["coin"] += 1
+        truth = exact(i)
+        heads[i] = exact_exp(LazyReal(int(words[i]), 64, source), truth.numerator, truth.denominator)
+    return heads
