@@ -1,0 +1,150 @@
+"""How a number becomes a bounded integer: clamp, scale, floor. One meaning, two lowerings that agree bit for bit.
+
+Only operations that every engine computes alike are used: minimum and maximum after missing values are gone,
+multiplication, addition, comparison, `floor` (casts and `round` differ), and a cast of whole numbers below 2**62. There
+is no division: Polars divides by a constant through its reciprocal. The clamp comes before the scaling, so that nothing
+overflows; it is repeated on integers, because a bound of a grid need not be a float.
+
+For a step of p/q the quotient floor(x*q/p) is guessed by the reciprocal of p and put right by a comparison each way,
+so that a multiple of the step never falls into the cell below its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.errors import RangeError
+from sidelight.grid import Grid
+from sidelight.records import Number
+from sidelight.records.numbers import nearest_float
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPoint:
+    """code(x) = floor(clamp(x, lower, upper) * scale / divisor + half), clamped to first..last.
+
+    `half` is 0 or 1/2; `shift` is half * divisor. Missing values take the code of `fill`, or are left out where it is
+    None.
+
+    Guarantee: every code lies in first..last, whatever the value.
+    """
+
+    lower: float
+    upper: float
+    scale: float
+    divisor: float
+    shift: float
+    first: int
+    last: int
+    fill: float | None
+
+    @classmethod
+    def on_grid(cls, number: Number, grid: Grid) -> FixedPoint:
+        """Encode a column on a public grid; the column's bounds clamp first.
+
+        >>> encode = FixedPoint.on_grid(Number("age", lower=0, upper=120), Grid(resolution=Fraction(1), snap="nearest"))
+        >>> encode.codes(np.array([-5.0, 41.2, np.nan, np.inf])).tolist()
+        [0, 41, 120]
+        """
+        grid_low, grid_high = grid.first * grid.resolution, (grid.last + 1) * grid.resolution
+        lower = grid_low if number.lower is None else min(max(number.lower, grid_low), grid_high)
+        upper = grid_high if number.upper is None else max(min(number.upper, grid_high), grid_low)
+        scale, divisor = _scale(grid.resolution)
+        return cls(
+            lower=nearest_float(lower),
+            upper=nearest_float(upper),
+            scale=scale,
+            divisor=divisor,
+            shift=grid.half_step * divisor,
+            first=grid.first,
+            last=grid.last,
+            fill=number.fill,
+        )
+
+    def codes(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Encode the values that are not left out."""
+        out = np.empty(values.shape[0], np.int64)
+        return out[: self.codes_into(values, out)]
+
+    def codes_into(self, values: NDArray[np.float64], out: NDArray[np.int64]) -> int:
+        """Encode into the start of `out`, and return how many values were not left out."""
+        size = len(values)
+        kept = self.keep(values)
+        self.all_codes_into(values, out[:size], kept)
+        if kept is None or self.fill is not None:
+            return size
+        packed = out[:size][kept]
+        out[: len(packed)] = packed
+        return len(packed)
+
+    def keep(self, values: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """Tell which values are there; None if all are."""
+        missing = np.isnan(values)
+        return ~missing if missing.any() else None
+
+    def all_codes_into(
+        self, values: NDArray[np.float64], out: NDArray[np.int64], kept: NDArray[np.bool_] | None
+    ) -> None:
+        """Encode every value in place; a missing one gets the code of `fill`, or of 0."""
+        work = np.maximum(values, self.lower)
+        if kept is not None:
+            np.copyto(work, 0.0 if self.fill is None else self.fill, where=~kept)
+            np.maximum(work, self.lower, out=work)
+        np.minimum(work, self.upper, out=work)
+        np.multiply(work, self.scale, out=work)
+        if self.shift:
+            np.add(work, self.shift, out=work)
+        if self.divisor == 1.0:
+            np.floor(work, out=work)
+        else:
+            quotient = np.floor(work * (1.0 / self.divisor))
+            correction = ((quotient + 1.0) * self.divisor <= work).astype(np.float64)
+            correction -= quotient * self.divisor > work
+            work = quotient + correction
+        np.copyto(out, work, casting="unsafe")
+        np.maximum(out, self.first, out=out)
+        np.minimum(out, self.last, out=out)
+
+    def expression(self, column: nw.Expr) -> nw.Expr:
+        """Encode inside an engine; a missing value gets the code of `fill`, or of 0."""
+        import narwhals.stable.v2 as nw
+
+        stand_in = nw.lit(0.0 if self.fill is None else self.fill)
+        value = nw.when(is_missing(column)).then(stand_in).otherwise(column)
+        scaled = value.clip(self.lower, self.upper) * self.scale
+        if self.shift:
+            scaled = scaled + self.shift
+        if self.divisor == 1.0:
+            whole = scaled.floor()
+        else:
+            guess = (scaled * (1.0 / self.divisor)).floor()
+            more, less = (guess + 1.0) * self.divisor <= scaled, guess * self.divisor > scaled
+            whole = guess + nw.when(more).then(nw.lit(1.0)).when(less).then(nw.lit(-1.0)).otherwise(nw.lit(0.0))
+        return whole.cast(nw.Int64).clip(self.first, self.last)
+
+    def keep_expression(self, column: nw.Expr) -> nw.Expr | None:
+        """Tell inside an engine which rows stay; None if all do."""
+        return None if self.fill is not None else ~is_missing(column)
+
+
+def is_missing(column: nw.Expr) -> Any:
+    """Null and NaN are missing; engines differ in which of the two they make of a missing number."""
+    return column.is_null() | column.is_nan()
+
+
+def _scale(step: Fraction) -> tuple[float, float]:
+    """Return (q, p) as floats for a step of p/q, or (1/step, 1) where p is a power of two or p, q are no floats."""
+    if not Fraction(2) ** -1000 < step < Fraction(2) ** 1000:
+        raise RangeError("the step of a grid must lie between 2**-1000 and 2**1000; change the unit of the column")
+    p, q = step.numerator, step.denominator
+    if p & (p - 1) and max(p, q) <= 2**53:
+        return float(q), float(p)
+    return float(1 / step), 1.0

@@ -1,0 +1,179 @@
+"""Ranks of a column on a public grid: how many records lie below an index, and which index is the k-th.
+
+Records are kept as sorted coarse codes, or as distinct codes with cumulative counts; a record's place among the
+2**dither_bits fine indices below its code is drawn when a question first meets that code (see `dither`). Ranks hold the
+records themselves: they are private, have no sensitivity of their own, and only a selection mechanism may ask them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.dither import Atom
+from sidelight.errors import RangeError
+from sidelight.grid import Grid
+from sidelight.noise import Source
+
+#: Count instead of sorting while the table of counts stays this small (32 MB) and is not mostly empty.
+_COUNTABLE = 1 << 22
+
+
+class Ranks(Protocol):
+    """What a rank mechanism sees. Indices are fine indices of the grid, as Python integers."""
+
+    @property
+    def size(self) -> int:
+        """The number of records: private."""
+
+    def below(self, index: int) -> int:
+        """Return the number of records with a fine index smaller than `index`."""
+
+    def order(self, k: int) -> int:
+        """Return the k-th smallest fine index, k = 1..size."""
+
+
+class Codes(Protocol):
+    """A multiset of coarse codes."""
+
+    @property
+    def size(self) -> int:
+        """The number of records."""
+
+    def span(self, code: int) -> tuple[int, int]:
+        """Return how many records have a smaller code, and how many a code at most this large."""
+
+    def code_at(self, k: int) -> int:
+        """Return the k-th smallest code, k = 1..size."""
+
+
+class SortedCodes:
+    """One sorted code a record."""
+
+    __slots__ = ("_codes",)
+
+    def __init__(self, codes: NDArray[np.int64]) -> None:
+        self._codes = codes
+
+    @property
+    def size(self) -> int:
+        """The number of records."""
+        return len(self._codes)
+
+    def span(self, code: int) -> tuple[int, int]:
+        """Return how many records have a smaller code, and how many a code at most this large."""
+        key = np.int64(code)
+        return int(self._codes.searchsorted(key)), int(self._codes.searchsorted(key, side="right"))
+
+    def code_at(self, k: int) -> int:
+        """Return the k-th smallest code."""
+        return int(self._codes[k - 1])
+
+
+class CountedCodes:
+    """Distinct codes in increasing order, and how many records have each."""
+
+    __slots__ = ("_codes", "_cumulative")
+
+    def __init__(self, codes: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        self._codes = codes
+        self._cumulative = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+    @property
+    def size(self) -> int:
+        """The number of records."""
+        return int(self._cumulative[-1])
+
+    def span(self, code: int) -> tuple[int, int]:
+        """Return how many records have a smaller code, and how many a code at most this large."""
+        place = int(self._codes.searchsorted(np.int64(code)))
+        here = place < self._codes.shape[0] and int(self._codes[place]) == code
+        return int(self._cumulative[place]), int(self._cumulative[place + here])
+
+    def code_at(self, k: int) -> int:
+        """Return the k-th smallest code."""
+        return int(self._codes[int(self._cumulative.searchsorted(np.int64(k))) - 1])
+
+
+class DitheredRanks:
+    """Ranks over codes, with ties spread as far as they are looked at."""
+
+    __slots__ = ("_atoms", "_codes", "_grid", "_source")
+
+    def __init__(self, codes: Codes, grid: Grid, source: Source | None) -> None:
+        self._codes = codes
+        self._grid = grid
+        self._source = source
+        self._atoms: dict[int, Atom] = {}
+
+    @property
+    def size(self) -> int:
+        """The number of records: private."""
+        return self._codes.size
+
+    def below(self, index: int) -> int:
+        """Return the number of records with a fine index smaller than `index`."""
+        code = index >> self._grid.dither_bits
+        if code < self._grid.first:
+            return 0
+        if code > self._grid.last:
+            return self.size
+        before, until = self._codes.span(code)
+        offset = index - (code << self._grid.dither_bits)
+        if offset == 0 or before == until:
+            return before
+        if self._source is None:
+            return until
+        return before + self._atom(code, until - before).below(offset, self._source)
+
+    def order(self, k: int) -> int:
+        """Return the k-th smallest fine index, k = 1..size."""
+        code = self._codes.code_at(k)
+        coarse = code << self._grid.dither_bits
+        if self._source is None or self._grid.dither_bits == 0:
+            return coarse
+        before, until = self._codes.span(code)
+        return coarse + self._atom(code, until - before).order(k - before, self._source)
+
+    def _atom(self, code: int, count: int) -> Atom:
+        if code not in self._atoms:
+            self._atoms[code] = Atom(count, self._grid.dither_bits)
+        return self._atoms[code]
+
+    def __repr__(self) -> str:
+        return f"Ranks(private, {self._grid})"
+
+
+def ranks_of_codes(sorted_codes: NDArray[np.int64], grid: Grid, source: Source | None) -> DitheredRanks:
+    """Take sorted coarse codes within the grid as ranks.
+
+    Without a source nothing is dithered: every record sits at the first fine index of its code (for tests and for grids
+    without dither bits).
+
+    >>> ranks = ranks_of_codes(np.array([3, 3, 8]), Grid(resolution=1, dither_bits=0), None)
+    >>> ranks.below(8), ranks.order(3)
+    (2, 8)
+    """
+    codes = np.asarray(sorted_codes)
+    if codes.dtype != np.int64 or codes.ndim != 1:
+        raise RangeError(
+            f"sorted_codes must be a one-dimensional int64 array, got {codes.ndim} dimension(s) of {codes.dtype}"
+        )
+    return DitheredRanks(SortedCodes(codes), grid, source)
+
+
+def order_codes(codes: NDArray[np.int64]) -> Codes:
+    """Order codes IN PLACE: count them where they span a small range, sort them otherwise."""
+    if codes.shape[0] == 0:
+        return SortedCodes(codes)
+    low, high = int(codes.min()), int(codes.max())
+    width = high - low + 1
+    if width <= min(_COUNTABLE, 4 * codes.shape[0]):
+        codes -= low
+        counts = np.bincount(codes, minlength=width)
+        distinct = np.flatnonzero(counts)
+        return CountedCodes(distinct + low, counts[distinct])
+    codes.sort()
+    return SortedCodes(codes)

@@ -1,0 +1,61 @@
+"""One cell at a time: how an untyped value becomes a number or a text, without ever raising.
+
+Only untyped columns (Python lists, object arrays) come here; typed columns are converted by their engine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def number_of(cell: Any) -> float:
+    """Return the cell as a float; NaN if it is missing or no number."""
+    if isinstance(cell, float):
+        return cell
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+    except Exception:  # any object can stand in a cell, and what it raises must not depend on the rows
+        return math.nan
+
+
+def text_of(cell: Any) -> str | None:
+    """Return the cell as the text by which labels and ids are compared; None if it is missing."""
+    if cell is None:
+        return None
+    if isinstance(cell, str):
+        return str(cell) or None
+    if isinstance(cell, (bool, np.bool_)):
+        return "true" if cell else "false"
+    if isinstance(cell, (int, np.integer)):
+        return str(int(cell))
+    if isinstance(cell, (float, np.floating, Decimal)):
+        value = number_of(cell)
+        if math.isnan(value):
+            return None
+        return str(int(value)) if value.is_integer() else repr(value)
+    try:
+        return None if bool(cell != cell) else str(cell) or None  # NaT and the like differ from themselves
+    except Exception:
+        return None
+
+
+def numbers_of(cells: Iterable[Any]) -> NDArray[np.float64]:
+    """Return a float for each cell."""
+    return np.fromiter((number_of(cell) for cell in cells), np.float64)
+
+
+def texts_of(cells: Iterable[Any]) -> NDArray[Any]:
+    """Return a text or None for each cell."""
+    given = list(cells)
+    out = np.empty(len(given), object)
+    for place, cell in enumerate(given):
+        out[place] = text_of(cell)
+    return out

@@ -1,0 +1,188 @@
+"""The kinds of columns and what is declared about each. Declarations are public and never learned from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.records.missing import Drop, Fill, Missing
+from sidelight.records.numbers import Real, exact_number, nearest_float
+
+#: A cap beyond this protects nobody: sensitivities grow with it.
+MAX_ROWS_LIMIT = 2**20
+
+
+@dataclass(frozen=True, init=False)
+class Number:
+    """A column of numbers: values are clamped to the bounds where bounds are declared.
+
+    `granularity` is the public step that the values are multiples of (1 for ages, 0.01 for prices); it lets ties be
+    spread and small tables be counted. Infinite values clamp to the bounds, or to the ends of the grid.
+
+    >>> Number("hours", lower=0, upper=168).upper
+    Fraction(168, 1)
+    """
+
+    name: str
+    lower: Fraction | None
+    upper: Fraction | None
+    granularity: Fraction | None
+    missing: Missing
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        lower: Real | None = None,
+        upper: Real | None = None,
+        granularity: Real | None = None,
+        missing: Missing | None = None,
+    ) -> None:
+        _check_name(name)
+        low = None if lower is None else exact_number(lower, name=f"lower of column {name!r}")
+        high = None if upper is None else exact_number(upper, name=f"upper of column {name!r}")
+        step = None if granularity is None else exact_number(granularity, name=f"granularity of column {name!r}")
+        if low is not None and high is not None and low >= high:
+            raise RangeError(f"column {name!r} needs lower < upper, got {lower} and {upper}")
+        if step is not None and step <= 0:
+            raise RangeError(f"granularity of column {name!r} must be positive, got {granularity}")
+        policy = _policy(missing, name) if missing is not None else Drop()
+        if isinstance(policy, Fill):
+            value = exact_number(policy.value, name=f"fill value of column {name!r}")
+            if (low is not None and value < low) or (high is not None and value > high):
+                raise RangeError(f"the fill value of column {name!r} must lie within its bounds, got {policy.value}")
+            policy = Fill(value)
+        for field, content in zip(_NUMBER_FIELDS, (name, low, high, step, policy), strict=True):
+            object.__setattr__(self, field, content)
+
+    @property
+    def fill(self) -> float | None:
+        """The float that stands in for a missing value; None if such rows are dropped."""
+        return nearest_float(exact_number(self.missing.value, name="fill")) if isinstance(self.missing, Fill) else None
+
+
+_NUMBER_FIELDS = ("name", "lower", "upper", "granularity", "missing")
+
+
+@dataclass(frozen=True, init=False)
+class Category:
+    """A column of labels from a public list.
+
+    Labels that are not listed go to `other`, or their rows are dropped with `other=None`. Missing cells follow
+    `missing`: Drop(), Fill(label), or, left out, the same way as labels that are not listed. Whole numbers and booleans
+    are compared by their text ("7", "true"), so that every engine agrees.
+
+    >>> Category("sex", ["F", "M"]).labels
+    ('F', 'M', 'other')
+    """
+
+    name: str
+    categories: tuple[str, ...]
+    other: str | None
+    missing: Missing | None
+
+    def __init__(
+        self,
+        name: str,
+        categories: Iterable[str | int],
+        *,
+        other: str | None = "other",
+        missing: Missing | None = None,
+    ) -> None:
+        _check_name(name)
+        if isinstance(categories, str):
+            raise SchemaError(f"categories of column {name!r} must be a list of labels, got one text")
+        texts = tuple(_label(label, name) for label in categories)
+        if not texts:
+            raise SchemaError(f"column {name!r} needs its public list of categories; nothing is learned from rows")
+        if len(set(texts)) != len(texts):
+            raise SchemaError(f"the categories of column {name!r} name one label twice")
+        if other is not None:
+            other = _label(other, name)
+        if missing is not None:
+            missing = _policy(missing, name)
+            if isinstance(missing, Fill):
+                if isinstance(missing.value, (float, Fraction)):
+                    raise SchemaError(f"the fill value of column {name!r} must be one of its labels")
+                missing = Fill(_label(missing.value, name))
+                if missing.value not in (*texts, other):
+                    hint = nearest(str(missing.value), texts)
+                    raise SchemaError(f"the fill value of column {name!r} must be one of its labels; {hint}")
+        for field, content in zip(_CATEGORY_FIELDS, (name, texts, other, missing), strict=True):
+            object.__setattr__(self, field, content)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every label in the order of its code: the categories, then `other` where it is not one of them."""
+        if self.other is None or self.other in self.categories:
+            return self.categories
+        return (*self.categories, self.other)
+
+    @property
+    def unknown_code(self) -> int | None:
+        """The code of a label that is not listed; None if its row is dropped."""
+        return None if self.other is None else self.labels.index(self.other)
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of a missing cell; None if its row is dropped."""
+        if self.missing is None:
+            return self.unknown_code
+        return self.labels.index(str(self.missing.value)) if isinstance(self.missing, Fill) else None
+
+
+_CATEGORY_FIELDS = ("name", "categories", "other", "missing")
+
+
+@dataclass(frozen=True, init=False)
+class PersonId:
+    """The column that says whose row it is, and how many rows of one person count at most in a statistic.
+
+    Rows without an id are dropped. Which `max_rows` rows count is chosen by a fixed mix of the person's own rows
+    (docs: records), so that what one person does never changes which rows of another count.
+
+    >>> PersonId("patient", max_rows=3)
+    PersonId(name='patient', max_rows=3)
+    """
+
+    name: str
+    max_rows: int
+
+    def __init__(self, name: str, *, max_rows: int) -> None:
+        _check_name(name)
+        if isinstance(max_rows, bool) or not isinstance(max_rows, int) or not 1 <= max_rows <= MAX_ROWS_LIMIT:
+            raise RangeError(
+                f"max_rows of column {name!r} must be a whole number from 1 to 2**20, got {max_rows!r}; "
+                "noise grows with it: a small cap that holds most people's rows is a good choice"
+            )
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "max_rows", max_rows)
+
+
+Column = Number | Category | PersonId
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"a column needs a name, got {name!r}")
+
+
+def _policy(missing: object, name: str) -> Missing:
+    if not isinstance(missing, (Drop, Fill)):
+        raise SchemaError(f"missing of column {name!r} must be Drop() or Fill(value), got {type(missing).__name__}")
+    return missing
+
+
+def _label(label: object, name: str) -> str:
+    if isinstance(label, bool):
+        return "true" if label else "false"
+    if isinstance(label, int):
+        return str(label)
+    if isinstance(label, str) and label:
+        return label
+    raise SchemaError(
+        f"labels of column {name!r} must be texts or whole numbers and not empty, got {label!r}; "
+        "an empty cell counts as missing"
+    )

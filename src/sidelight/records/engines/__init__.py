@@ -1,0 +1,40 @@
+"""Where rows come from. Engine libraries are imported in this folder and nowhere else, when a source needs one.
+
+An engine is found by the module that the source's class lives in, so that no library is imported to ask the question.
+A new engine (Spark is the next) is one file here that gives `Rows`, and one line below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Any
+
+from sidelight.errors import SourceError
+from sidelight.records.rows import Rows
+
+
+def open_rows(source: Any, names: Sequence[str]) -> Rows:
+    """Find the engine of a source. `names` are the declared columns, for sources that have no names of their own."""
+    if isinstance(source, (str, PathLike)):
+        from sidelight.records.engines.files import open_file
+
+        return open_file(fspath(source), names)
+    if hasattr(source, "to_native"):  # a narwhals frame or column
+        source = source.to_native()
+    library = type(source).__module__.partition(".")[0]
+    if library in ("pandas", "polars", "pyarrow"):
+        from sidelight.records.engines.frames import open_frame
+
+        return open_frame(source, names)
+    if library in ("duckdb", "_duckdb"):
+        from sidelight.records.engines.duckdb import open_relation
+
+        return open_relation(source)
+    if library == "pyspark":
+        raise SourceError(
+            "Spark data frames are not supported yet; write the columns to Parquet and give the path instead"
+        )
+    from sidelight.records.engines.arrays import open_arrays
+
+    return open_arrays(source, names)

@@ -1,0 +1,83 @@
+"""What every engine gives: the types of its columns without reading rows, and rows in two forms.
+
+The two forms are batches of NumPy arrays (for kernels) and a narwhals frame (for expressions that the engine runs
+itself). In both, a number column is float64 and a text column is text; missing is NaN or null in numbers and None or
+null in texts. Integers, booleans and labels become text in one way on all engines, so that the same rows give the same
+statistics everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+#: "any" cells are read one by one (object columns, CSV cells); "other" is a type no declaration can use.
+TypeKind = Literal["integer", "float", "boolean", "text", "any", "other"]
+
+#: Rows to a batch in memory: the working arrays of a kernel stay in the cache.
+BATCH_ROWS = 1 << 15
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """The type that the engine says a column has; `native` is the engine's own word for it."""
+
+    kind: TypeKind
+    native: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The columns that a statistic reads, by the form in which it reads them."""
+
+    numbers: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    def number_alias(self, name: str) -> str:
+        """Name a number column inside a frame: user's names may be reserved words of the engine."""
+        return f"n{self.numbers.index(name)}"
+
+    def text_alias(self, name: str) -> str:
+        """Name a text column inside a frame."""
+        return f"t{self.texts.index(name)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Batch:
+    """Some rows. Arrays may be views of the user's own: never write into them."""
+
+    length: int
+    numbers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    texts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return "Batch(private)"
+
+
+class Rows(Protocol):
+    """A place where rows are. Nothing is read before `batches` or `frame` runs."""
+
+    @property
+    def name(self) -> str:
+        """The public name of the engine."""
+
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The columns and their types, from metadata alone."""
+
+    @property
+    def length(self) -> int | None:
+        """The number of rows where it is known without reading: PRIVATE, for buffers only. None: not known."""
+
+    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Give all rows, in batches."""
+
+    def frame(self, wanted: Wanted) -> nw.LazyFrame[Any] | None:
+        """Give a lazy frame with the columns under their aliases; None if the engine runs no expressions."""

@@ -1,0 +1,149 @@
+"""The public description of a table: which columns, what kind, within what bounds, and whose rows they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sidelight.errors import SchemaError, nearest
+from sidelight.guarantees.neighbours import Person, Row, Unit
+from sidelight.records.columns import Category, Column, Number, PersonId
+from sidelight.records.missing import Drop, Fill, Missing
+from sidelight.records.numbers import exact_number, number_text
+
+_ADVICE = {
+    Number: "Number({!r}, lower=..., upper=...)",
+    Category: "Category({!r}, [...])",
+    PersonId: "PersonId({!r}, max_rows=...)",
+}
+Kind = TypeVar("Kind", Number, Category, PersonId)
+
+
+@dataclass(frozen=True, init=False)
+class Schema:
+    """Declared columns; at most one names the person.
+
+    >>> schema = Schema([Number("age", granularity=1), PersonId("patient", max_rows=2)])
+    >>> schema.unit
+    Person(column='patient', max_rows=2)
+    """
+
+    columns: tuple[Column, ...]
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        given = tuple(columns)
+        for column in given:
+            if not isinstance(column, (Number, Category, PersonId)):
+                raise SchemaError(f"a schema holds Number, Category and PersonId, got {type(column).__name__}")
+        names = [column.name for column in given]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise SchemaError(f"column {twice[0]!r} is declared twice")
+        if not any(isinstance(column, (Number, Category)) for column in given):
+            raise SchemaError("a schema needs at least one Number or Category column")
+        if sum(isinstance(column, PersonId) for column in given) > 1:
+            raise SchemaError("a schema names one PersonId at most; the protected unit is one person")
+        object.__setattr__(self, "columns", given)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The declared names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def number(self, name: str) -> Number:
+        """Return the declaration of a number column; an error that says what to declare if there is none."""
+        return self._find(name, Number)
+
+    def category(self, name: str) -> Category:
+        """Return the declaration of a category column; an error that says what to declare if there is none."""
+        return self._find(name, Category)
+
+    @property
+    def person(self) -> PersonId | None:
+        """The person column, if one is declared."""
+        return next((column for column in self.columns if isinstance(column, PersonId)), None)
+
+    @property
+    def unit(self) -> Unit:
+        """What one neighbour differs by: a row, or all rows of a person."""
+        person = self.person
+        return Row() if person is None else Person(column=person.name, max_rows=person.max_rows)
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many rows of one protected unit count at most."""
+        person = self.person
+        return 1 if person is None else person.max_rows
+
+    def to_json(self) -> dict[str, Any]:
+        """Describe the schema with strings only."""
+        return {"columns": [_column_to_json(column) for column in self.columns]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Schema:
+        """Read what `to_json` wrote."""
+        return cls(_column_from_json(entry) for entry in data["columns"])
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the canonical JSON, to tell whether two tables have the same declarations."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _find(self, name: str, kind: type[Kind]) -> Kind:
+        advice = _ADVICE[kind].format(name)
+        for column in self.columns:
+            if column.name == name:
+                if isinstance(column, kind):
+                    return column
+                found = type(column).__name__
+                raise SchemaError(
+                    f"column {name!r} is declared as {found}, a {kind.__name__} is needed; declare {advice}"
+                )
+        raise SchemaError(
+            f"column {name!r} is not declared; declare {advice} in the schema ({nearest(name, self.names)})"
+        )
+
+
+def _column_to_json(column: Column) -> dict[str, Any]:
+    if isinstance(column, PersonId):
+        return {"kind": "person", "name": column.name, "max_rows": str(column.max_rows)}
+    if isinstance(column, Category):
+        entry: dict[str, Any] = {"kind": "category", "name": column.name, "categories": list(column.categories)}
+        if column.other is not None:
+            entry["other"] = column.other
+        return entry | ({} if column.missing is None else {"missing": _missing_to_json(column.missing)})
+    numbers = {"lower": column.lower, "upper": column.upper, "granularity": column.granularity}
+    texts = {key: number_text(value) for key, value in numbers.items() if value is not None}
+    return {"kind": "number", "name": column.name, **texts, "missing": _missing_to_json(column.missing)}
+
+
+def _missing_to_json(missing: Missing) -> dict[str, str]:
+    if isinstance(missing, Drop):
+        return {"policy": "drop"}
+    value = missing.value
+    return {
+        "policy": "fill",
+        "value": value if isinstance(value, str) else number_text(exact_number(value, name="fill")),
+    }
+
+
+def _missing_from_json(data: Mapping[str, str]) -> Missing:
+    return Fill(data["value"]) if data["policy"] == "fill" else Drop()
+
+
+def _column_from_json(data: Mapping[str, Any]) -> Column:
+    name = data["name"]
+    if data["kind"] == "person":
+        return PersonId(name, max_rows=int(data["max_rows"]))
+    missing = _missing_from_json(data["missing"]) if "missing" in data else None
+    if data["kind"] == "category":
+        return Category(name, data["categories"], other=data.get("other"), missing=missing)
+    if data["kind"] == "number":
+        bounds = {key: data.get(key) for key in ("lower", "upper", "granularity")}
+        return Number(name, **bounds, missing=missing)
+    raise SchemaError(
+        f"unknown kind of column {data['kind']!r}; {nearest(data['kind'], ('number', 'category', 'person'))}"
+    )

@@ -1,0 +1,90 @@
+"""A table: rows somewhere, and their public schema. Making one checks metadata only; aggregates read the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike, fspath
+from pathlib import PurePath
+from typing import Any
+
+from sidelight.errors import SchemaError, nearest
+from sidelight.records.columns import Category, Column, Number
+from sidelight.records.engines import open_rows
+from sidelight.records.rows import ColumnType, Rows
+from sidelight.records.schema import Schema
+
+_FIT = {
+    Number: ("integer", "float", "boolean", "any"),
+    Category: ("integer", "boolean", "text", "any"),
+}
+_PERSON_FIT = ("integer", "text", "any")
+
+
+class Table:
+    """Rows with a declared schema.
+
+    `source` is a path (CSV, Parquet), a pandas, Polars or Arrow frame, a DuckDB relation, a mapping of names to arrays,
+    a two-dimensional array with its columns in the schema's order, or one array or list for one column.
+
+    Making a table reads the header or the footer and never a row: a wrong path, format, column or type is an error
+    here, and nothing about the values is one later.
+
+    >>> from sidelight.records import Number, Table
+    >>> Table({"age": [31, 47]}, schema=[Number("age", granularity=1)], name="people")
+    Table('people', engine='numpy', columns=['age'])
+    """
+
+    __slots__ = ("_name", "_rows", "_schema")
+
+    def __init__(self, source: Any, *, schema: Schema | Sequence[Column], name: str | None = None) -> None:
+        self._schema = schema if isinstance(schema, Schema) else Schema(schema)
+        self._rows = open_rows(source, self._schema.names)
+        self._name = name if name is not None else _name_of(source)
+        types = self._rows.types
+        for column in self._schema.columns:
+            if column.name not in types:
+                raise SchemaError(
+                    f"the source has no column {column.name!r}, which the schema declares; "
+                    f"{nearest(column.name, types)}"
+                )
+            _check_type(column, types[column.name])
+
+    @property
+    def schema(self) -> Schema:
+        """The public declarations."""
+        return self._schema
+
+    @property
+    def name(self) -> str:
+        """A public name for reports and ledgers."""
+        return self._name
+
+    @property
+    def engine(self) -> str:
+        """The public name of the engine that reads the rows."""
+        return self._rows.name
+
+    @property
+    def rows(self) -> Rows:
+        """The private rows, for aggregates."""
+        return self._rows
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, engine={self.engine!r}, columns={list(self.schema.names)})"
+
+
+def _name_of(source: Any) -> str:
+    return PurePath(fspath(source)).name.partition(".")[0] if isinstance(source, (str, PathLike)) else "table"
+
+
+def _check_type(column: Column, found: ColumnType) -> None:
+    fit = _FIT.get(type(column), _PERSON_FIT)
+    if found.kind in fit:
+        return
+    kind = type(column).__name__
+    advice = {
+        "Number": "convert it to numbers, or declare a Category if it holds labels",
+        "Category": "convert it to text or whole numbers, or declare a Number",
+        "PersonId": "convert it to whole numbers or text",
+    }[kind]
+    raise SchemaError(f"column {column.name!r} is declared as {kind} but the source holds {found.native}; {advice}")

@@ -1,0 +1,152 @@
+"""Ranks of codes: against brute force, for sorted and counted codes, with and without dither."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.aggregates import collect_ranks, ranks_of_codes
+from sidelight.aggregates.collect_ranks import CodeBuffer
+from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.ranks import CountedCodes, DitheredRanks, SortedCodes, order_codes
+from sidelight.errors import RangeError
+from sidelight.grid import Grid
+from sidelight.noise import Source
+from sidelight.records import Number, Table
+from sidelight.testing import SeededEntropy
+
+code_lists = st.lists(st.integers(-30, 30), max_size=60) | st.lists(st.integers(-(2**60), 2**60), max_size=20)
+
+
+def seeded():
+    return Source(SeededEntropy("ranks"))
+
+
+def counted(codes):
+    distinct, counts = np.unique(np.array(codes, np.int64), return_counts=True)
+    return CountedCodes(distinct, counts)
+
+
+@given(code_lists, st.integers(-40, 40))
+def test_sorted_and_counted_codes_agree(codes, probe):
+    ordered = SortedCodes(np.sort(np.array(codes, np.int64)))
+    tallied = counted(codes)
+    assert ordered.size == tallied.size == len(codes)
+    for code in [probe, *codes]:
+        expected = (sum(c < code for c in codes), sum(c <= code for c in codes))
+        assert ordered.span(code) == tallied.span(code) == expected
+    for k, code in enumerate(sorted(codes), start=1):
+        assert ordered.code_at(k) == tallied.code_at(k) == code
+
+
+@given(code_lists)
+def test_order_codes_is_sorting(codes):
+    ordered = order_codes(np.array(codes, np.int64))
+    assert [ordered.code_at(k) for k in range(1, len(codes) + 1)] == sorted(codes)
+
+
+@given(code_lists, st.integers(0, 12))
+def test_ranks_are_consistent(codes, dither_bits):
+    grid = Grid(resolution=Fraction(1), dither_bits=dither_bits)
+    ranks = DitheredRanks(counted(codes), grid, seeded())
+    fine = [ranks.order(k) for k in range(1, len(codes) + 1)]
+    assert fine == sorted(fine)
+    assert [index >> dither_bits for index in fine] == sorted(codes)
+    for index in [
+        grid.fine_first - 5,
+        grid.fine_first,
+        grid.fine_last,
+        grid.fine_last + 5,
+        0,
+        *fine,
+        *(i + 1 for i in fine),
+    ]:
+        assert ranks.below(index) == sum(other < index for other in fine)
+    assert ranks.size == len(codes)
+
+
+@given(code_lists)
+def test_without_source_nothing_is_dithered(codes):
+    ranks = ranks_of_codes(np.sort(np.array(codes, np.int64)), Grid(resolution=Fraction(1), dither_bits=20), None)
+    assert [ranks.order(k) for k in range(1, len(codes) + 1)] == [code << 20 for code in sorted(codes)]
+    for code in codes:
+        assert ranks.below(code << 20) == sum(other < code for other in codes)
+        assert ranks.below((code << 20) + 1) == sum(other <= code for other in codes)
+
+
+def test_dither_does_not_depend_on_the_representation():
+    codes = [1, 1, 1, 5, 5, 9]
+    grid = Grid(resolution=Fraction(1))
+    first = ranks_of_codes(np.array(codes, np.int64), grid, seeded())
+    second = DitheredRanks(counted(codes), grid, seeded())
+    assert [first.order(k) for k in range(1, 7)] == [second.order(k) for k in range(1, 7)]
+
+
+@pytest.mark.parametrize("codes", [np.array([1.0]), np.zeros((2, 2), np.int64), np.array([1], np.int32)])
+def test_refuses_other_codes(codes):
+    with pytest.raises(RangeError, match="int64"):
+        ranks_of_codes(codes, Grid(resolution=Fraction(1)), None)
+
+
+def test_shows_nothing_private():
+    ranks = ranks_of_codes(np.full(77777, 3), Grid(resolution=Fraction(1)), None)
+    assert "77777" not in repr(ranks)
+
+
+def brute(values, grid):
+    scaled = [x for x in values if not np.isnan(x)]
+    return sorted(FixedPoint.on_grid(Number("x"), grid).codes(np.array([x]))[0] for x in scaled)
+
+
+@given(st.lists(st.floats(), max_size=50), st.sampled_from([Fraction(1), Fraction(1, 2**20), Fraction(10) ** 30]))
+def test_collects_a_column_of_nasty_floats(values, step):
+    grid = Grid(resolution=step, dither_bits=0)
+    with seeded() as source:
+        ranks = collect_ranks(Table(np.array(values, np.float64), schema=[Number("x")]), "x", grid, source)
+        assert [ranks.order(k) for k in range(1, ranks.size + 1)] == brute(values, grid)
+
+
+def test_reads_the_column_in_several_batches():
+    values = np.linspace(-1, 1, 100_003)
+    grid = Grid(resolution=Fraction(1, 10**7), dither_bits=0)
+    with seeded() as source:
+        ranks = collect_ranks(Table(values, schema=[Number("x")]), "x", grid, source)
+    assert ranks.size == values.size
+    assert ranks.order(1) == -(10**7)
+    assert ranks.order(values.size) == 10**7
+
+
+parts = st.lists(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=8), max_size=5)
+
+
+@given(parts, parts, parts)
+def test_buffers_are_a_monoid(first, second, third):
+    encode = FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1, 8)))
+
+    def folded(batches):
+        buffer = CodeBuffer(encode, rows=3)
+        for batch in batches:
+            buffer.fold(np.array(batch, np.float64))
+        return buffer
+
+    def finished(buffer):
+        codes = buffer.finish()
+        return [codes.code_at(k) for k in range(1, codes.size + 1)]
+
+    everything = finished(folded(first + second + third))
+    assert finished(folded(first).merge(folded(second)).merge(folded(third))) == everything
+    assert finished(folded(first).merge(folded(second).merge(folded(third)))) == everything
+    assert (
+        finished(CodeBuffer(encode).merge(folded(first)))
+        == finished(folded(first).merge(CodeBuffer(encode)))
+        == finished(folded(first))
+    )
+    left, right = folded(first), folded(second)
+    both = left.merge(right)
+    both.fold(np.array([1.0, 2.0]))
+    assert (len(finished(left)), len(finished(right))) == (len(finished(folded(first))), len(finished(folded(second))))
+    assert "private" in repr(left)

@@ -1,0 +1,76 @@
+"""Untyped cells become numbers and texts without ever raising."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from sidelight.records.cells import number_of, numbers_of, text_of, texts_of
+
+
+class Hostile:
+    def __float__(self):
+        raise RuntimeError("private")
+
+    def __ne__(self, other):
+        raise RuntimeError("private")
+
+    def __str__(self):
+        raise RuntimeError("private")
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [
+        (1, 1.0),
+        ("2.5", 2.5),
+        (" 12 ", 12.0),
+        (True, 1.0),
+        (Decimal("0.1"), 0.1),
+        (10**400, math.inf),
+        (-(10**400), -math.inf),
+        ("1e400", math.inf),
+        ("-inf", -math.inf),
+        (np.float32(0.5), 0.5),
+    ],
+)
+def test_numbers(cell, number):
+    assert number_of(cell) == number
+
+
+@pytest.mark.parametrize(
+    "cell", [None, "", "abc", "1,234", "0x10", float("nan"), [1], {}, object(), Hostile(), 1j, b"\xff"]
+)
+def test_no_number_is_missing(cell):
+    assert math.isnan(number_of(cell))
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("a", "a"),
+        ("", None),
+        (None, None),
+        (True, "true"),
+        (np.bool_(False), "false"),
+        (7, "7"),
+        (np.int8(-7), "-7"),
+        (7.0, "7"),
+        (7.5, "7.5"),
+        (float("nan"), None),
+        (np.datetime64("NaT"), None),
+        (Hostile(), None),
+    ],
+)
+def test_texts(cell, text):
+    assert text_of(cell) == text
+
+
+def test_columns_of_cells():
+    assert numbers_of([]).shape == (0,)
+    assert texts_of([[1, 2], "x"]).tolist() == ["[1, 2]", "x"]

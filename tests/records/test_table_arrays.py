@@ -1,0 +1,103 @@
+"""Tables over arrays in memory: what is checked at construction, and what a batch holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sidelight.errors import SchemaError
+from sidelight.records import Category, Number, PersonId, Table
+from sidelight.records.rows import Wanted
+
+
+def read(table, *, numbers=(), texts=(), rows=3):
+    batches = list(table.rows.batches(Wanted(numbers=numbers, texts=texts), rows=rows))
+    columns = [[batch.numbers[name] for batch in batches] for name in numbers]
+    columns += [[batch.texts[name] for batch in batches] for name in texts]
+    return [np.concatenate(parts).tolist() if parts else [] for parts in columns]
+
+
+def test_forms_of_arrays():
+    assert read(Table([1, "2", None, 3.5], schema=[Number("x")]), numbers=("x",))[0][:2] == [1.0, 2.0]
+    matrix = np.arange(6).reshape(3, 2)
+    table = Table(matrix, schema=[Number("a"), Number("b")])
+    assert read(table, numbers=("b", "a")) == [[1, 3, 5], [0, 2, 4]]
+    mapping = Table({"s": np.array(["x", ""]), "unused": [0, 0]}, schema=[Category("s", ["x"])])
+    assert read(mapping, texts=("s",)) == [["x", None]]
+    assert read(Table(np.empty(0), schema=[Number("x")]), numbers=("x",)) == [[]]
+
+
+def test_masked_arrays_are_missing_where_masked():
+    masked = np.ma.masked_array([1, 2, 3], mask=[False, True, False])
+    (values,) = read(Table(masked, schema=[Number("x")]), numbers=("x",))
+    assert np.array_equal(values, [1.0, np.nan, 3.0], equal_nan=True)
+    words = np.ma.masked_array(["a", "b"], mask=[True, False])
+    assert read(Table(words, schema=[Category("x", ["a"])]), texts=("x",)) == [[None, "b"]]
+
+
+def test_float64_is_never_copied_or_changed():
+    values = np.array([1.0, np.nan, 2.0])
+    batch = next(Table(values, schema=[Number("x")]).rows.batches(Wanted(numbers=("x",))))
+    assert np.shares_memory(batch.numbers["x"], values)
+
+
+def test_shows_nothing_private():
+    table = Table(np.array([123456.0] * 7), schema=[Number("x")], name="people")
+    assert repr(table) == "Table('people', engine='numpy', columns=['x'])"
+    assert repr(next(table.rows.batches(Wanted(numbers=("x",))))) == "Batch(private)"
+
+
+def test_missing_column_names_the_nearest():
+    with pytest.raises(SchemaError, match=r"no column 'agee'.*did you mean 'age'"):
+        Table({"age": [1]}, schema=[Number("agee")])
+
+
+@pytest.mark.parametrize(
+    ("column", "declared"),
+    [
+        (np.array(["a"]), Number("x")),
+        (np.array([1j]), Number("x")),
+        (np.array(["2020-01-01"], "datetime64[D]"), Number("x")),
+        (np.array([1.5]), Category("x", ["a"])),
+        (np.array([b"a"]), Category("x", ["a"])),
+    ],
+)
+def test_wrong_type(column, declared):
+    with pytest.raises(SchemaError, match=f"'x' is declared as {type(declared).__name__} but the source holds"):
+        Table(column, schema=[declared])
+
+
+def test_person_ids_are_whole_numbers_or_text():
+    with pytest.raises(SchemaError, match="'p' is declared as PersonId but"):
+        Table({"x": [1], "p": np.array([1.0])}, schema=[Number("x"), PersonId("p", max_rows=1)])
+
+
+@pytest.mark.parametrize("cells", [[1, 2], ["a", 2], [1.5], [], [None]])
+@pytest.mark.parametrize("declared", [Number("x"), Category("x", ["a"])])
+def test_no_list_raises_for_its_cells(cells, declared):
+    """A type guessed from the cells would be an error that depends on them."""
+    assert Table(cells, schema=[declared]).engine == "numpy"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        np.zeros((2, 3)),
+        np.zeros(()),
+        np.zeros((2, 2, 2)),
+        5,
+        object(),
+        {"a": [1, 2], "b": [1]},
+        {"a": np.zeros((2, 2))},
+    ],
+)
+def test_wrong_shape(source):
+    with pytest.raises(SchemaError) as caught:
+        Table(source, schema=[Number("a"), Number("b")])
+    assert "length 2" not in str(caught.value)  # the number of rows is private
+
+
+def test_spark_has_its_place():
+    pretend = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
+    with pytest.raises(OSError, match="Spark"):
+        Table(pretend, schema=[Number("a")])
