@@ -1,0 +1,8 @@
+"""Where noise meets a bounded statistic, and where a selection meets ranks and a prior."""
+
+from sidelight.mechanisms.adapted import Adaptation, Conditional, Edge, Masses, adapt
+from sidelight.mechanisms.rank_selection import select_rank
+from sidelight.mechanisms.ranks_within import RanksWithin
+from sidelight.mechanisms.rings import Score
+
+__all__ = ["Adaptation", "Conditional", "Edge", "Masses", "RanksWithin", "Score", "adapt", "select_rank"]

@@ -1,0 +1,45 @@
+"""Priors on the outputs, where they came from, and how to hedge them. Nothing here sees a private record.
+
+A prediction changes the accuracy of a release, never its guarantee (quantiles proof page, section 1.3).
+"""
+
+from sidelight.predictions.cauchy import Cauchy, HalfCauchy
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.predictions.exchange import prior_from_json
+from sidelight.predictions.gaussian import Gaussian
+from sidelight.predictions.histogram import Histogram
+from sidelight.predictions.laplace import Laplace
+from sidelight.predictions.mixing import HedgeWarning, hedge, hedge_cost, needs_hedge, warn_if_unhedged
+from sidelight.predictions.mixture import Mixture
+from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
+from sidelight.predictions.priors import Prior
+from sidelight.predictions.public import PublicSample
+from sidelight.predictions.scale_free import ScaleFree
+from sidelight.predictions.uniform import Uniform
+from sidelight.predictions.wording import describe
+
+__all__ = [
+    "Cauchy",
+    "CompiledPrior",
+    "Gaussian",
+    "HalfCauchy",
+    "HedgeWarning",
+    "Histogram",
+    "Laplace",
+    "Mixture",
+    "Origin",
+    "Prior",
+    "PublicSample",
+    "ScaleFree",
+    "Uniform",
+    "describe",
+    "guess",
+    "hedge",
+    "hedge_cost",
+    "needs_hedge",
+    "origin_from_json",
+    "prior_from_json",
+    "public",
+    "released",
+    "warn_if_unhedged",
+]

@@ -1,0 +1,135 @@
+"""The histogram prior: masses on bins, from a public table or from an earlier release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError
+from sidelight.grid import Grid
+from sidelight.predictions.compiled import UNIT, CompiledPrior, Staircase
+from sidelight.predictions.knots import ListedKnots
+from sidelight.predictions.origin import Origin, guess
+from sidelight.predictions.parameters import as_decimal, fine_index, finite
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Mass masses[i] / sum(masses) spread evenly on (edges[i], edges[i+1]].
+
+    Empty bins are possible outputs all the same: every index of a grid has some mass.
+
+    >>> float(Histogram([0, 4, 8], [1, 3]).cdf(6))
+    0.625
+    """
+
+    edges: Sequence[float]
+    masses: Sequence[float]
+    origin: Origin = field(default=guess(), kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        edges = tuple(finite(edge, name="edges") for edge in self.edges)
+        masses = tuple(finite(mass, name="masses") for mass in self.masses)
+        if not masses or len(edges) != len(masses) + 1:
+            raise RangeError(
+                f"a histogram needs at least one mass and one more edge than masses, got {len(edges)} edges and "
+                f"{len(masses)} masses"
+            )
+        if any(a >= b for a, b in pairwise(edges)):
+            raise RangeError("the edges of a histogram must strictly increase; sort them and drop repetitions")
+        if min(masses) < 0 or sum(masses) <= 0 or not np.isfinite(sum(masses)):
+            raise RangeError(
+                f"the masses of a histogram must not be negative and need a positive, finite sum, got {min(masses)} as "
+                "the smallest; noisy counts must be cut at zero first"
+            )
+        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "masses", masses)
+
+    @property
+    def needs_hedge(self) -> bool:
+        """Say that a histogram is taken as it is: bins without mass were chosen so."""
+        return False
+
+    @property
+    def scale_hint(self) -> float | None:
+        """Return the narrowest bin, from which a grid without other knowledge takes its step."""
+        return min(b - a for a, b in pairwise(self.edges))
+
+    def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
+        """Return log mu((lower, upper]): parts of bins from widths, whole bins from the cumulative sum."""
+        edges, masses, cumulative = self._arrays()
+        low, high = self._cut(lower, upper)
+        left = np.clip(np.searchsorted(edges, low, "right") - 1, 0, masses.size - 1)
+        right = np.clip(np.searchsorted(edges, high, "left") - 1, 0, masses.size - 1)
+        density = masses / np.diff(edges)
+        across = (
+            density[left] * (edges[left + 1] - low)
+            + (cumulative[right] - cumulative[np.minimum(left + 1, masses.size)])
+            + density[right] * (high - edges[right])
+        )
+        mass = np.where(left >= right, density[left] * (high - low), across)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.where(high > low, np.maximum(mass, 0.0), 0.0)))
+
+    def inverse_in(self, lower: ArrayLike, upper: ArrayLike, v: ArrayLike) -> NDArray[np.float64]:
+        """Map uniform v to a draw from mu on (lower, upper]; in the middle where there is no mass at all."""
+        edges, _, cumulative = self._arrays()
+        low, high = self._cut(lower, upper)
+        share = np.asarray(v, dtype=np.float64)
+        start, end = np.interp(low, edges, cumulative), np.interp(high, edges, cumulative)
+        target = start + share * (end - start)
+        k = np.clip(np.searchsorted(cumulative, target, "right") - 1, 0, len(self.masses) - 1)
+        rise = cumulative[k + 1] - cumulative[k]
+        part = np.divide(target - cumulative[k], rise, out=np.full(np.shape(target), 0.5), where=rise > 0)
+        x = edges[k] + part * (edges[k + 1] - edges[k])
+        x = np.where(end > start, x, low + share * (high - low))
+        return np.clip(x, low, np.maximum(low, high))
+
+    def cdf(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return mu((-inf, x])."""
+        edges, _, cumulative = self._arrays()
+        return np.asarray(np.interp(np.asarray(x, dtype=np.float64), edges, cumulative))
+
+    def sf(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return mu((x, inf)), summed from the right."""
+        edges, masses, _ = self._arrays()
+        beyond = np.concatenate([np.cumsum(masses[::-1])[::-1], [0.0]])
+        return np.asarray(np.interp(np.asarray(x, dtype=np.float64), edges, beyond))
+
+    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+        """Return the integer masses at the edges: exact fractions of the weight, rounded down."""
+        shares = [Fraction(mass) for mass in self.masses]  # floats are dyadic: the largest denominator serves all
+        denominator = max(share.denominator for share in shares)
+        cumulative = [0, *accumulate(share.numerator * (denominator // share.denominator) for share in shares)]
+        knots = (
+            (fine_index(grid, as_decimal(edge)), weight * below // cumulative[-1])
+            for edge, below in zip(self.edges, cumulative, strict=True)
+        )
+        return (ListedKnots(grid, knots, weight=weight),)
+
+    def compile(self, grid: Grid) -> CompiledPrior:
+        """Return the exact integer masses that a release on this grid uses."""
+        return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
+
+    def to_json(self) -> dict[str, object]:
+        """Return strings only."""
+        return {
+            "family": "histogram",
+            "edges": [repr(edge) for edge in self.edges],
+            "masses": [repr(mass) for mass in self.masses],
+            "origin": self.origin.to_json(),
+        }
+
+    def _arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        masses = np.asarray(self.masses, dtype=np.float64)
+        masses = masses / masses.sum()
+        return np.asarray(self.edges, dtype=np.float64), masses, np.concatenate([[0.0], np.cumsum(masses)])
+
+    def _cut(self, lower: ArrayLike, upper: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        low, high = np.broadcast_arrays(np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64))
+        return np.clip(low, self.edges[0], self.edges[-1]), np.clip(high, self.edges[0], self.edges[-1])

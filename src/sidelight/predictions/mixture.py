@@ -1,0 +1,128 @@
+"""Mixtures of priors: what a hedge is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError
+from sidelight.grid import Grid
+from sidelight.predictions.compiled import UNIT, CompiledPrior, Staircase
+from sidelight.predictions.origin import Origin, guess, joint_origin
+from sidelight.predictions.parameters import as_decimal, finite
+from sidelight.predictions.priors import Prior
+
+#: Stands for "derive it from the parts"; told apart by identity.
+_OF_THE_PARTS = guess("of the parts")
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The law sum of weights[i] * priors[i]; the origin is that of the parts unless one is given.
+
+    Accuracy: at most (2Δ/ε) log(1/weights[i]) ranks worse than priors[i] alone, for every i.
+
+    >>> from sidelight.predictions import Cauchy, Laplace
+    >>> float(Mixture([0.9, 0.1], [Laplace(5, 2), Cauchy(5, 3)]).cdf(5))
+    0.5
+    """
+
+    weights: Sequence[float]
+    priors: Sequence[Prior]
+    origin: Origin = field(default=_OF_THE_PARTS, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        weights = tuple(finite(weight, name="weights") for weight in self.weights)
+        priors = tuple(self.priors)
+        if not priors or len(weights) != len(priors):
+            raise RangeError(
+                f"a mixture needs one weight for each prior and at least one of both, got {len(weights)} weights and "
+                f"{len(priors)} priors"
+            )
+        for prior in priors:
+            if not isinstance(prior, Prior):
+                raise RangeError(f"a mixture is made of priors, got {type(prior).__name__}")
+        if min(weights) <= 0 or abs(sum(weights) - 1.0) > 1e-9:
+            raise RangeError(
+                f"the weights of a mixture must be positive and sum to 1, got {list(weights)} with sum {sum(weights)}; "
+                "leave out parts of weight 0"
+            )
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "priors", priors)
+        if self.origin is _OF_THE_PARTS:
+            object.__setattr__(self, "origin", joint_origin(prior.origin for prior in priors))
+
+    @property
+    def needs_hedge(self) -> bool:
+        """Say whether no part is robust."""
+        return all(prior.needs_hedge for prior in self.priors)
+
+    @property
+    def scale_hint(self) -> float | None:
+        """Return the smallest scale of the parts."""
+        hints = [prior.scale_hint for prior in self.priors]
+        return min((hint for hint in hints if hint is not None), default=None)
+
+    def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
+        """Return log mu((lower, upper])."""
+        return np.asarray(np.logaddexp.reduce(self._log_masses(lower, upper), axis=0))
+
+    def inverse_in(self, lower: ArrayLike, upper: ArrayLike, v: ArrayLike) -> NDArray[np.float64]:
+        """Map uniform v to a draw from mu on (lower, upper]: v picks the part, and what is left of it the place.
+
+        The law of the draw is that of the mixture; the map is not monotone in v.
+        """
+        low, high, share = np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in (lower, upper, v)))
+        logs = self._log_masses(low, high)
+        top = logs.max(axis=0)
+        shares = np.exp(logs - np.where(np.isneginf(top), 0.0, top))
+        shares = np.where(np.isneginf(top), 1.0, shares)  # no part reaches the interval: take any
+        ends = np.cumsum(shares, axis=0) / shares.sum(axis=0)
+        starts = ends - shares / shares.sum(axis=0)
+        chosen = np.minimum((share >= ends).sum(axis=0), len(self.priors) - 1)
+        drawn = np.empty(share.shape)
+        for i, prior in enumerate(self.priors):
+            here = chosen == i
+            if here.any():
+                part = (share[here] - starts[i][here]) / (ends[i][here] - starts[i][here])
+                drawn[here] = prior.inverse_in(low[here], high[here], np.clip(part, 0.0, 1.0))
+        return drawn
+
+    def cdf(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return mu((-inf, x])."""
+        return np.asarray(sum(w * prior.cdf(x) for w, prior in zip(self.weights, self.priors, strict=True)))
+
+    def sf(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return mu((x, inf))."""
+        return np.asarray(sum(w * prior.sf(x) for w, prior in zip(self.weights, self.priors, strict=True)))
+
+    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+        """Return the parts, each with its own knots and its share of the weight, rounded down."""
+        shares = [as_decimal(w) for w in self.weights]
+        whole = sum(shares, Fraction(0))
+        return tuple(
+            part
+            for share, prior in zip(shares, self.priors, strict=True)
+            for part in prior.staircases(grid, int(weight * share / whole))
+        )
+
+    def compile(self, grid: Grid) -> CompiledPrior:
+        """Return the exact integer masses that a release on this grid uses."""
+        return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
+
+    def to_json(self) -> dict[str, object]:
+        """Return strings only."""
+        return {
+            "family": "mixture",
+            "weights": [repr(weight) for weight in self.weights],
+            "priors": [prior.to_json() for prior in self.priors],
+            "origin": self.origin.to_json(),
+        }
+
+    def _log_masses(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
+        logs = [np.log(w) + prior.log_mass(lower, upper) for w, prior in zip(self.weights, self.priors, strict=True)]
+        return np.stack(logs)
