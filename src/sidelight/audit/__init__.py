@@ -1,0 +1,19 @@
+"""Attacks on privacy claims: draw a mechanism on two neighbouring inputs and bound from below what it gives away."""
+
+from sidelight.audit.confidence import at_least, at_most
+from sidelight.audit.events import Event
+from sidelight.audit.exact import exact_epsilon, exact_hockey_stick
+from sidelight.audit.sampled import Audit, LowerBound, Sampler, audit, one_by_one
+
+__all__ = [
+    "Audit",
+    "Event",
+    "LowerBound",
+    "Sampler",
+    "at_least",
+    "at_most",
+    "audit",
+    "exact_epsilon",
+    "exact_hockey_stick",
+    "one_by_one",
+]
