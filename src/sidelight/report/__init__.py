@@ -1,0 +1,18 @@
+"""Reports: one self-contained HTML page about what was released, with what guarantee, and what is left."""
+
+from sidelight.report.contents import Account, Comparison, Contestant, Item, Report, Use, report_from_json
+from sidelight.report.render import check_writable, render, write_report, write_text
+
+__all__ = [
+    "Account",
+    "Comparison",
+    "Contestant",
+    "Item",
+    "Report",
+    "Use",
+    "check_writable",
+    "render",
+    "report_from_json",
+    "write_report",
+    "write_text",
+]

@@ -1,0 +1,156 @@
+"""From a `Report` to one HTML file that needs nothing else: no network, no script, no font."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from sidelight.errors import SourceError
+from sidelight.release import Release
+from sidelight.report.charts import quantile_chart, strip_chart
+from sidelight.report.contents import Item, Report
+from sidelight.report.numbers import shown
+from sidelight.report.words import promise, together
+from sidelight.version import VERSION
+
+CONFIDENCE = 0.95
+
+
+def render(report: Report) -> str:
+    """Return the page as one HTML text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("sidelight.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["shown"] = shown
+    claims = [item.outcome.guarantee for item in report.items]
+    return environment.get_template("report.html").render(
+        report=report,
+        cards=[_card(item) for item in report.items],
+        private=all(item.outcome.private for item in report.items),
+        together=together(claims) if claims and report.account is None and report.comparison is None else None,
+        strips=None if report.comparison is None else strip_chart(report.comparison),
+        style=Markup(files("sidelight.report").joinpath("templates/report.css").read_text(encoding="utf-8")),
+        version=VERSION,
+    )
+
+
+def write_report(report: Report, path: Path) -> Path:
+    """Write the page; an older page of that name stays whole until the new one is."""
+    return write_text(path, render(report))
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file in one step."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise SourceError(f"{str(path)!r} cannot be written: {error.strerror}; choose another place") from None
+    return path
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether a file could be written, before anything is spent on what it will hold."""
+    if path.is_dir():
+        raise SourceError(f"{str(path)!r} is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise SourceError(f"the directory {str(path.parent)!r} does not exist; make it first, or choose another place")
+    if not os.access(path.parent, os.W_OK):
+        raise SourceError(f"the directory {str(path.parent)!r} cannot be written; choose another place")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _card(item: Item) -> Mapping[str, Any]:
+    outcome = item.outcome
+    card = {
+        "title": item.title,
+        "kind": str(outcome.query["kind"]),
+        "refused": None,
+        "promise": promise(outcome.guarantee),
+        "guarantee": str(outcome.guarantee.strongest),
+        "circumstances": outcome.circumstances,
+        "private": outcome.private,
+        "chart": None,
+        "rows": [],
+        "prediction": None,
+        "query": sorted((key, _plain(value)) for key, value in outcome.query.items() if key != "kind"),
+        "error": None,
+    }
+    if not isinstance(outcome, Release):
+        return {**card, "refused": outcome.reason}
+    errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()
+    return {
+        **card,
+        "rows": _rows(outcome, errors),
+        "chart": _chart(outcome, errors),
+        "prediction": _prediction(outcome),
+        "error": outcome.error,
+    }
+
+
+def _rows(release: Release, errors: list[float] | None) -> list[tuple[str, str, str | None]]:
+    value = release.value
+    if isinstance(value, np.ndarray) and value.ndim == 1 and len(value) == len(release.labels):
+        bounds = [f"{error:.0f}" for error in errors] if errors and len(errors) == len(value) else [None] * len(value)
+        return [
+            (label, shown(entry), bound)
+            for label, entry, bound in zip(release.labels, value.tolist(), bounds, strict=True)
+        ]
+    return [("value", shown(value), None)]
+
+
+def _chart(release: Release, errors: list[float] | None) -> Markup | None:
+    """Draw what this kind of release is best seen as; other kinds have their table."""
+    if release.kind != "quantiles" or not np.all(np.isfinite(release.value)):
+        return None
+    levels = [float(label.removesuffix("%")) / 100 for label in release.labels]
+    return quantile_chart(levels, release.value.tolist(), errors)
+
+
+def _prediction(release: Release) -> Mapping[str, str] | None:
+    if release.prediction is None:
+        return None
+    origin = release.prediction.get("origin") or {}
+    kind, description = origin.get("kind", "guess"), origin.get("description", "")
+    meaning = {
+        "public": "public data or knowledge: it costs no privacy",
+        "released": f"values released before, paid for then (entries {', '.join(origin.get('entries', []))})",
+        "guess": "a person's guess, made without looking at the records",
+    }.get(str(kind), str(kind))
+    return {
+        "description": str(release.prediction["description"]),
+        "origin": f"{meaning} ({description})" if description else meaning,
+    }
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_plain(entry)}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(entry) for entry in value)
+    return str(value)

@@ -1,0 +1,46 @@
+"""Reports as JSON: back without a loss, and clear words for anything else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from sidelight.errors import RangeError
+from sidelight.release import Refused, Release
+from sidelight.report import Report, render, report_from_json
+
+
+def read(text: str) -> Report:
+    return report_from_json(text, title="Stored", day="2026-11-16")
+
+
+def test_report_comes_back_and_renders_the_same(full_report: Report) -> None:
+    back = read(full_report.to_json())
+    assert back.to_json() == full_report.to_json()
+    assert render(back) == render(full_report)
+
+
+def test_one_release_or_a_list_will_do(make_release: Callable[..., Release], refused: Refused) -> None:
+    one = make_release()
+    alone = read(one.to_json())
+    assert (alone.title, alone.items[0].title, alone.account) == ("Stored", "income", None)
+    both = read(json.dumps([json.loads(one.to_json()), refused.to_json()]))
+    assert [item.title for item in both.items] == ["income", "range"]
+    assert isinstance(both.items[1].outcome, Refused)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "expected JSON"),
+        ("3", "expected the JSON of releases"),
+        ('{"type": "report"}', "expected the JSON of releases"),
+        ('[{"a": 1}]', "release format None"),
+        ('{"type": "report", "format": "99"}', "upgrade sidelight"),
+    ],
+)
+def test_anything_else_is_refused_in_words(text: str, message: str) -> None:
+    with pytest.raises(RangeError, match=message):
+        read(text)

@@ -1,0 +1,177 @@
+"""The page says what it must, loads nothing, and quotes nothing unescaped."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sidelight.errors import SourceError
+from sidelight.guarantees import GDP, ApproxDP, Claims, Person, PureDP
+from sidelight.release import Release
+from sidelight.report import Item, Report, check_writable, render, write_report, write_text
+from sidelight.report.numbers import short, shown, ticks
+
+VOID = {"meta", "br", "line", "circle", "rect", "polygon", "polyline", "path"}
+
+
+class Balance(HTMLParser):
+    """Checks that every element that is opened is closed, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def page_of(*releases: Release) -> str:
+    items = tuple(Item(title=f"question {i}", outcome=each) for i, each in enumerate(releases))
+    return render(Report(title="A title", day="2026-11-15", items=items))
+
+
+def test_page_is_well_formed_and_has_every_part(full_report: Report) -> None:
+    page = render(full_report)
+    checker = Balance()
+    checker.feed(page)
+    assert checker.open == []
+    for text in [
+        "Ages and incomes",
+        "2026-11-15",
+        "PureDP(ε = 0.5)",
+        "Everything released is (3, 1e-6)-DP.",
+        "bookkeeping",
+        "one pure query up to ε 1.8",
+        "6c29441ef59130134cff38a3c0490c82878cea894ca8c8135ac0a542de9bfee0",
+        "Cauchy(location=35000, scale=20000), a guess",
+        "a person&#39;s guess, made without looking at the records",
+        "Too few stable records.",
+        "± 13 ranks",  # 7 + 2 log 20
+        "if no ties",
+        "6.0× smaller",
+        "The people are generated.",
+    ]:
+        assert text in page, text
+
+
+def test_page_loads_nothing(full_report: Report) -> None:
+    page = render(full_report)
+    assert "default-src 'none'; style-src 'unsafe-inline'" in page
+    assert not re.search(r"<script|<link|<img|<iframe|@import|url\(|\ssrc=|\shref=|https?://", page)
+
+
+def test_svgs_are_xml_with_finite_coordinates(full_report: Report) -> None:
+    drawings = re.findall(r"<svg.*?</svg>", render(full_report), flags=re.DOTALL)
+    assert len(drawings) == 1 + 2 * 5  # the mark; strips and four quantile charts, wide and narrow
+    for drawing in drawings:
+        root = ElementTree.fromstring(drawing)
+        width, height = (float(size) for size in root.attrib["viewBox"].split()[2:])
+        for element in root.iter():
+            for name, limit in (
+                ("x", width),
+                ("cx", width),
+                ("x1", width),
+                ("x2", width),
+                ("y", height),
+                ("cy", height),
+            ):
+                if name in element.attrib:
+                    assert 0 <= float(element.attrib[name]) <= limit
+
+
+def test_seeded_releases_are_branded(make_release: Callable[..., Release]) -> None:
+    real = make_release()
+    seeded = make_release(circumstances=replace(real.circumstances, entropy="seeded(7)"))
+    assert "NOT PRIVATE" not in page_of(real)
+    page = page_of(real, seeded)
+    assert page.count("NOT PRIVATE") == 2  # the banner and the card itself
+    assert 'role="alert"' in page
+
+
+def test_text_is_escaped_everywhere(make_release: Callable[..., Release]) -> None:
+    evil = "<script>alert(1)</script>"
+    release = make_release(
+        3,
+        query={"kind": evil, "column": evil},
+        labels=(evil, "b", "c"),
+        prediction={"description": evil, "origin": {"kind": evil, "description": evil}},
+        circumstances=replace(make_release().circumstances, dataset=evil, engine=evil, entry_id=evil, ledger_head=evil),
+    )
+    report = Report(title=evil, day=evil, introduction=evil, items=(Item(title=evil, outcome=release),))
+    assert "<script" not in render(report)
+
+
+def test_other_kinds_get_a_table_and_no_chart(make_release: Callable[..., Release]) -> None:
+    scalar = make_release(1, query={"kind": "count"}, value=1234.5, labels=(), error=None)
+    page = page_of(scalar)
+    assert "1,234.5" in page
+    assert 'class="wide"' not in page
+
+
+def test_infinite_and_equal_values_do_not_break_the_chart(make_release: Callable[..., Release]) -> None:
+    assert 'class="wide"' not in page_of(make_release(3, value=np.array([1.0, 2.0, np.inf])))
+    assert 'class="wide"' in page_of(make_release(3, value=np.array([0.0, 0.0, 0.0])))
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        (Claims.of(PureDP(1)), ["more than 2.72 times", "at most 73.1 % after", "at most 2.7 % after", "any one row"]),
+        (
+            Claims.of(ApproxDP(1, "1e-6")),
+            ["more than 2.72 times", "may fail with a chance of at most 1e-06, one in 1,000,000"],
+        ),
+        (Claims.of(GDP("0.24")), ["may fail with a chance", "GDP(μ = 0.24)"]),
+        (Claims.of(PureDP(1, unit=Person("id", 3))), ["any one person (with up to 3 rows)"]),
+    ],
+)
+def test_guarantee_in_words(make_release: Callable[..., Release], claims: Claims, words: list[str]) -> None:
+    page = page_of(make_release(claims=claims))
+    for text in words:
+        assert text in page
+
+
+def test_an_epsilon_that_means_nothing_shows_no_beliefs(make_release: Callable[..., Release]) -> None:
+    assert "% after" not in page_of(make_release(claims=Claims.of(PureDP(50))))
+
+
+def test_several_releases_say_what_holds_together(make_release: Callable[..., Release]) -> None:
+    one = make_release()
+    assert "PureDP(ε = 1), the sum" in page_of(one, one)
+    assert "the sum" not in page_of(one)
+    assert "the sum" not in page_of(one, make_release(claims=Claims.of(GDP(1))))
+    assert "the sum" not in page_of(one, make_release(claims=Claims.of(PureDP(1, unit=Person("id", 3)))))
+
+
+def test_writing_is_atomic_and_checked_beforehand(tmp_path: Path, make_release: Callable[..., Release]) -> None:
+    path = tmp_path / "report.html"
+    report = Report(title="A title", day="2026-11-15", items=(Item(title="q", outcome=make_release()),))
+    check_writable(path)
+    assert write_report(report, path) == path
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(SourceError, match="is a directory"):
+        check_writable(tmp_path)
+    with pytest.raises(SourceError, match="does not exist"):
+        check_writable(tmp_path / "no" / "report.html")
+    with pytest.raises(SourceError, match="cannot be written"):
+        write_text(tmp_path / "no" / "report.html", "text")
+
+
+def test_numbers_read_well() -> None:
+    assert [shown(x) for x in (0, 1.5, 1234567.25, 1e20, float("nan"))] == ["0", "1.5", "1,234,567.25", "1e+20", "nan"]
+    assert [short(x) for x in (9_999, 10_000, 2_500_000, 3e9, -20_000)] == ["9,999", "10k", "2.5M", "3G", "-20k"]
+    assert ticks(0, 1, about=5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert ticks(5, 5, about=3) == [5]
