@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
+from sidelight.guarantees import BoundedRange, Claims, native_claims
 from sidelight.mechanisms.adapted import Masses
 from sidelight.mechanisms.decay import DECAY, Decay
 from sidelight.mechanisms.rings import Rings, Score, gap_score
@@ -78,6 +79,11 @@ def draw(rings: Rings, source: Source, *, decay: Decay = DECAY) -> int:
             accepted = accepted and bernoulli_exp(remainder, divisor, source)
         if accepted:
             return index
+
+
+def selection_claims(epsilon: Fraction) -> Claims:
+    """Return what one selection proves for one record; a tree adds these up along its paths."""
+    return native_claims(BoundedRange(epsilon), mechanism="exponential")
 
 
 def check_selection(target: Fraction, epsilon: Fraction, prior: Masses, first: int, last: int, score: Score) -> None:
