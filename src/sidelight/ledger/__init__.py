@@ -1,0 +1,25 @@
+"""The ledger: what was spent, durably, on SQLite or PostgreSQL.
+
+A charge is committed before any data is opened and is never given back; concurrent sessions cannot overspend together;
+the history is append-only and hash-chained. SQLAlchemy is imported when the first ledger is opened.
+"""
+
+from sidelight.ledger.chain import Event
+from sidelight.ledger.entry import Entry, FailReason, State, Stored
+from sidelight.ledger.handle import Ledger, open_ledger
+from sidelight.ledger.replay import Rederive
+from sidelight.ledger.reservation import Reservation
+from sidelight.ledger.scope import Scope
+
+__all__ = [
+    "Entry",
+    "Event",
+    "FailReason",
+    "Ledger",
+    "Rederive",
+    "Reservation",
+    "Scope",
+    "State",
+    "Stored",
+    "open_ledger",
+]

@@ -1,0 +1,182 @@
+"""The hash chain: every event commits to the one before it.
+
+`hash = sha256("sidelight-ledger\\n" + C)`, C the canonical JSON of the event with the hash of its predecessor; with a
+secret key the same as HMAC-SHA256. A plain chain shows edits; it cannot show that the whole file was rewritten or is an
+older copy. Against the first there is the key, against the second the head that every release carries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal, get_args
+
+from sidelight.errors import LedgerError
+from sidelight.ledger.canonical import Json, canonical, is_canonical, read
+
+Kind = Literal["open", "scope", "reserve", "release", "refuse", "fail", "import", "migrate", "close"]
+KINDS: Final = get_args(Kind)
+ENCODING: Final = "1"  # selects the encoder; a changed encoding gets the next number and keeps this one
+NO_HASH: Final = "0" * 64
+_PREFIX: Final = b"sidelight-ledger\n"
+_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z")
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_SEQ: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One line of the ledger's history. `body` is canonical JSON text, the very bytes that are stored and hashed."""
+
+    seq: int
+    at_utc: str
+    kind: str
+    scope_id: str | None
+    entry_id: str | None
+    body: str
+    prev_hash: str
+    hash: str
+
+    @property
+    def content(self) -> dict[str, Json]:
+        """The body as plain values."""
+        value = read(self.body)
+        if not isinstance(value, dict):
+            raise LedgerError(f"the body of event {self.seq} is not a JSON object; run `sidelight ledger verify`")
+        return value
+
+    def to_line(self) -> str:
+        """Return the event as one line of an export."""
+        return canonical({**self._committed(), "hash": self.hash})
+
+    def committed_text(self) -> str:
+        """Return the canonical text that the hash commits to."""
+        return canonical(self._committed())
+
+    def _committed(self) -> dict[str, Json]:
+        return {
+            "at_utc": self.at_utc,
+            "body": read(self.body),
+            "entry_id": self.entry_id,
+            "kind": self.kind,
+            "prev_hash": self.prev_hash,
+            "scope_id": self.scope_id,
+            "seq": str(self.seq),
+            "v": ENCODING,
+        }
+
+
+def event_hash(event: Event, *, key: bytes | None = None) -> str:
+    """Return the hash that the event should carry."""
+    committed = _PREFIX + event.committed_text().encode()
+    if key is None:
+        return hashlib.sha256(committed).hexdigest()
+    return hmac.new(key, committed, hashlib.sha256).hexdigest()
+
+
+def chained(
+    *,
+    seq: int,
+    at_utc: str,
+    kind: Kind,
+    body: Mapping[str, object],
+    prev_hash: str,
+    scope_id: str | None = None,
+    entry_id: str | None = None,
+    key: bytes | None = None,
+) -> Event:
+    """Return the next event of a chain, with its hash."""
+    unhashed = Event(
+        seq=seq,
+        at_utc=checked_time(at_utc),
+        kind=kind,
+        scope_id=scope_id,
+        entry_id=entry_id,
+        body=canonical(body),
+        prev_hash=prev_hash,
+        hash=NO_HASH,
+    )
+    return Event(**{**vars(unhashed), "hash": event_hash(unhashed, key=key)})
+
+
+def event_from_line(line: str) -> Event:
+    """Read one line of an export. The hash is taken as written; `broken_links` judges it."""
+    value = read(line)
+    names = {"at_utc", "body", "entry_id", "hash", "kind", "prev_hash", "scope_id", "seq", "v"}
+    if not isinstance(value, dict) or set(value) != names:
+        raise LedgerError(f"a line of an export is a JSON object with {', '.join(sorted(names))}; this one is not")
+    if value["v"] != ENCODING:
+        raise LedgerError(
+            f"the export uses encoding {value['v']!r}, this version reads {ENCODING!r}; upgrade sidelight"
+        )
+    texts = {name: value[name] for name in ("at_utc", "kind", "prev_hash", "hash", "seq")}
+    if not all(isinstance(text, str) for text in texts.values()) or not _SEQ.fullmatch(str(texts["seq"])):
+        raise LedgerError("a line of an export has a field that is not text, or a seq that is not a number")
+    optional = [value[name] for name in ("scope_id", "entry_id")]
+    if not all(text is None or isinstance(text, str) for text in optional):
+        raise LedgerError("scope_id and entry_id of an exported event are text or null")
+    return Event(
+        seq=int(str(texts["seq"])),
+        at_utc=str(texts["at_utc"]),
+        kind=str(texts["kind"]),
+        scope_id=None if optional[0] is None else str(optional[0]),
+        entry_id=None if optional[1] is None else str(optional[1]),
+        body=canonical(value["body"]),
+        prev_hash=str(texts["prev_hash"]),
+        hash=str(texts["hash"]),
+    )
+
+
+def link_problem(event: Event, *, previous: Event | None, key: bytes | None = None) -> str | None:
+    """Say what is wrong with an event as the successor of `previous`, or None."""
+    wanted_seq = 0 if previous is None else previous.seq + 1
+    wanted_prev = NO_HASH if previous is None else previous.hash
+    if event.seq != wanted_seq:
+        return f"event {wanted_seq} is missing (found {event.seq})"
+    if event.prev_hash != wanted_prev:
+        return f"event {event.seq} does not follow the event before it"
+    if event.kind not in KINDS or (event.kind == "open") != (event.seq == 0):
+        return f"event {event.seq} has kind {event.kind!r}, which cannot stand there"
+    if not is_time(event.at_utc):
+        return f"event {event.seq} has a time that is not UTC text"
+    if not is_canonical(event.body):
+        return f"the body of event {event.seq} is not canonical JSON"
+    if not hmac.compare_digest(event.hash.encode(), event_hash(event, key=key).encode()):
+        return f"event {event.seq} was changed: its hash does not match"
+    return None
+
+
+def now_utc() -> str:
+    """Return the present time as a ledger writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def is_time(text: str) -> bool:
+    """Say whether the text is a UTC time as a ledger writes it."""
+    if not _TIME.fullmatch(text):
+        return False
+    try:
+        datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ")
+    except ValueError:
+        return False
+    return True
+
+
+def checked_time(text: str) -> str:
+    """Return the text if it is a UTC time, else raise."""
+    if not is_time(text):
+        raise LedgerError(f"at_utc is written like 2026-01-01T00:00:00.000000Z, got {text!r}")
+    return text
+
+
+def checked_head(text: str) -> str:
+    """Return the text if it looks like a head of a ledger, else raise."""
+    if not _HASH.fullmatch(text):
+        raise LedgerError(
+            f"a ledger's head is 64 hexadecimal digits, got {text!r}; a release carries it as ledger_head"
+        )
+    return text

@@ -1,0 +1,237 @@
+"""The deciding transaction: one place where a charge is granted and written, or refused and not written.
+
+Charges are computed before any lock. Inside, all rows that matter are locked in one order (scopes by name, then the
+head), so concurrent sessions decide one after the other. Every function here may run twice after a lost COMMIT, and
+begins by looking for its own earlier trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sidelight.errors import BudgetError, InProgressError, LedgerError
+from sidelight.ledger.books import Books, books_from_json, by_scope
+from sidelight.ledger.canonical import Json, canonical, plain, read
+from sidelight.ledger.definition import ScopeDefinition
+from sidelight.ledger.entry import Stored
+from sidelight.ledger.journal import append, event_at, lock_head
+from sidelight.ledger.shares import Share
+
+if TYPE_CHECKING:
+    from sidelight.ledger.store import Transaction
+
+_STATE_OF = {"release": "released", "refuse": "refused", "fail": "failed"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Everything about a request that is known before any lock. All of it is public."""
+
+    entry_id: str  # chosen by the caller, so that a lost COMMIT can be looked up
+    scope_id: str
+    key: str
+    shares: tuple[Share, ...]
+    request: Mapping[str, object]
+    at_utc: str
+    resume: bool = False
+
+    def body(self, attempt: int) -> dict[str, object]:
+        """Return the body of the reserve event."""
+        return {
+            "attempt": str(attempt),
+            "charges": [share.to_json() for share in self.shares],
+            "idem_key": self.key,
+            "request": self.request,
+        }
+
+    def same_as(self, body: Mapping[str, Json]) -> bool:
+        """Say whether a stored reservation asked for the same thing: the same request with the same claims."""
+        return _asked(self.body(0)) == _asked(plain(body))
+
+
+def _asked(body: Any) -> str:
+    # charges are left out: a later version may prove a smaller one for the same claims
+    claims = [[share["scope_id"], share["part"], share["claims"]] for share in body["charges"]]
+    return canonical({"claims": claims, "request": body["request"]})
+
+
+def reserve(
+    transaction: Transaction, request: Request, definitions: Mapping[str, ScopeDefinition], *, key: bytes | None
+) -> Stored | None:
+    """Grant and write the charge (None), or return what the same key bought before.
+
+    Raises:
+        BudgetError: the request does not fit; nothing is written.
+        InProgressError: the same key is reserved and has no outcome.
+        LedgerError: the same key was used for another request.
+    """
+    books = lock(transaction, [share.scope_id for share in request.shares] + [request.scope_id])
+    if transaction.row("SELECT 1 FROM entry WHERE entry_id = :entry_id", entry_id=request.entry_id):
+        return None  # this very request was committed and its answer lost on the way
+    stored = _earlier(transaction, request, key=key)
+    if stored is not None:
+        return stored
+    check_budget(request.shares, books, definitions, first=request.scope_id)
+    (attempts,) = transaction.row(
+        "SELECT COALESCE(MAX(attempt), 0) FROM entry WHERE scope_id = :scope_id AND idem_key = :idem_key",
+        scope_id=request.scope_id,
+        idem_key=request.key,
+    ) or (0,)
+    event = append(
+        transaction,
+        kind="reserve",
+        at_utc=request.at_utc,
+        scope_id=request.scope_id,
+        entry_id=request.entry_id,
+        body=request.body(attempts + 1),
+        key=key,
+    )
+    transaction.run(
+        "INSERT INTO entry (entry_id, scope_id, idem_key, attempt, reserve_seq, outcome_seq, state)"
+        " VALUES (:entry_id, :scope_id, :idem_key, :attempt, :seq, NULL, 'reserved')",
+        entry_id=request.entry_id,
+        scope_id=request.scope_id,
+        idem_key=request.key,
+        attempt=attempts + 1,
+        seq=event.seq,
+    )
+    book(transaction, request.shares, books, seq=event.seq)
+    return None
+
+
+def settle(
+    transaction: Transaction,
+    *,
+    entry_id: str,
+    kind: Literal["release", "refuse", "fail"],
+    body: Mapping[str, object],
+    key: bytes | None,
+) -> str:
+    """Write the one outcome of a reservation and return the new head.
+
+    The outcome repeats its reservation's time: how long a run took is a function of the data.
+    """
+    row = transaction.row("SELECT scope_id FROM entry WHERE entry_id = :entry_id", entry_id=entry_id)
+    if row is None:
+        raise LedgerError(f"there is no entry {entry_id!r} in this ledger")
+    (scope_id,) = row
+    lock(transaction, [scope_id])
+    state, outcome_seq, at_utc = transaction.row(
+        "SELECT entry.state, entry.outcome_seq, event.at_utc FROM entry JOIN event ON event.seq = entry.reserve_seq"
+        " WHERE entry.entry_id = :entry_id",
+        entry_id=entry_id,
+    ) or (None, None, None)
+    if state != "reserved":
+        outcome = event_at(transaction, outcome_seq)
+        if outcome.kind == kind and (kind == "fail" or outcome.body == canonical(body)):
+            return outcome.hash  # written before, and the answer was lost on the way
+        raise LedgerError(
+            f"the entry {entry_id} is already {state}; this late outcome is discarded. "
+            "If it was reaped while still running, ask again: a new attempt pays again"
+        )
+    event = append(transaction, kind=kind, at_utc=at_utc, scope_id=scope_id, entry_id=entry_id, body=body, key=key)
+    changed = transaction.run(
+        "UPDATE entry SET state = :state, outcome_seq = :seq WHERE entry_id = :entry_id AND state = 'reserved'",
+        state=_STATE_OF[kind],
+        seq=event.seq,
+        entry_id=entry_id,
+    )
+    if changed != 1:
+        raise LedgerError(f"the entry {entry_id} changed while its outcome was written; nothing was recorded")
+    transaction.run("UPDATE scope SET head_seq = :seq WHERE scope_id = :scope_id", seq=event.seq, scope_id=scope_id)
+    return event.hash
+
+
+def lock(transaction: Transaction, scope_ids: Iterable[str]) -> dict[str, Books]:
+    """Lock the scopes in the order of their names, then the head; return the totals as of the lock.
+
+    SQLite holds the whole file since BEGIN IMMEDIATE. PostgreSQL's totals are read by the locking statement itself. NO
+    KEY UPDATE, because FOR UPDATE would deadlock with the share lock that an event's foreign key takes on its scope.
+    """
+    suffix = " FOR NO KEY UPDATE" if transaction.dialect == "postgresql" else ""
+    names = sorted(set(scope_ids))
+    wanted = {f"scope_{index}": name for index, name in enumerate(names)}
+    rows = transaction.rows(
+        f"SELECT scope_id, totals FROM scope WHERE scope_id IN ({', '.join(f':{name}' for name in wanted)})"
+        f" ORDER BY scope_id{suffix}",
+        **wanted,
+    )
+    if len(rows) != len(names):
+        missing = sorted(set(names) - {scope_id for scope_id, _ in rows})
+        raise LedgerError(f"there is no scope {missing[0]!r} in this ledger; open it first")
+    lock_head(transaction)
+    return {scope_id: books_from_json(read(totals)) for scope_id, totals in rows}
+
+
+def check_budget(
+    shares: Sequence[Share],
+    books: Mapping[str, Books],
+    definitions: Mapping[str, ScopeDefinition],
+    *,
+    first: str,
+) -> None:
+    """Raise `BudgetError` if any scope's rule would not hold; the message names them all."""
+    grouped = by_scope(shares)
+    order = sorted(grouped, key=lambda name: (name != first, name))
+    short = [name for name in order if not books[name].fits(definitions[name].rule, grouped[name])]
+    if not short:
+        return
+    name = short[0]
+    if books[name].shut:
+        raise LedgerError(f"scope {name!r} was closed for good; open a new scope with its own budget")
+    rule, before = definitions[name].rule, books[name].totals()
+    requested, remaining, difference = rule.shortfall(before, books[name].increase(grouped[name]))
+    also = f" (nor scope {', '.join(repr(other) for other in short[1:])})" if short[1:] else ""
+    raise BudgetError(
+        f"the request does not fit scope {name!r}{also}: requested {requested}, remaining {remaining}, "
+        f"difference {difference}; nothing was charged. Ask for less, or open a new scope with its own budget",
+        requested=requested,
+        remaining=remaining,
+        difference=difference,
+    )
+
+
+def book(transaction: Transaction, shares: Sequence[Share], books: Mapping[str, Books], *, seq: int) -> None:
+    """Write the new totals of every scope that pays."""
+    for name, own in by_scope(shares).items():
+        transaction.run(
+            "UPDATE scope SET totals = :totals, head_seq = :seq WHERE scope_id = :scope_id",
+            totals=canonical(books[name].plus(own).to_json()),
+            seq=seq,
+            scope_id=name,
+        )
+
+
+def _earlier(transaction: Transaction, request: Request, *, key: bytes | None) -> Stored | None:
+    """Return what this key bought before; reap an unfinished attempt if the request resumes it."""
+    row = transaction.row(
+        "SELECT entry_id, state, reserve_seq, outcome_seq FROM entry"
+        " WHERE scope_id = :scope_id AND idem_key = :idem_key AND state <> 'failed'",
+        scope_id=request.scope_id,
+        idem_key=request.key,
+    )
+    if row is None:
+        return None
+    entry_id, state, reserve_seq, outcome_seq = row
+    if not request.same_as(event_at(transaction, reserve_seq).content):
+        raise LedgerError(
+            f"the key {request.key!r} was used in scope {request.scope_id!r} for another request (other parameters, "
+            "schema or claims); use a new key for a new request"
+        )
+    if state == "reserved":
+        if not request.resume:
+            raise InProgressError(
+                f"the request with key {request.key!r} in scope {request.scope_id!r} is reserved and has no outcome: "
+                "another process runs it, or one died. If none runs, resume it; the new attempt pays again"
+            )
+        settle(transaction, entry_id=entry_id, kind="fail", body={"reason": "reaped"}, key=key)
+        return None
+    outcome = event_at(transaction, outcome_seq)
+    return Stored(
+        entry_id=str(entry_id),
+        state="released" if state == "released" else "refused",
+        text=str(outcome.content["text"]),
+        head=outcome.hash,
+    )

@@ -1,0 +1,210 @@
+"""Exchange with the outside: events as JSON lines, other ledgers' spending, and what other tools spent.
+
+An import can only add: it books the charges of another ledger as one `import` event, recomputed by this ledger's rules,
+and each charge once, however often the other ledger's export is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sidelight.errors import LedgerError
+from sidelight.guarantees import Claims
+from sidelight.ledger.chain import Event, event_from_line, now_utc
+from sidelight.ledger.decide import book, check_budget, lock
+from sidelight.ledger.definition import ScopeDefinition
+from sidelight.ledger.genesis import check_key, identity_of
+from sidelight.ledger.journal import append, each_event
+from sidelight.ledger.replay import Replay, replay
+from sidelight.ledger.shares import Share, spread
+
+if TYPE_CHECKING:
+    from sidelight.ledger.store import Store, Transaction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imported:
+    """What an import did: how many charges of which ledger were booked, and the head afterwards."""
+
+    ledger_id: str
+    booked: int
+    head: str
+
+
+def export_events(store: Store, path: Path) -> int:
+    """Write all events as JSON lines, whole or not at all; return how many."""
+    draft = path.with_name(path.name + ".part")
+    count = 0
+    try:
+        with store.read() as transaction, draft.open("w", encoding="utf-8", newline="\n") as file:
+            for count, event in enumerate(each_event(transaction), start=1):  # noqa: B007 (the last count is the result)
+                file.write(event.to_line() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise LedgerError(
+            f"the export cannot be written to {str(path)!r} ({error.strerror}); check the path"
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return count
+
+
+def read_export(path: Path, *, key: bytes | None) -> Replay:
+    """Read an export and check it as a whole; raise at the first thing that is wrong with it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LedgerError(f"the export {str(path)!r} cannot be read as UTF-8 text ({type(error).__name__})") from error
+    lines = text.split("\n")  # splitlines would also split at separators that JSON strings may hold
+    events = [event_from_line(line) for line in lines if line]
+    if not events:
+        raise LedgerError(f"the export {str(path)!r} holds no event")
+    check_key(events[0], key=key, shown=str(path))
+    history = replay(events, key=key)
+    if history.problems:
+        raise LedgerError(
+            f"the export {str(path)!r} was changed or is broken: {history.problems[0]}; nothing was booked"
+        )
+    return history
+
+
+def book_external(
+    transaction: Transaction,
+    shares: Sequence[Share],
+    definitions: Mapping[str, ScopeDefinition],
+    *,
+    mark: str,
+    note: str,
+    first: str,
+    key: bytes | None,
+) -> str:
+    """Book what another tool spent. `mark` identifies this booking after a lost COMMIT."""
+    books = lock(transaction, [share.scope_id for share in shares])
+    row = transaction.row("SELECT hash FROM event WHERE kind = 'import' AND entry_id = :mark", mark=mark)
+    if row is not None:
+        return str(row[0])
+    check_budget(shares, books, definitions, first=first)
+    body = {"charges": [share.to_json() for share in shares], "note": note, "source": None}
+    event = append(transaction, kind="import", at_utc=now_utc(), scope_id=first, entry_id=mark, body=body, key=key)
+    book(transaction, shares, books, seq=event.seq)
+    return event.hash
+
+
+def book_import(
+    transaction: Transaction,
+    history: Replay,
+    definitions: Mapping[str, ScopeDefinition],
+    *,
+    into: Mapping[str, str],
+    key: bytes | None,
+) -> Imported:
+    """Book what is new in another ledger's history. Runs twice without harm: the second time nothing is new."""
+    genesis, last = history.genesis, history.last
+    if genesis is None or last is None:
+        raise LedgerError("the export holds no event")
+    source_id = identity_of(genesis).ledger_id
+    touched = _with_ancestors(into.values(), definitions)
+    books = lock(transaction, touched)
+    seen = _seen(transaction, source_id, history)
+    shares: list[Share] = []
+    booked = 0
+    for event, charged in history.charges:
+        claims = _mapped(event, charged, into, seen, definitions)
+        if claims:
+            shares += spread(claims, definitions)
+            booked += 1
+    head = event_head(transaction)
+    if booked:
+        check_budget(shares, books, definitions, first=min(share.scope_id for share in shares))
+        body = {
+            "charges": [share.to_json() for share in shares],
+            "note": None,
+            "source": {
+                "head": last.hash,
+                "head_seq": str(last.seq),
+                "into": [[source, target] for source, target in sorted(into.items())],
+                "ledger_id": source_id,
+            },
+        }
+        event = append(transaction, kind="import", at_utc=now_utc(), scope_id=shares[0].scope_id, body=body, key=key)
+        book(transaction, shares, books, seq=event.seq)
+        head = event.hash
+    return Imported(ledger_id=source_id, booked=booked, head=head)
+
+
+def scope_map(history: Replay, known: Sequence[str], into: Mapping[str, str] | None) -> dict[str, str]:
+    """Return which source scope is booked where; by default each under its own name."""
+    charged = sorted({share.scope_id for _, shares in history.charges for share in shares})
+    result = {name: name for name in charged} if into is None else dict(into)
+    for source, target in result.items():
+        if source not in history.definitions:
+            raise LedgerError(f"the export has no scope {source!r}; it has {', '.join(sorted(history.definitions))}")
+        if target not in known:
+            raise LedgerError(
+                f"there is no scope {target!r} here to book {source!r} of the export into; open it, or say into={{...}}"
+            )
+    if len(set(result.values())) != len(result):
+        raise LedgerError("two scopes of the export would be booked into one; import them one after the other")
+    return result
+
+
+def event_head(transaction: Transaction) -> str:
+    """Return the hash of the last event."""
+    row = transaction.row("SELECT hash FROM event ORDER BY seq DESC LIMIT 1")
+    return str(row[0] if row else "")
+
+
+def _seen(transaction: Transaction, source_id: str, history: Replay) -> dict[tuple[str, str], int]:
+    """Return up to which event each pair (source scope, target scope) was imported before."""
+    seen: dict[tuple[str, str], int] = {}
+    for event in each_event(transaction):
+        source: Any = event.content.get("source") if event.kind == "import" else None
+        if not source or source["ledger_id"] != source_id:
+            continue
+        if source["head"] not in history.hashes:
+            raise LedgerError(
+                "the export does not continue what was imported from the same ledger before: it is an older copy, or "
+                "its history was written anew; nothing was booked"
+            )
+        for origin, target in source["into"]:
+            seen[origin, target] = int(source["head_seq"])
+    return seen
+
+
+def _mapped(
+    event: Event,
+    shares: Sequence[Share],
+    into: Mapping[str, str],
+    seen: Mapping[tuple[str, str], int],
+    definitions: Mapping[str, ScopeDefinition],
+) -> dict[str, Claims]:
+    """Return the claims of one source event for each target scope that has not got them yet."""
+    claims: dict[str, Claims] = {}
+    for share in shares:
+        target = into.get(share.scope_id)
+        if target is None or event.seq <= seen.get((share.scope_id, target), -1):
+            continue
+        if share.part is None:
+            claims[target] = share.claims
+        elif share.part not in into or definitions[into[share.part]].parent_id != target:
+            raise LedgerError(
+                f"the scope {share.scope_id!r} of the export is partitioned, and its part {share.part!r} is not booked "
+                f"into a part of {target!r}; map the parts as well"
+            )
+    return claims
+
+
+def _with_ancestors(names: Any, definitions: Mapping[str, ScopeDefinition]) -> set[str]:
+    found: set[str] = set()
+    for name in names:
+        current: str | None = name
+        while current is not None:
+            found.add(current)
+            current = definitions[current].parent_id
+    return found

@@ -1,0 +1,113 @@
+"""Making and recognising a ledger: its first event, its identity, and the refusals at the door."""
+
+from __future__ import annotations
+
+import hmac
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sidelight.errors import LedgerError
+from sidelight.ledger.canonical import canonical
+from sidelight.ledger.chain import NO_HASH, Event, chained, event_hash, now_utc
+from sidelight.ledger.journal import event_at, insert_event
+from sidelight.ledger.schema import SCHEMA_VERSION, TABLES, create_statements
+
+if TYPE_CHECKING:
+    from sidelight.ledger.store import Store, Transaction
+
+_CREATION_LOCK: Final = 0x51DE119477  # PostgreSQL: two sessions that both find no tables take turns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What the first event says about a ledger."""
+
+    ledger_id: str
+    testing: bool
+    keyed: bool
+
+
+def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | None) -> Identity:
+    """Return the identity of the ledger in the store, making an empty ledger if there is none."""
+    with store.read() as transaction:
+        there = set(TABLES) & transaction.tables()
+        others = transaction.tables() - set(TABLES)
+    if not there:
+        if others and store.place.dialect == "sqlite":
+            raise LedgerError(
+                f"{store.place.shown} is a database of something else (it has a table {min(others)!r}); "
+                "a ledger has a file of its own"
+            )
+        if not create:
+            raise LedgerError(f"there is no ledger in {store.place.shown}; check the address")
+        store.decide(lambda transaction: _create(transaction, testing=testing, key=key))
+    elif there != set(TABLES):
+        raise LedgerError(
+            f"{store.place.shown} has a table {min(there)!r} but is not a ledger; use a file or database of its own"
+        )
+    with store.read() as transaction:
+        identity = _identify(transaction, store.place.shown, key=key)
+    if identity.testing != testing:
+        raise LedgerError(
+            f"{store.place.shown} is a ledger for tests, whose releases protect nobody; production refuses it"
+            if identity.testing
+            else f"{store.place.shown} is a real ledger, and a test session refuses it; use another file for tests"
+        )
+    return identity
+
+
+def identity_of(genesis: Event) -> Identity:
+    """Read the identity from the first event."""
+    body = genesis.content
+    if genesis.kind != "open" or not isinstance(body.get("ledger_id"), str):
+        raise LedgerError("the first event does not say which ledger this is; it is damaged")
+    return Identity(
+        ledger_id=str(body["ledger_id"]), testing=body.get("testing") == "1", keyed=body.get("mac") == "hmac-sha256"
+    )
+
+
+def check_key(genesis: Event, *, key: bytes | None, shown: str) -> None:
+    """Refuse a missing, superfluous or wrong key."""
+    keyed = identity_of(genesis).keyed
+    if keyed and key is None:
+        raise LedgerError(f"{shown} was made with a secret key; pass key=...")
+    if not keyed and key is not None:
+        raise LedgerError(f"{shown} was made without a key (or written anew without it); it cannot be checked with one")
+    if key is not None and not hmac.compare_digest(genesis.hash, event_hash(genesis, key=key)):
+        raise LedgerError(f"the key does not belong to {shown}, or its first event was changed")
+
+
+def _identify(transaction: Transaction, shown: str, *, key: bytes | None) -> Identity:
+    row = transaction.row("SELECT value FROM meta WHERE key = 'schema'")
+    version = "none" if row is None else str(row[0])
+    if version != SCHEMA_VERSION:
+        newer = version.isdecimal() and int(version) > int(SCHEMA_VERSION)
+        raise LedgerError(
+            f"{shown} has schema {version}, newer than this version reads ({SCHEMA_VERSION}); upgrade sidelight"
+            if newer
+            else f"{shown} has schema {version!r}, wanted {SCHEMA_VERSION!r}; it is not a ledger or is damaged"
+        )
+    genesis = event_at(transaction, 0)
+    check_key(genesis, key=key, shown=shown)
+    return identity_of(genesis)
+
+
+def _create(transaction: Transaction, *, testing: bool, key: bytes | None) -> None:
+    if transaction.dialect == "postgresql":
+        transaction.rows("SELECT pg_advisory_xact_lock(:lock)", lock=_CREATION_LOCK)
+    if set(TABLES) & transaction.tables():
+        return  # somebody else was faster
+    for statement in create_statements(transaction.dialect):
+        transaction.define(statement)
+    ledger_id = str(uuid.uuid4())
+    body = {"ledger_id": ledger_id, "schema": SCHEMA_VERSION}
+    if testing:
+        body["testing"] = "1"
+    if key is not None:
+        body["mac"] = "hmac-sha256"
+    genesis = chained(seq=0, at_utc=now_utc(), kind="open", body=body, prev_hash=NO_HASH, key=key)
+    insert_event(transaction, genesis)
+    identity = {"schema": SCHEMA_VERSION, "ledger_id": ledger_id, "head": canonical({"hash": genesis.hash, "seq": "0"})}
+    for name, value in identity.items():
+        transaction.run("INSERT INTO meta (key, value) VALUES (:name, :value)", name=name, value=value)

@@ -1,0 +1,122 @@
+"""The tables of a ledger and the triggers that keep them append-only: one text for SQLite and PostgreSQL.
+
+`event` is the history. `scope.totals` and `entry` are caches of it: `verify` rebuilds them from the events. The
+triggers stop mistakes and casual edits; whoever owns the database can drop them, which is why the chain exists.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+Dialect = Literal["sqlite", "postgresql"]
+SCHEMA_VERSION: Final = "1"
+TABLES: Final = ("meta", "scope", "event", "entry")
+
+_TABLES_SQL: Final = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    """CREATE TABLE scope (scope_id TEXT PRIMARY KEY, parent_id TEXT REFERENCES scope, unit TEXT NOT NULL,
+  neighbours TEXT NOT NULL CHECK (neighbours IN ('add_remove','replace','local')),
+  budget TEXT NOT NULL, routes TEXT NOT NULL, totals TEXT NOT NULL, head_seq {integer} NOT NULL)""",
+    """CREATE TABLE event (seq {integer} PRIMARY KEY, at_utc TEXT NOT NULL, kind TEXT NOT NULL,
+  scope_id TEXT REFERENCES scope, entry_id TEXT, body TEXT NOT NULL,
+  prev_hash TEXT NOT NULL UNIQUE, hash TEXT NOT NULL UNIQUE,
+  CHECK (kind IN ('open','scope','reserve','release','refuse','fail','import','migrate','close')))""",
+    """CREATE TABLE entry (entry_id TEXT PRIMARY KEY, scope_id TEXT NOT NULL REFERENCES scope, idem_key TEXT NOT NULL,
+  attempt INTEGER NOT NULL CHECK (attempt >= 1), reserve_seq {integer} NOT NULL REFERENCES event,
+  outcome_seq {integer} REFERENCES event,
+  state TEXT NOT NULL CHECK (state IN ('reserved','released','refused','failed')),
+  UNIQUE (scope_id, idem_key, attempt), CHECK ((state = 'reserved') = (outcome_seq IS NULL)))""",
+    "CREATE UNIQUE INDEX one_live ON entry (scope_id, idem_key) WHERE state IN ('reserved','released','refused')",
+)
+
+# What each trigger refuses, as one condition for both databases ({differs} is IS NOT or IS DISTINCT FROM). The INSERT
+# triggers are needed because SQLite's INSERT OR REPLACE removes the old row without asking the DELETE trigger.
+_REFUSALS: Final = (
+    ("event", "UPDATE", "1 = 1", "events are append-only"),
+    ("event", "DELETE", "1 = 1", "events are append-only"),
+    (
+        "event",
+        "INSERT",
+        "NEW.seq {differs} (SELECT COALESCE(MAX(seq), -1) + 1 FROM event)"
+        " OR NEW.prev_hash {differs} COALESCE((SELECT hash FROM event WHERE seq = NEW.seq - 1), '" + "0" * 64 + "')"
+        " OR EXISTS (SELECT 1 FROM event WHERE hash = NEW.hash OR prev_hash = NEW.prev_hash)",
+        "an event must follow the last one",
+    ),
+    ("entry", "DELETE", "1 = 1", "entries are never deleted"),
+    (
+        "entry",
+        "UPDATE",
+        "OLD.state <> 'reserved' OR NEW.state NOT IN ('released','refused','failed') OR NEW.entry_id <> OLD.entry_id"
+        " OR NEW.scope_id <> OLD.scope_id OR NEW.idem_key <> OLD.idem_key OR NEW.attempt <> OLD.attempt"
+        " OR NEW.reserve_seq <> OLD.reserve_seq OR NEW.outcome_seq IS NULL OR NEW.outcome_seq <= OLD.reserve_seq",
+        "an entry changes once, from reserved to its outcome",
+    ),
+    (
+        "entry",
+        "INSERT",
+        "NEW.state <> 'reserved' OR EXISTS (SELECT 1 FROM entry WHERE entry_id = NEW.entry_id)"
+        " OR EXISTS (SELECT 1 FROM entry WHERE scope_id = NEW.scope_id AND idem_key = NEW.idem_key"
+        " AND (attempt >= NEW.attempt OR state <> 'failed'))",
+        "an entry begins as a new reservation",
+    ),
+    ("scope", "DELETE", "1 = 1", "scopes are never deleted"),
+    (
+        "scope",
+        "UPDATE",
+        "NEW.scope_id <> OLD.scope_id OR NEW.parent_id {differs} OLD.parent_id OR NEW.unit <> OLD.unit"
+        " OR NEW.neighbours <> OLD.neighbours OR NEW.budget <> OLD.budget OR NEW.routes <> OLD.routes"
+        " OR NEW.head_seq < OLD.head_seq",
+        "a scope keeps its budget and its rule for good",
+    ),
+    ("scope", "INSERT", "EXISTS (SELECT 1 FROM scope WHERE scope_id = NEW.scope_id)", "the scope exists"),
+    ("meta", "DELETE", "1 = 1", "the identity of a ledger is never deleted"),
+    ("meta", "UPDATE", "OLD.key <> 'head' OR NEW.key <> 'head'", "the identity of a ledger never changes"),
+    ("meta", "INSERT", "EXISTS (SELECT 1 FROM meta WHERE key = NEW.key)", "the identity of a ledger never changes"),
+)
+
+
+def create_statements(dialect: Dialect) -> list[str]:
+    """Return the statements that make an empty ledger, tables first."""
+    integer = "INTEGER" if dialect == "sqlite" else "BIGINT"
+    tables = [statement.format(integer=integer) for statement in _TABLES_SQL]
+    return [*tables, *trigger_statements(dialect).values()]
+
+
+def trigger_statements(dialect: Dialect) -> dict[str, str]:
+    """Return the triggers (and for PostgreSQL their functions) by name, in the order in which they are made."""
+    result: dict[str, str] = {}
+    for table, action, condition, message in _REFUSALS:
+        name = f"{table}_{action.lower()}"
+        text = f"sidelight ledger: {message}"
+        if dialect == "sqlite":
+            refused = condition.format(differs="IS NOT")
+            result[name] = (
+                f"CREATE TRIGGER {name} BEFORE {action} ON {table} WHEN {refused} "
+                f"BEGIN SELECT RAISE(ABORT, '{text}'); END"
+            )
+        else:
+            refused = condition.format(differs="IS DISTINCT FROM")
+            kept = "OLD" if action == "DELETE" else "NEW"
+            result[f"sidelight_{name}"] = (
+                f"CREATE FUNCTION sidelight_{name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                f"IF {refused} THEN RAISE EXCEPTION '{text}'; END IF; RETURN {kept}; END $$"
+            )
+            result[name] = (
+                f"CREATE TRIGGER {name} BEFORE {action} ON {table} FOR EACH ROW EXECUTE FUNCTION sidelight_{name}()"
+            )
+    if dialect == "postgresql":
+        result["sidelight_truncate"] = (
+            "CREATE FUNCTION sidelight_truncate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            "RAISE EXCEPTION 'sidelight ledger: nothing is ever truncated'; END $$"
+        )
+        for table in TABLES:
+            result[f"{table}_truncate"] = (
+                f"CREATE TRIGGER {table}_truncate BEFORE TRUNCATE ON {table} "
+                "FOR EACH STATEMENT EXECUTE FUNCTION sidelight_truncate()"
+            )
+    return result
+
+
+def trigger_names(dialect: Dialect) -> set[str]:
+    """Return the names of the triggers, without PostgreSQL's functions."""
+    return {name for name, text in trigger_statements(dialect).items() if text.startswith("CREATE TRIGGER")}

@@ -1,0 +1,122 @@
+"""A scope: one data set's account in a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sidelight.accounting import Remaining, Rule, Spent, Totals
+from sidelight.errors import LedgerError
+from sidelight.guarantees import Amount, Claims
+from sidelight.ledger.books import Books, books_from_json
+from sidelight.ledger.canonical import read
+from sidelight.ledger.definition import ScopeDefinition
+from sidelight.ledger.entry import Entry, Stored
+from sidelight.ledger.remaining import remaining_along
+from sidelight.ledger.reservation import Reservation
+from sidelight.ledger.unique import Unique
+
+if TYPE_CHECKING:
+    from sidelight.ledger.handle import Ledger
+    from sidelight.ledger.store import Transaction
+
+
+class Scope(Unique):
+    """Charges requests against one budget. Made by `Ledger.open_scope`."""
+
+    def __init__(self, ledger: Ledger, definition: ScopeDefinition) -> None:
+        self.ledger = ledger
+        self.definition = definition
+
+    @property
+    def scope_id(self) -> str:
+        """The scope's name."""
+        return self.definition.scope_id
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that decides, fixed when the scope was created."""
+        return self.definition.rule
+
+    @property
+    def testing(self) -> bool:
+        """True in a ledger for tests, which alone may hold releases made with seeded noise."""
+        return self.ledger.testing
+
+    def reserve(
+        self,
+        claims: Claims,
+        *,
+        request: Mapping[str, object],
+        key: str | None = None,
+        at_utc: str | None = None,
+        resume: bool = False,
+    ) -> Reservation | Stored:
+        """Charge before any data is opened, or raise and change nothing.
+
+        With a `key` the answer is remembered: the same key with the same request returns it as `Stored` for nothing.
+        `at_utc` is the time of the plan's first reservation, if there is a plan. `resume=True` declares an unfinished
+        attempt with this key dead; the new attempt pays again, because a second draw is a second draw.
+
+        Guarantee: everything ever released under the scope satisfies its budget (accounting proof page, T5-T8).
+
+        Raises:
+            BudgetError: it does not fit; has `requested`, `remaining`, `difference`.
+            InProgressError: the same key is reserved and has no outcome yet.
+        """
+        return self.ledger.reserve(
+            {self.scope_id: claims}, scope_id=self.scope_id, request=request, key=key, at_utc=at_utc, resume=resume
+        )
+
+    def record_external(self, claims: Claims, *, note: str) -> str:
+        """Book what another tool spent on the same data; return the new head. It must fit, as everything else."""
+        return self.ledger.record_external({self.scope_id: claims}, note=note)
+
+    def reap(self, *, key: str | None = None) -> list[str]:
+        """Declare unfinished attempts dead (one key's, or all of this scope); return their entry ids.
+
+        Their charges stay. A process that was alive after all has its late outcome discarded.
+        """
+        return self.ledger.reap(scope_id=self.scope_id, key=key)
+
+    def close(self) -> str:
+        """Close the scope for good: it grants nothing more. Return the new head."""
+        return self.ledger.close_scope(self.scope_id)
+
+    def books(self) -> Books:
+        """Return the running totals, by part if the scope is partitioned."""
+        with self.ledger.store.read() as transaction:
+            return _read_books(transaction, self.scope_id)
+
+    def totals(self) -> Totals:
+        """Return the totals that the rule judges."""
+        return self.books().totals()
+
+    def remaining(self, *, delta: Amount | None = None) -> Remaining:
+        """Return the largest request of each kind that would be granted now, by this scope and all its ancestors."""
+        chain = self.ledger.ancestry(self.scope_id)
+        with self.ledger.store.read() as transaction:
+            books = [_read_books(transaction, definition.scope_id) for definition in chain]
+        return remaining_along(list(zip(chain, books, strict=True)), delta=delta)
+
+    def spent(self) -> Spent:
+        """Return what has been charged, per route: bookkeeping, not a guarantee."""
+        return self.rule.spent(self.totals())
+
+    def statement(self) -> str:
+        """Return the sentence that may be published about everything released under this scope."""
+        return self.rule.statement()
+
+    def entries(self) -> list[Entry]:
+        """Return every entry that charged this scope, in order."""
+        return self.ledger.entries(scope_id=self.scope_id)
+
+    def __repr__(self) -> str:
+        return f"Scope({self.scope_id!r}, budget={self.definition.budget}, ledger={self.ledger.place.shown!r})"
+
+
+def _read_books(transaction: Transaction, scope_id: str) -> Books:
+    row = transaction.row("SELECT totals FROM scope WHERE scope_id = :scope_id", scope_id=scope_id)
+    if row is None:
+        raise LedgerError(f"the scope {scope_id!r} is gone from its ledger; run `sidelight ledger verify`")
+    return books_from_json(read(str(row[0])))

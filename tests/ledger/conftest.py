@@ -1,0 +1,96 @@
+"""Ledgers for tests: fresh SQLite files, and fresh databases in a temporary PostgreSQL server where one can be had."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sidelight.ledger import Ledger, open_ledger
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a place without a ledger, in each kind of store."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/budget.db"
+    return str(request.getfixturevalue("postgres_address"))
+
+
+@pytest.fixture
+def ledger(address: str) -> Iterator[Ledger]:
+    with open_ledger(address) as opened:
+        yield opened
+
+
+@pytest.fixture
+def file_ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with open_ledger(tmp_path / "budget.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def postgres_address(postgres_server: str) -> Iterator[str]:
+    """An empty database of its own."""
+    import sqlalchemy as sa
+
+    name = f"sidelight_{uuid.uuid4().hex}"
+    server = sa.make_url(postgres_server).set(drivername="postgresql+psycopg")
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    address = server.set(database=name, drivername="postgresql")
+    yield address.render_as_string(hide_password=False)
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """SIDELIGHT_TEST_POSTGRES if it is set, else a temporary server if the programs are installed."""
+    given = os.environ.get("SIDELIGHT_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'sidelight[postgres]'")
+    programs = _programs()
+    if programs is None:
+        pytest.skip(
+            "no PostgreSQL: initdb is not installed (apt-get install postgresql), SIDELIGHT_TEST_POSTGRES not set"
+        )
+    as_user: list[str] = []
+    user = getpass.getuser()
+    if os.geteuid() == 0:  # initdb refuses root
+        if shutil.which("runuser") is None or subprocess.run(["id", "postgres"], capture_output=True).returncode:
+            pytest.skip("no PostgreSQL: running as root, and there is no runuser or no user postgres to start it as")
+        as_user, user = ["runuser", "-u", "postgres", "--"], "postgres"
+    with tempfile.TemporaryDirectory(prefix="sidelight-pg-") as place:
+        os.chmod(place, 0o777)
+        data = f"{place}/data"
+        start = [*as_user, programs / "initdb", "-D", data, "-A", "trust", "-U", user, "-E", "UTF8", "--locale=C"]
+        subprocess.run(start, check=True, capture_output=True, cwd="/")
+        control = [*as_user, programs / "pg_ctl", "-D", data, "-w"]
+        options = f"-c listen_addresses='' -k {place} -c max_connections=60"
+        subprocess.run(
+            [*control, "-l", f"{data}/log", "-o", options, "start"], check=True, capture_output=True, cwd="/"
+        )
+        try:
+            yield f"postgresql://{user}@/postgres?host={place}"
+        finally:
+            subprocess.run([*control, "-m", "immediate", "stop"], check=False, capture_output=True, cwd="/")
+
+
+def _programs() -> Path | None:
+    found = shutil.which("initdb")
+    if found:
+        return Path(found).parent
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return installed[-1].parent if installed else None
