@@ -1,0 +1,170 @@
+"""How far off a private quantile can be, as functions of public assumptions (quantiles proof page, section 4).
+
+The error is counted in ranks: the gap |#{records below the output} - q n|. psi is the prior mass of the optimal
+interval; when it comes from an assumption ("the interval is at least this wide") the bound may be published. When it
+comes from the data it is a diagnostic and must stay private: see `evaluate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sidelight.errors import RangeError
+from sidelight.guarantees.amounts import Amount, positive
+from sidelight.mechanisms.adapted import Adaptation as Adaptation  # bounds and queries name it from here
+from sidelight.quantiles.levels import exact_levels
+from sidelight.quantiles.tree import Pick, QuantileTree, Score
+
+
+def gap_bound_single(
+    *, epsilon: Amount, beta: float, psi: float, level: Amount = Fraction(1, 2), score: Score = "exact"
+) -> float:
+    """Bound the gap of one quantile, above the best gap that any output has, with probability 1 - beta.
+
+    Accuracy: gap <= best + (2 Delta / epsilon) log(1 / (beta psi)), Delta = max(q, 1-q) for the exact score, 1 for the
+    floored one. Without ties the best gap is at most 1/2 (exact) or 0 (floor).
+
+    >>> round(gap_bound_single(epsilon=1, beta=0.05, psi=1 / 110), 3)  # a median within 110 ages
+    7.696
+    """
+    (q,) = exact_levels(level)
+    pick = Pick(position=0, level=q, relative_level=q, epsilon=positive(epsilon, name="epsilon"))
+    return float(2 * pick.sensitivity(score) / pick.epsilon) * -math.log(_probability(beta) * _mass(psi))
+
+
+def gap_bounds_tree(
+    tree: QuantileTree,
+    *,
+    beta: float,
+    psi: float | Sequence[float],
+    adaptation: Adaptation = "conditional",
+    score: Score = "exact",
+) -> tuple[float, ...]:
+    """Bound the gap of every level of a tree at once, with probability 1 - beta, for data without ties (or dithered).
+
+    Accuracy: with L = log(sum_i 1/psi_i) + log(1/beta), top-down from E = 0 at the ends,
+    E_i = (2 Delta_i / eps_i) L + t + c ((1-q~) E_lo + q~ E_hi), where c = 1 for the conditional adaptation (psi_i: mass
+    under the prior restricted to the node's range, on the node's data) and 2 for the edge adaptation (psi_i: mass under
+    the original prior, on all data); in a K-ary node the largest bound holds for all siblings. t is the gap of the best
+    output: 1/2 for the exact score; with floors, which do not telescope, 2 (conditional) or 4 (edge).
+
+    >>> tree = quantile_tree([0.25, 0.5, 0.75], epsilon=1)
+    >>> [round(bound) for bound in gap_bounds_tree(tree, beta=0.05, psi=0.001)]
+    [34, 23, 34]
+    """
+    masses = [psi] * len(tree.levels) if isinstance(psi, int | float) else list(psi)
+    if len(masses) != len(tree.levels):
+        raise RangeError(f"psi needs one mass for each of the {len(tree.levels)} levels, got {len(masses)}")
+    stretch = math.log(math.fsum(1 / _mass(mass) for mass in masses)) - math.log(_probability(beta))
+    best = {
+        ("exact", "conditional"): 0.5,
+        ("exact", "edge"): 0.5,
+        ("floor", "conditional"): 2.0,
+        ("floor", "edge"): 4.0,
+    }
+    return _recursion(tree, stretch=stretch, best=best[score, adaptation], adaptation=adaptation, score=score)
+
+
+def gap_coefficients(
+    tree: QuantileTree, *, adaptation: Adaptation = "conditional", score: Score = "exact"
+) -> tuple[float, ...]:
+    """Return the part of `gap_bounds_tree` that is proportional to L, divided by L: compares trees without a prior."""
+    return _recursion(tree, stretch=1.0, best=0.0, adaptation=adaptation, score=score)
+
+
+def robust_bound(
+    *,
+    epsilon: Amount,
+    beta: float,
+    psi: float,
+    weight: float,
+    level: Amount = Fraction(1, 2),
+    score: Score = "exact",
+) -> float:
+    """Bound the gap of a hedged prediction when the prediction is worthless: psi is the trusted prior's mass.
+
+    The hedge keeps `weight` (lambda) of the trusted prior, so being wrong costs at most
+    (2 Delta / epsilon) log(1/lambda) more ranks than the trusted prior alone.
+    """
+    mass = _probability(weight, name="weight") * _mass(psi)
+    return gap_bound_single(epsilon=epsilon, beta=beta, psi=mass, level=level, score=score)
+
+
+def consistent_bound(
+    *,
+    epsilon: Amount,
+    beta: float,
+    weight: float,
+    psi: float = 1.0,
+    level: Amount = Fraction(1, 2),
+    score: Score = "exact",
+) -> float:
+    """Bound the gap of a hedged prediction when the prediction is right: psi is its mass, 1 when it is perfect."""
+    mass = (1 - _probability(weight, name="weight")) * _mass(psi)
+    return gap_bound_single(epsilon=epsilon, beta=beta, psi=mass, level=level, score=score)
+
+
+def psi_uniform(width: float, *, lower: float, upper: float) -> float:
+    """Return the mass that Uniform(lower, upper) gives an interval of this width inside its bounds."""
+    return _mass(_width(width) / _extent(lower, upper))
+
+
+def psi_cauchy(width: float, *, lower: float, upper: float, radius: float) -> float:
+    """Bound from below the Cauchy mass of an interval of this width that lies within `radius` of the centre.
+
+    The Cauchy prior stands for bounds [lower, upper] that are a guess: location (lower + upper) / 2, scale half their
+    distance. The mass falls like 1 / radius**2, so bounds that are wrong by a factor cost its logarithm.
+    """
+    extent = _extent(lower, upper)
+    if not radius > 0 or math.isinf(radius):
+        raise RangeError(f"radius must be positive and finite, got {radius}; it says how wrong the bounds may be")
+    return _mass(2 * extent * _width(width) / (math.pi * (extent**2 + 4 * radius**2)))
+
+
+def psi_mixture(psi: float, *, weight: float) -> float:
+    """Bound from below the mass under a mixture that holds a prior of mass psi with this weight."""
+    return _probability(weight, name="weight") * _mass(psi)
+
+
+def _recursion(
+    tree: QuantileTree, *, stretch: float, best: float, adaptation: Adaptation, score: Score
+) -> tuple[float, ...]:
+    inherited = 1.0 if adaptation == "conditional" else 2.0
+    bounds = [0.0] * len(tree.levels)
+    for node in tree.nodes():  # parents first
+        below = 0.0 if node.lower is None else bounds[node.lower]
+        above = 0.0 if node.upper is None else bounds[node.upper]
+        worst = 0.0
+        for pick in node.picks:
+            own = float(2 * pick.sensitivity(score) / pick.epsilon) * stretch + best
+            q = float(pick.relative_level)
+            worst = max(worst, own + inherited * ((1 - q) * below + q * above))
+        for pick in node.picks:  # sorting may swap siblings
+            bounds[pick.position] = worst
+    return tuple(bounds)
+
+
+def _probability(value: float, *, name: str = "beta") -> float:
+    if not 0 < value < 1:
+        raise RangeError(f"{name} must lie strictly between 0 and 1, got {value}; 0.05 is a common choice")
+    return value
+
+
+def _mass(value: float) -> float:
+    if not 0 < value <= 1:
+        raise RangeError(f"psi is a prior mass and must lie in (0, 1], got {value}; see psi_uniform and psi_cauchy")
+    return value
+
+
+def _width(value: float) -> float:
+    if not value > 0 or math.isinf(value):
+        raise RangeError(f"width must be positive and finite, got {value}; the data's granularity is a good choice")
+    return value
+
+
+def _extent(lower: float, upper: float) -> float:
+    if not lower < upper or math.isinf(upper - lower):
+        raise RangeError(f"lower must be below upper and both finite, got lower={lower}, upper={upper}")
+    return upper - lower

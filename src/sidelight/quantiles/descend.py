@@ -1,0 +1,68 @@
+"""Run a quantile tree on ranks: the only place where the tree meets private data.
+
+Every step is integer arithmetic on the public grid. The half-open split (records below the released value go left, the
+others right, so each record is in exactly one child) is what lets the whole tree cost one path (quantiles proof page,
+Theorem 4): every node is scored on its own records only. Nothing but the outputs leaves this file: no node counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sidelight.aggregates.ranks import Ranks
+from sidelight.errors import RangeError
+from sidelight.mechanisms.adapted import Adaptation, adapt
+from sidelight.mechanisms.rank_selection import select_rank
+from sidelight.mechanisms.ranks_within import RanksWithin
+from sidelight.noise.source import Source
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.quantiles.tree import QuantileTree, Score
+
+
+def descend(
+    tree: QuantileTree,
+    ranks: Ranks,
+    *,
+    priors: CompiledPrior | Sequence[CompiledPrior],
+    source: Source,
+    adaptation: Adaptation = "conditional",
+    score: Score = "exact",
+) -> tuple[int, ...]:
+    """Release one outcome index for every level of the tree, in increasing order.
+
+    Guarantee: `tree.claims`, for adding or removing one unit; exact on the machine.
+
+    Accuracy: `gap_bounds_tree`.
+
+    Arguments: `priors` is one compiled prior for all levels or one for each, all on the grid of `ranks`.
+    """
+    several = [priors] * len(tree.levels) if isinstance(priors, CompiledPrior) else list(priors)
+    if len(several) != len(tree.levels):
+        raise RangeError(f"one prior is needed for each of the {len(tree.levels)} levels, got {len(several)}")
+    first, last = several[0].first, several[0].last
+    if any((prior.first, prior.last) != (first, last) for prior in several):
+        raise RangeError("all priors must be compiled on the same grid; compile each with the grid of the release")
+    outputs = [0] * len(tree.levels)
+    for node in tree.nodes():  # parents first: the range is already in `outputs`
+        low = first if node.lower is None else outputs[node.lower]
+        high = last if node.upper is None else outputs[node.upper]
+        # Half-open: a record at a released upper value belongs to the right; where nothing was released above, the last
+        # index is ours too (and only there: a released value may happen to be the last index).
+        here = RanksWithin(ranks, low, last + 1 if node.upper is None else high)
+        drawn = [
+            select_rank(
+                here,
+                pick.relative_level,
+                pick.epsilon,
+                adapt(several[pick.position], low, high, adaptation),
+                low,
+                high,
+                source,
+                score=score,
+            )
+            for pick in node.picks
+        ]
+        # Sorting looks at this node's outputs only, so it is post-processing.
+        for pick, index in zip(node.picks, sorted(drawn), strict=True):
+            outputs[pick.position] = index
+    return tuple(outputs)

@@ -1,0 +1,117 @@
+"""Diagnostics of quantiles that look at the private data itself: for tests, benchmarks and public data only.
+
+Every name says `nonprivate`: a gap or a prior's quality computed from the records must never be released, and must
+never choose between mechanisms or priors. Bounds that may be published are in `bounds`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError
+from sidelight.guarantees.amounts import Amount, exact
+from sidelight.predictions.priors import Prior
+from sidelight.quantiles.levels import exact_levels
+from sidelight.quantiles.tree import Score
+
+
+def nonprivate_gap(
+    values: ArrayLike,
+    levels: Amount | Iterable[Amount],
+    outputs: ArrayLike,
+    *,
+    ties: Literal["aware", "paper"] = "aware",
+) -> NDArray[np.float64]:
+    """Return how many ranks each output is off. Not private.
+
+    "aware": max(0, #{x < o} - q n, q n - #{x <= o}), which is 0 for every correct quantile, tied or not.
+    "paper": |#{x < o} - floor(q n)| minus the smallest value that any output has on these records.
+
+    >>> nonprivate_gap([1, 2, 2, 2, 3], [0.5], [2.0])
+    array([0.])
+    """
+    read = exact_levels(levels)
+    ordered = sorted_values(values)
+    given = np.atleast_1d(np.asarray(outputs, dtype=np.float64))
+    if given.shape != (len(read),):
+        raise RangeError(
+            f"one output is needed for each of the {len(read)} levels, got an array of shape {given.shape}"
+        )
+    strictly_below = np.searchsorted(ordered, given, side="left")
+    not_above = np.searchsorted(ordered, given, side="right")
+    n = len(ordered)
+    if ties == "aware":
+        gaps = [
+            max(Fraction(0), int(lo) - q * n, q * n - int(hi))
+            for q, lo, hi in zip(read, strictly_below, not_above, strict=True)
+        ]
+        return np.array([float(gap) for gap in gaps])
+    ranks = reachable_ranks(ordered)
+    targets = [math.floor(q * n) for q in read]
+    best = [int(np.abs(ranks - target).min()) for target in targets]
+    return np.array(
+        [float(abs(int(lo) - t) - b) for lo, t, b in zip(strictly_below, targets, best, strict=True)], dtype=np.float64
+    )
+
+
+def nonprivate_quality(
+    values: ArrayLike,
+    levels: Amount | Iterable[Amount],
+    priors: Prior | Sequence[Prior],
+    *,
+    epsilon: Amount | None = None,
+    score: Score = "exact",
+) -> NDArray[np.float64]:
+    """Return the quality Psi of a prior for each level: 1 is perfect, and -log Psi enters the error. Not private.
+
+    Without epsilon: the prior mass of the outputs with the smallest gap. With it: sum over the intervals I_k between
+    records of exp(-epsilon gap_k / (2 Delta)) times the mass of I_k, which is what the mechanism feels.
+    """
+    read = exact_levels(levels)
+    ordered = sorted_values(values)
+    several = [priors] * len(read) if isinstance(priors, Prior) else list(priors)
+    if len(several) != len(read):
+        raise RangeError(f"one prior is needed for each of the {len(read)} levels, got {len(several)}")
+    budget = None if epsilon is None else float(exact(epsilon, name="epsilon"))
+    edges = np.concatenate(([-np.inf], ordered, [np.inf]))
+    reachable = edges[:-1] < edges[1:]
+    ranks = np.arange(len(ordered) + 1)[reachable]
+    qualities = []
+    for q, prior in zip(read, several, strict=True):
+        masses = np.exp(prior.log_mass(edges[:-1][reachable], edges[1:][reachable]))
+        gaps = gaps_of_ranks(ranks, q, len(ordered), score=score)
+        if budget is None:
+            qualities.append(math.fsum(masses[gaps == gaps.min()]))
+        else:
+            spread = float(2 * max(q, 1 - q)) if score == "exact" else 2.0
+            qualities.append(math.fsum(np.exp(-budget * gaps / spread) * masses))
+    return np.array(qualities)
+
+
+def gaps_of_ranks(ranks: NDArray[np.int64], level: Fraction, size: int, *, score: Score) -> NDArray[np.float64]:
+    """Return |rank - q n|, or |rank - floor(q n)|, computed from exact products."""
+    if score == "floor":
+        return np.abs(ranks - (level.numerator * size) // level.denominator).astype(np.float64)
+    whole, part = divmod(level.numerator * size, level.denominator)
+    return np.asarray(np.abs((ranks - whole) - part / level.denominator), dtype=np.float64)
+
+
+def reachable_ranks(ordered: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the ranks that some real output has: a tie skips those inside it."""
+    starts = np.flatnonzero(np.diff(ordered) > 0) + 1
+    return np.concatenate(([0], starts, [len(ordered)])).astype(np.int64)
+
+
+def sorted_values(values: ArrayLike) -> NDArray[np.float64]:
+    """Return the values in order, without NaN; this code is for public data, so infinities may raise."""
+    flat = np.asarray(values, dtype=np.float64).ravel()
+    flat = np.sort(flat[~np.isnan(flat)])
+    if len(flat) and not (np.isfinite(flat[0]) and np.isfinite(flat[-1])):
+        raise RangeError("values must be finite for a diagnostic or a simulation; clip them to public bounds first")
+    return flat

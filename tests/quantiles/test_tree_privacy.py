@@ -1,0 +1,135 @@
+"""Privacy of the tree by exact brute force (R4), its tightness, and planted bugs that must be found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, combinations_with_replacement
+
+import pytest
+from exact_tree_law import SmallRanks, correct_selection, largest_loss, law_of
+
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.quantiles.levels import even_levels
+from sidelight.quantiles.tree import quantile_tree
+
+QUARTILES = quantile_tree(even_levels(3), epsilon=1)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A prior given index by index; every index has mass one beside it."""
+
+    masses: tuple[int, ...]
+
+    @property
+    def cells(self) -> int:
+        return len(self.masses)
+
+    def place(self, k: int) -> int:
+        return k
+
+    def height(self, k: int) -> int:
+        return list(accumulate(self.masses, initial=0))[k]
+
+    def find(self, index: int) -> int:
+        return index
+
+
+def table_prior(masses: Sequence[int]) -> CompiledPrior:
+    return CompiledPrior(0, len(masses) - 1, [Table(tuple(mass - 1 for mass in masses))])
+
+
+def whole_data_selection(view, target, epsilon, prior, first, last, *, score, whole, step):
+    """The planted bug, as in the authors' published code: children look at ALL records, with their own level."""
+    level = [pick.level for node in QUARTILES.nodes() for pick in node.picks][step]
+    return correct_selection(whole, level, epsilon, prior, first, last, score=score, whole=whole, step=step)
+
+
+def closed_split_selection(view, target, epsilon, prior, first, last, *, score, whole, step):
+    """A second planted bug: a record at the released value goes to both sides."""
+    twice = SmallRanks(tuple(code for code in whole.codes if first <= code <= last))
+    return correct_selection(twice, target, epsilon, prior, first, last, score=score, whole=whole, step=step)
+
+
+def worst_loss(tree, prior, monkeypatch, *, largest: int, **options) -> float:
+    laws = {}
+
+    def law(codes):
+        if codes not in laws:
+            laws[codes] = law_of(tree, codes, prior, monkeypatch, **options)
+        return laws[codes]
+
+    indices = range(prior.first, prior.last + 1)
+    return max(
+        largest_loss(law(codes), law(tuple(sorted((*codes, added)))))
+        for size in range(largest + 1)
+        for codes in combinations_with_replacement(indices, size)
+        for added in indices
+    )
+
+
+@pytest.mark.parametrize(("score", "wanted"), [("exact", 0.945328), ("floor", 0.891030)])
+def test_reference_every_small_data_set(score, wanted, monkeypatch):
+    """R4, the tree: quartiles on 6 indices, all data sets of up to 5 records, every added record."""
+    found = worst_loss(QUARTILES, table_prior([1] * 6), monkeypatch, largest=5, score=score)
+    assert found <= 1
+    assert found == pytest.approx(wanted, abs=5e-7)
+
+
+@pytest.mark.parametrize("adaptation", ["conditional", "edge"])
+@pytest.mark.parametrize(
+    ("levels", "branching", "power"), [(["1/4", "1/2", "3/4"], 2, 0), (["1/3", "2/3"], 3, 0), (["0.1", "0.9"], 2, 1)]
+)
+def test_no_small_data_set_exceeds_epsilon(levels, branching, power, adaptation, monkeypatch):
+    """Uneven priors, wide nodes, both adaptations; epsilon is large so that rounding could not hide an excess."""
+    tree = quantile_tree(levels, epsilon=3, branching=branching, budget_power=power)
+    prior = table_prior([1, 40, 1, 900])
+    found = worst_loss(tree, prior, monkeypatch, largest=4, adaptation=adaptation)
+    assert 1 < found <= 3
+
+
+HEAVY = 10**9
+
+
+@pytest.mark.parametrize("adaptation", ["conditional", "edge"])
+def test_the_guarantee_is_tight(adaptation, monkeypatch):
+    """Adversarial prior and data come within 1e-6 of epsilon, and never above."""
+    prior = table_prior([1, 1, HEAVY, 1, HEAVY**2])
+    before, after = (1, 1, 3, 3, 3, 3), (0, 1, 1, 3, 3, 3, 3)
+    laws = [law_of(QUARTILES, codes, prior, monkeypatch, adaptation=adaptation) for codes in (before, after)]
+    loss = largest_loss(*laws)
+    assert loss <= 1
+    assert adaptation == "edge" or loss > 1 - 1e-6
+
+
+@pytest.mark.parametrize(("score", "wanted"), [("floor", 1.5), ("exact", 7 / 6)])
+def test_planted_bug_whole_data_scores_are_found(score, wanted, monkeypatch):
+    """Children scored on the whole data set lose the sum of all budgets: 1.5 epsilon for quartiles (section 6.1)."""
+    prior = table_prior([1, 1, HEAVY, 1, HEAVY**2])
+    before, after = (1, 3, 3, 3), (0, 1, 3, 3, 3)
+    options = {"score": score, "selection": whole_data_selection}
+    bad = largest_loss(*(law_of(QUARTILES, codes, prior, monkeypatch, **options) for codes in (before, after)))
+    assert bad > 1
+    assert bad == pytest.approx(wanted, abs=1e-6)
+    good = largest_loss(*(law_of(QUARTILES, codes, prior, monkeypatch, score=score) for codes in (before, after)))
+    assert good <= 1
+
+
+def test_planted_bug_a_record_in_both_children_is_found(monkeypatch):
+    """A closed split makes a record at the root's output pay on both sides: 1.5 epsilon again."""
+    prior = table_prior([HEAVY, 1, 1, 1, HEAVY**2])
+    before, after = (0, 0, 0, 3, 3), (0, 0, 0, 2, 3, 3)
+    laws = [law_of(QUARTILES, codes, prior, monkeypatch, selection=closed_split_selection) for codes in (before, after)]
+    assert largest_loss(*laws) == pytest.approx(1.5, abs=1e-6)
+    assert largest_loss(*(law_of(QUARTILES, codes, prior, monkeypatch) for codes in (before, after))) <= 1
+
+
+def test_planted_bug_budget_by_the_logarithm_is_found(monkeypatch):
+    """Section 11.1: epsilon / ceil(log2 m) for each node spends 2 epsilon for m = 2 (one level is missed)."""
+    honest = quantile_tree(["1/3", "2/3"], epsilon=1)
+    overspent = quantile_tree(["1/3", "2/3"], epsilon=2)  # what epsilon / ceil(log2 2) = 1 a node amounts to
+    prior = table_prior([1, 1, HEAVY, 1, HEAVY**2])
+    before, after = (1, 1, 3, 3, 3, 3), (0, 1, 1, 3, 3, 3, 3)
+    assert largest_loss(*(law_of(honest, codes, prior, monkeypatch) for codes in (before, after))) <= 1
+    assert largest_loss(*(law_of(overspent, codes, prior, monkeypatch) for codes in (before, after))) > 1
