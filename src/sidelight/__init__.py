@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sidelight.predictions import Histogram as Histogram
     from sidelight.predictions import Laplace as Laplace
     from sidelight.predictions import Mixture as Mixture
+    from sidelight.predictions import PublicSample as PublicSample
     from sidelight.predictions import ScaleFree as ScaleFree
     from sidelight.predictions import Uniform as Uniform
     from sidelight.predictions import hedge as hedge
@@ -56,6 +57,7 @@ _HOME = {
         "Histogram",
         "Laplace",
         "Mixture",
+        "PublicSample",
         "ScaleFree",
         "Uniform",
         "hedge",

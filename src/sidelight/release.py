@@ -66,7 +66,7 @@ class TailBound:
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """The public circumstances of a release: where, with what, by which version. The same for `Release` and `Refused`."""
+    """The public circumstances of a release: where, with what, by which version."""
 
     dataset: str
     engine: str
@@ -77,7 +77,7 @@ class Circumstances:
     ledger_head: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
     """A differentially private answer together with everything public about it.
 
@@ -131,6 +131,12 @@ class Release:
         """Return the same release with its place in a ledger."""
         return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Release) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
     def __str__(self) -> str:
         lines = [*_brand(self.circumstances), f"{self.kind} · {self.guarantee}"]
         lines += [f"  {label}: {_number(entry)}" for label, entry in _entries(self)]
@@ -183,7 +189,9 @@ def outcome_from_json(text: str) -> Outcome:
     """Read a `Release` or `Refused` back from the JSON text that its `to_json` wrote."""
     data = json.loads(text)
     if data.get("format") != FORMAT:
-        raise RangeError(f"this is release format {data.get('format')!r}; this version reads {FORMAT!r}: upgrade sidelight")
+        raise RangeError(
+            f"this is release format {data.get('format')!r}; this version reads {FORMAT!r}: upgrade sidelight"
+        )
     guarantee = Claims.from_json(data["guarantee"])
     circumstances = Circumstances(**data["circumstances"])
     if data["type"] == "refused":

@@ -33,7 +33,7 @@ class Reservation(Protocol):
         """Record a paid refusal; return the ledger's new head."""
         ...
 
-    def fail(self) -> None:
+    def fail(self) -> str | None:
         """Record that nothing came out. The charge stands."""
         ...
 
@@ -42,7 +42,7 @@ class Account(Protocol):
     """Decides whether a request fits, and writes the charge before any data is opened."""
 
     def reserve(
-        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None
+        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None, resume: bool = False
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing, or give back what the same key bought before."""
         ...
@@ -64,8 +64,9 @@ class UnrecordedReservation:
         del text
         return None
 
-    def fail(self) -> None:
+    def fail(self) -> str | None:
         """The charge stands."""
+        return None
 
 
 class InProcessAccount:
@@ -77,16 +78,23 @@ class InProcessAccount:
         self._lock = Lock()
 
     def reserve(
-        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None
+        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None, resume: bool = False
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing."""
-        del request
+        del request, resume
         if key is not None:
             raise LedgerError("a key names an entry of a ledger, and this session has none; pass ledger=... to Session")
         charge = self.rule.charge(claims)
         with self._lock:
             if not self.rule.grants(self._totals, charge):
-                raise budget_error(self.rule, self._totals, charge)
+                short = self.rule.shortfall(self._totals, charge)
+                raise BudgetError(
+                    f"the budget does not allow this: requested {short.requested}, remaining {short.remaining}, "
+                    f"difference {short.difference}; ask for less, nothing was spent",
+                    requested=short.requested,
+                    remaining=short.remaining,
+                    difference=short.difference,
+                )
             self._totals = self._totals.plus(charge)
         return UnrecordedReservation()
 
@@ -109,10 +117,10 @@ class OneOffAccount:
         self._used = False
 
     def reserve(
-        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None
+        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None, resume: bool = False
     ) -> Reservation | Stored:
         """Grant the first request."""
-        del claims, request, key
+        del claims, request, key, resume
         if self._used:
             raise LedgerError("a one-off account grants a single release; open a Session for more")
         self._used = True

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from sidelight.accounting import Remaining, Rule, Spent
+from sidelight.accounting import Remaining, Route, Rule, Spent
 from sidelight.errors import SchemaError
-from sidelight.guarantees import Claim, Neighbours
+from sidelight.guarantees import Amount, Claim, Neighbours
 from sidelight.ledger import Ledger, Scope, open_ledger
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.records import Table
@@ -35,7 +35,7 @@ class Session:
         budget: Claim,
         ledger: str | Ledger | None = None,
         scope: str | None = None,
-        routes: Sequence[str] | None = None,
+        routes: Sequence[Route] | None = None,
         strict: bool = False,
     ) -> None:
         if not isinstance(table, Table):
@@ -44,37 +44,47 @@ class Session:
                 "sl.Table(data, schema=[sl.Number(...), ...]), or query.release(array) for a single array"
             )
         self.table = table
-        self.budget = budget
+        self.budget = budget.under(unit=table.schema.unit)  # a budget is meant for whatever the schema protects
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
         if ledger is None:
-            self._account: InProcessAccount | Scope = InProcessAccount(Rule.for_budget(budget, routes=routes))
+            self._account: InProcessAccount | Scope = InProcessAccount(Rule.for_budget(self.budget, routes=routes))
         else:
             book = open_ledger(ledger) if isinstance(ledger, str) else ledger
             self._account = book.open_scope(
                 scope or table.name,
-                budget=budget,
+                budget=self.budget,
                 unit=table.schema.unit,
                 neighbours=Neighbours.ADD_REMOVE,
                 routes=routes,
             )
 
-    def release(self, query: Query, *, key: str | None = None) -> Outcome:
+    def release(self, query: Query, *, key: str | None = None, resume: bool = False) -> Outcome:
         """Charge the query, run it and return its release.
 
         With a `key` the release is remembered under it: asking again returns the stored answer and costs nothing.
+        `resume=True` declares an unfinished attempt with this key dead; the new attempt pays again.
         """
         return release_through(
-            query, self.table, self._account, entropy=self._entropy, key=key, strict=self.strict
+            query, self.table, self._account, entropy=self._entropy, key=key, resume=resume, strict=self.strict
         )
 
-    def release_together(self, queries: Sequence[Query], *, delta: Any, key: str | None = None) -> list[Outcome]:
+    def release_together(
+        self, queries: Sequence[Query], *, delta: Amount, key: str | None = None, resume: bool = False
+    ) -> list[Outcome]:
         """Release a fixed batch as one charge, priced by numerical composition at `delta`.
 
         All queries are fixed before the first runs; that is what makes the lower price valid.
         """
         return release_batch_through(
-            queries, self.table, self._account, delta=delta, entropy=self._entropy, key=key, strict=self.strict
+            queries,
+            self.table,
+            self._account,
+            delta=delta,
+            entropy=self._entropy,
+            key=key,
+            resume=resume,
+            strict=self.strict,
         )
 
     @property

@@ -1,0 +1,143 @@
+"""Speed of nine private deciles of ten million values, as ratios to what must be done anyway.
+
+In memory the yardstick is one `np.sort` of the same floats; from a Parquet file it is what DuckDB needs to count the
+column on the grid of the same release. Each ratio is of medians over interleaved repetitions of one run.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+import sidelight as sl
+from sidelight.aggregates import collect_ranks
+from sidelight.noise import OSEntropy, Source
+from sidelight.quantiles.descend import descend
+
+ROWS = 10_000_000
+DECILES = [Fraction(i, 10) for i in range(1, 10)]
+REPEATS = 5
+
+
+def measure() -> dict[str, float]:
+    """Return the ratios by name."""
+    values = np.random.default_rng(20261115).standard_normal(ROWS)
+    query = sl.Quantiles(DECILES, epsilon=1, prediction=sl.Cauchy(0.0, 1.0))
+    blind = sl.Quantiles(DECILES, epsilon=1)
+    seconds = _interleaved(
+        {
+            "sort": lambda: np.sort(values),
+            "deciles": lambda: query.release(values),
+            "deciles_blind": lambda: blind.release(values),
+        }
+    )
+    sampling = _sampling_seconds(query, values)
+    figures = {
+        "deciles_vs_sort": max(seconds["deciles"], seconds["deciles_blind"]) / seconds["sort"],
+        "deciles_cauchy_vs_sort": seconds["deciles"] / seconds["sort"],
+        "deciles_blind_vs_sort": seconds["deciles_blind"] / seconds["sort"],
+        "sampling_vs_sort": sampling / seconds["sort"],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "values.parquet"
+        _write_parquet(values, path)
+        del values
+        runs = [_parquet_in_own_process(path, case) for case in ("continuous", "granular")]
+    figures["parquet_vs_count"] = max(run["release"] / run["count"] for run in runs)
+    figures["parquet_continuous_vs_count"] = runs[0]["release"] / runs[0]["count"]
+    figures["parquet_granular_vs_count"] = runs[1]["release"] / runs[1]["count"]
+    figures["parquet_peak_gigabytes"] = max(run["peak_gigabytes"] for run in runs)
+    return figures
+
+
+def main() -> None:
+    """Print the table."""
+    for name, value in measure().items():
+        print(f"{name:32s} {value:9.4f}")
+
+
+def _interleaved(jobs: dict[str, Callable[[], object]]) -> dict[str, float]:
+    taken: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(REPEATS):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            taken[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def _sampling_seconds(query: sl.Quantiles, values: np.ndarray) -> float:
+    """Time the tree alone, on ranks that are already collected, with priors compiled anew each time."""
+    table = sl.Table(values, schema=[query.declare()])
+    with Source(OSEntropy()) as source:
+        ranks = collect_ranks(table, "value", query.prepare(table.schema).grid, source)
+        times = []
+        for _ in range(25):
+            prepared = query.prepare(table.schema)
+            start = time.perf_counter()
+            descend(prepared.tree, ranks, priors=prepared.compiled, source=source)
+            times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def _write_parquet(values: np.ndarray, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": values}), path)
+
+
+def _parquet_in_own_process(path: Path, case: str) -> dict[str, float]:
+    """Run release and count in a fresh process each, so that peak memory is the release's own."""
+    runs = {}
+    for job in ("release", "count"):
+        command = [sys.executable, "-m", "benchmarks.quantile_speed", job, case, str(path)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        runs[job] = json.loads(done.stdout)
+    return {
+        "release": runs["release"]["seconds"],
+        "count": runs["count"]["seconds"],
+        "peak_gigabytes": runs["release"]["peak_gigabytes"],
+    }
+
+
+def _child(job: str, case: str, path: str) -> None:
+    """One job of the Parquet comparison; prints seconds (median) and the peak resident memory of the process."""
+    import resource
+
+    column = sl.Number("x") if case == "continuous" else sl.Number("x", lower=-10, upper=10, granularity="0.001")
+    prediction = sl.Cauchy(0.0, 1.0) if case == "continuous" else None
+    query = sl.Quantiles(DECILES, epsilon=1, column="x", prediction=prediction)
+    table = sl.Table(path, schema=[column])
+    step = float(query.prepare(table.schema).grid.resolution)
+    if job == "release":
+        times = [_timed(lambda: query.release(table)) for _ in range(3)]
+    else:
+        import duckdb
+
+        text = f"select floor(x / {step!r})::bigint as code, count(*) from read_parquet('{path}') group by 1"
+        times = [_timed(lambda: duckdb.sql(text).fetchnumpy()) for _ in range(3)]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps({"seconds": statistics.median(times), "peak_gigabytes": peak}))
+
+
+def _timed(job: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    job()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        _child(*sys.argv[1:])
+    else:
+        main()

@@ -1,0 +1,33 @@
+"""Many quantiles at once, from bounds that are not needed, with a prediction when there is one."""
+
+from sidelight.quantiles.bounds import (
+    consistent_bound,
+    gap_bound_single,
+    gap_bounds_tree,
+    psi_cauchy,
+    psi_uniform,
+    robust_bound,
+)
+from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
+from sidelight.quantiles.levels import even_levels
+from sidelight.quantiles.public import fit_public
+from sidelight.quantiles.query import Quantiles
+from sidelight.quantiles.simulate import simulate_quantiles
+from sidelight.quantiles.tree import balanced_branching, quantile_tree
+
+__all__ = [
+    "Quantiles",
+    "balanced_branching",
+    "consistent_bound",
+    "even_levels",
+    "fit_public",
+    "gap_bound_single",
+    "gap_bounds_tree",
+    "nonprivate_gap",
+    "nonprivate_quality",
+    "psi_cauchy",
+    "psi_uniform",
+    "quantile_tree",
+    "robust_bound",
+    "simulate_quantiles",
+]

@@ -1,0 +1,232 @@
+"""`Quantiles`: the query a user writes, and what it becomes against a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from sidelight.aggregates import collect_ranks
+from sidelight.errors import RangeError, SchemaError
+from sidelight.grid import Grid
+from sidelight.guarantees import Claims
+from sidelight.guarantees.amounts import decimal_text, exact
+from sidelight.noise import Source
+from sidelight.predictions import CompiledPrior, Prior, describe, warn_if_unhedged
+from sidelight.quantiles.bounds import Adaptation
+from sidelight.quantiles.descend import descend
+from sidelight.quantiles.expected import expected_gap
+from sidelight.quantiles.levels import LevelLike, exact_levels
+from sidelight.quantiles.outcomes import default_prior, outcome_grid
+from sidelight.quantiles.tree import QuantileTree, Score, balanced_branching, quantile_tree
+from sidelight.records import Number, Schema, Table
+from sidelight.release import Outcome, TailBound
+from sidelight.session import Answer, release_once
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Release many quantiles of one column with one budget.
+
+    Guarantee: PureDP(epsilon) for the schema's unit (one row, or one person with the declared number of rows) under
+    adding or removing one, and the zCDP and GDP claims of the tree; exact on the machine (quantiles proof page).
+
+    Accuracy: the error is in ranks and does not grow with the number of records; `release.error_bound(0.95)`. A
+    `prediction` that is right makes it smaller; one that is wrong costs ranks and never privacy.
+
+    Arguments: `levels` in (0, 1), increasing. `column` names the column of a table. `prediction` is one prior for all
+    levels or one for each. For a bare array `granularity` (the step on which values lie, such as 1 for ages), `lower`
+    and `upper` say what is publicly known of it; all may be left out. `resolution` is the step of the released values
+    when there is no granularity. The rest chooses the algorithm: `branching` ("wide" for the K-ary tree of the paper),
+    `budget_power`, `adaptation`, and `score` ("floor" only to reproduce the paper: it has twice the error).
+
+    >>> release = Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release(list(range(18, 90)) * 20)
+    >>> bool(40 < release.value[1] < 70)
+    True
+    """
+
+    levels: LevelLike | Sequence[LevelLike]
+    epsilon: LevelLike = field(kw_only=True)
+    column: str | None = field(default=None, kw_only=True)
+    prediction: Prior | Sequence[Prior] | None = field(default=None, kw_only=True)
+    granularity: LevelLike | None = field(default=None, kw_only=True)
+    lower: float | None = field(default=None, kw_only=True)
+    upper: float | None = field(default=None, kw_only=True)
+    resolution: LevelLike | None = field(default=None, kw_only=True)
+    branching: int | Literal["wide"] = field(default=2, kw_only=True)
+    budget_power: LevelLike | None = field(default=None, kw_only=True)
+    adaptation: Adaptation = field(default="conditional", kw_only=True)
+    score: Score = field(default="exact", kw_only=True)
+
+    def __post_init__(self) -> None:
+        levels = exact_levels(self.levels)
+        if self.adaptation not in ("conditional", "edge"):
+            raise RangeError(f'adaptation must be "conditional" or "edge", got {self.adaptation!r}')
+        if self.score not in ("exact", "floor"):
+            raise RangeError(f'score must be "exact" or "floor", got {self.score!r}')
+        if self.branching != "wide" and not (isinstance(self.branching, int) and self.branching >= 2):
+            raise RangeError(f'branching must be "wide" or a whole number of at least 2, got {self.branching!r}')
+        if isinstance(self.prediction, Sequence) and len(self.prediction) != len(levels):
+            raise RangeError(
+                f"prediction must be one prior, or one for each of the {len(levels)} levels, got {len(self.prediction)}"
+            )
+        for prior in self._given:
+            if not isinstance(prior, Prior):
+                raise RangeError(
+                    f"prediction must be a prior such as sl.Cauchy(location, scale), got {type(prior).__name__}"
+                )
+        self._tree(levels, unit=None)  # a budget that cannot work is found now
+
+    @property
+    def _given(self) -> tuple[Prior, ...]:
+        if self.prediction is None:
+            return ()
+        return tuple(self.prediction) if isinstance(self.prediction, Sequence) else (self.prediction,)
+
+    def _tree(self, levels: tuple[Fraction, ...], *, unit: Any) -> QuantileTree:
+        wide = self.branching == "wide"
+        power: LevelLike = Fraction(3, 2) if wide else 0
+        return quantile_tree(
+            levels,
+            epsilon=self.epsilon,
+            branching=balanced_branching(len(levels)) if self.branching == "wide" else self.branching,
+            budget_power=power if self.budget_power is None else self.budget_power,
+            unit=unit,
+        )
+
+    def declare(self) -> Number:
+        """Return the declaration of a bare array: its granularity and bounds as written in the query."""
+        if self.column is not None:
+            raise SchemaError(
+                f"column {self.column!r} names a column of a table, and a bare array came; leave column out, or pass "
+                "sl.Table(data, schema=[...])"
+            )
+        return Number("value", lower=self.lower, upper=self.upper, granularity=self.granularity)
+
+    def prepare(self, schema: Schema) -> PreparedQuantiles:
+        """Check the query against the schema, choose the grid and the priors, and price it. Opens no data."""
+        number = self._number(schema)
+        levels = exact_levels(self.levels)
+        resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
+        grid = outcome_grid(number, self._given, resolution=resolution)
+        priors = self._given or (default_prior(number),)
+        for prior in dict.fromkeys(self._given):
+            warn_if_unhedged(prior, stacklevel=4)
+        return PreparedQuantiles(
+            column=number.name,
+            tree=self._tree(levels, unit=schema.unit),
+            grid=grid,
+            priors=priors * len(levels) if len(priors) == 1 else priors,
+            predicted=bool(self._given),
+            adaptation=self.adaptation,
+            score=self.score,
+        )
+
+    def _number(self, schema: Schema) -> Number:
+        if self.column is None:
+            if len(schema.columns) == 1 and isinstance(schema.columns[0], Number):
+                return schema.columns[0]
+            raise SchemaError(
+                f"which column? The schema has {', '.join(column.name for column in schema.columns)}; "
+                "write Quantiles(..., column=...)"
+            )
+        number = schema.number(self.column)
+        doubled = [name for name in ("granularity", "lower", "upper") if getattr(self, name) is not None]
+        if doubled:
+            raise SchemaError(
+                f"{' and '.join(doubled)} of column {self.column!r} belong into its schema, and the query has them; "
+                f"declare sl.Number({self.column!r}, {doubled[0]}=...) and leave them out of the query"
+            )
+        return number
+
+    def release(self, data: Any) -> Outcome:
+        """Release from a bare array, Series or column, or a table, with exactly this query's budget and no ledger."""
+        return release_once(self, data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedQuantiles:
+    """A `Quantiles` query fitted to a schema: grid, priors and tree, all public."""
+
+    column: str
+    tree: QuantileTree
+    grid: Grid
+    priors: tuple[Prior, ...]
+    predicted: bool
+    adaptation: Adaptation
+    score: Score
+    numerics: Literal["exact"] = "exact"
+
+    @property
+    def claims(self) -> Claims:
+        """The price: the dearest path of the tree."""
+        return self.tree.claims
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The levels in percent."""
+        return tuple(f"{float(100 * level):.10g} %" for level in self.tree.levels)
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The public description for ledger and report, in strings."""
+        return {
+            "kind": "quantiles",
+            "column": self.column,
+            "levels": [decimal_text(level) for level in self.tree.levels],
+            "epsilon": decimal_text(self.tree.epsilon),
+            "branching": str(self.tree.branching),
+            "budget_power": decimal_text(self.tree.budget_power),
+            "adaptation": self.adaptation,
+            "score": self.score,
+            "grid": {
+                "resolution": decimal_text(self.grid.resolution),
+                "first": str(self.grid.first),
+                "last": str(self.grid.last),
+                "dither_bits": str(self.grid.dither_bits),
+                "snap": self.grid.snap,
+            },
+            "priors": [prior.to_json() for prior in self._distinct_priors],
+        }
+
+    @property
+    def prediction(self) -> Mapping[str, Any] | None:
+        """What was predicted and where it came from; None when nothing was said."""
+        if not self.predicted:
+            return None
+        return {
+            "description": "; ".join(describe(prior) for prior in self._distinct_priors),
+            "priors": [prior.to_json() for prior in self._distinct_priors],
+            "origin": self.priors[0].origin.to_json(),
+        }
+
+    @property
+    def _distinct_priors(self) -> tuple[Prior, ...]:
+        return tuple(dict.fromkeys(self.priors))
+
+    @cached_property
+    def compiled(self) -> tuple[CompiledPrior, ...]:
+        """The priors as exact integer masses on the grid, one for each level."""
+        once = {prior: prior.compile(self.grid) for prior in self._distinct_priors}
+        return tuple(once[prior] for prior in self.priors)
+
+    @cached_property
+    def error(self) -> TailBound:
+        """The public bound on the error in ranks."""
+        return expected_gap(
+            self.tree, self.priors, self.compiled, self.grid, adaptation=self.adaptation, score=self.score
+        )
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count ranks in one pass over the column and descend the tree."""
+        compiled = self.compiled
+        ranks = collect_ranks(table, self.column, self.grid, source)
+        indices = descend(
+            self.tree, ranks, priors=compiled, source=source, adaptation=self.adaptation, score=self.score
+        )
+        values = np.array([self.grid.value(index) for index in indices])
+        return Answer(value=values, labels=self.labels, error=self.error)
