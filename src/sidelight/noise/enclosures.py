@@ -118,7 +118,7 @@ class _Sums(NamedTuple):
     total_hi: int
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _gauss_sums(precision: int) -> _Sums:
     """Enclose the partial sums of exp(-i²/8192) by w' = w·r, r' = r·exp(-1/4096), with 32 guard bits."""
     working = precision + 32
