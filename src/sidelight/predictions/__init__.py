@@ -13,7 +13,7 @@ from sidelight.predictions.mixing import HedgeWarning, hedge, hedge_cost, needs_
 from sidelight.predictions.mixture import Mixture
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
 from sidelight.predictions.priors import Prior
-from sidelight.predictions.public import PublicSample
+from sidelight.predictions.public_sample import PublicSample
 from sidelight.predictions.scale_free import ScaleFree
 from sidelight.predictions.uniform import Uniform
 from sidelight.predictions.wording import describe
