@@ -30,7 +30,7 @@ def outcome_grid(number: Number, priors: Sequence[Prior], *, resolution: Fractio
             )
         step, snap = Fraction(number.granularity), "nearest"
     else:
-        step, snap = resolution or _step_of(number, priors), "floor"
+        step, snap = _step_of(number, priors) if resolution is None else resolution, "floor"
     if step <= 0:
         raise RangeError(f"resolution must be positive, got {step}")
     # Bounds are rounded inwards: no value outside them is ever released. Records beyond them are clamped.

@@ -114,7 +114,9 @@ def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> Outcome:
                 f"a {prepared.request['kind']} query was declared exact and drew idealized noise; nothing was "
                 "released. This is a defect of sidelight: please report it"
             )
-        return _outcome(answer, prepared, table, source)
+        outcome = _outcome(answer, prepared, table, source)
+        outcome.to_json()  # a value that cannot be written (NaN, infinity) must fail here, not after the release
+        return outcome
 
 
 def _outcome(answer: Answer | Refusal, prepared: Prepared, table: Table, source: Source) -> Outcome:

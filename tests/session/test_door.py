@@ -1,0 +1,253 @@
+"""The door: the charge comes first, nothing is given back, and nothing private passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.errors import BudgetError, LedgerError, RangeError, ReleaseFailedError, StrictError
+from sidelight.guarantees import Claims, PureDP
+from sidelight.noise import OSEntropy, Source, standard_normal
+from sidelight.records import Schema, Table
+from sidelight.session import Answer, Refusal
+from sidelight.session.accounts import OneOffAccount, UnrecordedReservation
+from sidelight.session.door import release_through
+from sidelight.testing import SeededEntropy
+
+TABLE = Table({"x": [1.0, 2.0, 987654.321]}, schema=[sl.Number("x")], name="people")
+
+
+class Diary(OneOffAccount):
+    """An account that writes down what the door does, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def reserve(
+        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None, resume: bool = False
+    ) -> Any:
+        super().reserve(claims, request=request, key=key, resume=resume)
+        self.lines.append("reserved")
+        diary = self
+
+        class Reservation(UnrecordedReservation):
+            def release(self, text: str) -> str:
+                diary.lines.append("released")
+                return "head"
+
+            def refuse(self, text: str) -> str:
+                diary.lines.append("refused")
+                return "head"
+
+            def fail(self) -> None:
+                diary.lines.append("failed")
+
+        return Reservation(entry_id="e#1")
+
+
+class Probe:
+    """A query whose run is whatever a test wants."""
+
+    numerics: Literal["exact", "idealized"] = "exact"
+    prediction = None
+    request: Mapping[str, Any] = {"kind": "probe"}
+
+    def __init__(self, run: Any, *, numerics: Literal["exact", "idealized"] = "exact") -> None:
+        self._run = run
+        self.numerics = numerics
+
+    @property
+    def claims(self) -> Claims:
+        return Claims.of(PureDP(1))
+
+    def prepare(self, schema: Schema) -> Probe:
+        return self
+
+    def run(self, table: Table, source: Source) -> Answer | Refusal:
+        return self._run(table, source)
+
+
+def ask(run: Any, account: Any = None, **rest: Any) -> Any:
+    numerics = rest.pop("numerics", "exact")
+    entropy = rest.pop("entropy", OSEntropy())
+    return release_through(Probe(run, numerics=numerics), TABLE, account or Diary(), entropy=entropy, **rest)
+
+
+def test_the_charge_is_written_before_the_data_is_opened() -> None:
+    diary = Diary()
+
+    def run(table: Table, source: Source) -> Answer:
+        diary.lines.append("opened")
+        return Answer(value=1)
+
+    outcome = ask(run, diary)
+    assert diary.lines == ["reserved", "opened", "released"]
+    assert outcome.circumstances.ledger_head == "head"
+    assert outcome.circumstances.entry_id == "e#1"
+
+
+def test_a_refusal_is_a_paid_result() -> None:
+    diary = Diary()
+    outcome = ask(lambda table, source: Refusal(reason="the test said no"), diary)
+    assert isinstance(outcome, sl.Refused)
+    assert diary.lines == ["reserved", "refused"]
+    assert sl.outcome_from_json(outcome.to_json()) == outcome
+    assert "the test said no" in str(outcome)
+
+
+def test_a_failure_keeps_the_charge_and_hides_its_cause() -> None:
+    diary = Diary()
+
+    def run(table: Table, source: Source) -> Answer:
+        raise ValueError(f"could not handle {table.rows}, 987654.321")
+
+    with pytest.raises(ReleaseFailedError) as caught:
+        ask(run, diary)
+    assert diary.lines == ["reserved", "failed"]
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert "987654" not in str(caught.value)
+
+
+def test_an_interrupt_keeps_the_charge_and_passes() -> None:
+    diary = Diary()
+
+    def run(table: Table, source: Source) -> Answer:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask(run, diary)
+    assert diary.lines == ["reserved", "failed"]
+
+
+def test_with_seeded_noise_the_cause_is_shown() -> None:
+    def run(table: Table, source: Source) -> Answer:
+        raise ZeroDivisionError("a defect")
+
+    with pytest.raises(ZeroDivisionError, match="a defect"):
+        ask(run, entropy=SeededEntropy(1))
+
+
+def test_strict_refuses_idealized_numerics_before_the_charge() -> None:
+    diary = Diary()
+    with pytest.raises(StrictError, match="strict=True"):
+        ask(lambda table, source: Answer(value=1), diary, numerics="idealized", strict=True)
+    assert diary.lines == []
+
+
+def test_a_draw_that_contradicts_the_declaration_is_not_released() -> None:
+    diary = Diary()
+
+    def run(table: Table, source: Source) -> Answer:
+        return Answer(value=float(standard_normal(1, source)[0]))
+
+    with pytest.raises(StrictError, match="defect"):
+        ask(run, diary)
+    assert diary.lines == ["reserved", "failed"]
+
+
+def test_a_value_that_is_not_a_number_is_never_released() -> None:
+    diary = Diary()
+    with pytest.raises(ReleaseFailedError):
+        ask(lambda table, source: Answer(value=float("nan")), diary)
+    assert diary.lines == ["reserved", "failed"]
+
+
+def test_a_one_off_account_grants_once() -> None:
+    account = OneOffAccount()
+    ask(lambda table, source: Answer(value=1), account)
+    with pytest.raises(LedgerError, match="single release"):
+        ask(lambda table, source: Answer(value=1), account)
+
+
+def test_every_release_draws_fresh_noise() -> None:
+    values = {tuple(sl.Quantiles([0.5], epsilon=0.01).release(np.arange(10.0)).value) for _ in range(5)}
+    assert len(values) == 5
+
+
+class TestSession:
+    def test_it_never_overspends(self) -> None:
+        session = sl.Session(TABLE, budget=sl.PureDP(1))
+        for _ in range(10):
+            session.release(sl.Quantiles([0.5], epsilon=0.1))
+        with pytest.raises(BudgetError) as caught:
+            session.release(sl.Quantiles([0.5], epsilon="1e-15"))
+        assert caught.value.requested
+        assert caught.value.remaining
+        assert caught.value.difference
+
+    def test_a_budget_is_meant_for_the_unit_of_the_schema(self) -> None:
+        table = Table(
+            {"x": [1.0, 2.0], "who": [1, 1]}, schema=[sl.Number("x"), sl.PersonId("who", max_rows=2)], name="visits"
+        )
+        session = sl.Session(table, budget=sl.PureDP(1))
+        release = session.release(sl.Quantiles([0.5], column="x", epsilon=1))
+        assert release.guarantee.unit == table.schema.unit
+        assert session.remaining.epsilon is None
+
+    def test_refused_requests_never_open_the_data(self) -> None:
+        session = sl.Session(TABLE, budget=sl.PureDP(1))
+        session.table = _unreadable(TABLE)
+        with pytest.raises(BudgetError):
+            session.release(sl.Quantiles([0.5], epsilon=2))
+        with pytest.raises(RangeError):
+            session.release(sl.Quantiles([0.5], epsilon=0.5, resolution=-1))
+        with pytest.raises(ReleaseFailedError):  # the control: a request that fits does open it
+            session.release(sl.Quantiles([0.5], epsilon=0.5))
+
+    def test_a_key_needs_a_ledger(self) -> None:
+        with pytest.raises(LedgerError, match="ledger="):
+            sl.Session(TABLE, budget=sl.PureDP(1)).release(sl.Quantiles([0.5], epsilon=0.1), key="monday")
+
+    def test_it_wants_a_table(self) -> None:
+        with pytest.raises(sl.errors.SchemaError, match=r"sl\.Table"):
+            sl.Session([1, 2, 3], budget=sl.PureDP(1))  # type: ignore[arg-type]
+
+    def test_an_account_cannot_be_copied(self) -> None:
+        import copy
+        import pickle
+
+        account = sl.Session(TABLE, budget=sl.PureDP(1))._account
+        for copier in (copy.deepcopy, copy.copy, pickle.dumps):
+            with pytest.raises(TypeError, match="spend"):
+                copier(account)
+
+    def test_a_batch_is_one_charge(self, tmp_path: Any) -> None:
+        url = f"sqlite:///{tmp_path}/budget.db"
+        session = sl.Session(TABLE, budget=sl.ApproxDP(3, "1e-6"), ledger=url)
+        queries = [sl.Quantiles([0.5], epsilon="0.05") for _ in range(20)]
+        together = session.release_together(queries, delta="1e-8", key="plan")
+        assert len(together) == 20
+        assert len(session._account.entries()) == 1
+        spent = session.spent
+        again = session.release_together(queries, delta="1e-8", key="plan")
+        assert again == together
+        assert session.spent == spent
+        with pytest.raises(RangeError, match="at least one query"):
+            session.release_together([], delta="1e-8")
+
+    def test_a_stored_release_is_free_and_equal(self, tmp_path: Any) -> None:
+        url = f"sqlite:///{tmp_path}/budget.db"
+        first = sl.Session(TABLE, budget=sl.PureDP(1), ledger=url).release(sl.Quantiles([0.5], epsilon=0.6), key="a")
+        second = sl.Session(TABLE, budget=sl.PureDP(1), ledger=url).release(sl.Quantiles([0.5], epsilon=0.6), key="a")
+        assert second == first
+        assert second.circumstances.ledger_head
+        with pytest.raises(BudgetError):
+            sl.Session(TABLE, budget=sl.PureDP(1), ledger=url).release(sl.Quantiles([0.5], epsilon=0.6), key="b")
+
+
+def _unreadable(table: Table) -> Any:
+    class Unreadable(Table):
+        def __init__(self) -> None:
+            self._schema, self._name, self._rows = table.schema, table.name, table.rows
+
+        @property
+        def rows(self) -> Any:
+            raise AssertionError("the data was opened")
+
+    return Unreadable()

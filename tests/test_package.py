@@ -1,0 +1,79 @@
+"""The package as a whole: its names, what importing costs, and what its shared small parts say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sidelight as sl
+from sidelight.errors import RangeError, nearest
+from sidelight.grid import Grid
+
+HEAVY = [
+    "dp_accounting",
+    "duckdb",
+    "matplotlib",
+    "narwhals",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+    "sqlalchemy",
+]
+
+
+def test_every_public_name_is_there() -> None:
+    for name in sl.__all__:
+        assert getattr(sl, name) is not None
+    assert set(sl.__all__) <= set(dir(sl))
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match="Quantiles"):
+        sl.Quantile  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "code", ["import sidelight", "import sidelight as sl; sl.Quantiles([0.5], epsilon=1).release([1.0])"]
+)
+def test_importing_is_light(code: str) -> None:
+    check = f"{code}\nimport sys\nprint([name for name in {HEAVY} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_nearest_name_is_offered() -> None:
+    assert nearest("xyz", ["age"]) == "known: age"
+    assert nearest("agee", []) == "known: none"
+
+
+@given(
+    code=st.integers(-(2**60), 2**60),
+    offset=st.integers(0, 2**20 - 1),
+    step=st.fractions(min_value=Fraction(1, 10**6), max_value=10**6),
+)
+def test_a_released_index_drops_its_dither(code: int, offset: int, step: Fraction) -> None:
+    grid = Grid(resolution=step)
+    assert grid.value((code << 20) + offset) == float(code * step)
+
+
+def test_grid_mistakes_are_named() -> None:
+    with pytest.raises(RangeError, match="resolution"):
+        Grid(resolution=Fraction(0))
+    with pytest.raises(RangeError, match="first"):
+        Grid(resolution=Fraction(1), first=1, last=0)
+    with pytest.raises(RangeError, match="dither_bits"):
+        Grid(resolution=Fraction(1), dither_bits=50)
+
+
+def test_public_values_find_their_cell() -> None:
+    grid = Grid(resolution=Fraction(1, 10), first=-5, last=1000, snap="nearest")
+    assert grid.index_of(0.29) >> 20 == 3
+    assert grid.index_of(-100) == grid.fine_first
+    assert grid.index_of(1e9) >> 20 == 1000
