@@ -1,0 +1,125 @@
+"""The exact law of `select_rank` on every small data set against every neighbour: no sampling, no tolerance.
+
+The laws are those of the code with its table of weights, its rings and its coins (see `whole_law`).
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from whole_law import datasets, prior_of, ranks_of, selection_law, with_one_more
+
+from sidelight.audit import exact_epsilon
+from sidelight.mechanisms import rings
+from sidelight.mechanisms.rank_selection import select_rank
+
+HALF, THIRD, TENTH, THREE_TENTHS = Fraction(1, 2), Fraction(1, 3), Fraction(1, 10), Fraction(3, 10)
+FLAT = (1, 1, 1, 1, 1, 1)
+STEEP = (1, 10**9, 1, 10**30, 7, 1)  # nearly all mass on one side of a record: the normaliser moves as far as it can
+ENDS = (10**12, 1, 1, 1, 1, 10**6)
+
+
+def law(codes, masses, level, epsilon, score="exact"):
+    prior, ranks = prior_of(masses), ranks_of(codes, len(masses))
+    return selection_law(
+        lambda: select_rank(ranks, level, epsilon, prior, 0, len(masses) - 1, None, score=score)  # type: ignore[arg-type]
+    )
+
+
+def worst_loss(masses, level, epsilon, *, most, score="exact"):
+    laws = {codes: law(codes, masses, level, epsilon, score) for codes in datasets(len(masses), most + 1)}
+    return max(
+        exact_epsilon(laws[codes], laws[larger])
+        for codes in datasets(len(masses), most)
+        for larger in with_one_more(codes, len(masses))
+    )
+
+
+def test_the_law_of_the_code_is_the_published_one():
+    # Reference values of the quantiles proof page for indices 0..7.
+    assert [float(law((2, 2, 5), (1,) * 8, HALF, Fraction(1))[j]) for j in range(8)] == pytest.approx(
+        [0.0760176165589779] * 3 + [0.206637305735037] * 3 + [0.0760176165589779] * 2, rel=1e-12
+    )
+    found = law((2, 2, 5), (1, 2, 3, 4, 4, 3, 2, 1), THREE_TENTHS, Fraction(2))
+    assert [float(found[j]) for j in range(8)] == pytest.approx(
+        [
+            0.0675377817617585,
+            0.135075563523517,
+            0.202613345285275,
+            0.203012437674543,
+            0.203012437674543,
+            0.152259328255907,
+            0.0243260705496378,
+            0.0121630352748189,
+        ],
+        rel=1e-12,
+    )
+
+
+@pytest.mark.parametrize(("level", "expected"), [(HALF, 0.955712194347), (THREE_TENTHS, 0.856278928284)])
+def test_the_worst_loss_of_a_flat_prior_is_the_published_one(level, expected):
+    assert float(worst_loss(FLAT, level, Fraction(1), most=4)) == pytest.approx(expected, abs=5e-13)
+
+
+@pytest.mark.parametrize("score", ["exact", "floor"])
+@pytest.mark.parametrize("masses", [FLAT, STEEP, ENDS], ids=["flat", "steep", "ends"])
+@pytest.mark.parametrize(
+    ("level", "epsilon"),
+    [(HALF, Fraction(1)), (TENTH, Fraction(1, 1000)), (THIRD, Fraction(40)), (HALF, Fraction(600))],
+)
+def test_no_neighbour_reaches_more_than_epsilon(level, epsilon, masses, score):
+    # At epsilon 600 one record's gap alone is beyond the floor of the weights.
+    assert worst_loss(masses, level, epsilon, most=2, score=score) <= Decimal(epsilon.numerator) / epsilon.denominator
+
+
+def test_the_bound_is_attained_up_to_the_sliver_that_pays_for_rounding():
+    steep = (1, 10**40, 1, 10**20, 1, 1)
+    worst = worst_loss(steep, HALF, Fraction(2), most=3)
+    assert 2 - Decimal(10) ** -15 < worst <= 2
+
+
+def test_the_loss_has_the_range_that_bounded_range_claims():
+    # BoundedRange(epsilon): over all outcomes the log ratio stays within an interval of length epsilon.
+    for masses in (FLAT, STEEP, ENDS):
+        laws = {codes: law(codes, masses, THREE_TENTHS, Fraction(3)) for codes in datasets(6, 3)}
+        for codes in datasets(6, 2):
+            for larger in with_one_more(codes, 6):
+                ratios = [laws[codes][j] / laws[larger][j] for j in range(6)]
+                assert max(ratios) / min(ratios) <= Fraction(math.exp(3)) * (1 + Fraction(1, 10**15))
+
+
+def test_a_halved_sensitivity_is_refuted(monkeypatch):
+    # Every weight then moves twice as far.
+    real = rings.gap_score
+
+    def halved(size, target, epsilon, score):
+        gap = real(size, target, epsilon, score)
+        return rings.Gap(step=gap.step, target=gap.target, slope=(gap.slope[0], 2 * gap.slope[1]))
+
+    monkeypatch.setattr("sidelight.mechanisms.rank_selection.gap_score", halved)
+    assert worst_loss(FLAT, HALF, Fraction(1), most=3) > Decimal("1.5")
+
+
+def test_a_minimum_rounded_to_a_multiple_is_refuted(monkeypatch):
+    # The floor of the weights then hangs on a multiple of ten, and jumps by ten where the minimum moves by one.
+    real = rings.Rings._smallest_gap
+
+    def rounded(self, best, size):
+        return real(self, best, size) // 10 * 10
+
+    monkeypatch.setattr(rings.Rings, "_smallest_gap", rounded)
+    assert _worst_over_ties() > 40
+
+
+def test_ties_far_from_every_outcome_are_safe_with_the_exact_minimum():
+    assert _worst_over_ties() <= 10
+
+
+def _worst_over_ties() -> Decimal:
+    """Two heavy ties around the median: of the ranks 0, 20 and n all but one lie beyond the floor of the weights."""
+    laws = [law((2,) * 20 + (4,) * n, FLAT, HALF, Fraction(10)) for n in range(20, 34)]
+    return max(exact_epsilon(one, other) for one, other in pairwise(laws))
