@@ -1,0 +1,149 @@
+"""Exact amounts: what a user writes becomes one rational number, and that number is charged, sampled with and printed.
+
+Hand-made because the promise depends on it: a float is read through its `repr`, so 0.1 means 1/10 everywhere. Charging
+1/10 while sampling with the float 0.1 (which is a little more) would charge too little (accounting proof page,
+section 8).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import SupportsIndex, TypeAlias
+
+from sidelight.errors import RangeError
+
+#: What a public parameter may be written as.
+Amount: TypeAlias = str | int | float | Decimal | Fraction
+
+_DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_RATIO = re.compile(r"[0-9]+/[0-9]+", re.ASCII)
+_LONGEST_TEXT = 1200
+
+
+def exact(value: Amount | SupportsIndex, *, name: str) -> Fraction:
+    """Read a public, non-negative amount as the rational number that the writer meant.
+
+    >>> exact(0.1, name="epsilon"), exact("1e-6", name="delta"), exact("2/3", name="rho")
+    (Fraction(1, 10), Fraction(1, 1000000), Fraction(2, 3))
+
+    Raises:
+        RangeError: NaN, an infinity, a negative number, a bool, or not a number at all; the message names it.
+    """
+    number = _read(value, name=name)
+    if number < 0:
+        raise RangeError(f"{name} must not be negative, got {_shown(value)}")
+    return number
+
+
+def positive(value: Amount | SupportsIndex, *, name: str) -> Fraction:
+    """Read an amount that must be above zero: a release for nothing does not exist.
+
+    >>> positive("0.5", name="epsilon")
+    Fraction(1, 2)
+    """
+    number = exact(value, name=name)
+    if number == 0:
+        raise RangeError(f"{name} must be positive, got {_shown(value)}; a release without a cost does not exist")
+    return number
+
+
+def decimal_text(x: Fraction) -> str:
+    """Write a rational number so that `exact` reads the same number back: as a decimal, or "p/q" where none is finite.
+
+    >>> decimal_text(Fraction(1, 10)), decimal_text(Fraction(1, 3)), decimal_text(Fraction(1, 10**40))
+    ('0.1', '1/3', '1e-40')
+    """
+    places = _decimal_places(x)
+    if places is None:
+        return f"{x.numerator}/{x.denominator}"
+    digits = str(abs(x.numerator) * 10**places // x.denominator)
+    sign = "-" if x < 0 else ""
+    if places == 0:
+        return sign + digits
+    if places - len(digits) > 20:  # far below the point: write the exponent instead of the zeros
+        mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+        return f"{sign}{mantissa}e-{places - len(digits) + 1}"
+    digits = digits.rjust(places + 1, "0")
+    return f"{sign}{digits[:-places]}.{digits[-places:]}"
+
+
+def short_text(x: Fraction, *, digits: int = 6) -> str:
+    """Write a number for people: at most six significant digits, 1e-6 rather than 0.000001. Not read back.
+
+    >>> short_text(Fraction(1, 10**6)), short_text(Fraction(1, 3)), short_text(Fraction(3))
+    ('1e-6', '0.333333', '3')
+    """
+    if x == 0:
+        return "0"
+    if not 1e-300 < abs(x) < 1e300:
+        return decimal_text(x)
+    text = f"{float(x):.{digits}g}"
+    if 0 < abs(x) < Fraction(1, 10**3) and "e" not in text:
+        text = f"{float(x):.{digits - 1}e}"
+    mantissa, _, exponent = text.partition("e")
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def decimals_of(x: Fraction) -> int | None:
+    """Count the digits after the decimal point; None where the decimal expansion does not end."""
+    return _decimal_places(x)
+
+
+def _read(value: object, *, name: str) -> Fraction:
+    if isinstance(value, bool):
+        raise RangeError(f"{name} must be a number, got {value!r} (a bool)")
+    if isinstance(value, Fraction):
+        return Fraction(value)
+    if isinstance(value, int):
+        return Fraction(int(value))
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise RangeError(f"{name} must be finite, got {_shown(value)}")
+        return Fraction(float.__repr__(value))  # the decimal that was written, not the binary that is stored
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise RangeError(f"{name} must be finite, got {value}")
+        if abs(value.adjusted()) > 999:
+            raise RangeError(f"{name} must lie within 1e-999..1e999, got {value}")
+        return Fraction(value)
+    if isinstance(value, str):
+        return _parse(value, name=name)
+    try:
+        return Fraction(operator.index(value))  # type: ignore[arg-type]  # NumPy integers and the like
+    except TypeError:
+        raise RangeError(
+            f"{name} must be a str, int, float, Decimal or Fraction, got {type(value).__name__}; "
+            "amounts are public numbers, never data"
+        ) from None
+
+
+def _parse(text: str, *, name: str) -> Fraction:
+    stripped = text.strip()
+    if len(stripped) <= _LONGEST_TEXT:
+        unsigned = stripped.removeprefix("-")
+        if _DECIMAL.fullmatch(unsigned):
+            return Fraction(stripped)
+        if _RATIO.fullmatch(unsigned) and int(unsigned.partition("/")[2]) != 0:
+            return Fraction(stripped)
+    shown = text if len(text) <= 40 else text[:40] + "..."
+    raise RangeError(f'{name} must be a finite decimal such as "0.1", "1e-6" or "2/3", got {shown!r}')
+
+
+def _decimal_places(x: Fraction) -> int | None:
+    rest, twos, fives = x.denominator, 0, 0
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    return max(twos, fives) if rest == 1 else None
+
+
+def _shown(value: object) -> str:
+    text = float.__repr__(value) if isinstance(value, float) else str(value)
+    return text if len(text) <= 60 else text[:60] + "..."

@@ -1,0 +1,241 @@
+"""Claims: what a release promises, as values with neighbours, protected unit, audience and numerics.
+
+A claim holds for both ordered pairs of every pair of neighbours. Two claims are equal when they are written the same;
+`a.implies(b)` is the partial order, and there is no `<`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, Self, TypeAlias, TypedDict, Unpack
+
+from sidelight.errors import ClaimError, RangeError
+from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive, short_text
+from sidelight.guarantees.curves import ProfileCurve, RenyiOrders
+from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.guarantees.neighbours import Audience, Event, Neighbours, Numerics, Person, Row, Unit
+
+LARGEST_EPSILON = Fraction(10**6)
+
+
+class Context(TypedDict, total=False):
+    """For whom a claim holds, as keyword arguments."""
+
+    neighbours: Neighbours
+    unit: Unit
+    audience: Audience
+    numerics: Numerics
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Promise:
+    """The fields that every claim has beside its amount."""
+
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    unit: Unit = Row()  # noqa: RUF009  # frozen, without fields
+    audience: Audience = "everyone"
+    numerics: Numerics = "exact"
+
+    def _write(self, context: Context, **amounts: object) -> None:
+        values: dict[str, object] = {
+            "neighbours": Neighbours.ADD_REMOVE,
+            "unit": Row(),
+            "audience": "everyone",
+            "numerics": "exact",
+        }
+        unknown = set(context) - set(values)
+        if unknown:
+            raise TypeError(f"a claim takes neighbours, unit, audience and numerics, not {', '.join(sorted(unknown))}")
+        values |= context
+        if not isinstance(values["neighbours"], Neighbours) or not isinstance(values["unit"], Row | Person | Event):
+            raise ClaimError("neighbours must be a Neighbours and unit a Row, Person or Event")
+        if values["audience"] not in ("everyone", "observers_only") or values["numerics"] not in ("exact", "idealized"):
+            raise ClaimError("audience is 'everyone' or 'observers_only', numerics is 'exact' or 'idealized'")
+        for name, value in (values | amounts).items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def context(self) -> Context:
+        """For whom the claim holds: neighbours, unit, audience and numerics."""
+        return {
+            "neighbours": self.neighbours,
+            "unit": self.unit,
+            "audience": self.audience,
+            "numerics": self.numerics,
+        }
+
+    def under(self, **context: Unpack[Context]) -> Self:
+        """Give the same amount with another context. The caller knows that it holds there; nothing is converted."""
+        return replace(self, **context)
+
+    def _amounts(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in Context.__annotations__}
+
+    def _qualifiers(self) -> list[str]:
+        marks = []
+        if self.neighbours is not Neighbours.ADD_REMOVE:
+            marks.append(str(self.neighbours))
+        if self.unit != Row():
+            marks.append(f"unit: {self.unit}")
+        if self.audience != "everyone":
+            marks.append("observers only")
+        if self.numerics != "exact":
+            marks.append(self.numerics)
+        return marks
+
+    def implies(self, other: Claim) -> bool:
+        """Say whether a conversion of the accounting proof page proves the other claim from this one."""
+        from sidelight.guarantees.order import implies  # above this module: it knows all claims
+
+        return implies(self, other)  # type: ignore[arg-type]
+
+    def _text(self, **shown: str) -> str:
+        amounts = ", ".join(f"{symbol} = {value}" for symbol, value in shown.items())
+        marks = self._qualifiers()
+        return f"{type(self).__name__}({amounts}{'; ' if marks else ''}{', '.join(marks)})"
+
+    def __repr__(self) -> str:
+        shown = {k: decimal_text(v) if isinstance(v, Fraction) else repr(v) for k, v in self._amounts().items()}
+        marks = self._qualifiers()
+        body = ", ".join(f"{k}={v}" for k, v in shown.items())
+        return f"{type(self).__name__}({body}{'; ' if marks else ''}{', '.join(marks)})"
+
+
+def _epsilon(value: Amount, *, zero: bool = False) -> Fraction:
+    amount = exact(value, name="epsilon") if zero else positive(value, name="epsilon")
+    if amount > LARGEST_EPSILON:
+        raise RangeError(f"epsilon must be at most 1e6, got {short_text(amount)}; beyond that nothing is protected")
+    return amount
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class PureDP(_Promise):
+    """The privacy loss is at most epsilon.
+
+    >>> print(PureDP(0.5))
+    PureDP(ε = 0.5)
+    """
+
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Amount, **context: Unpack[Context]) -> None:
+        self._write(context, epsilon=_epsilon(epsilon))
+
+    def __str__(self) -> str:
+        return self._text(ε=short_text(self.epsilon))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class BoundedRange(_Promise):
+    """The privacy loss lies in an interval of length epsilon. Only the exponential mechanism may claim this."""
+
+    epsilon: Fraction
+
+    def __init__(self, epsilon: Amount, **context: Unpack[Context]) -> None:
+        self._write(context, epsilon=_epsilon(epsilon))
+
+    def __str__(self) -> str:
+        return self._text(ε=short_text(self.epsilon))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ZCDP(_Promise):
+    """The Renyi divergence of every order a > 1 is at most rho * a.
+
+    >>> print(ZCDP("0.05"))
+    ZCDP(ρ = 0.05)
+    """
+
+    rho: Fraction
+
+    def __init__(self, rho: Amount, **context: Unpack[Context]) -> None:
+        self._write(context, rho=positive(rho, name="rho"))
+
+    def __str__(self) -> str:
+        return self._text(ρ=short_text(self.rho))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class GDP(_Promise):
+    """At most as easy to tell apart as N(0, 1) and N(mu, 1). Rounded Gaussian noise has it, discrete does not.
+
+    `GDP.from_squares` takes mu^2 (a sum of squares, or 2 rho of Gaussian noise) and rounds mu up.
+    """
+
+    mu: Fraction
+
+    def __init__(self, mu: Amount, **context: Unpack[Context]) -> None:
+        self._write(context, mu=positive(mu, name="mu"))
+
+    @classmethod
+    def from_squares(cls, mu_squared: Amount, **context: Unpack[Context]) -> GDP:
+        """Build the claim from mu^2; an irrational root is rounded up in the fortieth digit."""
+        square = positive(mu_squared, name="mu_squared")
+        return cls(round_up(Interval.of(square).sqrt().upper), **context)
+
+    def __str__(self) -> str:
+        return self._text(μ=short_text(self.mu))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ApproxDP(_Promise):
+    """P(S) <= e^epsilon Q(S) + delta. With delta = 0 the constructor gives a `PureDP`; there is no default delta.
+
+    >>> print(ApproxDP(3, 1e-6), ApproxDP(1, 0))
+    ApproxDP(ε = 3, δ = 1e-6) PureDP(ε = 1)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        delta = kwargs.get("delta", args[1] if len(args) > 1 else 1)
+        if not isinstance(delta, bool) and exact(delta, name="delta") == 0:
+            rest = {k: v for k, v in kwargs.items() if k not in ("epsilon", "delta")}
+            return PureDP(kwargs["epsilon"] if "epsilon" in kwargs else args[0], **rest)  # type: ignore[return-value]
+        return super().__new__(cls)
+
+    def __init__(self, epsilon: Amount, delta: Amount, **context: Unpack[Context]) -> None:
+        chance = exact(delta, name="delta")
+        if chance >= 1:
+            raise RangeError(f"delta must be below 1, got {short_text(chance)}; 1e-6 or less is usual")
+        self._write(context, epsilon=_epsilon(epsilon, zero=True), delta=chance)
+
+    def __str__(self) -> str:
+        return self._text(ε=short_text(self.epsilon), δ=short_text(self.delta))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class RDP(_Promise):
+    """The Renyi divergence is bounded at stated orders."""
+
+    curve: RenyiOrders
+
+    def __init__(self, curve: RenyiOrders | dict[Any, Amount], **context: Unpack[Context]) -> None:
+        self._write(context, curve=curve if isinstance(curve, RenyiOrders) else RenyiOrders.of(curve))
+
+    def __str__(self) -> str:
+        orders = self.curve.points
+        return self._text(orders=f"{short_text(orders[0][0])}..{short_text(orders[-1][0])}")
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Profile(_Promise):
+    """H_x is bounded for every x by one curve per direction: a record removed, and a record added."""
+
+    remove: ProfileCurve
+    add: ProfileCurve
+
+    def __init__(self, remove: ProfileCurve, add: ProfileCurve, **context: Unpack[Context]) -> None:
+        self._write(context, remove=remove, add=add)
+
+    def delta(self, x: Fraction) -> Fraction:
+        """Bound H_x over both directions, x >= 0."""
+        return max(self.remove.delta(x), self.add.delta(x))
+
+    def __str__(self) -> str:
+        return self._text(remove=type(self.remove).__name__, add=type(self.add).__name__)
+
+
+Claim: TypeAlias = PureDP | BoundedRange | ZCDP | GDP | ApproxDP | RDP | Profile

@@ -1,0 +1,109 @@
+"""Certified arithmetic: an interval of two decimals that surely holds the true value.
+
+Hand-made because charges depend on it: `decimal` rounds +, -, *, / as told, and its sqrt, exp and ln to the nearest
+80-digit number, so one step up or down makes each of them a proven bound on every machine (libm is not trusted). Every
+conversion that is not rational is evaluated here, and its upper end is what is charged.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+PRECISION = 80
+_LIMITS = {"prec": PRECISION, "Emax": 10**15, "Emin": -(10**15), "traps": []}
+DOWN = Context(rounding=ROUND_FLOOR, **_LIMITS)  # type: ignore[arg-type]
+UP = Context(rounding=ROUND_CEILING, **_LIMITS)  # type: ignore[arg-type]
+ZERO, ONE = Decimal(0), Decimal(1)
+
+
+class Interval:
+    """A closed interval [lower, upper] of decimals; operations round outwards.
+
+    >>> third = Interval.of(Fraction(1, 3))
+    >>> third.lower < Fraction(1, 3) < third.upper
+    True
+    """
+
+    __slots__ = ("lower", "upper")
+
+    def __init__(self, lower: Decimal, upper: Decimal) -> None:
+        if not lower <= upper:
+            raise ArithmeticError(f"not an interval: [{lower}, {upper}]")
+        self.lower = lower
+        self.upper = upper
+
+    @classmethod
+    def of(cls, x: Fraction | int) -> Interval:
+        """Enclose a rational number."""
+        if isinstance(x, int):
+            return cls(DOWN.create_decimal(x), UP.create_decimal(x))
+        return cls(_quotient(x, DOWN), _quotient(x, UP))
+
+    def __add__(self, other: Interval) -> Interval:
+        return Interval(DOWN.add(self.lower, other.lower), UP.add(self.upper, other.upper))
+
+    def __sub__(self, other: Interval) -> Interval:
+        return Interval(DOWN.subtract(self.lower, other.upper), UP.subtract(self.upper, other.lower))
+
+    def __neg__(self) -> Interval:
+        return Interval(self.upper.copy_negate(), self.lower.copy_negate())
+
+    def __mul__(self, other: Interval) -> Interval:
+        a, b, c, d = self.lower, self.upper, other.lower, other.upper
+        if a >= 0 and c >= 0:
+            return Interval(DOWN.multiply(a, c), UP.multiply(b, d))
+        pairs = ((a, c), (a, d), (b, c), (b, d))
+        return Interval(min(DOWN.multiply(x, y) for x, y in pairs), max(UP.multiply(x, y) for x, y in pairs))
+
+    def __truediv__(self, other: Interval) -> Interval:
+        if other.lower <= 0 <= other.upper:
+            raise ArithmeticError("division by an interval that holds zero")
+        pairs = tuple((x, y) for x in (self.lower, self.upper) for y in (other.lower, other.upper))
+        return Interval(min(DOWN.divide(x, y) for x, y in pairs), max(UP.divide(x, y) for x, y in pairs))
+
+    def sqrt(self) -> Interval:
+        """Enclose the square root; a lower end below zero counts as zero."""
+        low = max(self.lower, ZERO)
+        return Interval(max(ZERO, DOWN.sqrt(low).next_minus(DOWN)) if low else ZERO, UP.sqrt(self.upper).next_plus(UP))
+
+    def exp(self) -> Interval:
+        """Enclose the exponential."""
+        return Interval(max(ZERO, DOWN.exp(self.lower).next_minus(DOWN)), UP.exp(self.upper).next_plus(UP))
+
+    def log(self) -> Interval:
+        """Enclose the natural logarithm of a positive interval."""
+        if self.lower <= 0:
+            raise ArithmeticError("logarithm of an interval that is not positive")
+        return Interval(DOWN.ln(self.lower).next_minus(DOWN), UP.ln(self.upper).next_plus(UP))
+
+    def tanh(self) -> Interval:
+        """Enclose the hyperbolic tangent of a non-negative interval."""
+        q = (-(self + self)).exp()  # e^(-2x); tanh = (1 - q)/(1 + q)
+        one = Interval(ONE, ONE)
+        value = (one - q) / (one + q)
+        return Interval(max(ZERO, value.lower), min(ONE, value.upper))
+
+    def lowest(self, other: Interval) -> Interval:
+        """Enclose the smaller of two values."""
+        return Interval(min(self.lower, other.lower), min(self.upper, other.upper))
+
+    def __repr__(self) -> str:
+        return f"Interval({self.lower:.20}, {self.upper:.20})"
+
+
+def round_up(x: Decimal, *, digits: int = 40) -> Fraction:
+    """Round a decimal up to a rational of few digits, the form in which a derived amount is stored."""
+    return Fraction(Context(prec=digits, rounding=ROUND_CEILING, Emax=10**15, Emin=-(10**15)).plus(x))
+
+
+def round_down(x: Decimal, *, digits: int = 40) -> Fraction:
+    """Round a decimal down to a rational of few digits, the form in which a derived capacity is stored."""
+    return Fraction(Context(prec=digits, rounding=ROUND_FLOOR, Emax=10**15, Emin=-(10**15)).plus(x))
+
+
+def _quotient(x: Fraction, context: Context) -> Decimal:
+    if x.denominator == 1:
+        return context.create_decimal(x.numerator)
+    # exact numerator and denominator, one directed division
+    return context.divide(Decimal(x.numerator), Decimal(x.denominator))
