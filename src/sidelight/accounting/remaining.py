@@ -1,0 +1,206 @@
+"""What a scope can still grant, what it has spent, and by how much a request missed: numbers for people.
+
+Every number under `Remaining` was put to the deciding function itself before it is shown, so the next request cannot
+contradict it. `Spent` is bookkeeping, not a guarantee: an adaptively chosen stopping point has no epsilon of its own
+(accounting proof page, section 6), so there is no method that would compute one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TYPE_CHECKING, NamedTuple
+
+from sidelight.accounting.quanta import amount_of
+from sidelight.accounting.totals import Charge, Route, Totals
+from sidelight.errors import ClaimError, RangeError
+from sidelight.guarantees import GDP, ZCDP, ApproxDP, BoundedRange, Claim, Claims, PureDP, short_text
+from sidelight.guarantees.search import grid_ceil, grid_floor, largest
+
+if TYPE_CHECKING:
+    from sidelight.accounting.filters import Rule
+
+_DIGITS = 6
+_LOWEST, _HIGHEST = Fraction(1, 10**24), Fraction(10**6)
+_SYMBOLS: dict[Route, str] = {"basic": "ε", "gdp": "μ²", "zcdp": "ρ"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remaining:
+    """For each kind of query, the largest parameter that would be granted now; None where none would."""
+
+    epsilon: Fraction | None
+    exponential_epsilon: Fraction | None
+    rho: Fraction | None
+    mu: Fraction | None
+    approx: ApproxDP | None = None
+
+    def __str__(self) -> str:
+        options = []
+        if self.epsilon is not None:
+            options.append(f"one pure query up to ε = {short_text(self.epsilon)}")
+        if self.exponential_epsilon is not None and self.exponential_epsilon != self.epsilon:
+            options.append(f"one exponential mechanism up to ε = {short_text(self.exponential_epsilon)}")
+        if self.mu is not None:
+            options.append(f"one Gaussian up to μ = {short_text(self.mu)}")
+        if self.rho is not None:
+            options.append(f"one zCDP query up to ρ = {short_text(self.rho)}")
+        if self.approx is not None:
+            at = f"δ = {short_text(self.approx.delta)}"
+            options.append(f"one query of ε = {short_text(self.approx.epsilon)} at {at}")
+        if not options:
+            return "nothing is left"
+        return "left: " + (", or ".join(options))
+
+
+class RouteSpent(NamedTuple):
+    """What one route has counted: its total, its capacity, the fraction, and whether it is still open."""
+
+    total: Fraction
+    capacity: Fraction
+    fraction: float
+    open: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """Totals per route in their own units. Bookkeeping, not a guarantee: the guarantee is the scope's budget.
+
+    `surely` is the one statement about the past alone that holds at every moment: the sum of the pure epsilons while
+    every event so far was pure.
+    """
+
+    basic: RouteSpent | None
+    gdp: RouteSpent | None
+    zcdp: RouteSpent | None
+    pool: RouteSpent | None
+    surely: PureDP | None
+
+    def __str__(self) -> str:
+        lines = []
+        named = (("Σε", self.basic), ("Σμ²", self.gdp), ("Σρ", self.zcdp), ("Σδ of items", self.pool))
+        for name, route in named:
+            if route is None:
+                continue
+            state = "" if route.open else ", closed"
+            share = f"{100 * route.fraction:.1f} %{state}"
+            lines.append(f"{name} {short_text(route.total)} of {short_text(route.capacity)} ({share})")
+        return "bookkeeping, not a guarantee: " + "; ".join(lines)
+
+
+class Shortfall(NamedTuple):
+    """By how much a request missed, as text for a `BudgetError`."""
+
+    requested: str
+    remaining: str
+    difference: str
+
+
+def find_remaining(rule: Rule, totals: Totals, *, delta: Fraction | None = None) -> Remaining:
+    """Search, for each kind of query, the largest parameter of six digits that the rule grants now."""
+    context = rule.budget.context
+    rests = {route: max(0, cap - totals.of(route)) for route, cap in rule.capacities if route not in totals.closed}
+    rest = {route: float(amount_of(left)) for route, left in rests.items()}
+    from_mu = math.sqrt(rest.get("gdp", 0.0))
+
+    def most(make: Callable[[Fraction], Claim], guess: float) -> Fraction | None:
+        def granted(amount: Fraction) -> bool:
+            return rule.grants(totals, rule.charge(Claims.of(make(amount))))
+
+        start = Fraction(min(max(guess, 0.0), 1e6)) if guess > 1e-24 else _LOWEST
+        try:
+            return largest(granted, start=start, lower=_LOWEST, upper=_HIGHEST, name="amount", digits=_DIGITS)
+        except (RangeError, ClaimError):
+            return None
+
+    pure = max(rest.get("basic", 0.0), _pure_from_rho(rest.get("zcdp", 0.0)), _pure_from_mu(from_mu))
+    selection = max(rest.get("basic", 0.0), _range_from_rho(rest.get("zcdp", 0.0)), 2 * _pure_from_mu(from_mu))
+    approx = None
+    if delta is not None:
+        best = most(lambda v: ApproxDP(v, delta, **context), pure)
+        approx = None if best is None else ApproxDP(best, delta, **context)
+    return Remaining(
+        epsilon=most(lambda v: PureDP(v, **context), pure),
+        exponential_epsilon=most(lambda v: BoundedRange(v, **context), selection),
+        rho=most(lambda v: ZCDP(v, **context), rest.get("zcdp", 0.0)),
+        mu=most(lambda v: GDP(v, **context), max(from_mu, math.sqrt(2 * rest.get("zcdp", 0.0)))),
+        approx=approx,
+    )
+
+
+def find_spent(rule: Rule, totals: Totals) -> Spent:
+    """Put totals beside capacities."""
+
+    def of(route: Route) -> RouteSpent | None:
+        if route not in rule.routes:
+            return None
+        return _compared(totals.of(route), rule.capacity(route), is_open=route not in totals.closed)
+
+    sure = None
+    if "basic" not in totals.closed and totals.delta_items == 0 and totals.epsilon > 0:
+        total = amount_of(totals.epsilon)
+        sure = PureDP(total, **rule.budget.context) if total <= 10**6 else None
+    pool = _compared(totals.delta_items, rule.pool, is_open=True) if rule.pool else None
+    return Spent(basic=of("basic"), gdp=of("gdp"), zcdp=of("zcdp"), pool=pool, surely=sure)
+
+
+def find_shortfall(rule: Rule, totals: Totals, charge: Charge) -> Shortfall:
+    """Say for every open route what was asked, what is left and what is missing; or for the pool, if that refuses."""
+    requested, remaining, difference = [], [], []
+
+    def compare(symbol: str, asked: int, left: int) -> None:
+        requested.append(f"{symbol} {_up(asked)}")
+        remaining.append(f"{symbol} {_down(left)}")
+        difference.append(f"{symbol} {_up(max(0, asked - left))}")
+
+    if totals.delta_items + charge.delta_items > rule.pool:
+        compare("δ of items", charge.delta_items, max(0, rule.pool - totals.delta_items))
+    else:
+        for route, cap in rule.capacities:
+            asked = charge.of(route)
+            if route not in totals.closed and asked is not None:
+                compare(_SYMBOLS[route], asked, max(0, cap - totals.of(route)))
+    if not requested:
+        return Shortfall("a route that is closed", "no open route", "a new scope")
+    return Shortfall(" or ".join(requested), " or ".join(remaining), " or ".join(difference))
+
+
+def _compared(total: int, capacity: int, *, is_open: bool) -> RouteSpent:
+    fraction = total / capacity if capacity else math.inf
+    return RouteSpent(amount_of(total), amount_of(capacity), fraction, is_open)
+
+
+def _up(quanta: int) -> str:
+    return short_text(grid_ceil(amount_of(quanta), digits=_DIGITS)) if quanta else "0"
+
+
+def _down(quanta: int) -> str:
+    return short_text(grid_floor(amount_of(quanta), digits=_DIGITS)) if quanta else "0"
+
+
+# Floats for starting points only: `largest` decides.
+
+
+def _pure_from_rho(rho: float) -> float:
+    low, high = 0.0, 2 * rho + 2 * math.sqrt(rho)
+    for _ in range(60):
+        e = (low + high) / 2
+        low, high = (e, high) if e * math.tanh(e / 2) <= rho else (low, e)
+    return low
+
+
+def _range_from_rho(rho: float) -> float:
+    return max(math.sqrt(8 * rho), _pure_from_rho(rho))
+
+
+def _pure_from_mu(mu: float) -> float:
+    half = mu / 2
+    if half < 1e-8:
+        return 0.797884560 * mu
+    if half > 8:
+        return half * half / 2
+    normal = NormalDist()
+    return math.log(normal.cdf(half) / normal.cdf(-half))
