@@ -16,12 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.audit.confidence import Counts, Floats
+from sidelight.errors import RangeError
 
 #: More distinct real values than this are grouped into this many ranges.
 MOST_RANGES = 512
 
+#: Real outcomes as one float array, others as a list of things that can be hashed.
+Outcomes = NDArray[np.float64] | list[Any]
+
 #: Judges candidate events by their counts in the two samples (favoured, other): larger is better.
 Judge = Callable[[Counts, Counts], Floats]
+
+
+def as_outcomes(given: Sequence[Any] | NDArray[Any]) -> Outcomes:
+    """Bring what a sampler returned into one of the two forms."""
+    if isinstance(given, np.ndarray):
+        if given.ndim == 1 and given.dtype.kind in "iufb":
+            return given.astype(np.float64)
+        given = given.tolist()
+    if all(isinstance(outcome, int | float | np.integer | np.floating) for outcome in given):
+        return np.asarray(given, dtype=np.float64)  # integers beyond 2**53 may share a cell: only a coarser event
+    return [tuple(outcome) if isinstance(outcome, list | np.ndarray) else outcome for outcome in given]
 
 
 @dataclass(frozen=True)
@@ -33,15 +48,15 @@ class Cells:
     _index: dict[Hashable, int] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, outcomes: Sequence[Any]) -> Cells:
+    def of(cls, first: Outcomes, second: Outcomes) -> Cells:
         """Partition the outcomes: one cell a value, or ranges when they are real numbers with many values."""
-        if all(isinstance(outcome, int | float | np.integer | np.floating) for outcome in outcomes):
-            values = np.unique(np.asarray(outcomes, dtype=np.float64))  # NaN, if any, comes last and once
+        if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+            pooled = np.sort(np.concatenate([first, second]))
+            values = np.unique(pooled)  # NaN, if any, comes last and once
             if len(values) > MOST_RANGES:
-                pooled = np.sort(np.asarray(outcomes, dtype=np.float64))
                 values = np.unique(pooled[np.arange(MOST_RANGES) * len(pooled) // MOST_RANGES])
             return cls(names=tuple(values.tolist()), edges=values[1:])
-        names = sorted(dict.fromkeys(outcomes), key=repr)
+        names = sorted(dict.fromkeys([*first, *second]), key=repr)
         return cls(names=tuple(names), _index={name: cell for cell, name in enumerate(names)})
 
     @property
@@ -49,15 +64,16 @@ class Cells:
         """The number of cells; one more, of outcomes that training never saw, has the index `size`."""
         return len(self.names)
 
-    def locate(self, outcomes: Sequence[Any]) -> NDArray[np.int64]:
+    def locate(self, outcomes: Outcomes) -> NDArray[np.int64]:
         """Return the cell of each outcome."""
-        if self.edges is not None:
-            values = np.asarray(outcomes, dtype=np.float64)
-            return np.searchsorted(self.edges, values, side="right").astype(np.int64)
-        found: Iterable[int] = (self._index.get(outcome, self.size) for outcome in outcomes)
-        return np.fromiter(found, dtype=np.int64, count=len(outcomes))
+        if self.edges is None:
+            found: Iterable[int] = (self._index.get(outcome, self.size) for outcome in outcomes)
+            return np.fromiter(found, dtype=np.int64, count=len(outcomes))
+        if not isinstance(outcomes, np.ndarray):
+            raise RangeError("a sampler returned numbers at first and something else later; return one kind of outcome")
+        return np.searchsorted(self.edges, outcomes, side="right").astype(np.int64)
 
-    def count(self, outcomes: Sequence[Any]) -> Counts:
+    def count(self, outcomes: Outcomes) -> Counts:
         """Return how many outcomes fall into each cell, unseen ones last."""
         return np.bincount(self.locate(outcomes), minlength=self.size + 1).astype(np.int64)
 

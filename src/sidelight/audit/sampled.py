@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.audit.confidence import Counts, Floats, at_least, at_most, lower_bounds, upper_bounds
-from sidelight.audit.events import Cells, Event, best_event
+from sidelight.audit.events import Cells, Event, Outcomes, as_outcomes, best_event
 from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, BoundedRange, Claim, Claims, PureDP
 
@@ -142,17 +142,16 @@ def audit(first: Sampler, second: Sampler, *, draws: int, failure: float = USUAL
         raise RangeError(f"failure must lie strictly between 0 and 1, got {failure}; 1e-7 is a good choice for a test")
     quarter, half = draws // 4, draws // 2
     parts = [(_drawn(first, count), _drawn(second, count)) for count in (quarter, quarter, half)]
-    cells = Cells.of([*parts[0][0], *parts[0][1]])
+    cells = Cells.of(*parts[0])
     ordering, choosing, test = ((cells.count(one), cells.count(other)) for one, other in parts)
     return Audit(cells=cells, ordering=ordering, choosing=choosing, test=test, draws=half, failure=failure)
 
 
-def _drawn(sampler: Sampler, count: int) -> list[Any]:
+def _drawn(sampler: Sampler, count: int) -> Outcomes:
     outcomes = sampler(count)
-    plain = outcomes.tolist() if isinstance(outcomes, np.ndarray) else list(outcomes)
-    if len(plain) != count:
-        raise RangeError(f"a sampler was asked for {count} outcomes and returned {len(plain)}")
-    return [tuple(each) if isinstance(each, list | np.ndarray) else each for each in plain]
+    if len(outcomes) != count:
+        raise RangeError(f"a sampler was asked for {count} outcomes and returned {len(outcomes)}")
+    return as_outcomes(outcomes)
 
 
 def _concentrated(p: Floats, q: Floats) -> Floats:
