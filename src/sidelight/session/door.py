@@ -65,8 +65,8 @@ def release_batch_through(
     request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
     reservation = account.reserve(price, request=request, key=key, resume=resume)
     if isinstance(reservation, Stored):
-        texts, entry_id, head = json.loads(reservation.text), reservation.entry_id, reservation.head
-        return [outcome_from_json(text).at(entry_id=entry_id, ledger_head=head) for text in texts]
+        stored = [outcome_from_json(text) for text in json.loads(reservation.text)]
+        return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
     outcomes = _run(prepared, table, reservation, entropy=entropy)
     head = reservation.release(json.dumps([outcome.to_json() for outcome in outcomes]))
     return [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome in outcomes]
