@@ -30,6 +30,11 @@ def test_zero_is_certain() -> None:
     assert heads(Fraction(0), 100_000, Source(SeededEntropy(2))) == 100_000
 
 
+def test_a_zero_rounded_below_zero_is_still_certain() -> None:
+    coins = exp_coin(np.full(1000, -(2.0**-49)), lambda i: Fraction(0), Source(SeededEntropy(2)))
+    assert coins.all()
+
+
 def test_forced() -> None:
     n, z = 5000, Fraction(7, 3)
     source = Source(SeededEntropy(3), force_scalar=True)

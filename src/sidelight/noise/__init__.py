@@ -7,6 +7,7 @@ from sidelight.noise.categorical import Categorical
 from sidelight.noise.coins import bernoulli, bernoulli_exp, exp_coin
 from sidelight.noise.continuous import directions, gamma, standard_exponential, standard_normal, uniform
 from sidelight.noise.entropy import Entropy, OSEntropy
+from sidelight.noise.fullcheck import full_check
 from sidelight.noise.integers import below, integers_below
 from sidelight.noise.lattice import discrete_gaussian, discrete_laplace, rounded_gaussian
 from sidelight.noise.rounding import disagreement, public_grid, to_grid
@@ -27,6 +28,7 @@ __all__ = [
     "discrete_gaussian",
     "discrete_laplace",
     "exp_coin",
+    "full_check",
     "gamma",
     "integers_below",
     "public_grid",

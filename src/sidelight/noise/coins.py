@@ -58,7 +58,7 @@ def exp_coin(exponents: NDArray[np.float64], exact: Callable[[int], Fraction], s
     """
     steps = step_table()
     words = source.words(exponents.size)
-    z = np.minimum(exponents, 690.0)  # the polynomial is useless at a large argument
+    z = np.clip(exponents, 0.0, 690.0)  # a rounded zero may be negative; the polynomial is useless at large arguments
     step = np.floor(z * STEPS_PER_UNIT)
     bound = steps[step.astype(np.intp)] * taylor_exp_neg(z - step / STEPS_PER_UNIT)  # an exact difference (Sterbenz)
     tolerance = bound * (z + 1.0) * 2.0**-44 + 2.0**-62
