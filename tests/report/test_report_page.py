@@ -53,7 +53,7 @@ def test_page_is_well_formed_and_has_every_part(full_report: Report) -> None:
         "PureDP(ε = 0.5)",
         "Everything released is (3, 1e-6)-DP.",
         "bookkeeping",
-        "one pure query up to ε 1.8",
+        "One pure query up to ε 1.8.",
         "6c29441ef59130134cff38a3c0490c82878cea894ca8c8135ac0a542de9bfee0",
         "Cauchy(location=35000, scale=20000), a guess",
         "a person&#39;s guess, made without looking at the records",
@@ -141,6 +141,19 @@ def test_guarantee_in_words(make_release: Callable[..., Release], claims: Claims
     page = page_of(make_release(claims=claims))
     for text in words:
         assert text in page
+
+
+def test_a_prediction_for_each_level_is_folded(make_release: Callable[..., Release]) -> None:
+    prior = {"family": "half_cauchy", "location": "16006.5123456", "scale": "1.0", "origin": {"kind": "guess"}}
+    prediction = {
+        "description": "long; long; long",
+        "priors": [prior] * 3,
+        "origin": {"kind": "public", "description": "X"},
+    }
+    page = page_of(make_release(3, prediction=prediction))
+    assert page.count("half cauchy: location 16,006.5, scale 1") == 3
+    assert "long; long" not in page
+    assert "which costs no privacy (X)" in page
 
 
 def test_an_epsilon_that_means_nothing_shows_no_beliefs(make_release: Callable[..., Release]) -> None:

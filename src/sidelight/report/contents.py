@@ -36,6 +36,7 @@ class Account:
     place: str | None  # where the ledger is; None when only this process kept the budget
     scope: str | None = None
     head: str | None = None
+    surely: str | None = None  # what held at every moment so far, where that may be said
 
 
 @dataclass(frozen=True, kw_only=True)

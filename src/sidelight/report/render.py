@@ -35,6 +35,7 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["shown"] = shown
+    environment.filters["sentence"] = _sentence
     claims = [item.outcome.guarantee for item in report.items]
     return environment.get_template("report.html").render(
         report=report,
@@ -77,6 +78,10 @@ def check_writable(path: Path) -> None:
         raise SourceError(f"the directory {str(path.parent)!r} does not exist; make it first, or choose another place")
     if not os.access(path.parent, os.W_OK):
         raise SourceError(f"the directory {str(path.parent)!r} cannot be written; choose another place")
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def _umask() -> int:
@@ -132,25 +137,38 @@ def _chart(release: Release, errors: list[float] | None) -> Markup | None:
     return quantile_chart(levels, release.value.tolist(), errors)
 
 
-def _prediction(release: Release) -> Mapping[str, str] | None:
+def _prediction(release: Release) -> Mapping[str, Any] | None:
     if release.prediction is None:
         return None
     origin = release.prediction.get("origin") or {}
     kind, description = origin.get("kind", "guess"), origin.get("description", "")
     meaning = {
-        "public": "public data or knowledge: it costs no privacy",
-        "released": f"values released before, paid for then (entries {', '.join(origin.get('entries', []))})",
+        "public": "public data or knowledge, which costs no privacy",
+        "released": f"values released before and paid for then (entries {', '.join(origin.get('entries', []))})",
         "guess": "a person's guess, made without looking at the records",
     }.get(str(kind), str(kind))
+    priors = release.prediction.get("priors") or []
+    several = len(priors) > 1 and len(priors) == len(release.labels)
     return {
-        "description": str(release.prediction["description"]),
+        "description": "One for each number." if several else str(release.prediction["description"]),
+        "each": [(label, _law(prior)) for label, prior in zip(release.labels, priors, strict=True)] if several else [],
         "origin": f"{meaning} ({description})" if description else meaning,
     }
 
 
+def _law(prior: Mapping[str, Any]) -> str:
+    """Write a prior from its JSON: the family and its parameters, shortly."""
+    parameters = [
+        f"{key} {shown(float(value), digits=6) if key in ('location', 'scale', 'lower', 'upper') else _plain(value)}"
+        for key, value in prior.items()
+        if key not in ("family", "origin")
+    ]
+    return f"{str(prior.get('family', 'prior')).replace('_', ' ')}: {', '.join(parameters)}"
+
+
 def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_plain(entry)}" for key, entry in value.items())
+        return ", ".join(f"{key}: {_plain(entry)}" for key, entry in sorted(value.items()))
     if isinstance(value, list | tuple):
         return ", ".join(_plain(entry) for entry in value)
     return str(value)

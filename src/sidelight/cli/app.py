@@ -1,0 +1,133 @@
+"""The commands and their options; what they do is imported when one of them runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sidelight.cli.failures import Commands
+from sidelight.version import VERSION
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # a pretty traceback prints local variables, and those may be records
+    rich_markup_mode=None,
+    help="Differentially private statistics that get more accurate from what is already known.",
+    epilog="Status: 0 fine; 1 refused (no budget, failed verification); 2 a mistake in what was asked; 3 a defect.",
+)
+ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into a ledger and check it.")
+app.add_typer(ledger_app, name="ledger")
+
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
+Label = Annotated[str, typer.Option(help="Names this run, e.g. the day of a daily series.")]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Where the HTML report goes.")]
+Place = Annotated[str, typer.Argument(metavar="LEDGER", help="A file such as budget.db, or a URL.")]
+OneScope = Annotated[str | None, typer.Option(help="Only this scope.")]
+
+
+def _version(value: bool) -> None:  # noqa: FBT001 - the parser calls it
+    if value:
+        typer.echo(f"sidelight {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Differentially private statistics that get more accurate from what is already known."""
+    del traceback, version  # read by `Commands` and by `_version`
+
+
+@app.command()
+def demo(
+    *,
+    output: Output = Path("report.html"),
+    draws: Annotated[int, typer.Option(min=2, help="How often the noise is drawn for each way of asking.")] = 80,
+) -> None:
+    """Release quantiles with and without side information; show the gain and write a report."""
+    from sidelight.cli.demo import demo as run
+
+    run(output=output, draws=draws)
+
+
+@app.command()
+def plan(plan_file: PlanFile, *, label: Label = "") -> None:
+    """Price a plan without opening the data."""
+    from sidelight.cli.pricing import show_price
+
+    show_price(plan_file, label=label)
+
+
+@app.command()
+def run(
+    plan_file: PlanFile,
+    *,
+    label: Label = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
+    output: Output = Path("report.html"),
+    json: Annotated[Path | None, typer.Option(help="Also write the releases as JSON, for `sidelight report`.")] = None,
+) -> None:
+    """Run a plan: charge, release, and write the report."""
+    from sidelight.cli.running import run_plan
+
+    run_plan(plan_file, label=label, resume=resume, output=output, json_output=json)
+
+
+@app.command()
+def report(
+    releases: Annotated[Path, typer.Argument(help="JSON of releases, or of `sidelight run --json`.")],
+    *,
+    output: Output = Path("report.html"),
+    title: Annotated[str, typer.Option(help="The heading, if the file has none.")] = "Private releases",
+) -> None:
+    """Make the HTML report from stored releases."""
+    from sidelight.cli.reporting import write_stored
+
+    write_stored(releases, output=output, title=title)
+
+
+@ledger_app.command()
+def show(ledger: Place, *, scope: OneScope = None) -> None:
+    """List scopes, what is spent and left, and every entry."""
+    from sidelight.cli.ledgers import show as run
+
+    run(ledger, scope=scope)
+
+
+@ledger_app.command()
+def verify(
+    ledger: Place,
+    *,
+    expect_head: Annotated[str | None, typer.Option(help="A head seen earlier: notices an older copy.")] = None,
+) -> None:
+    """Recompute the hash chain, the states and the totals."""
+    from sidelight.cli.ledgers import verify as run
+
+    run(ledger, expect_head=expect_head)
+
+
+@ledger_app.command()
+def export(
+    ledger: Place, *, output: Annotated[Path, typer.Option("--output", "-o", help="Where the JSON lines go.")]
+) -> None:
+    """Write all events as JSON lines."""
+    from sidelight.cli.ledgers import export as run
+
+    run(ledger, output=output)
+
+
+@ledger_app.command()
+def reap(ledger: Place, *, scope: OneScope = None) -> None:
+    """Give up entries that a dead process left unfinished. Their charges stay."""
+    from sidelight.cli.ledgers import reap as run
+
+    run(ledger, scope=scope)

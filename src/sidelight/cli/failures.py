@@ -1,0 +1,58 @@
+"""What a failed command says and with which status it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from sidelight.errors import BudgetError, InProgressError, NoiseError, ReleaseFailedError, SidelightError
+
+#: Refused for budget, failed verification, or a release that did not come about.
+REFUSED = 1
+#: A mistake in what was asked.
+MISTAKE = 2
+#: A defect of sidelight.
+DEFECT = 3
+
+_REFUSALS = (BudgetError, InProgressError, NoiseError, ReleaseFailedError)
+
+
+class FailedError(SidelightError):
+    """A check that a command was asked to make did not hold: status 1."""
+
+
+class Commands(TyperGroup):
+    """The commands, with errors told in one message instead of a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; print what went wrong and end with its status."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if ctx.params.get("traceback") or _of_the_parser(error):
+                raise
+            typer.secho("error: ", err=True, nl=False, fg=typer.colors.RED, bold=True)
+            typer.echo(_message(error), err=True)
+            raise typer.Exit(_status(error)) from None
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, (FailedError, *_REFUSALS)):
+        return REFUSED
+    return MISTAKE if isinstance(error, SidelightError) else DEFECT
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, SidelightError):
+        return str(error)
+    # The text of an error that was not foreseen may quote anything, so only its kind is shown.
+    return (
+        f"sidelight met an error that it does not know ({type(error).__name__}). This is a defect: please report it. "
+        "`sidelight --traceback ...` shows where it happened"
+    )
+
+
+def _of_the_parser(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] in ("click", "typer")

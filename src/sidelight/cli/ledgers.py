@@ -1,0 +1,87 @@
+"""`sidelight ledger show|verify|export|reap`: look into a ledger; none of them makes one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sidelight.cli.failures import FailedError
+from sidelight.cli.terminal import console, plain, table, tell
+from sidelight.ledger import Entry, Ledger, Scope, open_ledger
+from sidelight.report import check_writable
+
+
+def show(place: str, *, scope: str | None) -> None:
+    """Print scopes with what is spent and left, then every entry."""
+    with _existing(place) as ledger:
+        chosen = [ledger.scope(scope)] if scope is not None else ledger.scopes()
+        for each in chosen:
+            _show_scope(each)
+        if not chosen:
+            tell("No data set has a budget here yet.")
+        tell(f"head {ledger.head()}")
+
+
+def verify(place: str, *, expect_head: str | None) -> None:
+    """Check the whole ledger; a failed check is an error with status 1."""
+    with _existing(place) as ledger:
+        found = ledger.verify(expect_head=expect_head)
+    if not found.ok:
+        problems = "; ".join(str(problem) for problem in found.problems)
+        raise FailedError(
+            f"the ledger {ledger.place.shown} is NOT intact: {problems}. "
+            "Spend nothing from it; restore a copy whose head matches your newest report"
+        )
+    tell(f"{ledger.place.shown}: {found}")
+    if expect_head is None:
+        tell("An older copy is intact too: --expect-head with the head of a report tells them apart.")
+    tell(f"head {found.head}")
+
+
+def export(place: str, *, output: Path) -> None:
+    """Write all events as JSON lines."""
+    check_writable(output)
+    with _existing(place) as ledger:
+        count = ledger.export(output)
+    tell(f"{count} events written to {output}")
+
+
+def reap(place: str, *, scope: str | None) -> None:
+    """Give up unfinished entries and say which."""
+    with _existing(place) as ledger:
+        if scope is not None:
+            ledger.scope(scope)  # a mistyped name must not look like "nothing to do"
+        reaped = ledger.reap(scope_id=scope)
+    for entry_id in reaped:
+        tell(f"given up: {entry_id} (its charge stays)")
+    tell(f"{len(reaped)} unfinished entries were given up.")
+
+
+def _existing(place: str) -> Ledger:
+    return open_ledger(place, create=False)
+
+
+def _show_scope(scope: Scope) -> None:
+    tell(f"Scope {scope.scope_id}", style="bold")
+    tell(scope.statement())
+    tell(scope.spent())
+    tell(scope.remaining())
+    entries = scope.entries()
+    if entries:
+        made = table("when", "what", "guarantee", "state", "entry")
+        for entry in entries:
+            made.add_row(*(plain(cell) for cell in _row(entry)))
+        console().print(made)
+    tell("")
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    what = entry.request.get("kind", "?")
+    column = entry.request.get("column")
+    attempt = f" (attempt {entry.attempt})" if entry.attempt > 1 else ""
+    return (
+        entry.at_utc[:16].replace("T", " "),
+        f"{what} of {column}" if column else str(what),
+        str(entry.claims.strongest),
+        entry.state + attempt,
+        entry.entry_id[:12],
+    )

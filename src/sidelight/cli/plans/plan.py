@@ -1,0 +1,163 @@
+"""`Plan`: what a plan file says, checked as far as that is possible without the data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from sidelight.accounting import ROUTES, Route
+from sidelight.cli.plans.columns import read_schema
+from sidelight.cli.plans.kinds import build_query
+from sidelight.cli.plans.lines import key_lines
+from sidelight.cli.plans.section import Amount, Section
+from sidelight.errors import PlanError, nearest
+from sidelight.guarantees import Claim, Unit, parse_claim
+from sidelight.records import Schema
+from sidelight.session import Prepared, Query, request_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedQuery:
+    """A query of the plan, fitted to the plan's schema, and what the plan calls it."""
+
+    title: str
+    query: Query
+    prepared: Prepared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Source, schema, budget, ledger and queries; a function of the plan file alone."""
+
+    title: str
+    source: Path
+    name: str
+    schema: Schema
+    budget: Claim
+    routes: tuple[Route, ...] | None
+    ledger: str | None
+    scope: str
+    strict: bool
+    together_at: Amount | None  # the delta at which all queries are priced as one batch; None: each by itself
+    queries: tuple[PlannedQuery, ...]
+
+    @property
+    def digest(self) -> str:
+        """A name for what is asked and what it costs: schema, queries and pricing; not titles, paths or the data."""
+        content = {
+            "schema": self.schema.to_json(),
+            "queries": [
+                {"request": dict(each.prepared.request), "claims": each.prepared.claims.to_json()}
+                for each in self.queries
+            ],
+            "together_at": None if self.together_at is None else str(self.together_at),
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def key(self, position: int, *, label: str) -> str:
+        """The idempotency key of one query of this plan under a run label."""
+        return request_key(self.digest, str(position), label)
+
+
+def read_plan(path: Path | str) -> Plan:
+    """Read and check a plan file; every mistake is a `PlanError` that says where it stands."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise PlanError(f"the plan {str(path)!r} cannot be read: {reason}; name a TOML file") from None
+    try:
+        values = tomllib.loads(text, parse_float=Decimal)
+    except (tomllib.TOMLDecodeError, ArithmeticError, RecursionError) as error:
+        raise PlanError(f"{path.name}: not valid TOML: {error}") from None
+    return _plan(Section(path.name, key_lines(text), (), values), folder=path.absolute().parent)
+
+
+def _plan(whole: Section, *, folder: Path) -> Plan:
+    whole.only("title", "strict", "source", "column", "budget", "ledger", "pricing", "query")
+    source = whole.section("source").only("path", "name")
+    budget = whole.section("budget").only("epsilon", "delta", "rho", "mu", "routes")
+    ledger = whole.section("ledger").only("url", "scope") if "ledger" in whole else None
+    file = folder / source.text("path")
+    name = source.text("name", file.stem)
+    schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
+    queries = whole.sections("query") if "query" in whole else []
+    if not queries:
+        whole.refuse("the plan asks nothing; add a [[query]] table")
+    return Plan(
+        title=whole.text("title", name),
+        source=file,
+        name=name,
+        schema=schema,
+        budget=_budget(budget, unit=schema.unit),
+        routes=_routes(budget),
+        ledger=None if ledger is None else ledger_url(ledger.text("url"), folder=folder),
+        scope=name if ledger is None else ledger.text("scope", name),
+        strict=whole.flag("strict", default=False),
+        together_at=_together_at(whole),
+        queries=tuple(_planned(section, schema) for section in queries),
+    )
+
+
+def _budget(section: Section, *, unit: Unit) -> Claim:
+    """Read the budget; it protects what the schema declares: a row, or a person with their rows."""
+    amounts = {key: section.amount(key) for key in ("epsilon", "delta", "rho", "mu") if key in section}
+    if not amounts:
+        section.refuse("the budget is empty; write epsilon = 1, or epsilon and delta, or rho, or mu")
+    with section.naming():
+        return parse_claim(amounts).under(unit=unit)
+
+
+def _routes(section: Section) -> tuple[Route, ...] | None:
+    if "routes" not in section:
+        return None
+    given = section.texts("routes")
+    for route in given:
+        if route not in ROUTES:
+            section.refuse(f"unknown route {route!r}; {nearest(route, ROUTES)}", key="routes")
+    return tuple(given)
+
+
+def _together_at(whole: Section) -> Amount | None:
+    if "pricing" not in whole:
+        return None
+    pricing = whole.section("pricing").only("queries", "delta")
+    if pricing.choice("queries", ["each", "together"], "each") == "each":
+        if "delta" in pricing:
+            pricing.refuse('delta is for queries = "together"; leave it out, or price them together', key="delta")
+        return None
+    delta: Amount = pricing.amount("delta")
+    return delta
+
+
+def _planned(section: Section, schema: Schema) -> PlannedQuery:
+    query = build_query(section)
+    with section.naming():
+        prepared = query.prepare(schema)
+    return PlannedQuery(title=section.text("title", _title(prepared.request)), query=query, prepared=prepared)
+
+
+def _title(request: Mapping[str, Any]) -> str:
+    column = request.get("column")
+    return f"{request['kind']} of {column}" if column else str(request["kind"])
+
+
+def ledger_url(url: str, *, folder: Path) -> str:
+    """Make the file of a SQLite ledger relative to the plan's folder, not to where the command runs.
+
+    >>> ledger_url("budget.db", folder=Path("/plans")), ledger_url("sqlite:///budget.db", folder=Path("/plans"))
+    ('sqlite:////plans/budget.db', 'sqlite:////plans/budget.db')
+    """
+    prefix = "sqlite:///"
+    if "://" in url and not url.startswith(prefix):
+        return url
+    file = url.removeprefix(prefix)
+    return f"{prefix}{folder / file}"

@@ -1,0 +1,165 @@
+"""`sidelight plan`: what a plan costs, whether it fits, and how accurate it can be; the data is not opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from rich.table import Table as RichTable
+
+from sidelight.accounting import Rule, Totals
+from sidelight.cli.accounts import routes_of
+from sidelight.cli.failures import FailedError
+from sidelight.cli.plans import Plan, PlannedQuery, read_plan
+from sidelight.cli.terminal import console, plain, table, tell, warnings_told
+from sidelight.errors import LedgerError
+from sidelight.guarantees import Claims, short_text
+from sidelight.ledger import Entry, open_ledger
+
+CONFIDENCE = 0.95
+Status = Literal["new", "stored", "unfinished", "too much"]
+_STATUS_WORDS = {
+    "new": "to be paid",
+    "stored": "answered before, free",
+    "unfinished": "unfinished, see --resume",
+    "too much": "does not fit",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One charge of a plan: a query, or all of them together."""
+
+    title: str
+    claims: Claims
+    status: Status
+    planned: tuple[PlannedQuery, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quote:
+    """The price of a plan in the state that its ledger is in now."""
+
+    rule: Rule
+    before: Totals
+    after: Totals
+    lines: tuple[Line, ...]
+
+    @property
+    def refused(self) -> list[Line]:
+        """The charges that would be refused."""
+        return [line for line in self.lines if line.status == "too much"]
+
+
+def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
+    """Price every charge of the plan in order, as the ledger would decide it now; resumed attempts pay again."""
+    rule, before, entries = _account(plan)
+    live = {entry.key: entry for entry in entries if entry.state != "failed"}
+    after, lines = before, []
+    for position, (title, claims, planned) in enumerate(_charges(plan)):
+        found = live.get(plan.key(position, label=label))
+        charge = rule.charge(claims)
+        status: Status
+        if found is not None and not (resume and found.state == "reserved"):
+            status = "unfinished" if found.state == "reserved" else "stored"
+        elif rule.grants(after, charge):
+            status, after = "new", after.plus(charge)
+        else:
+            status = "too much"
+        lines.append(Line(title=title, claims=claims, status=status, planned=planned))
+    return Quote(rule=rule, before=before, after=after, lines=tuple(lines))
+
+
+def show_price(path: Path, *, label: str) -> None:
+    """Print the price of a plan; a plan that does not fit is an error with status 1."""
+    with warnings_told():
+        plan = read_plan(path)
+        priced = quote(plan, label=label)
+    tell(plan.title, style="bold")
+    console().print(_query_table(priced))
+    tell("")
+    tell("What is charged: bookkeeping, not a guarantee", style="bold")
+    console().print(_route_table(priced))
+    tell("")
+    for sentence in _summary(plan, priced):
+        tell(sentence)
+    if priced.refused:
+        names = ", ".join(repr(line.title) for line in priced.refused)
+        raise FailedError(
+            f"the plan does not fit its budget: {names}. Nothing was spent; lower epsilon, ask less, or price the "
+            'queries together ([pricing] queries = "together")'
+        )
+
+
+def _query_table(priced: Quote) -> RichTable:
+    made = table("query", "guarantee", f"within ({CONFIDENCE:.0%})", "")
+    for line in priced.lines:
+        if len(line.planned) > 1:
+            for each in line.planned:
+                made.add_row(*map(plain, (each.title, each.prepared.claims.strongest, _error(each), "")))
+        error = _error(line.planned[0]) if len(line.planned) == 1 else ""
+        made.add_row(*map(plain, (line.title, line.claims.strongest, error, _STATUS_WORDS[line.status])))
+    return made
+
+
+def _route_table(priced: Quote) -> RichTable:
+    """Show, for each way of adding up, what stands charged, what the plan adds and what the budget allows."""
+    amounts = ("before", "this plan", "afterwards", "of", "used")
+    made = table("added up by", *amounts, numbers=amounts)
+    before, after = routes_of(priced.rule.spent(priced.before)), routes_of(priced.rule.spent(priced.after))
+    for (name, old), (_, new) in zip(before, after, strict=True):
+        used = f"{100 * new.fraction:.1f} %" if new.open else "closed"
+        cells = (old.total, new.total - old.total, new.total, new.capacity)
+        made.add_row(*map(plain, (name, *map(short_text, cells), used)))
+    return made
+
+
+def _summary(plan: Plan, priced: Quote) -> Iterable[str]:
+    yield f"What is promised: {priced.rule.statement()}"
+    yield f"What may be asked afterwards: {str(priced.rule.remaining(priced.after)).removeprefix('left: ')}"
+    if plan.ledger is None:
+        yield "Note: no [ledger] is named, so nothing will remember what was spent."
+    if not plan.source.exists():
+        yield f"Note: the source {str(plan.source)!r} is not there yet; `sidelight run` will need it."
+
+
+def _charges(plan: Plan) -> list[tuple[str, Claims, tuple[PlannedQuery, ...]]]:
+    if plan.together_at is None:
+        return [(each.title, each.prepared.claims, (each,)) for each in plan.queries]
+    from sidelight.accounting import batch  # numerical composition: loaded by the plans that ask for it
+
+    price = batch([each.prepared.claims for each in plan.queries], delta=plan.together_at)
+    return [(f"all {len(plan.queries)} together", price, plan.queries)]
+
+
+def _account(plan: Plan) -> tuple[Rule, Totals, list[Entry]]:
+    """Return rule, totals and entries of the plan's scope, without making a ledger or a scope."""
+    fresh = Rule.for_budget(plan.budget, routes=plan.routes)
+    if plan.ledger is None or _not_there(plan.ledger):
+        return fresh, Totals.zero(), []
+    with open_ledger(plan.ledger, create=False) as ledger:
+        scopes = {scope.scope_id: scope for scope in ledger.scopes()}
+        scope = scopes.get(plan.scope)
+        if scope is None:
+            return fresh, Totals.zero(), []
+        if scope.definition.budget != plan.budget:
+            raise LedgerError(
+                f"scope {plan.scope!r} exists with the budget {scope.definition.budget}, the plan says {plan.budget}; "
+                "a scope never changes: use another scope for a new budget"
+            )
+        return scope.rule, scope.totals(), scope.entries()
+
+
+def _not_there(url: str) -> bool:
+    prefix = "sqlite:///"
+    return url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists()
+
+
+def _error(planned: PlannedQuery) -> str:
+    bound = getattr(planned.prepared, "error", None)
+    if bound is None:
+        return ""
+    return f"± {float(np.max(bound.at(CONFIDENCE))):.0f} {bound.unit}"

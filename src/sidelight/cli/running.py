@@ -1,0 +1,122 @@
+"""`sidelight run`: charge, release, report; again for nothing when it was paid before."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from sidelight.cli.accounts import account_of
+from sidelight.cli.plans import Plan, read_plan
+from sidelight.cli.pricing import Quote, quote
+from sidelight.cli.terminal import progress, tell, today, warnings_told
+from sidelight.errors import BudgetError, InProgressError, PlanError
+from sidelight.ledger import Ledger, open_ledger
+from sidelight.records import Table
+from sidelight.release import Outcome
+from sidelight.report import Item, Report, check_writable, write_report, write_text
+from sidelight.session import Session
+
+
+def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
+    """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
+    with warnings_told():
+        plan = read_plan(path)
+        _check_request(plan, label=label, resume=resume, outputs=[output, *([json_output] if json_output else [])])
+        table = Table(plan.source, schema=plan.schema, name=plan.name)
+        priced = quote(plan, label=label, resume=resume)
+    _check_price(priced)
+    with ExitStack() as stack:
+        ledger = None if plan.ledger is None else stack.enter_context(open_ledger(plan.ledger))
+        session = Session(
+            table, budget=plan.budget, ledger=ledger, scope=plan.scope, routes=plan.routes, strict=plan.strict
+        )
+        if resume and ledger is not None:
+            for position in range(len(priced.lines)):
+                ledger.reap(scope_id=plan.scope, key=plan.key(position, label=label))
+        items: list[Item] = []
+        try:
+            _release(plan, session, items, label=label if ledger is not None else None)
+        finally:  # what was paid for is shown even if a later query failed
+            if items:
+                _write(plan, session, ledger, items, output=output, json_output=json_output)
+    _tell(priced, items, output=output, json_output=json_output)
+
+
+def _check_request(plan: Plan, *, label: str, resume: bool, outputs: list[Path]) -> None:
+    if plan.ledger is None and (label or resume):
+        option = "--resume" if resume else "--label"
+        raise PlanError(f"{option} needs a ledger that remembers earlier runs; add a [ledger] table to the plan")
+    for path in outputs:
+        check_writable(path)
+
+
+def _check_price(priced: Quote) -> None:
+    if priced.refused:
+        first = priced.refused[0]
+        requested, remaining, difference = priced.rule.shortfall(priced.after, priced.rule.charge(first.claims))
+        raise BudgetError(
+            f"{first.title!r} does not fit the budget after what stands before it: requested {requested}, remaining "
+            f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent",
+            requested=requested,
+            remaining=remaining,
+            difference=difference,
+        )
+    unfinished = [line.title for line in priced.lines if line.status == "unfinished"]
+    if unfinished:
+        raise InProgressError(
+            f"{unfinished[0]!r} was begun and has no outcome: another process runs it now, or one died. If it died, "
+            "`sidelight run --resume` gives that attempt up (its charge stays) and pays for a new one"
+        )
+
+
+def _release(plan: Plan, session: Session, items: list[Item], *, label: str | None) -> None:
+    def key(position: int) -> str | None:
+        return None if label is None else plan.key(position, label=label)
+
+    with progress(len(plan.queries)) as step:
+        if plan.together_at is not None:
+            step(f"{len(plan.queries)} queries together")
+            queries = [each.query for each in plan.queries]
+            outcomes = session.release_together(queries, delta=plan.together_at, key=key(0))
+            titles = [each.title for each in plan.queries]
+            items += [Item(title=title, outcome=each) for title, each in zip(titles, outcomes, strict=True)]
+            return
+        for position, each in enumerate(plan.queries):
+            step(each.title)
+            outcome: Outcome = session.release(each.query, key=key(position))
+            items.append(Item(title=each.title, outcome=outcome))
+
+
+def _write(
+    plan: Plan, session: Session, ledger: Ledger | None, items: list[Item], *, output: Path, json_output: Path | None
+) -> None:
+    account = account_of(
+        spent=session.spent,
+        remaining=session.remaining,
+        statement=session.statement(),
+        place=None if ledger is None else _shown(ledger),
+        scope=plan.scope,
+        head=None if ledger is None else ledger.head(),
+    )
+    report = Report(title=plan.title, day=today(), items=tuple(items), account=account)
+    write_report(report, output)
+    if json_output is not None:
+        write_text(json_output, report.to_json())
+
+
+def _shown(ledger: Ledger) -> str:
+    """Name the ledger without the folders of this machine: a report may be published."""
+    return ledger.place.shown if ledger.place.path is None else ledger.place.path.name
+
+
+def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None) -> None:
+    for item in items:
+        tell(item.title, style="bold")
+        tell(f"{item.outcome}\n")
+    stored = sum(line.status == "stored" for line in priced.lines)
+    if stored:
+        tell(
+            f"{stored} of {len(priced.lines)} charges were paid in an earlier run: the stored answers came back for "
+            "nothing. A new answer for a new period needs a new --label."
+        )
+    tell(f"Report: {output}" + (f"   JSON: {json_output}" if json_output else ""))

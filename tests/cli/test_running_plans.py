@@ -1,0 +1,244 @@
+"""`sidelight plan` and `sidelight run`: prices, idempotence, crashes, refusals, and what is said about each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidelight.cli.plans import read_plan
+from sidelight.ledger import open_ledger
+from sidelight.records import Table
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def change(old: str, new: str) -> None:
+    path = Path("plan.toml")
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def entries() -> list[Any]:
+    with open_ledger("budget.db", create=False) as ledger:
+        return ledger.entries()
+
+
+def leave_unfinished(position: int = 0) -> None:
+    """Reserve one query of the plan and die."""
+    plan = read_plan("plan.toml")
+    prepared = plan.queries[position].prepared
+    with open_ledger("budget.db") as ledger:
+        scope = ledger.open_scope(plan.scope, budget=plan.budget)
+        scope.reserve(prepared.claims, request=prepared.request, key=plan.key(position, label=""))
+
+
+def test_plan_prices_without_the_data_and_without_a_trace(sidelight: Run) -> None:
+    Path("people.csv").unlink()
+    result = sidelight("plan", "plan.toml")
+    assert result.status == 0, result.err
+    for text in [
+        "Quartiles of age",
+        "PureDP(ε = 0.5)",
+        "ranks",
+        "to be paid",
+        "not a guarantee",
+        "one pure query up to ε = 2.25",
+    ]:
+        assert text in result.out, text
+    assert "sum of ε" in result.out
+    assert "is not there yet" in result.out
+    assert not Path("budget.db").exists()
+
+
+def test_plan_never_opens_the_data(sidelight: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_: object, **__: object) -> None:
+        raise AssertionError("the data was opened")
+
+    monkeypatch.setattr(Table, "__init__", opened)
+    assert sidelight("plan", "plan.toml").status == 0
+    assert sidelight("run", "plan.toml").status == 3  # the control: running does need the table
+
+
+def test_run_writes_report_and_json_and_charges_once(sidelight: Run) -> None:
+    result = sidelight("run", "plan.toml", "--json", "out.json", "-o", "page.html")
+    assert result.status == 0, result.err
+    assert "Report: page.html   JSON: out.json" in result.out
+    assert "50 %: " in result.out
+    assert result.err == ""
+    page = Path("page.html").read_text(encoding="utf-8")
+    data = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert [item["title"] for item in data["items"]] == ["Quartiles of age", "quantiles of hours"]
+    assert data["account"]["place"] == "budget.db"  # not the folder of this machine
+    assert data["account"]["head"] in page
+    assert data["account"]["uses"][0]["text"] == "0.75 of 3 (25.0 %)"
+    assert "together PureDP(ε = 0.75)" in page
+    assert "NOT PRIVATE" not in page
+    values = data["items"][0]["outcome"]["value"]
+
+    again = sidelight("run", "plan.toml", "--json", "again.json")
+    assert again.status == 0, again.err
+    assert "2 of 2 charges were paid in an earlier run" in again.out
+    repeated = json.loads(Path("again.json").read_text(encoding="utf-8"))
+    assert repeated["items"][0]["outcome"]["value"] == values
+    assert repeated["account"]["uses"] == data["account"]["uses"]
+    assert len(entries()) == 2
+    assert "answered before, free" in sidelight("plan", "plan.toml").out
+
+
+def test_a_new_label_or_a_changed_plan_pays_again(sidelight: Run) -> None:
+    assert sidelight("run", "plan.toml").status == 0
+    assert sidelight("run", "plan.toml", "--label", "2026-11-15").status == 0
+    assert len(entries()) == 4
+    change("epsilon = 0.25", "epsilon = 0.125")
+    assert sidelight("run", "plan.toml").status == 0
+    assert len(entries()) == 6
+
+
+def test_a_plan_that_does_not_fit_spends_nothing(sidelight: Run) -> None:
+    change("epsilon = 0.25", "epsilon = 2.6")
+    priced = sidelight("plan", "plan.toml")
+    assert priced.status == 1
+    assert "does not fit" in priced.out
+    assert "'quantiles of hours'" in priced.err
+    result = sidelight("run", "plan.toml")
+    assert result.status == 1
+    for text in [
+        "'quantiles of hours' does not fit",
+        "requested ε 2.6",
+        "remaining ε 2.5",
+        "short of ε 0.1",
+        "nothing was spent",
+    ]:
+        assert text in result.err, result.err
+    assert "Traceback" not in result.err
+    assert not Path("report.html").exists()
+    assert not Path("budget.db").exists()
+
+
+def test_an_unfinished_attempt_needs_resume_and_pays_twice(sidelight: Run) -> None:
+    leave_unfinished()
+    assert "unfinished, see --resume" in sidelight("plan", "plan.toml").out
+    stuck = sidelight("run", "plan.toml")
+    assert stuck.status == 1
+    assert "--resume" in stuck.err
+    assert [entry.state for entry in entries()] == ["reserved"]
+    result = sidelight("run", "plan.toml", "--resume")
+    assert result.status == 0, result.err
+    assert [entry.state for entry in entries()] == ["failed", "released", "released"]
+    assert entries()[1].attempt == 2
+    assert "1.25 of 3" in Path("report.html").read_text(encoding="utf-8")
+
+
+def test_resume_must_fit_too(sidelight: Run) -> None:
+    change("epsilon = 3", "epsilon = 1")
+    change("delta = 1e-6\n", "")
+    leave_unfinished()
+    result = sidelight("run", "plan.toml", "--resume")  # 0.5 is gone, 0.75 is asked for
+    assert result.status == 1
+    assert [entry.state for entry in entries()] == ["reserved"]
+
+
+def test_what_was_paid_is_shown_when_a_later_query_fails(sidelight: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sidelight.errors import BudgetError
+    from sidelight.session import Session
+
+    release = Session.release
+
+    def refuse_hours(self: Session, query: Any, *, key: str | None = None) -> Any:
+        if query.column == "hours":  # another process was quicker
+            raise BudgetError("it went", requested="ε 1", remaining="ε 0", difference="ε 1")
+        return release(self, query, key=key)
+
+    monkeypatch.setattr(Session, "release", refuse_hours)
+    result = sidelight("run", "plan.toml")
+    assert (result.status, result.err) == (1, "error: it went\n")
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "Quartiles of age" in page
+    assert "quantiles of hours" not in page
+
+
+def test_without_a_ledger_nothing_is_remembered_and_it_says_so(sidelight: Run) -> None:
+    change('[ledger]\nurl = "budget.db"\n', "")
+    assert "nothing will remember" in sidelight("plan", "plan.toml").out
+    assert sidelight("run", "plan.toml").status == 0
+    assert "is forgotten" in Path("report.html").read_text(encoding="utf-8")
+    refused = sidelight("run", "plan.toml", "--label", "today")
+    assert refused.status == 2
+    assert "--label needs a ledger" in refused.err
+
+
+def test_queries_priced_together_are_one_charge(sidelight: Run) -> None:
+    change("[[query]]", '[pricing]\nqueries = "together"\ndelta = 5e-8\n\n[[query]]')
+    priced = sidelight("plan", "plan.toml")
+    assert priced.status == 0, priced.err
+    assert "all 2 together" in priced.out
+    assert sidelight("run", "plan.toml").status == 0
+    assert [entry.state for entry in entries()] == ["released"]
+    again = sidelight("run", "plan.toml")
+    assert "1 of 1 charges were paid" in again.out
+    assert len(entries()) == 1
+
+
+def test_a_person_with_several_rows(sidelight: Run) -> None:
+    lines = Path("people.csv").read_text(encoding="utf-8").splitlines()
+    rows = [f"{line},{'id' if i == 0 else i // 2}" for i, line in enumerate(lines)]
+    Path("people.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    change("[budget]", '[[column]]\nname = "id"\nkind = "person"\nmax_rows = 2\n\n[budget]')
+    result = sidelight("run", "plan.toml")
+    assert result.status == 0, result.err
+    assert "any one person (with up to 2 rows)" in Path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "arguments", "message"),
+    [
+        ('path = "people.csv"', 'path = "nobody.csv"', [], "nobody.csv"),
+        ('name = "hours"', 'name = "houres"', [], "houres"),
+        ("", "", ["-o", "no/such/report.html"], "does not exist"),
+        ("", "", ["-o", "."], "is a directory"),
+        ("", "", ["--json", "no/out.json"], "does not exist"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_spent(
+    sidelight: Run, old: str, new: str, arguments: list[str], message: str
+) -> None:
+    change(old, new) if old else None
+    change('column = "hours"', 'column = "houres"') if "houres" in new else None
+    result = sidelight("run", "plan.toml", *arguments)
+    assert result.status == 2, result.err
+    assert message in result.err
+    assert "Traceback" not in result.err
+    assert not Path("budget.db").exists()
+
+
+def test_a_scope_with_another_budget_is_refused(sidelight: Run) -> None:
+    assert sidelight("run", "plan.toml").status == 0
+    change("epsilon = 3", "epsilon = 4")
+    for command in ("plan", "run"):
+        result = sidelight(command, "plan.toml")
+        assert result.status == 2
+        assert "use another scope" in result.err
+
+
+def test_a_thin_tailed_prediction_warns_once(sidelight: Run) -> None:
+    change('"cauchy"', '"laplace"')
+    result = sidelight("plan", "plan.toml")
+    assert result.status == 0
+    assert result.err.count("warning:") == 1
+
+
+def test_names_from_the_plan_are_not_read_as_markup(sidelight: Run) -> None:
+    change('title = "Quartiles of age"', 'title = "[red]Quartiles[/red] [link=x]"')
+    assert "[red]Quartiles[/red] [link=x]" in sidelight("plan", "plan.toml").out
+    assert sidelight("run", "plan.toml").status == 0
