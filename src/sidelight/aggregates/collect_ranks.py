@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.coding import NumberCoding
+from sidelight.aggregates.collect import coded_frame, coded_rows
 from sidelight.aggregates.fixed_point import FixedPoint
-from sidelight.aggregates.ranks import Codes, DitheredRanks, order_codes
+from sidelight.aggregates.ranks import Codes, CountedCodes, DitheredRanks, order_codes
 from sidelight.grid import Grid
 from sidelight.noise import Source
 from sidelight.records import Table
-from sidelight.records.rows import BATCH_ROWS, Wanted
+from sidelight.records.quiet import quietly
+from sidelight.records.rows import Wanted
 
 #: Rows to a block where their number is not known beforehand.
 _BLOCK_ROWS = 1 << 20
+#: A grid with so few codes is counted by the engine.
+_FEW_CODES = 1 << 20
 
 
 class CodeBuffer:
@@ -36,6 +43,11 @@ class CodeBuffer:
             self._blocks.append(np.empty(max(_BLOCK_ROWS, values.shape[0]), np.int64))
             self._used.append(0)
         self._used[-1] += self._encode.codes_into(values, self._blocks[-1][self._used[-1] :])
+
+    def fold_codes(self, codes: NDArray[np.int64]) -> None:
+        """Add codes that are already bounded."""
+        self._blocks.append(codes)
+        self._used.append(len(codes))
 
     def merge(self, other: CodeBuffer) -> CodeBuffer:
         """Return the buffer of both."""
@@ -77,9 +89,30 @@ def collect_ranks(table: Table, column: str, grid: Grid, source: Source) -> Dith
         grid: the public grid; the column's bounds clamp before the grid's ends do.
         source: where the dither comes from; asked when ranks are.
     """
-    encode = FixedPoint.on_grid(table.schema.number(column), grid)
-    wanted = Wanted(numbers=(column,))
-    buffer = CodeBuffer(encode, rows=table.rows.length or 0)
-    for batch in table.rows.batches(wanted, rows=BATCH_ROWS):
-        buffer.fold(batch.numbers[column])
+    coding = NumberCoding(column, FixedPoint.on_grid(table.schema.number(column), grid))
+    if table.rows.length is None and _is_coarse(grid):
+        frame, (code,) = coded_frame(table, coding)
+        return DitheredRanks(quietly(lambda: _counted(frame, code)), grid, source)
+    buffer = CodeBuffer(coding.encode, rows=table.rows.length or 0)
+    if table.schema.person is None:
+        for batch in table.rows.batches(Wanted(numbers=(column,))):
+            buffer.fold(batch.numbers[column])
+    else:
+        for (codes,) in coded_rows(table, coding):
+            buffer.fold_codes(codes)
     return DitheredRanks(buffer.finish(), grid, source)
+
+
+def _is_coarse(grid: Grid) -> bool:
+    """Expect many rows a code, so that an engine's counts are far fewer than its rows."""
+    return grid.snap == "nearest" or grid.last - grid.first < _FEW_CODES
+
+
+def _counted(frame: Any, code: str) -> Codes:
+    """Let the engine count each code."""
+    import narwhals.stable.v2 as nw
+
+    found = frame.group_by(code).agg(nw.len().alias("rows")).collect()
+    codes, counts = found[code].to_numpy(), found["rows"].to_numpy().astype(np.int64)
+    order = np.argsort(codes)
+    return CountedCodes(codes[order], counts[order])

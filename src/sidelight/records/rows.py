@@ -39,6 +39,7 @@ class Wanted:
 
     numbers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    person: str | None = None
 
     def number_alias(self, name: str) -> str:
         """Name a number column inside a frame: user's names may be reserved words of the engine."""
@@ -56,13 +57,14 @@ class Batch:
     length: int
     numbers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     texts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    person: NDArray[Any] | None = None
 
     def __repr__(self) -> str:
         return "Batch(private)"
 
 
 class Rows(Protocol):
-    """A place where rows are. Nothing is read before `batches` or `frame` runs."""
+    """A place where rows are. Nothing is read before `batches` runs or a frame is collected."""
 
     @property
     def name(self) -> str:
@@ -74,10 +76,17 @@ class Rows(Protocol):
 
     @property
     def length(self) -> int | None:
-        """The number of rows where it is known without reading: PRIVATE, for buffers only. None: not known."""
+        """The number of rows if they are in memory: PRIVATE, for buffers only. None: they are somewhere else."""
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Give all rows, in batches."""
+        """Give all rows, in batches of about so many rows."""
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any] | None:
-        """Give a lazy frame with the columns under their aliases; None if the engine runs no expressions."""
+        """Give a lazy frame of the columns under their aliases; None if the engine runs no expressions.
+
+        With a person, the column `person` holds the id as text and `person_key` an integer in 0..2**60-1 that depends
+        on that text alone (`persons.person_key`).
+        """
+
+    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Run a frame made from `frame` and give its integer columns in batches."""

@@ -53,11 +53,16 @@ class ArrayRows:
                 stop - start,
                 {name: as_numbers(self._columns[name][start:stop]) for name in wanted.numbers},
                 {name: as_texts(self._columns[name][start:stop]) for name in wanted.texts},
+                None if wanted.person is None else as_texts(self._columns[wanted.person][start:stop]),
             )
 
     def frame(self, wanted: Wanted) -> None:
         """Arrays run no expressions."""
         return
+
+    def stream(self, frame: Any, columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Arrays run no expressions."""
+        raise NotImplementedError
 
 
 def open_arrays(source: Any, names: Sequence[str]) -> ArrayRows:

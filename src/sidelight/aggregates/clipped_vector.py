@@ -1,0 +1,137 @@
+"""Rows as integer vectors of bounded length: centre, scale by the radius, clip the length, truncate. Two lowerings.
+
+Let M be the public number of levels, z = (x - centre) / radius, s = max(1, ‖z‖). The codes are trunc(M z_i / s).
+
+Why Σ code_i² <= M² exactly, in spite of floating point: squares, sums, root, quotient and product each err by a
+relative u = 2**-53, so Σ code_i² <= M² (1 + (d + 12) u) in real numbers; it is an integer, and M² (d + 16) <= 2**52
+makes the right side less than M² + 1. Everything is computed column by column: a row's codes depend on no other row (a
+matrix product over all rows would not promise that), and truncation only shortens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.coding import CodeArrays, Keep
+from sidelight.aggregates.fixed_point import is_missing
+from sidelight.errors import RangeError
+from sidelight.records import Number
+from sidelight.records.numbers import nearest_float
+from sidelight.records.rows import Batch, Wanted
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+    from sidelight.aggregates.coding import Frame
+
+#: Numbers are clamped here before anything is computed from them, and scaled ones to the second, so that no square
+#: overflows; a row that long is clipped to the radius anyway.
+_NUMBER_LIMIT = 2.0**400
+_SCALED_LIMIT = 2.0**200
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedVector:
+    """Several number columns as one integer vector of Euclidean length at most `levels`."""
+
+    columns: tuple[Number, ...]
+    radius: Fraction
+    levels: int
+    centres: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise RangeError("a vector needs at least one column")
+        if len({column.name for column in self.columns}) != len(self.columns):
+            raise RangeError("a vector names one column twice")
+        if not Fraction(2) ** -100 < self.radius < Fraction(2) ** 100:
+            raise RangeError(f"radius must lie between 2**-100 and 2**100, got {float(self.radius):.3g}")
+        if any(abs(centre) > 2**200 for centre in self.centres):
+            raise RangeError("centres must lie within 2**200 of 0")
+        if self.levels < 1 or self.levels**2 * (len(self.columns) + 16) > 2**52:
+            raise RangeError(
+                f"levels must be at least 1, and levels**2 * (columns + 16) at most 2**52, got {self.levels} levels "
+                f"and {len(self.columns)} columns; 2**14 levels suit every practical number of columns"
+            )
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The number columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """No entry is longer than the whole vector."""
+        return ((-self.levels, self.levels),) * len(self.columns)
+
+    @property
+    def drops(self) -> bool:
+        """A row is left out if a column without a fill value is missing."""
+        return any(column.fill is None for column in self.columns)
+
+    def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+        """Code a batch, column by column."""
+        kept: Keep = None
+        scaled: list[NDArray[np.float64]] = []
+        for column, centre in zip(self.columns, self.centres, strict=True):
+            values = batch.numbers[column.name]
+            missing = np.isnan(values)
+            low, high, stand_in = _limits(column)
+            if missing.any():
+                values = np.where(missing, stand_in, values)
+                if column.fill is None:
+                    kept = ~missing if kept is None else kept & ~missing
+            part = np.minimum(np.maximum(values, low), high)
+            part -= nearest_float(centre)
+            part *= nearest_float(1 / self.radius)
+            scaled.append(np.minimum(np.maximum(part, -_SCALED_LIMIT), _SCALED_LIMIT))
+        length = scaled[0] * scaled[0]
+        for part in scaled[1:]:
+            length = length + part * part
+        factor = float(self.levels) / np.sqrt(np.maximum(length, 1.0))
+        return tuple(np.trunc(part * factor).astype(np.int64) for part in scaled), kept
+
+    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
+        """Code inside an engine. `trunc` is a floor either way: engines' casts differ."""
+        import narwhals.stable.v2 as nw
+
+        kept: Any = None
+        parts = []
+        for column, centre, name in zip(self.columns, self.centres, names, strict=True):
+            values = nw.col(wanted.number_alias(column.name))
+            missing = is_missing(values)
+            low, high, stand_in = _limits(column)
+            if column.fill is None:
+                kept = ~missing if kept is None else kept & ~missing
+            part = nw.when(missing).then(nw.lit(stand_in)).otherwise(values).clip(low, high)
+            part = (part - nearest_float(centre)) * nearest_float(1 / self.radius)
+            parts.append(part.clip(-_SCALED_LIMIT, _SCALED_LIMIT).alias(name))
+        frame = frame.with_columns(*parts)
+        length = nw.col(names[0]) * nw.col(names[0])
+        for name in names[1:]:
+            length = length + nw.col(name) * nw.col(name)
+        factor = nw.lit(float(self.levels)) / length.clip(lower_bound=1.0).sqrt()
+        frame = frame.with_columns(factor.alias("factor"))
+        frame = frame.with_columns(*((nw.col(name) * nw.col("factor")).alias(name) for name in names))
+        negative = {name: (nw.col(name) * -1.0).floor() * -1.0 for name in names}
+        wholes = (nw.when(nw.col(n) < 0.0).then(negative[n]).otherwise(nw.col(n).floor()) for n in names)
+        frame = frame.with_columns(*(whole.cast(nw.Int64).alias(n) for whole, n in zip(wholes, names, strict=True)))
+        return frame, kept
+
+
+def _limits(column: Number) -> tuple[float, float, float]:
+    """Return the clamp of a column, and what stands in for a missing number."""
+    low = -_NUMBER_LIMIT if column.lower is None else max(nearest_float(column.lower), -_NUMBER_LIMIT)
+    high = _NUMBER_LIMIT if column.upper is None else min(nearest_float(column.upper), _NUMBER_LIMIT)
+    return low, high, 0.0 if column.fill is None else column.fill

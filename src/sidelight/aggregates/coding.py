@@ -1,0 +1,239 @@
+"""How a row becomes a few bounded integers: the only thing a statistic sees of it. One meaning, two lowerings.
+
+A coding reads some columns and gives, for each row, `len(ranges)` integers within public ranges, or leaves the row out.
+The kernel does it to a batch of NumPy arrays, `lower` has an engine do it, and both give the same integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.records import Category
+from sidelight.records.rows import Batch, Wanted
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+    Frame: TypeAlias = nw.LazyFrame[Any]
+
+#: One array of codes for each range, all of one length.
+CodeArrays = tuple[NDArray[np.int64], ...]
+Keep = NDArray[np.bool_] | None
+
+
+class Coding(Protocol):
+    """A record-wise map from columns to integers."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The number columns that it reads."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text columns that it reads."""
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The public range of each integer, both ends included."""
+
+    @property
+    def drops(self) -> bool:
+        """Whether some rows may be left out."""
+
+    def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+        """Return codes for every row, and which rows stay (None: all). Codes of rows left out mean nothing."""
+
+    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
+        """Add the same codes to a frame of `wanted` as columns of these names, and tell which rows stay (None: all).
+
+        A step that later steps use more than once is a column of its own: engines repeat nested expressions.
+        """
+
+
+@dataclass(frozen=True)
+class NumberCoding:
+    """A number column in fixed point."""
+
+    column: str
+    encode: FixedPoint
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The number column."""
+        return (self.column,)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The ends of the fixed-point codes."""
+        return ((self.encode.first, self.encode.last),)
+
+    @property
+    def drops(self) -> bool:
+        """Missing numbers are left out unless a fill value is declared."""
+        return self.encode.fill is None
+
+    def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+        """Encode a batch."""
+        values = batch.numbers[self.column]
+        codes = np.empty(len(values), np.int64)
+        kept = self.encode.keep(values)
+        self.encode.all_codes_into(values, codes, kept)
+        return (codes,), kept if self.drops else None
+
+    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
+        """Encode inside an engine."""
+        import narwhals.stable.v2 as nw
+
+        column = nw.col(wanted.number_alias(self.column))
+        return frame.with_columns(self.encode.expression(column).alias(names[0])), self.encode.keep_expression(column)
+
+
+@dataclass(frozen=True)
+class CategoryCoding:
+    """A category column as the places of its labels."""
+
+    category: Category
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The category column."""
+        return (self.category.name,)
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The places of the labels."""
+        return ((0, len(self.category.labels) - 1),)
+
+    @property
+    def drops(self) -> bool:
+        """Labels that are not listed, or missing cells, are left out where the declaration says so."""
+        return self.category.unknown_code is None or self.category.missing_code is None
+
+    def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+        """Look every label up; -1 stands for a row left out."""
+        places: dict[Any, int] = {label: place for place, label in enumerate(self.category.labels)}
+        unknown, missing = self.category.unknown_code, self.category.missing_code
+        places[None] = -1 if missing is None else missing
+        default = -1 if unknown is None else unknown
+        cells = batch.texts[self.category.name].tolist()
+        codes = np.fromiter((places.get(cell, default) for cell in cells), np.int64, len(cells))
+        return (codes,), codes >= 0 if self.drops else None
+
+    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
+        """Look every label up inside an engine."""
+        import narwhals.stable.v2 as nw
+
+        labels = list(self.category.labels)
+        column = nw.col(wanted.text_alias(self.category.name))
+        unknown, missing = self.category.unknown_code, self.category.missing_code
+        found = column.replace_strict(
+            labels, list(range(len(labels))), default=-1 if unknown is None else unknown, return_dtype=nw.Int64
+        )
+        code = nw.when(column.is_null()).then(nw.lit(-1 if missing is None else missing, nw.Int64)).otherwise(found)
+        return frame.with_columns(code.alias(names[0])), nw.col(names[0]) >= 0 if self.drops else None
+
+
+@dataclass(frozen=True)
+class EveryRow:
+    """The code 0 for every row, whatever it holds. It reads one column, because an engine cannot read none."""
+
+    column: str
+    is_number: bool
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The column, if it is a number."""
+        return (self.column,) if self.is_number else ()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The column, if it is no number."""
+        return () if self.is_number else (self.column,)
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """Nothing but 0."""
+        return ((0, 0),)
+
+    @property
+    def drops(self) -> bool:
+        """No row is left out."""
+        return False
+
+    def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+        """Code a batch."""
+        return (np.zeros(batch.length, np.int64),), None
+
+    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
+        """Code inside an engine."""
+        import narwhals.stable.v2 as nw
+
+        alias = wanted.number_alias(self.column) if self.is_number else wanted.text_alias(self.column)
+        zero = nw.lit(0, nw.Int64)
+        return frame.with_columns(nw.when(nw.col(alias).is_null()).then(zero).otherwise(zero).alias(names[0])), None
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Several codings of one row; a row stays if it stays in all of them."""
+
+    parts: tuple[Coding, ...]
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The number columns of all parts, each once."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.numbers))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text columns of all parts, each once."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.texts))
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The ranges of all parts, in order."""
+        return tuple(ends for part in self.parts for ends in part.ranges)
+
+    @property
+    def drops(self) -> bool:
+        """Whether some part leaves rows out."""
+        return any(part.drops for part in self.parts)
+
+    def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+        """Code a batch by all parts."""
+        codes: list[NDArray[np.int64]] = []
+        kept: Keep = None
+        for part in self.parts:
+            more, stays = part.kernel(batch)
+            codes.extend(more)
+            if stays is not None:
+                kept = stays if kept is None else kept & stays
+        return tuple(codes), kept
+
+    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
+        """Code inside an engine by all parts."""
+        kept: nw.Expr | None = None
+        left = list(names)
+        for part in self.parts:
+            width = len(part.ranges)
+            frame, stays = part.lower(frame, wanted, left[:width])
+            left = left[width:]
+            if stays is not None:
+                kept = stays if kept is None else kept & stays
+        return frame, kept

@@ -1,0 +1,126 @@
+"""Run an aggregate over a table: code the rows, bound what a person contributes, fold or push down, finish.
+
+There are two ways, with the same integers: batches of NumPy arrays folded one after the other, and one query that the
+engine runs itself. "auto" takes batches for rows in memory and for wide statistics, and the engine otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from sidelight.aggregates.coding import CodeArrays, Coding
+from sidelight.aggregates.contributions import cap_arrays, cap_frame
+from sidelight.errors import SourceError
+from sidelight.records import Table
+from sidelight.records.quiet import quietly
+from sidelight.records.rows import Wanted
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+Lowering = Literal["auto", "batches", "engine"]
+State = TypeVar("State")
+Result_co = TypeVar("Result_co", covariant=True)
+
+
+class Aggregate(Protocol[State, Result_co]):
+    """A statistic of coded rows: a monoid of states, and what one finished state says."""
+
+    @property
+    def coding(self) -> Coding:
+        """How rows become integers."""
+
+    @property
+    def wide(self) -> bool:
+        """Whether batches are cheaper than expressions even in an engine."""
+
+    def empty(self) -> State:
+        """Return the state of no rows."""
+
+    def fold(self, state: State, codes: CodeArrays) -> State:
+        """Add a batch of coded rows; the old state may be used up."""
+
+    def merge(self, first: State, second: State) -> State:
+        """Put the states of two sets of rows together."""
+
+    def finish(self, state: State) -> Result_co:
+        """Return the statistic with its sensitivity."""
+
+    def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> State:
+        """Return the state of all rows of a coded frame, computed by the engine."""
+
+
+def collect(table: Table, aggregate: Aggregate[State, Result_co], *, lowering: Lowering = "auto") -> Result_co:
+    """Read the rows in one pass and return the finished statistic. Nothing about the values raises."""
+    if uses_engine(table, lowering, wide=aggregate.wide):
+        frame, columns = coded_frame(table, aggregate.coding)
+        return aggregate.finish(quietly(lambda: aggregate.query(frame, columns)))
+    state = aggregate.empty()
+    for codes in coded_rows(table, aggregate.coding):
+        state = aggregate.fold(state, codes)
+    return aggregate.finish(state)
+
+
+def uses_engine(table: Table, lowering: Lowering, *, wide: bool) -> bool:
+    """Decide by public facts which way to go."""
+    if lowering == "auto":
+        return table.rows.length is None and not wide
+    return lowering == "engine"
+
+
+def wanted_by(table: Table, coding: Coding) -> Wanted:
+    """Name the columns that a coding reads, and the person column if rows per person are bounded."""
+    person = table.schema.person
+    return Wanted(numbers=coding.numbers, texts=coding.texts, person=None if person is None else person.name)
+
+
+def coded_frame(table: Table, coding: Coding) -> tuple[nw.LazyFrame[Any], tuple[str, ...]]:
+    """Return the frame of coded rows that the engine will run, and the names of its code columns."""
+    import narwhals.stable.v2 as nw
+
+    wanted = wanted_by(table, coding)
+    frame = table.rows.frame(wanted)
+    if frame is None:
+        raise SourceError(f"the engine {table.engine!r} runs no expressions; use lowering='batches'")
+    columns = tuple(f"x{place}" for place in range(len(coding.ranges)))
+    frame, kept = coding.lower(frame, wanted, columns)
+    if kept is not None:
+        frame = frame.filter(kept)
+    if wanted.person is not None:
+        frame = frame.filter(~nw.col("person").is_null()).select("person", "person_key", *columns)
+        frame = cap_frame(frame, columns, coding.ranges, table.schema.rows_per_unit)
+    return frame.select(*columns), columns
+
+
+def coded_rows(table: Table, coding: Coding) -> Iterator[CodeArrays]:
+    """Give the coded rows that count, in batches."""
+    wanted = wanted_by(table, coding)
+    if wanted.person is None:
+        for batch in table.rows.batches(wanted):
+            codes, kept = coding.kernel(batch)
+            yield codes if kept is None else tuple(code[kept] for code in codes)
+    elif table.rows.length is None:
+        # Elsewhere a person's rows may be far apart: the engine, which can work out of core, caps them.
+        frame, columns = coded_frame(table, coding)
+        yield from table.rows.stream(frame, columns)
+    else:
+        yield _capped_in_memory(table, coding, wanted)
+
+
+def _capped_in_memory(table: Table, coding: Coding, wanted: Wanted) -> CodeArrays:
+    persons: list[str] = []
+    parts: list[CodeArrays] = []
+    for batch in table.rows.batches(wanted):
+        codes, kept = coding.kernel(batch)
+        assert batch.person is not None
+        known = np.array([text is not None for text in batch.person.tolist()], bool)
+        kept = known if kept is None else kept & known
+        persons.extend(batch.person[kept].tolist())
+        parts.append(tuple(code[kept] for code in codes))
+    width = len(coding.ranges)
+    none = np.empty(0, np.int64)
+    codes = tuple(np.concatenate([none, *(part[place] for part in parts)]) for place in range(width))
+    return cap_arrays(persons, codes, coding.ranges, table.schema.rows_per_unit)

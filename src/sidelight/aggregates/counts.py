@@ -1,0 +1,184 @@
+"""How many rows fall into each cell of a public partition: histograms, category counts, marginals, all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isqrt, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.bounded import Bounded, Norm
+from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, EveryRow, NumberCoding, SideBySide
+from sidelight.aggregates.collect import Lowering, collect
+from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.errors import RangeError
+from sidelight.grid import Grid
+from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.records import Number, PersonId, Table
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+#: A dense table of counts has at most this many cells (512 MB).
+MAX_CELLS = 1 << 26
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellCounts:
+    """Counts of the cells that the ranges of a coding span, as an array with one axis a range.
+
+    Guarantee: a row lies in one cell or in none. With at most k rows a unit, adding or removing a unit moves the counts
+    by at most k in each norm (all k rows may lie in one cell); replacing one, by at most 2k (l1), k√2 (l2: the counts
+    added and those taken away are non-negative, each of length at most k), k (linf).
+    """
+
+    coding: Coding
+    rows_per_unit: int
+    unit: Unit
+    norm: Norm = "l1"
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        if prod(self.shape) > MAX_CELLS:
+            raise RangeError(
+                f"the counts would have {prod(self.shape)} cells, at most {MAX_CELLS} fit; "
+                "use fewer columns, fewer categories or a coarser grid"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of cells along each axis."""
+        return tuple(last - first + 1 for first, last in self.coding.ranges)
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """How far one unit moves the counts."""
+        k = self.rows_per_unit
+        if self.neighbours is Neighbours.ADD_REMOVE or self.norm == "linf":
+            return Fraction(k)
+        return Fraction(2 * k) if self.norm == "l1" else k * SQRT2
+
+    @property
+    def wide(self) -> bool:
+        """Engines group faster than they hand rows over."""
+        return False
+
+    def empty(self) -> NDArray[np.int64]:
+        """Return counts of no rows."""
+        return np.zeros(prod(self.shape), np.int64)
+
+    def fold(self, state: NDArray[np.int64], codes: CodeArrays) -> NDArray[np.int64]:
+        """Count a batch."""
+        cells = np.zeros(len(codes[0]), np.int64)
+        for code, (first, _), size in zip(codes, self.coding.ranges, self.shape, strict=True):
+            cells = cells * size + (code - first)
+        if len(state) <= 4 * len(cells):
+            state += np.bincount(cells, minlength=len(state))
+        else:
+            places, counts = np.unique(cells, return_counts=True)
+            state[places] += counts
+        return state
+
+    def merge(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add the counts of two sets of rows."""
+        return first + second
+
+    def finish(self, state: NDArray[np.int64]) -> Bounded:
+        """Return the counts with their sensitivity."""
+        return Bounded(state.reshape(self.shape), self.sensitivity, self.norm, self.neighbours, self.unit)
+
+    def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> NDArray[np.int64]:
+        """Let the engine group by cell."""
+        import narwhals.stable.v2 as nw
+
+        cell: Any = nw.lit(0, nw.Int64)
+        for column, (first, _), size in zip(columns, self.coding.ranges, self.shape, strict=True):
+            cell = cell * size + (nw.col(column) - first)
+        found = frame.select(cell.alias("cell")).group_by("cell").agg(nw.len().alias("rows")).collect()
+        state = self.empty()
+        state[found["cell"].to_numpy()] = found["rows"].to_numpy()
+        return state
+
+
+#: The smallest multiple of 2**-40 above √2: irrational sensitivities are rounded up.
+SQRT2 = Fraction(isqrt(2 << 80) + 1, 1 << 40)
+
+
+def cell_counts(
+    table: Table,
+    columns: Sequence[str],
+    *,
+    grids: Mapping[str, Grid] | None = None,
+    norm: Norm = "l1",
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    lowering: Lowering = "auto",
+) -> Bounded:
+    """Count the rows of each combination of cells: one axis a column.
+
+    A category's axis has its labels in order (`Category.labels`), a number's the cells of its public grid.
+
+    >>> from sidelight.records import Category, Number
+    >>> people = Table({"sex": ["F", "M", "F", None]}, schema=[Category("sex", ["F", "M"])])
+    >>> cell_counts(people, ["sex"]).value.tolist()
+    [2, 1, 1]
+    """
+    schema, steps = table.schema, dict(grids or {})
+    parts: list[Coding] = [
+        NumberCoding(name, FixedPoint.on_grid(schema.number(name), steps[name]))
+        if name in steps
+        else CategoryCoding(schema.category(name))
+        for name in columns
+    ]
+    if not parts:
+        raise RangeError("counts need at least one column; `row_count` counts all rows")
+    counts = CellCounts(
+        coding=parts[0] if len(parts) == 1 else SideBySide(tuple(parts)),
+        rows_per_unit=schema.rows_per_unit,
+        unit=schema.unit,
+        norm=norm,
+        neighbours=neighbours,
+    )
+    return collect(table, counts, lowering=lowering)
+
+
+def grid_counts(
+    table: Table,
+    column: str,
+    grid: Grid,
+    *,
+    norm: Norm = "l1",
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    lowering: Lowering = "auto",
+) -> Bounded:
+    """Count the rows in each cell of a public grid, from `grid.first` to `grid.last`.
+
+    >>> from sidelight.records import Number
+    >>> ages = Table([31, 47, 47, 200, None], schema=[Number("age", lower=0, upper=120)])
+    >>> grid_counts(ages, "age", Grid(resolution=Fraction(60), first=0, last=2)).value.tolist()
+    [3, 0, 1]
+    """
+    return cell_counts(table, [column], grids={column: grid}, norm=norm, neighbours=neighbours, lowering=lowering)
+
+
+def row_count(table: Table, *, neighbours: Neighbours = Neighbours.ADD_REMOVE, lowering: Lowering = "auto") -> Bounded:
+    """Count the rows: all of them, or at most `max_rows` of each person.
+
+    Rows with missing cells count. Replacing a unit moves the count by at most the rows of one unit.
+    """
+    schema = table.schema
+    first = next(column for column in schema.columns if not isinstance(column, PersonId))
+    counts = CellCounts(
+        coding=EveryRow(first.name, isinstance(first, Number)),
+        rows_per_unit=schema.rows_per_unit,
+        unit=schema.unit,
+        norm="linf",
+        neighbours=neighbours,
+    )
+    cells = collect(table, counts, lowering=lowering)
+    assert not isinstance(cells.value, int)
+    # One cell: the three norms are one number.
+    return replace(cells, value=int(cells.value[0]), norm="l1")

@@ -1,0 +1,39 @@
+"""Integer sums inside an engine that cannot wrap, whatever the number of rows.
+
+Polars and Arrow wrap silently at 2**63, DuckDB widens. So a bounded integer is made non-negative (signed remainders
+differ between engines), split into words of 20 bits, and the words are summed: up to 2**42 rows their sums stay below
+2**62. Python puts them together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sidelight.aggregates.contributions import words_of
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+_WORD = 1 << 20
+
+
+def engine_sums(frame: nw.LazyFrame[Any], terms: Mapping[str, tuple[nw.Expr, int, int]]) -> tuple[int, dict[str, int]]:
+    """Return the number of rows, and the exact sum of each term; a term is (expression, smallest, largest value)."""
+    import narwhals.stable.v2 as nw
+
+    sums = [nw.len().alias("rows")]
+    for name, (term, first, last) in terms.items():
+        rest = term - first
+        words = words_of(last - first)
+        for place in range(words):
+            word = rest if place == words - 1 else rest % _WORD
+            sums.append(word.sum().alias(f"{name}_{place}"))
+            rest = rest // _WORD
+    found = {name: values[0] for name, values in frame.select(*sums).collect().to_dict(as_series=False).items()}
+    rows = int(found["rows"])
+    totals = {}
+    for name, (_, first, last) in terms.items():
+        shifted = sum(int(found[f"{name}_{place}"] or 0) << (20 * place) for place in range(words_of(last - first)))
+        totals[name] = shifted + rows * first
+    return rows, totals

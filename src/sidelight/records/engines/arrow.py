@@ -1,0 +1,110 @@
+"""Rows of an Arrow table: read batch by batch without a copy of the whole; DuckDB runs expressions on it in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sidelight.errors import SchemaError
+from sidelight.records.cells import texts_of
+from sidelight.records.quiet import quietly
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+    from sidelight.records.engines.duckdb import RelationRows
+
+
+class ArrowRows:
+    """The rows of an Arrow table."""
+
+    name = "arrow"
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The columns and their types, from the schema."""
+        types: dict[str, ColumnType] = {}
+        for field in self._table.schema:
+            twice = field.name in types
+            found = ColumnType(_kind_of(field.type), str(field.type))
+            types[field.name] = ColumnType("other", "two columns of this name") if twice else found
+        return types
+
+    @property
+    def length(self) -> int:
+        """The number of rows: private."""
+        return int(self._table.num_rows)
+
+    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Give all rows in slices of the Arrow batches."""
+        needed = {*wanted.numbers, *wanted.texts} | ({wanted.person} if wanted.person is not None else set())
+        for batch in self._table.select(sorted(needed)).to_batches(max_chunksize=rows):
+            yield Batch(
+                batch.num_rows,
+                {name: _numbers(batch.column(name)) for name in wanted.numbers},
+                {name: _texts(batch.column(name)) for name in wanted.texts},
+                None if wanted.person is None else _texts(batch.column(wanted.person)),
+            )
+
+    def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
+        """Let DuckDB scan the table in place: Arrow itself has no window functions."""
+        return self._relation().frame(wanted)
+
+    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Run a frame and stream its integer columns."""
+        return self._relation().stream(frame, columns)
+
+    def _relation(self) -> RelationRows:
+        from sidelight.records.engines.duckdb import RelationRows, connect
+
+        return RelationRows(connect().from_arrow(self._table), name=self.name)
+
+
+def table_of(source: Any, names: Sequence[str]) -> pa.Table:
+    """Take a table, a record batch, or one array as a table."""
+    if isinstance(source, pa.Table):
+        return source
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source])
+    if isinstance(source, (pa.Array, pa.ChunkedArray)):
+        if len(names) != 1:
+            raise SchemaError(f"the schema declares {len(names)} columns, the source is one column; give a table")
+        return pa.table({names[0]: source})
+    raise SchemaError(
+        f"an Arrow source must be a table, a record batch or an array, got {type(source).__name__}; "
+        "a reader can be read only once: call read_all() on it"
+    )
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    # safe=False: the safe cast raises for an integer beyond 2**53, an error that a value decides.
+    floats = column if column.type == pa.float64() else quietly(lambda: pc.cast(column, pa.float64(), safe=False))
+    return np.asarray(floats.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _texts(column: Any) -> NDArray[Any]:
+    return texts_of(column.to_pylist())
+
+
+def _kind_of(kind: Any) -> TypeKind:
+    if pa.types.is_dictionary(kind):
+        return _kind_of(kind.value_type)
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "float"
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_null(kind):
+        return "any"
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or getattr(pa.types, "is_string_view", bool)(kind)
+    return "text" if text else "other"

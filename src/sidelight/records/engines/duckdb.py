@@ -1,0 +1,147 @@
+"""Rows that DuckDB reads: relations of the user, Arrow tables, and files. It works out of core and pushes work down.
+
+Cells are converted by TRY_CAST, which gives null where a cast would raise: nothing about a value is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import duckdb
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.records.cells import texts_of
+from sidelight.records.quiet import quietly
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+
+_INTEGERS = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "UHUGEINT",
+)
+#: Rows to an Arrow batch: large enough that the hand-over is cheap.
+_STREAM_ROWS = 1 << 17
+
+
+class RelationRows:
+    """The rows of a DuckDB relation. `untyped` relations hold text cells that are read one by one (CSV)."""
+
+    def __init__(
+        self,
+        relation: duckdb.DuckDBPyRelation,
+        *,
+        name: str = "duckdb",
+        columns: Mapping[str, str] | None = None,
+        untyped: bool = False,
+    ) -> None:
+        self._relation = relation
+        self._name = name
+        # The user's name of a column -> its name in the relation.
+        self._columns = dict(columns) if columns is not None else {column: column for column in relation.columns}
+        self._untyped = untyped
+
+    @property
+    def name(self) -> str:
+        """The public name of the engine."""
+        return self._name
+
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The columns and their types, as DuckDB's binder knows them."""
+        if self._untyped:
+            return {name: ColumnType("any", "text cells") for name in self._columns}
+        native = dict(zip(self._relation.columns, (str(kind) for kind in self._relation.types), strict=True))
+        return {name: ColumnType(_kind_of(native[column]), native[column]) for name, column in self._columns.items()}
+
+    @property
+    def length(self) -> None:
+        """Not known before the rows are read."""
+        return
+
+    def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
+        """Give the typed projection as a narwhals frame; DuckDB runs what is built on it."""
+        parts = [f"TRY_CAST({self._quoted(name)} AS DOUBLE) AS {wanted.number_alias(name)}" for name in wanted.numbers]
+        parts += [f"{self._text(name)} AS {wanted.text_alias(name)}" for name in wanted.texts]
+        if wanted.person is not None:
+            text = self._text(wanted.person)
+            parts += [f"{text} AS person", f"CAST('0x' || substr(md5({text}), 1, 15) AS BIGINT) AS person_key"]
+        frame: nw.LazyFrame[Any] = nw.from_native(self._relation.project(", ".join(parts)))
+        return frame
+
+    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Stream the typed projection as Arrow batches."""
+        for batch in self._read(self.frame(wanted)):
+            yield Batch(
+                batch.num_rows,
+                {name: _numbers(batch.column(wanted.number_alias(name))) for name in wanted.numbers},
+                {name: texts_of(batch.column(wanted.text_alias(name)).to_pylist()) for name in wanted.texts},
+                None if wanted.person is None else texts_of(batch.column("person").to_pylist()),
+            )
+
+    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Run a frame and stream its integer columns as Arrow batches."""
+        for batch in self._read(frame.select(*columns)):
+            yield tuple(batch.column(column).to_numpy(zero_copy_only=False) for column in columns)
+
+    def _read(self, frame: nw.LazyFrame[Any]) -> Iterator[Any]:
+        relation = nw.to_native(frame)
+        # `to_arrow_reader` is new in DuckDB 1.4; `fetch_record_batch` is its older name.
+        start = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+        reader = quietly(lambda: start(_STREAM_ROWS))
+        while (batch := quietly(lambda: next(reader, None))) is not None:
+            yield batch
+
+    def _quoted(self, name: str) -> str:
+        return '"' + self._columns[name].replace('"', '""') + '"'
+
+    def _text(self, name: str) -> str:
+        return f"NULLIF(TRY_CAST({self._quoted(name)} AS VARCHAR), '')"
+
+
+def open_relation(source: Any) -> RelationRows:
+    """Take a DuckDB relation as it is; it runs on the user's own connection."""
+    if not isinstance(source, duckdb.DuckDBPyRelation):
+        from sidelight.errors import SourceError
+
+        raise SourceError(
+            f"a DuckDB source must be a relation, got {type(source).__name__}; write connection.table('name') or "
+            "connection.sql('select ...')"
+        )
+    return RelationRows(source)
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Open a connection of our own, in memory: nothing is installed or loaded, and rows need no order."""
+    return duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "preserve_insertion_order": "false",
+        }
+    )
+
+
+def _numbers(column: Any) -> NDArray[np.float64]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _kind_of(native: str) -> TypeKind:
+    if native in _INTEGERS:
+        return "integer"
+    if native in ("FLOAT", "DOUBLE") or native.startswith("DECIMAL"):
+        return "float"
+    if native == "BOOLEAN":
+        return "boolean"
+    if native == '"NULL"':
+        return "any"
+    return "text" if native == "VARCHAR" or native.startswith("ENUM") else "other"

@@ -1,0 +1,86 @@
+"""Rows of a pandas frame, read as NumPy arrays. Columns are found by place, so that odd names cannot confuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sidelight.records.cells import numbers_of, texts_of
+from sidelight.records.engines.arrays import ArrayRows
+from sidelight.records.persons import person_key
+from sidelight.records.quiet import quietly
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+
+_KINDS: dict[str, TypeKind] = {"i": "integer", "u": "integer", "f": "float", "b": "boolean", "U": "text", "O": "any"}
+
+
+class PandasRows:
+    """The rows of a pandas frame."""
+
+    name = "pandas"
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The columns and their types, from the dtypes."""
+        types: dict[str, ColumnType] = {}
+        for label, dtype in zip(self._frame.columns, self._frame.dtypes, strict=True):
+            twice = str(label) in types
+            types[str(label)] = ColumnType("other", "two columns of this name") if twice else _type_of(dtype)
+        return types
+
+    @property
+    def length(self) -> int:
+        """The number of rows: private."""
+        return len(self._frame)
+
+    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Give all rows in slices of NumPy arrays."""
+        return self._arrays(wanted).batches(wanted, rows=rows)
+
+    def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
+        """Give the typed columns as a frame that narwhals runs on pandas."""
+        columns: dict[str, Any] = {wanted.number_alias(name): self._numbers(name) for name in wanted.numbers}
+        columns |= {wanted.text_alias(name): pd.array(self._texts(name), dtype="string") for name in wanted.texts}
+        if wanted.person is not None:
+            ids = self._texts(wanted.person)
+            columns["person"] = pd.array(ids, dtype="string")
+            columns["person_key"] = np.fromiter((0 if text is None else person_key(text) for text in ids), np.int64)
+        frame: nw.LazyFrame[Any] = nw.from_native(pd.DataFrame(columns)).lazy()
+        return frame
+
+    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Run a frame and give its integer columns at once."""
+        result = quietly(lambda: frame.select(*columns).collect())
+        yield tuple(result[column].to_numpy() for column in columns)
+
+    def _arrays(self, wanted: Wanted) -> ArrayRows:
+        columns = {name: self._numbers(name) for name in wanted.numbers}
+        columns |= {name: self._texts(name) for name in wanted.texts if name not in columns}
+        if wanted.person is not None and wanted.person not in columns:
+            columns[wanted.person] = self._texts(wanted.person)
+        return ArrayRows(columns)
+
+    def _column(self, name: str) -> pd.Series[Any]:
+        return self._frame.iloc[:, [str(label) for label in self._frame.columns].index(name)]
+
+    def _numbers(self, name: str) -> NDArray[np.float64]:
+        column = self._column(name)
+        if _type_of(column.dtype).kind == "any":
+            return numbers_of(column.tolist())
+        return np.asarray(quietly(lambda: column.to_numpy(dtype=np.float64, na_value=np.nan)))
+
+    def _texts(self, name: str) -> NDArray[Any]:
+        return texts_of(self._column(name).tolist())
+
+
+def _type_of(dtype: Any) -> ColumnType:
+    text = isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype))
+    return ColumnType("text" if text else _KINDS.get(dtype.kind, "other"), str(dtype))

@@ -1,0 +1,92 @@
+"""Rows of a Polars frame: read as NumPy arrays in memory, or by Polars itself where the frame is lazy.
+
+Polars' default engine runs the expressions, not the streaming one, which has given wrong counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from sidelight.records.cells import texts_of
+from sidelight.records.engines.arrays import ArrayRows
+from sidelight.records.persons import person_key
+from sidelight.records.quiet import quietly
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+
+
+class PolarsRows:
+    """The rows of a Polars DataFrame or LazyFrame."""
+
+    name = "polars"
+
+    def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
+        self._frame = frame
+
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The columns and their types, from the schema."""
+        return {name: ColumnType(_kind_of(dtype), str(dtype)) for name, dtype in self._frame.collect_schema().items()}
+
+    @property
+    def length(self) -> int | None:
+        """The number of rows of a frame in memory: private."""
+        return self._frame.height if isinstance(self._frame, pl.DataFrame) else None
+
+    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Give all rows in slices of NumPy arrays."""
+        typed = quietly(lambda: self._typed(wanted, keyed=False).collect())
+        columns = {name: typed[wanted.number_alias(name)].to_numpy() for name in wanted.numbers}
+        texts = {name: texts_of(typed[wanted.text_alias(name)].to_list()) for name in wanted.texts}
+        if wanted.person is not None:
+            texts[wanted.person] = texts_of(typed["person"].to_list())
+        return ArrayRows(columns | {name: text for name, text in texts.items() if name not in columns}).batches(
+            wanted, rows=rows
+        )
+
+    def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
+        """Give the typed columns; Polars runs what is built on them."""
+        frame: nw.LazyFrame[Any] = nw.from_native(self._typed(wanted, keyed=True))
+        return frame
+
+    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Run a frame and give its integer columns at once."""
+        result = quietly(lambda: frame.select(*columns).collect())
+        yield tuple(result[column].to_numpy() for column in columns)
+
+    def _typed(self, wanted: Wanted, *, keyed: bool) -> pl.LazyFrame:
+        parts = [
+            pl.col(name).cast(pl.Float64, strict=False).alias(wanted.number_alias(name)) for name in wanted.numbers
+        ]
+        parts += [_text(name).alias(wanted.text_alias(name)) for name in wanted.texts]
+        if wanted.person is not None:
+            parts.append(_text(wanted.person).alias("person"))
+            if keyed:
+                parts.append(_text(wanted.person).map_batches(_keys, return_dtype=pl.Int64).alias("person_key"))
+        return self._frame.lazy().select(parts)
+
+
+def _text(name: str) -> pl.Expr:
+    text = pl.col(name).cast(pl.String, strict=False)
+    return pl.when(text != "").then(text)
+
+
+def _keys(ids: pl.Series) -> pl.Series:
+    return pl.Series([None if text is None else person_key(text) for text in ids.to_list()], dtype=pl.Int64)
+
+
+def _kind_of(dtype: Any) -> TypeKind:
+    if dtype.is_integer():
+        return "integer"
+    if dtype.is_float() or dtype.is_decimal():
+        return "float"
+    if dtype == pl.Boolean:
+        return "boolean"
+    if dtype == pl.Null:
+        return "any"
+    return "text" if dtype == pl.String or dtype in (pl.Categorical, pl.Enum) else "other"
