@@ -31,9 +31,9 @@ def read_prediction(section: Section, key: str) -> Prior | list[Prior] | None:
 
 
 def _prior(section: Section) -> Prior:
-    family = section.choice("family", list(_FAMILIES))
+    family = section.choice("family", list(FAMILIES))
     with section.naming():
-        return _FAMILIES[family](section)
+        return FAMILIES[family](section)
 
 
 def _uniform(section: Section) -> Prior:
@@ -92,7 +92,7 @@ def _origin(section: Section) -> Origin:
     return released(*origin.texts("released"))
 
 
-_FAMILIES: dict[str, Callable[[Section], Prior]] = {
+FAMILIES: dict[str, Callable[[Section], Prior]] = {
     "uniform": _uniform,
     "cauchy": _located(Cauchy),
     "half_cauchy": _half_cauchy,
