@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
 from sidelight.predictions import Cauchy, Gaussian, HalfCauchy, Histogram, Laplace, Mixture, Uniform
-from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
+from sidelight.quantiles.evaluate import gaps_of_ranks, nonprivate_gap, nonprivate_quality
 
 DATA = [1, 2, 4, 7, 11]
 
@@ -83,6 +83,15 @@ def test_gap_of_ties():
 def test_paper_gap_without_ties_is_the_floored_gap():
     assert nonprivate_gap(DATA, [0.3], [8.0], ties="paper") == [3.0]
     assert nonprivate_gap(DATA, [0.3], [8.0]) == [2.5]
+
+
+def test_targets_are_exact_where_floats_are_not():
+    """Trap of section 1.1: floor(15/22 * 22) in floats is 14."""
+    level = Fraction(15, 22)
+    assert math.floor(float(level) * 22) == 14
+    assert nonprivate_gap(range(22), [level], [15.0], ties="paper") == [0.0]
+    assert gaps_of_ranks(np.arange(23), level, 22, score="floor")[15] == 0
+    assert gaps_of_ranks(np.arange(23), level, 22, score="exact")[15] == 0
 
 
 def test_missing_values_are_dropped_and_infinities_refused():

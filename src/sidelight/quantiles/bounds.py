@@ -50,6 +50,7 @@ def gap_bounds_tree(
     the original prior, on all data); in a K-ary node the largest bound holds for all siblings. t is the gap of the best
     output: 1/2 for the exact score; with floors, which do not telescope, 2 (conditional) or 4 (edge).
 
+    >>> from sidelight.quantiles.tree import quantile_tree
     >>> tree = quantile_tree([0.25, 0.5, 0.75], epsilon=1)
     >>> [round(bound) for bound in gap_bounds_tree(tree, beta=0.05, psi=0.001)]
     [34, 23, 34]

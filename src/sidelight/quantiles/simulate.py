@@ -52,6 +52,7 @@ def simulate_quantiles(
 ) -> NDArray[np.float64]:
     """Draw what releases of all levels of a tree would be, one row a trial; not private.
 
+    >>> from sidelight.predictions import Uniform
     >>> ages = np.arange(1.0, 101.0)
     >>> drawn = simulate_quantiles(
     ...     ages, quantile_tree([0.25, 0.75], epsilon=50), priors=Uniform(0, 200), rng=np.random.default_rng(1)
@@ -69,6 +70,14 @@ def simulate_quantiles(
     for prior in several:
         if id(prior) not in known:
             known[id(prior)] = np.asarray(prior.log_mass(edges[:-1], edges[1:]), dtype=np.float64)
+
+    def cells_of(pick: Pick, low: float, high: float) -> Cells:
+        prior = several[pick.position]
+        return node_cells(
+            ordered, prior, pick, low=low, high=high, adaptation=adaptation, score=score, log_masses=known[id(prior)]
+        )
+
+    at_root = {pick.position: cells_of(pick, -np.inf, np.inf) for pick in tree.root.picks}  # the same in every trial
     outputs = np.empty((trials, len(tree.levels)))
     for outcome in outputs:
         for node in tree.nodes():  # parents first: the range is already in `outcome`
@@ -76,11 +85,8 @@ def simulate_quantiles(
             high = np.inf if node.upper is None else float(outcome[node.upper])
             drawn = []
             for pick in node.picks:
+                cells = at_root.get(pick.position) or cells_of(pick, low, high)
                 prior = several[pick.position]
-                cells = node_cells(
-                    ordered, prior, pick,
-                    low=low, high=high, adaptation=adaptation, score=score, log_masses=known[id(prior)],
-                )  # fmt: skip
                 drawn.append(low if low == high else _draw(cells, prior, rng, method, low=low, high=high))
             for pick, value in zip(node.picks, sorted(drawn), strict=True):
                 outcome[pick.position] = value
