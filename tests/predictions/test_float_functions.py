@@ -92,7 +92,7 @@ def test_draws_of_a_mixture_follow_it(bounds):
         (Gaussian(5, 3), stats.norm(5, 3)),
         (Uniform(-3, 16), stats.uniform(-3, 19)),
     ],
-    ids=str,
+    ids=["cauchy", "half-cauchy", "laplace", "gaussian", "uniform"],
 )
 def test_against_scipy(prior, law):
     x = np.linspace(-40, 60, 301)
