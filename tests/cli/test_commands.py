@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.version import VERSION
 

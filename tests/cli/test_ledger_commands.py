@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import open_ledger

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from cli_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.cli.plans import read_plan
 from sidelight.errors import PlanError

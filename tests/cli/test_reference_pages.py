@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cli_fixtures import *  # noqa: F403 - fixtures
 from typer.main import get_command
 
 from sidelight.cli.app import app

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.cli.plans import read_plan
 from sidelight.ledger import open_ledger

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.report import Report, write_report
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from report_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.errors import RangeError
 from sidelight.release import Refused, Release

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from report_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.errors import SourceError
 from sidelight.guarantees import GDP, ApproxDP, Claims, Person, PureDP

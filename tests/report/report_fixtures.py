@@ -12,6 +12,8 @@ from sidelight.guarantees import BoundedRange, Claims
 from sidelight.release import Circumstances, Refused, Release, TailBound
 from sidelight.report import Account, Comparison, Contestant, Item, Report, Use
 
+__all__ = ["account", "comparison", "full_report", "make_release", "refused"]
+
 HEAD = "6c29441ef59130134cff38a3c0490c82878cea894ca8c8135ac0a542de9bfee0"
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+__all__ = ["folder", "sidelight", "write_plan"]
+
 PLAN = """
 title = "Ages and hours"
 
