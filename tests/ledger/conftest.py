@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import shutil
 import subprocess
 import tempfile
+import traceback
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sidelight.ledger import Ledger, open_ledger
+
+
+def _quick_place(*, megabytes: int) -> str | None:
+    """Return a directory in memory, where a commit need not wait for a disk, or None; no test cuts the power."""
+    memory = Path("/dev/shm")
+    usable = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > megabytes * 2**20
+    return str(memory) if usable else None
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """The usual temporary directory, in memory where that can be had."""
+    quick = _quick_place(megabytes=100)
+    if quick is None:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="sidelight-", dir=quick) as place:
+        yield Path(place)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
@@ -34,6 +55,38 @@ def ledger(address: str) -> Iterator[Ledger]:
 def file_ledger(tmp_path: Path) -> Iterator[Ledger]:
     with open_ledger(tmp_path / "budget.db") as opened:
         yield opened
+
+
+@pytest.fixture
+def in_children() -> Callable[..., list[Any]]:
+    """Run a function in several processes at once; return what each returned (JSON values), or None for a dead one."""
+    return _in_children
+
+
+def _in_children(function: Callable[[int], Any], *, count: int) -> list[Any]:
+    children = []
+    for number in range(count):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            try:
+                answer = json.dumps(function(number))
+            except BaseException:
+                answer = json.dumps({"error": traceback.format_exc()})
+            os.write(writer, answer.encode())
+            os._exit(0)
+        os.close(writer)
+        children.append((child, reader))
+    answers = []
+    for child, reader in children:
+        with os.fdopen(reader, "rb") as pipe:
+            text = pipe.read()
+        os.waitpid(child, 0)
+        answer = json.loads(text) if text else None
+        assert not (isinstance(answer, dict) and "error" in answer), answer["error"]
+        answers.append(answer)
+    return answers
 
 
 @pytest.fixture
@@ -72,7 +125,7 @@ def postgres_server() -> Iterator[str]:
         if shutil.which("runuser") is None or subprocess.run(["id", "postgres"], capture_output=True).returncode:
             pytest.skip("no PostgreSQL: running as root, and there is no runuser or no user postgres to start it as")
         as_user, user = ["runuser", "-u", "postgres", "--"], "postgres"
-    with tempfile.TemporaryDirectory(prefix="sidelight-pg-") as place:
+    with tempfile.TemporaryDirectory(prefix="sidelight-pg-", dir=_quick_place(megabytes=1000)) as place:
         os.chmod(place, 0o777)
         data = f"{place}/data"
         start = [*as_user, programs / "initdb", "-D", data, "-A", "trust", "-U", user, "-E", "UTF8", "--locale=C"]

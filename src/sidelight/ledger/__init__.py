@@ -6,20 +6,24 @@ the history is append-only and hash-chained. SQLAlchemy is imported when the fir
 
 from sidelight.ledger.chain import Event
 from sidelight.ledger.entry import Entry, FailReason, State, Stored
+from sidelight.ledger.exchange import Imported
 from sidelight.ledger.handle import Ledger, open_ledger
 from sidelight.ledger.replay import Rederive
 from sidelight.ledger.reservation import Reservation
 from sidelight.ledger.scope import Scope
+from sidelight.ledger.verify import Verification
 
 __all__ = [
     "Entry",
     "Event",
     "FailReason",
+    "Imported",
     "Ledger",
     "Rederive",
     "Reservation",
     "Scope",
     "State",
     "Stored",
+    "Verification",
     "open_ledger",
 ]

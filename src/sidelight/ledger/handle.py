@@ -198,16 +198,8 @@ class Ledger(Unique):
             rows = transaction.rows(
                 "SELECT entry_id, scope_id, idem_key FROM entry WHERE state = 'reserved' ORDER BY reserve_seq"
             )
-        chosen = [row[0] for row in rows if scope_id in (None, row[1]) and key in (None, row[2])]
-        reaped = []
-        for entry_id in chosen:
-            one = Reservation(self.store, entry_id=entry_id, scope_id="", key=self._key)
-            try:
-                one.fail("reaped")
-            except LedgerError:
-                continue  # it finished in the meantime, which is better
-            reaped.append(entry_id)
-        return reaped
+        chosen = [(row[0], row[1]) for row in rows if scope_id in (None, row[1]) and key in (None, row[2])]
+        return [entry_id for entry_id, scope in chosen if self._reap(entry_id, scope)]
 
     def close_scope(self, scope_id: str) -> str:
         """Close a scope for good: it grants nothing more. Return the new head."""
@@ -282,6 +274,9 @@ class Ledger(Unique):
     def __repr__(self) -> str:
         return f"Ledger({self.place.shown!r}{', testing=True' if self.testing else ''})"
 
+    def _reap(self, entry_id: str, scope_id: str) -> bool:
+        return self.store.decide(lambda transaction: _reap(transaction, entry_id, scope_id, key=self._key))
+
     def ancestry(self, scope_id: str) -> list[ScopeDefinition]:
         """Return the definitions of a scope and its ancestors, from the scope to the top."""
         chain = [self._definition(scope_id)]
@@ -323,6 +318,16 @@ def _find_or_make(transaction: Transaction, wanted: ScopeDefinition, *, key: byt
     )
     append(transaction, kind="scope", at_utc=now_utc(), scope_id=wanted.scope_id, body=wanted.to_body(), key=key)
     return wanted
+
+
+def _reap(transaction: Transaction, entry_id: str, scope_id: str, *, key: bytes | None) -> bool:
+    """Declare one entry dead, unless it has finished in the meantime, which is better."""
+    decide.lock(transaction, [scope_id])
+    row = transaction.row("SELECT state FROM entry WHERE entry_id = :entry_id", entry_id=entry_id)
+    if row != ("reserved",):
+        return False
+    decide.settle(transaction, entry_id=entry_id, kind="fail", body={"reason": "reaped"}, key=key)
+    return True
 
 
 def _close_scope(transaction: Transaction, scope_id: str, *, key: bytes | None) -> str:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -33,6 +34,11 @@ _AGAIN: Final = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
 _abandoned: list[sa.Engine] = []  # engines of a parent process: closing their connections here would disturb its locks
 
 
+@lru_cache(maxsize=256)
+def _text(sql: str) -> sa.TextClause:
+    return sa.text(sql)
+
+
 class Transaction:
     """One open transaction: plain SQL text with named parameters, plain rows back."""
 
@@ -42,22 +48,23 @@ class Transaction:
 
     def rows(self, sql: str, **parameters: object) -> list[Row]:
         """Return all rows of a query."""
-        return [tuple(row) for row in self._connection.execute(sa.text(sql), parameters)]
+        return [tuple(row) for row in self._connection.execute(_text(sql), parameters)]
 
     def row(self, sql: str, **parameters: object) -> Row | None:
         """Return the first row of a query, or None."""
-        row = self._connection.execute(sa.text(sql), parameters).first()
+        row = self._connection.execute(_text(sql), parameters).first()
         return None if row is None else tuple(row)
 
     def each(self, sql: str) -> Iterator[Row]:
         """Go through the rows of a long query without holding them all."""
-        with self._connection.execution_options(yield_per=1000).execute(sa.text(sql)) as result:
+        # for this statement alone: set on the connection it would stay, and PostgreSQL would open cursors for INSERTs
+        with self._connection.execute(_text(sql), execution_options={"yield_per": 1000}) as result:
             for row in result:
                 yield tuple(row)
 
     def run(self, sql: str, **parameters: object) -> int:
         """Execute a statement and return how many rows it changed."""
-        return self._connection.execute(sa.text(sql), parameters).rowcount
+        return self._connection.execute(_text(sql), parameters).rowcount
 
     def define(self, sql: str) -> None:
         """Execute a statement that defines tables or triggers."""

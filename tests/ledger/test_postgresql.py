@@ -1,0 +1,167 @@
+"""What only PostgreSQL can do wrong: lost connections, deadlocks, servers that forget commits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sidelight.errors import LedgerError
+from sidelight.guarantees import Claims, PureDP
+from sidelight.ledger import Ledger, Reservation, open_ledger
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'sidelight[postgres]'")
+pytestmark = pytest.mark.postgres
+
+CLAIMS = Claims.of(PureDP("0.3"))
+REQUEST = {"kind": "x"}
+
+
+@pytest.fixture
+def there(postgres_address: str) -> Iterator[Ledger]:
+    with open_ledger(postgres_address) as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+        yield ledger
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, act: Callable[[Any, Callable[[], None]], None]) -> list[int]:
+    """Let the next COMMIT go wrong in this way; later ones work."""
+    original = psycopg.Connection.commit
+    failures: list[int] = []
+
+    def commit(connection: Any) -> None:
+        if failures:
+            original(connection)
+            return
+        failures.append(1)
+        act(connection, lambda: original(connection))
+
+    monkeypatch.setattr(psycopg.Connection, "commit", commit)
+    return failures
+
+
+def lost_after(connection: Any, commit: Callable[[], None]) -> None:
+    commit()
+    connection.close()
+    raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+def lost_before(connection: Any, commit: Callable[[], None]) -> None:
+    connection.close()
+    raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+def deadlock(connection: Any, commit: Callable[[], None]) -> None:
+    connection.rollback()
+    raise psycopg.errors.DeadlockDetected("deadlock detected")
+
+
+@pytest.mark.parametrize("act", [lost_after, lost_before, deadlock])
+def test_a_commit_that_goes_wrong_charges_once(
+    there: Ledger, monkeypatch: pytest.MonkeyPatch, act: Callable[[Any, Callable[[], None]], None]
+) -> None:
+    scope = there.scope("people")
+    failures = fail_once(monkeypatch, act)
+    reservation = scope.reserve(CLAIMS, request=REQUEST, key="k")
+    assert failures
+    assert isinstance(reservation, Reservation)
+    assert scope.totals().epsilon == 3 * 10**29
+    assert len(scope.entries()) == 1
+    assert there.verify().ok
+
+
+@pytest.mark.parametrize("act", [lost_after, lost_before, deadlock])
+def test_an_outcome_is_repeated_with_the_value_already_drawn(
+    there: Ledger, monkeypatch: pytest.MonkeyPatch, act: Callable[[Any, Callable[[], None]], None]
+) -> None:
+    reservation = there.scope("people").reserve(CLAIMS, request=REQUEST, key="k")
+    assert isinstance(reservation, Reservation)
+    failures = fail_once(monkeypatch, act)
+    head = reservation.release("drawn once")
+    assert failures
+    assert head == there.head()
+    assert [entry.text for entry in there.entries()] == ["drawn once"]
+    assert there.verify().ok
+
+
+@pytest.mark.parametrize("act", [lost_after, lost_before])
+def test_an_external_charge_is_booked_once(
+    there: Ledger, monkeypatch: pytest.MonkeyPatch, act: Callable[[Any, Callable[[], None]], None]
+) -> None:
+    fail_once(monkeypatch, act)
+    there.scope("people").record_external(CLAIMS, note="another tool")
+    assert there.scope("people").totals().epsilon == 3 * 10**29
+    assert there.verify().ok
+
+
+def test_a_backend_that_is_terminated_between_transactions(there: Ledger) -> None:
+    reservation = there.scope("people").reserve(CLAIMS, request=REQUEST)
+    assert isinstance(reservation, Reservation)
+    with there.store.write() as transaction:
+        pass
+    with there.store.read() as transaction:
+        mine = transaction.rows("SELECT pg_backend_pid()")[0][0]
+    other = open_ledger_connection(there)
+    other.execute("SELECT pg_terminate_backend(%s)", (mine,))
+    other.close()
+    reservation.release("after the loss")
+    assert there.verify().ok
+
+
+def open_ledger_connection(ledger: Ledger) -> Any:
+    return psycopg.connect(ledger.place.address.replace("+psycopg", ""), autocommit=True)
+
+
+def test_isolation_is_set_whatever_the_servers_default(postgres_address: str) -> None:
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        name = connection.execute("SELECT current_database()").fetchone()[0]
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+    with open_ledger(postgres_address) as ledger, ledger.store.write() as transaction:
+        assert transaction.rows("SHOW transaction_isolation") == [("read committed",)]
+
+
+def test_a_database_that_may_forget_commits_is_refused(postgres_address: str) -> None:
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        name = connection.execute("SELECT current_database()").fetchone()[0]
+        connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    with pytest.raises(LedgerError, match="synchronous_commit=off"):
+        open_ledger(postgres_address)
+
+
+def test_a_lock_held_by_another_session_is_waited_for_and_then_reported(postgres_address: str) -> None:
+    with open_ledger(postgres_address, wait_seconds=0.5) as ledger:
+        scope = ledger.open_scope("people", budget=PureDP(1))
+        other = psycopg.connect(postgres_address)
+        other.execute("SELECT * FROM scope FOR UPDATE")
+        with pytest.raises(LedgerError, match=r"locked by another process for 0\.5 s"):
+            scope.reserve(CLAIMS, request=REQUEST)
+        other.rollback()
+        other.close()
+        assert scope.totals().epsilon == 0
+        assert isinstance(scope.reserve(CLAIMS, request=REQUEST), Reservation)
+
+
+def test_other_tables_of_the_database_are_left_alone(postgres_address: str) -> None:
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE photo (name TEXT)")
+    with open_ledger(postgres_address) as ledger:
+        assert ledger.verify().ok
+
+
+def test_a_table_of_ours_that_is_not_ours(postgres_address: str) -> None:
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE meta (name TEXT)")
+    with pytest.raises(LedgerError, match="is not a ledger"):
+        open_ledger(postgres_address)
+
+
+def test_text_of_every_kind(postgres_address: str) -> None:
+    """NUL, separators and emoji go through the body unharmed: it is escaped JSON."""
+    with open_ledger(postgres_address) as ledger:
+        scope = ledger.open_scope("Zürich 😀", budget=PureDP(1))
+        reservation = scope.reserve(CLAIMS, request={"kind": "x", "column": "a\x00b"}, key="día")
+        assert isinstance(reservation, Reservation)
+        reservation.release("\x00\u2028😀")
+        assert scope.entries()[0].text == "\x00\u2028😀"
+        assert ledger.verify().ok
