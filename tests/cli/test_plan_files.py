@@ -38,7 +38,7 @@ def test_a_plan_says_what_it_says(folder: Path) -> None:
     assert plan.budget == ApproxDP(3, "1e-6")
     assert plan.ledger == f"sqlite:///{folder / 'budget.db'}"
     assert (plan.name, plan.scope, plan.together_at, plan.strict) == ("people", "people", None, False)
-    assert [each.title for each in plan.queries] == ["Quartiles of age", "quantiles of hours"]
+    assert [each.title for each in plan.queries] == ["Quartiles of age", "Quantiles of hours"]
     assert plan.schema.number("hours").granularity == Fraction(1, 2)
 
 

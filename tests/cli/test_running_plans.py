@@ -57,7 +57,7 @@ def test_plan_prices_without_the_data_and_without_a_trace(sidelight: Run) -> Non
         "one pure query up to ε = 2.25",
     ]:
         assert text in result.out, text
-    assert "sum of ε" in result.out
+    assert "Sum of ε" in result.out
     assert "is not there yet" in result.out
     assert not Path("budget.db").exists()
 
@@ -79,11 +79,11 @@ def test_run_writes_report_and_json_and_charges_once(sidelight: Run) -> None:
     assert result.err == ""
     page = Path("page.html").read_text(encoding="utf-8")
     data = json.loads(Path("out.json").read_text(encoding="utf-8"))
-    assert [item["title"] for item in data["items"]] == ["Quartiles of age", "quantiles of hours"]
+    assert [item["title"] for item in data["items"]] == ["Quartiles of age", "Quantiles of hours"]
     assert data["account"]["place"] == "budget.db"  # not the folder of this machine
     assert data["account"]["head"] in page
     assert data["account"]["uses"][0]["text"] == "0.75 of 3 (25.0 %)"
-    assert "together PureDP(ε = 0.75)" in page
+    assert "together PureDP(ε\u00a0=\u00a00.75)" in page
     assert "NOT PRIVATE" not in page
     values = data["items"][0]["outcome"]["value"]
 
@@ -111,11 +111,11 @@ def test_a_plan_that_does_not_fit_spends_nothing(sidelight: Run) -> None:
     priced = sidelight("plan", "plan.toml")
     assert priced.status == 1
     assert "does not fit" in priced.out
-    assert "'quantiles of hours'" in priced.err
+    assert "'Quantiles of hours'" in priced.err
     result = sidelight("run", "plan.toml")
     assert result.status == 1
     for text in [
-        "'quantiles of hours' does not fit",
+        "'Quantiles of hours' does not fit",
         "requested ε 2.6",
         "remaining ε 2.5",
         "short of ε 0.1",
@@ -156,17 +156,17 @@ def test_what_was_paid_is_shown_when_a_later_query_fails(sidelight: Run, monkeyp
 
     release = Session.release
 
-    def refuse_hours(self: Session, query: Any, *, key: str | None = None) -> Any:
+    def refuse_hours(self: Session, query: Any, **options: Any) -> Any:
         if query.column == "hours":  # another process was quicker
             raise BudgetError("it went", requested="ε 1", remaining="ε 0", difference="ε 1")
-        return release(self, query, key=key)
+        return release(self, query, **options)
 
     monkeypatch.setattr(Session, "release", refuse_hours)
     result = sidelight("run", "plan.toml")
     assert (result.status, result.err) == (1, "error: it went\n")
     page = Path("report.html").read_text(encoding="utf-8")
     assert "Quartiles of age" in page
-    assert "quantiles of hours" not in page
+    assert "Quantiles of hours" not in page
 
 
 def test_without_a_ledger_nothing_is_remembered_and_it_says_so(sidelight: Run) -> None:

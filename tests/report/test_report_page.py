@@ -62,6 +62,7 @@ def test_page_is_well_formed_and_has_every_part(full_report: Report) -> None:
         "± 13 ranks",  # 7 + 2 log 20
         "if no ties",
         "6.0× smaller",
+        "10.0 ranks on average in the draws above",
         "The people are generated.",
     ]:
         assert text in page, text
@@ -75,7 +76,7 @@ def test_page_loads_nothing(full_report: Report) -> None:
 
 def test_svgs_are_xml_with_finite_coordinates(full_report: Report) -> None:
     drawings = re.findall(r"<svg.*?</svg>", render(full_report), flags=re.DOTALL)
-    assert len(drawings) == 1 + 2 * 5  # the mark; strips and four quantile charts, wide and narrow
+    assert len(drawings) == 1 + 2 * 4  # the mark; strips and three quantile charts, wide and narrow
     for drawing in drawings:
         root = ElementTree.fromstring(drawing)
         width, height = (float(size) for size in root.attrib["viewBox"].split()[2:])

@@ -14,7 +14,7 @@ def account_of(
     """Put statement, totals and what is left together for a report."""
     uses = [
         Use(
-            route=name.capitalize() if route.open else f"{name}, closed",
+            route=name if route.open else f"{name}, closed",
             fraction=min(route.fraction, 1.0),
             text=f"{short_text(route.total)} of {short_text(route.capacity)} ({100 * route.fraction:.1f} %)",
         )
@@ -34,9 +34,9 @@ def account_of(
 def routes_of(spent: Spent) -> list[tuple[str, RouteSpent]]:
     """Name the ways of adding up that this budget has."""
     named = (
-        ("sum of ε", spent.basic),
-        ("sum of μ² (Gaussian)", spent.gdp),
-        ("sum of ρ (zCDP)", spent.zcdp),
-        ("pool of δ", spent.pool),
+        ("Sum of ε", spent.basic),
+        ("Sum of μ² (Gaussian)", spent.gdp),
+        ("Sum of ρ (zCDP)", spent.zcdp),
+        ("Pool of δ", spent.pool),
     )
     return [(name, route) for name, route in named if route is not None]

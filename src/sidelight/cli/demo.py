@@ -132,12 +132,14 @@ def _tell(comparison: Comparison, output: Path) -> None:
     tell(comparison.question)
     tell("The people are generated, so the error that was made may be shown; the noise is real.\n", style="dim")
     numbers = ("error in ranks", "± 2 s.e.", "gain", "released median")
-    made = table("known beforehand", "", *numbers, numbers=numbers)
+    made = table("known beforehand", "", "", *numbers, numbers=numbers)
+    worst = max(each.mean_error for each in comparison.contestants)
     for each in comparison.contestants:
         gain = f"{comparison.gain(each):.1f}×" if each is not comparison.contestants[0] else ""
         middle = each.example[len(each.example) // 2]
         errors = (f"{each.mean_error:.1f}", f"{2 * each.standard_error:.1f}")
-        made.add_row(*map(plain, (each.name, each.knowledge, *errors, gain, f"{middle:,.0f}")))
+        bar = "█" * max(1, round(18 * each.mean_error / worst))
+        made.add_row(*map(plain, (each.name, each.knowledge, bar, *errors, gain, f"{middle:,.0f}")))
     console().print(made)
     truth = comparison.truth[len(comparison.truth) // 2]
     tell(

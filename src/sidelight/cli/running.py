@@ -30,12 +30,9 @@ def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output:
         session = Session(
             table, budget=plan.budget, ledger=ledger, scope=plan.scope, routes=plan.routes, strict=plan.strict
         )
-        if resume and ledger is not None:
-            for position in range(len(priced.lines)):
-                ledger.reap(scope_id=plan.scope, key=plan.key(position, label=label))
         items: list[Item] = []
         try:
-            _release(plan, session, items, label=label if ledger is not None else None)
+            _release(plan, session, items, label=label if ledger is not None else None, resume=resume)
         finally:  # what was paid for is shown even if a later query failed
             if items:
                 _write(plan, session, ledger, items, output=output, json_output=json_output)
@@ -69,7 +66,7 @@ def _check_price(priced: Quote) -> None:
         )
 
 
-def _release(plan: Plan, session: Session, items: list[Item], *, label: str | None) -> None:
+def _release(plan: Plan, session: Session, items: list[Item], *, label: str | None, resume: bool) -> None:
     def key(position: int) -> str | None:
         return None if label is None else plan.key(position, label=label)
 
@@ -77,13 +74,13 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
         if plan.together_at is not None:
             step(f"{len(plan.queries)} queries together")
             queries = [each.query for each in plan.queries]
-            outcomes = session.release_together(queries, delta=plan.together_at, key=key(0))
+            outcomes = session.release_together(queries, delta=plan.together_at, key=key(0), resume=resume)
             titles = [each.title for each in plan.queries]
             items += [Item(title=title, outcome=each) for title, each in zip(titles, outcomes, strict=True)]
             return
         for position, each in enumerate(plan.queries):
             step(each.title)
-            outcome: Outcome = session.release(each.query, key=key(position))
+            outcome: Outcome = session.release(each.query, key=key(position), resume=resume)
             items.append(Item(title=each.title, outcome=outcome))
 
 

@@ -36,6 +36,7 @@ def render(report: Report) -> str:
     )
     environment.filters["shown"] = shown
     environment.filters["sentence"] = _sentence
+    environment.filters["unbroken"] = _unbroken
     claims = [item.outcome.guarantee for item in report.items]
     return environment.get_template("report.html").render(
         report=report,
@@ -78,6 +79,11 @@ def check_writable(path: Path) -> None:
         raise SourceError(f"the directory {str(path.parent)!r} does not exist; make it first, or choose another place")
     if not os.access(path.parent, os.W_OK):
         raise SourceError(f"the directory {str(path.parent)!r} cannot be written; choose another place")
+
+
+def _unbroken(text: str) -> str:
+    """Keep "ε = 0.5" on one line."""
+    return text.replace(" = ", "\u00a0=\u00a0")
 
 
 def _sentence(text: str) -> str:
@@ -131,7 +137,7 @@ def _rows(release: Release, errors: list[float] | None) -> list[tuple[str, str, 
 
 def _chart(release: Release, errors: list[float] | None) -> Markup | None:
     """Draw what this kind of release is best seen as; other kinds have their table."""
-    if release.kind != "quantiles" or not np.all(np.isfinite(release.value)):
+    if release.kind != "quantiles" or len(release.value) < 2 or not np.all(np.isfinite(release.value)):
         return None
     levels = [float(label.removesuffix("%")) / 100 for label in release.labels]
     return quantile_chart(levels, release.value.tolist(), errors)
@@ -150,7 +156,9 @@ def _prediction(release: Release) -> Mapping[str, Any] | None:
     priors = release.prediction.get("priors") or []
     several = len(priors) > 1 and len(priors) == len(release.labels)
     return {
-        "description": "One for each number." if several else str(release.prediction["description"]),
+        "description": f"A prediction for each of the {len(priors)} numbers."
+        if several
+        else str(release.prediction["description"]),
         "each": [(label, _law(prior)) for label, prior in zip(release.labels, priors, strict=True)] if several else [],
         "origin": f"{meaning} ({description})" if description else meaning,
     }

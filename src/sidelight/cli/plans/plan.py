@@ -147,7 +147,8 @@ def _planned(section: Section, schema: Schema) -> PlannedQuery:
 
 def _title(request: Mapping[str, Any]) -> str:
     column = request.get("column")
-    return f"{request['kind']} of {column}" if column else str(request["kind"])
+    kind = str(request["kind"]).capitalize()
+    return f"{kind} of {column}" if column else kind
 
 
 def ledger_url(url: str, *, folder: Path) -> str:
