@@ -189,7 +189,9 @@ def test_killed_anywhere_with_postgresql(postgres_address: str, tmp_path: Path) 
     (tmp_path / "first").mkdir()
     total = count_lines(postgres_address, tmp_path / "first")
     found = set()
-    for lines in [*range(0, total, total // 6), *range(total - 1, total + 30, 5), 10 * total]:  # the last: not cut
+    for lines in sorted(
+        {*range(0, total, total // 6), *range(total - 1, total + 30, 5), 10 * total}
+    ):  # the last: not cut
         notes = tmp_path / str(lines)
         notes.mkdir()
         found.add(_killed_in_a_scope(postgres_address, lines, notes))
