@@ -20,9 +20,10 @@ def open_rows(source: Any, names: Sequence[str]) -> Rows:
         from sidelight.records.engines.files import open_file
 
         return open_file(fspath(source), names)
-    if hasattr(source, "to_native"):  # a narwhals frame or column
-        source = source.to_native()
     library = type(source).__module__.partition(".")[0]
+    if library == "narwhals":
+        source = source.to_native()
+        library = type(source).__module__.partition(".")[0]
     if library in ("pandas", "polars", "pyarrow"):
         from sidelight.records.engines.frames import open_frame
 

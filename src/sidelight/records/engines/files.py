@@ -103,20 +103,21 @@ def _open_csv(paths: Sequence[str], names: Sequence[str]) -> RelationRows:
 def _header_of(path: str, names: Sequence[str]) -> tuple[str, list[str]]:
     line = ""
     try:
-        with _text_of(path) as file:
-            line = file.readline(_HEADER_LIMIT)
-    except (OSError, UnicodeDecodeError):
+        # Bytes, and only this line is decoded: a text file decodes ahead, and rows would decide whether that raises.
+        with _bytes_of(path) as file:
+            line = file.readline(_HEADER_LIMIT).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError):
         pass
     if not line.strip():
         raise SourceError(f"{path!r} has no header line in UTF-8; the first line must name the columns")
-    headers = [(delimiter, next(csv.reader([line], delimiter=delimiter), [])) for delimiter in _DELIMITERS]
+    headers = [
+        (delimiter, next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])) for delimiter in _DELIMITERS
+    ]
     return max(headers, key=lambda found: (len(set(names) & set(found[1])), len(found[1])))
 
 
-def _text_of(path: str) -> IO[str]:
-    if path.lower().endswith(".gz"):
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline=None)
-    return open(path, encoding="utf-8-sig", newline=None)
+def _bytes_of(path: str) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
 
 
 def _literal(text: str) -> str:

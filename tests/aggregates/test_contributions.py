@@ -1,0 +1,121 @@
+"""Which rows of a person count: a fixed choice of their own rows, alike everywhere and not biased to any value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sidelight.aggregates import cell_counts, grid_counts, row_count
+from sidelight.aggregates.contributions import PRIME, cap_arrays, cube_round, linear_mix, words_of
+from sidelight.grid import Grid
+from sidelight.records import Category, Number, PersonId, Table
+from sidelight.records.persons import person_key
+
+RANGE = ((-(2**60), 2**60), (0, 9))
+
+
+def kept(people, rows, k):
+    codes = tuple(np.array([row[place] for row in rows], np.int64) for place in range(2))
+    return Counter(zip(*(code.tolist() for code in cap_arrays(people, codes, RANGE, k)), strict=True))
+
+
+people_rows = st.lists(
+    st.tuples(st.sampled_from("abc"), st.tuples(st.integers(-3, 3) | st.integers(-(2**60), 2**60), st.integers(0, 1))),
+    max_size=20,
+)
+
+
+@given(people_rows, st.integers(1, 4), st.randoms(use_true_random=False))
+def test_order_and_other_people_do_not_matter(pairs, k, shuffler):
+    shuffled = list(pairs)
+    shuffler.shuffle(shuffled)
+    together = kept([who for who, _ in shuffled], [row for _, row in shuffled], k)
+    apart = Counter()
+    for who in "abc":
+        own = [row for person, row in pairs if person == who]
+        mine = kept([who] * len(own), own, k)
+        assert sum(mine.values()) == min(k, len(own))
+        assert mine <= Counter(own)
+        apart += mine
+    assert together == apart
+
+
+@given(st.integers(0, PRIME - 1), st.integers(0, PRIME - 1), st.integers(0, 2**31))
+def test_a_round_is_a_permutation_in_small_numbers(first, second, constant):
+    """x -> x**3 is one to one modulo the prime; the numbers stay far from 2**63."""
+    a, b = (int(cube_round(np.array([x]), constant)[0]) for x in (first, second))
+    assert (a == b) == (first == second)
+    assert a == pow(first + constant, 3, PRIME)
+
+
+@given(st.integers(0, 2**60 - 1), st.integers(-(2**60), 2**60), st.integers(0, 9), st.integers(0, 2**31))
+def test_the_mix_never_wraps(key, code, small, nth):
+    arrays = [np.array([value]) for value in (key, code, small, nth)]
+    found = int(linear_mix(arrays[0], (arrays[1], arrays[2]), RANGE, arrays[3])[0])
+    assert found == linear_mix(key, (code, small), RANGE, nth)  # Python's integers cannot wrap
+    assert 0 <= found < PRIME
+
+
+@pytest.mark.parametrize(("width", "words"), [(0, 1), (1, 1), (2**20 - 1, 1), (2**20, 2), (2**40, 3), (2**61, 4)])
+def test_words(width, words):
+    assert words_of(width) == words
+
+
+def test_the_choice_is_uniform_over_rows():
+    """Many people with the same ten rows (0..6, and 7 three times), one row each: every row is equally likely."""
+    values = [0, 1, 2, 3, 4, 5, 6, 7, 7, 7]
+    people = [f"person {number}" for number in range(6000) for _ in values]
+    table = Table({"v": np.array(values * 6000), "p": people}, schema=[Number("v"), PersonId("p", max_rows=1)])
+    counts = grid_counts(table, "v", Grid(resolution=Fraction(1), first=0, last=7)).value
+    expected = np.array([600.0] * 7 + [1800.0])
+    assert counts.sum() == 6000
+    assert stats.chisquare(counts, expected).pvalue > 1e-7
+    tilted = expected * np.where(np.arange(8) < 4, 1.3, 1.0)
+    assert stats.chisquare(counts, tilted / tilted.sum() * 6000).pvalue < 1e-7
+
+
+def test_neighbouring_ids_choose_independently():
+    """Whole-number ids in sequence: the choices of person i and person i + 1 are not related."""
+    values = np.array([0, 1, 2, 3])
+    chosen = [int(cap_arrays([str(number)] * 4, (values,), ((0, 3),), 1)[0][0]) for number in range(4001)]
+    pairs = np.histogram2d(chosen[:-1], chosen[1:], bins=4)[0]
+    assert stats.chi2_contingency(pairs).pvalue > 1e-7
+
+
+def test_whole_number_and_text_ids_are_the_same_people():
+    rows = {"v": [1, 2, 3, 4, 5], "p": [7, 7, 7, 8, None]}
+    schema = [Number("v"), PersonId("p", max_rows=2)]
+    numbers = Table(rows, schema=schema)
+    texts = Table(pl.DataFrame(rows).with_columns(pl.col("p").cast(pl.String)).lazy(), schema=schema)
+    grid = Grid(resolution=Fraction(1), first=0, last=6)
+    assert grid_counts(numbers, "v", grid).value.tolist() == grid_counts(texts, "v", grid).value.tolist()
+    assert row_count(numbers).value == row_count(texts).value == 3
+
+
+def test_rows_without_id_are_dropped():
+    table = Table({"c": ["a"] * 4, "p": [None, "", "x", "x"]}, schema=[Category("c", ["a"]), PersonId("p", max_rows=5)])
+    assert cell_counts(table, ["c"]).value.tolist() == [2, 0]
+
+
+def test_dropped_rows_do_not_use_up_the_cap():
+    values = np.array([np.nan] * 50 + [1.0, 1.0])
+    table = Table({"v": values, "p": ["x"] * 52}, schema=[Number("v"), PersonId("p", max_rows=2)])
+    assert grid_counts(table, "v", Grid(resolution=Fraction(1), first=0, last=2)).value.tolist() == [0, 2, 0]
+
+
+@settings(max_examples=20)
+@given(st.text())
+def test_ids_of_any_text(text):
+    assert 0 <= person_key(text) < 2**60
+
+
+def test_lone_surrogates_do_not_raise():
+    table = Table({"v": [1], "p": ["\ud800"]}, schema=[Number("v"), PersonId("p", max_rows=1)])
+    assert row_count(table).value == 1
