@@ -1,6 +1,18 @@
 """What ran, added up into what is promised: fixed batches, parallel parts, adaptive filters, calibration."""
 
+from sidelight.accounting.batch import BatchPrice, batch, price_batch
+from sidelight.accounting.calibrate import (
+    Accuracy,
+    Calibrated,
+    DiscreteLaplace,
+    RoundedGaussian,
+    Selection,
+    calibrate,
+    gaussian_noise_scale,
+)
+from sidelight.accounting.dp_events import to_dp_event, to_pld
 from sidelight.accounting.filters import ROUTES, Rule
+from sidelight.accounting.odometer import Odometer
 from sidelight.accounting.parallel import dearest_path
 from sidelight.accounting.quanta import QUANTUM, amount_of, capacity_quanta, charge_quanta
 from sidelight.accounting.remaining import Remaining, Shortfall, Spent
@@ -9,15 +21,28 @@ from sidelight.accounting.totals import Charge, Route, Totals
 __all__ = [
     "QUANTUM",
     "ROUTES",
+    "Accuracy",
+    "BatchPrice",
+    "Calibrated",
     "Charge",
+    "DiscreteLaplace",
+    "Odometer",
     "Remaining",
+    "RoundedGaussian",
     "Route",
     "Rule",
+    "Selection",
     "Shortfall",
     "Spent",
     "Totals",
     "amount_of",
+    "batch",
+    "calibrate",
     "capacity_quanta",
     "charge_quanta",
     "dearest_path",
+    "gaussian_noise_scale",
+    "price_batch",
+    "to_dp_event",
+    "to_pld",
 ]

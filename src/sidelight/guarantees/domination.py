@@ -66,7 +66,9 @@ def _sampled_below(remove: ProfileCurve, add: ProfileCurve, mu: float) -> bool:
         end = curve.gaussian_tail_from(mu)
         if end is None:
             return False
-        x = np.concatenate([np.linspace(0.0, max(end, 1e-9), 2001), np.geomspace(1e-9, max(end, 1e-8), 500)])
+        if end <= 0:
+            continue
+        x = np.concatenate([np.linspace(0.0, end, 2001), np.geomspace(end * 1e-9, end, 500)])
         if bool((curve.floats(x) > gaussian_floats(mu, x)).any()):
             return False
     return True
@@ -79,12 +81,14 @@ def _proved_below(curve: ProfileCurve, mu: float) -> bool:
     end = curve.gaussian_tail_from(mu)
     if end is None:
         return False
-    edges = np.linspace(0.0, max(end, 1e-9), 257)
+    if end <= 0:
+        return True  # the tail argument covers all of it
+    edges = np.linspace(0.0, end, 257)
     left, right = edges[:-1], edges[1:]
     seen = 0
     while left.size:
         seen += left.size
-        if seen > _MOST_CELLS or float((right - left).min()) < 1e-11 * max(end, 1.0):
+        if seen > _MOST_CELLS or float((right - left).min()) < 1e-13 * end:
             return False
         open_cells = curve.floats(left) > _gaussian_lower(mu, right)
         left, right = left[open_cells], right[open_cells]

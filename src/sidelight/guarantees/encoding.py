@@ -12,6 +12,7 @@ from sidelight.guarantees.claims import GDP, RDP, ZCDP, ApproxDP, BoundedRange, 
 from sidelight.guarantees.curves import (
     ApproxCurve,
     BoundedRangeCurve,
+    DiscreteLaplaceCurve,
     HingedGaussianCurve,
     ProfileCurve,
     RenyiOrders,
@@ -124,6 +125,8 @@ def curve_from_json(data: Mapping[str, Any]) -> ProfileCurve:
         return HingedGaussianCurve(positive(data["mu"], name="mu"), exact(data["shift"], name="shift"))
     if kind == "zcdp":
         return ZCDPCurve(positive(data["rho"], name="rho"))
+    if kind == "discrete_laplace":
+        return DiscreteLaplaceCurve(positive(data["epsilon"], name="epsilon"), int(data["sensitivity"]))
     if kind == "two_step":
         return TwoStepCurve(curve_from_json(data["first"]), curve_from_json(data["second"]))
     if kind == "least":

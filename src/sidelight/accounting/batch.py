@@ -1,0 +1,225 @@
+"""The price of a fixed batch: number, order and claims of all queries are committed before the first runs.
+
+Inside, a query may still be built from earlier answers as long as its claim is the committed one. All routes are upper
+bounds of the same number, so the smallest is taken; nothing random enters the choice (accounting proof page, section
+4). A batch is one reservation; what was asked so far, composed like this, is not a filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sidelight.accounting.equal_items import (
+    MOST_RESPONSES,
+    MOST_SELECTIONS,
+    equal_responses_epsilon,
+    independent_selections_epsilon,
+)
+from sidelight.accounting.parallel import dearest_path
+from sidelight.accounting.profiles import compose, interval_for
+from sidelight.errors import ClaimError, RangeError
+from sidelight.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    Amount,
+    ApproxCurve,
+    ApproxDP,
+    BoundedRange,
+    BoundedRangeCurve,
+    Claim,
+    Claims,
+    Context,
+    HingedGaussianCurve,
+    Neighbours,
+    Profile,
+    ProfileCurve,
+    PureDP,
+    ZCDPCurve,
+    positive,
+)
+from sidelight.guarantees import conversions as convert
+
+_ADD_REMOVE = Neighbours.ADD_REMOVE
+#: A total beyond this protects nothing; refining it numerically would only cost time.
+_LARGEST_REFINED = 100
+Pair = tuple[ProfileCurve, ProfileCurve]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPrice:
+    """What a batch costs: its claims, and the epsilon of every route that applied (None where a route proves none)."""
+
+    claims: Claims
+    routes: dict[str, Fraction]
+
+    @property
+    def route(self) -> str | None:
+        """The route that gave the smallest epsilon."""
+        return min(self.routes, key=lambda name: self.routes[name]) if self.routes else None
+
+
+def batch(claims: Sequence[Claims], *, delta: Amount | None = None, independent: bool = False) -> Claims:
+    """Price a fixed batch as one release: ApproxDP at `delta` by the best route, and the sums that exist.
+
+    `independent=True` says that no query depends on another's answer, which allows one more route.
+
+    >>> print(batch([Claims.of(PureDP("0.1"))] * 3))
+    PureDP(ε = 0.3), GDP(μ = 0.217042), ZCDP(ρ = 0.0149875)
+    """
+    return price_batch(claims, delta=delta, independent=independent).claims
+
+
+def price_batch(claims: Sequence[Claims], *, delta: Amount | None = None, independent: bool = False) -> BatchPrice:
+    """Price a fixed batch and show the epsilon of every route."""
+    items = _common(claims)
+    context = items[0].context
+    if len(items) == 1 and delta is None:
+        return BatchPrice(claims=items[0], routes={})
+    sums = _sums(items, context)
+    if delta is None:
+        if not sums:
+            raise ClaimError("the queries of the batch share no claim that adds up; name a delta")
+        return BatchPrice(claims=Claims.of(*sums), routes={})
+    at = positive(delta, name="delta")
+    routes = _closed_routes(items, sums, at, independent=independent)
+    routes |= _numerical_routes(items, at, most=min(routes.values(), default=None))
+    if not routes:
+        raise ClaimError(f"nothing proves an epsilon for this batch at delta {float(at):g}; choose a larger delta")
+    best = min(routes.values())
+    found: list[Claim] = [c for c in sums if not isinstance(c, ApproxDP)]
+    pure = next((c.epsilon for c in sums if isinstance(c, PureDP)), None)
+    if pure is None or best < pure:
+        found.append(ApproxDP(best, at, **context))
+    return BatchPrice(claims=Claims.of(*found), routes=routes)
+
+
+def _common(claims: Sequence[Claims]) -> list[Claims]:
+    if not claims:
+        raise ClaimError("a batch has at least one query; an empty one has no price")
+    if any(c.numerics == "idealized" for c in claims):
+        claims = [c.with_numerics("idealized") for c in claims]
+    for each in claims[1:]:
+        if each.context != claims[0].context:
+            raise ClaimError("the queries of one batch must agree on neighbours, unit and audience; convert them first")
+    return list(claims)
+
+
+def _sums(items: list[Claims], context: Context) -> list[Claim]:
+    """Add up one path: the sums of epsilon, rho, mu squared, (epsilon, delta) and Renyi curves that exist."""
+    plain: Context = {"unit": context["unit"], "audience": context["audience"], "numerics": context["numerics"]}
+    try:
+        total = dearest_path([[c.under(**plain).under(neighbours=_ADD_REMOVE) for c in items]])
+    except ClaimError:
+        return []
+    kinds = (PureDP, ZCDP, GDP, ApproxDP, RDP) + ((BoundedRange, Profile) if len(items) == 1 else ())
+    return [c.under(neighbours=context["neighbours"]) for c in total if isinstance(c, kinds)]
+
+
+def _closed_routes(items: list[Claims], sums: list[Claim], at: Fraction, *, independent: bool) -> dict[str, Fraction]:
+    names = {PureDP: "sum", ApproxDP: "sum of items", GDP: "gdp", ZCDP: "zcdp", RDP: "rdp", BoundedRange: "range"}
+    routes: dict[str, Fraction] = {}
+    for claim in sums:
+        name = names.get(type(claim))
+        found = Claims.of(claim).approx_at(at)
+        if name and found is not None:
+            routes[name] = min(routes.get(name, found.epsilon), found.epsilon)
+    k = len(items)
+    equal = _equal_response(items)
+    if equal is not None and 1 < k <= MOST_RESPONSES:
+        found_epsilon = equal_responses_epsilon(equal[0], equal[1], k, at)
+        if found_epsilon is not None:
+            routes["kov"] = found_epsilon
+    ranges = {_range_of(c) for c in items}
+    if independent and len(ranges) == 1 and 1 < k <= MOST_SELECTIONS:
+        (epsilon,) = ranges
+        if epsilon is not None:
+            routes["independent selections"] = independent_selections_epsilon(epsilon, k, at)
+    return routes
+
+
+def _numerical_routes(items: list[Claims], at: Fraction, *, most: Fraction | None) -> dict[str, Fraction]:
+    """Compose by privacy loss distributions: exponential mechanisms by their pair, and pooled into one zCDP block."""
+    kinds = [_best_for_composition(c) for c in items]
+    if len(items) < 2 or any(kind is None for kind in kinds):
+        return {}
+    native = [kind for kind in kinds if kind is not None]
+    same = len(set(native)) == 1
+    if all(isinstance(c, GDP) for c in native) or (same and isinstance(native[0], PureDP)):
+        return {}  # the closed form is exact there
+    if most is not None and most > _LARGEST_REFINED:
+        return {}
+    step = interval_for(float(most) if most is not None else 20.0)
+    routes: dict[str, Fraction] = {}
+    variants = {"pld": False}
+    if any(isinstance(c, BoundedRange) for c in native):
+        variants = {"pld": False, "pld with a zcdp block": True}
+    for name, pooled in variants.items():
+        try:
+            found = compose(_pairs(native, pooled=pooled), step=step).epsilon(at)
+        except RangeError:
+            if most is None:
+                raise
+            continue
+        if found is not None:
+            routes[name] = found
+    return routes
+
+
+def _best_for_composition(claims: Claims) -> Claim | None:
+    """Pick the claim whose profile is composed: the most specific one."""
+    for kind in (GDP, Profile, BoundedRange, PureDP, ZCDP, ApproxDP):
+        for claim in claims:
+            if isinstance(claim, kind):
+                return claim
+    return None
+
+
+def _pairs(claims: list[Claim], *, pooled: bool) -> list[Pair]:
+    """Fold Gaussians into one and zCDP claims into one block; with `pooled` the exponential mechanisms too."""
+    pairs: list[Pair] = []
+    mu_squared = rho = Fraction(0)
+    for claim in claims:
+        match claim:
+            case GDP():
+                mu_squared += claim.mu * claim.mu
+            case ZCDP():
+                rho += claim.rho
+            case BoundedRange() if pooled:
+                rho += convert.zcdp_from_bounded_range(claim.epsilon)
+            case BoundedRange():
+                pairs.append((BoundedRangeCurve(claim.epsilon),) * 2)
+            case PureDP():
+                pairs.append((ApproxCurve(claim.epsilon),) * 2)
+            case ApproxDP():
+                pairs.append((ApproxCurve(claim.epsilon, claim.delta),) * 2)
+            case Profile():
+                pairs.append((claim.remove, claim.add))
+            case _:
+                raise ClaimError(f"{claim} has no profile to compose")
+    if mu_squared:
+        pairs.append((HingedGaussianCurve(convert.root_of_sum_of_squares(mu_squared)),) * 2)
+    if rho:
+        pairs.append((ZCDPCurve(rho),) * 2)
+    return pairs
+
+
+def _equal_response(items: list[Claims]) -> tuple[Fraction, Fraction] | None:
+    """Give (epsilon, delta) if every item is the same randomised response, with or without a reveal."""
+    found = set()
+    for claims in items:
+        pure = claims.pure()
+        if pure is not None:
+            found.add((pure.epsilon, Fraction(0)))
+        elif claims.items:
+            item = min(claims.items, key=lambda i: (i.delta, i.epsilon))
+            found.add((item.epsilon, item.delta))
+        else:
+            return None
+    return found.pop() if len(found) == 1 else None
+
+
+def _range_of(claims: Claims) -> Fraction | None:
+    return min((c.epsilon for c in claims if isinstance(c, BoundedRange)), default=None)
