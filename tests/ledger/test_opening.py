@@ -83,8 +83,11 @@ def test_a_weak_key_is_refused(tmp_path: Path, key: bytes) -> None:
 def test_a_database_of_something_else(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "photos.db") as connection:
         connection.execute("CREATE TABLE photo (name TEXT)")
+    connection.close()
+    before = (tmp_path / "photos.db").read_bytes()
     with pytest.raises(LedgerError, match="database of something else"):
         open_ledger(tmp_path / "photos.db")
+    assert (tmp_path / "photos.db").read_bytes() == before
     with sqlite3.connect(tmp_path / "meta.db") as connection:
         connection.execute("CREATE TABLE meta (key TEXT, value TEXT)")
     with pytest.raises(LedgerError, match="is not a ledger"):

@@ -32,13 +32,7 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
     """Return the identity of the ledger in the store, making an empty ledger if there is none."""
     with store.read() as transaction:
         there = set(TABLES) & transaction.tables()
-        others = transaction.tables() - set(TABLES)
     if not there:
-        if others and store.place.dialect == "sqlite":
-            raise LedgerError(
-                f"{store.place.shown} is a database of something else (it has a table {min(others)!r}); "
-                "a ledger has a file of its own"
-            )
         if not create:
             raise LedgerError(f"there is no ledger in {store.place.shown}; check the address")
         store.decide(lambda transaction: _create(transaction, testing=testing, key=key))

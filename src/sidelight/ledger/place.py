@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.schema import Dialect
+from sidelight.ledger.schema import TABLES, Dialect
 
 # File systems that several machines mount at once. Shares between a host and its guests (9p, virtiofs) are left out:
 # they are the root of many containers, where one kernel holds all locks.
@@ -105,6 +107,21 @@ def check_file(path: Path, *, create: bool) -> None:
         start = file.read(len(_SQLITE_HEADER))
     if start and start != _SQLITE_HEADER:
         raise LedgerError(f"{str(path)!r} is not a ledger (not a SQLite database); check the path")
+    names = _tables(path)
+    if names and not names & set(TABLES):
+        raise LedgerError(
+            f"{str(path)!r} is a database of something else (it has a table {min(names)!r}); a ledger has its own file"
+        )
+
+
+def _tables(path: Path) -> set[str]:
+    """Look without touching: opening a ledger switches its file to a write-ahead log, which others may not want."""
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+            rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    except sqlite3.Error:
+        return set()  # locked or damaged: opening it will say so
+    return {str(name) for (name,) in rows}
 
 
 def file_system(directory: Path, *, mounts: str | None = None) -> str | None:
