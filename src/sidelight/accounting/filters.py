@@ -105,9 +105,9 @@ class Rule:
     def charge(self, claims: Claims) -> Charge:
         """Price one event for every route of the rule: a pure function of public parameters, in whole quanta.
 
-        A declared (epsilon, delta) is used by the basic route where it is below the pure epsilon, and as randomised
-        response by a route that has no claim of its own; its delta enters the pool once. One that could never fit the
-        pool is left aside if another claim serves.
+        A declared (epsilon, delta) is used where its epsilon is below the pure one: by the basic route, and as
+        randomised response by the others where that is less than their own claim; its delta enters the pool once. One
+        that could never fit the pool is left aside if another claim serves.
 
         Raises:
             ClaimError: other neighbours, unit or audience, or no route of the rule can count the event.
@@ -122,10 +122,12 @@ class Rule:
         item = self._item(claims, epsilon, served=rho_amount is not None or mu_amount is not None)
         if item is not None:
             epsilon = item.epsilon  # randomised response; with epsilon 0 it says nothing and costs only its delta
-            if "zcdp" in self.routes and rho_amount is None:
-                rho_amount = convert.zcdp_from_pure(item.epsilon) if item.epsilon else Fraction(0)
-            if "gdp" in self.routes and mu_amount is None:
-                mu_amount = convert.gdp_from_pure(item.epsilon) if item.epsilon else Fraction(0)
+            if "zcdp" in self.routes:
+                response = convert.zcdp_from_pure(epsilon) if epsilon else Fraction(0)
+                rho_amount = response if rho_amount is None else min(rho_amount, response)
+            if "gdp" in self.routes:
+                response = convert.gdp_from_pure(epsilon) if epsilon else Fraction(0)
+                mu_amount = response if mu_amount is None else min(mu_amount, response)
         charge = Charge(
             epsilon=None if epsilon is None or "basic" not in self.routes else charge_quanta(epsilon),
             delta_items=0 if item is None else charge_quanta(item.delta),
