@@ -40,13 +40,13 @@ def test_sorted_and_counted_codes_agree(codes, probe):
         expected = (sum(c < code for c in codes), sum(c <= code for c in codes))
         assert ordered.span(code) == tallied.span(code) == expected
     for k, code in enumerate(sorted(codes), start=1):
-        assert ordered.code_at(k) == tallied.code_at(k) == code
+        assert ordered.atom_at(k) == tallied.atom_at(k) == (code, *ordered.span(code))
 
 
 @given(code_lists)
 def test_order_codes_is_sorting(codes):
     ordered = order_codes(np.array(codes, np.int64))
-    assert [ordered.code_at(k) for k in range(1, len(codes) + 1)] == sorted(codes)
+    assert [ordered.atom_at(k)[0] for k in range(1, len(codes) + 1)] == sorted(codes)
 
 
 @given(code_lists, st.integers(0, 12))
@@ -135,7 +135,7 @@ def test_buffers_are_a_monoid(first, second, third):
 
     def finished(buffer):
         codes = buffer.finish()
-        return [codes.code_at(k) for k in range(1, codes.size + 1)]
+        return [codes.atom_at(k)[0] for k in range(1, codes.size + 1)]
 
     everything = finished(folded(first + second + third))
     assert finished(folded(first).merge(folded(second)).merge(folded(third))) == everything

@@ -82,6 +82,10 @@ class ClippedVector:
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
         """Code a batch, column by column."""
+        with np.errstate(all="ignore"):  # as in `FixedPoint`: no warning that a value decides
+            return self._kernel(batch)
+
+    def _kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
         kept: Keep = None
         scaled: list[NDArray[np.float64]] = []
         for column, centre in zip(self.columns, self.centres, strict=True):

@@ -9,13 +9,16 @@ law of dithering every record: leading bits of independent uniform offsets are i
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
-from numpy.typing import NDArray
 
 from sidelight.noise import Source, integers_below
 
 #: Below this many records, offsets are drawn outright.
 _DRAW_ALL = 512
+#: Below this many, one by one: a call for a vector costs more.
+_DRAW_SINGLY = 8
 #: Fair bits are drawn in blocks, so that an atom of a billion records needs no gigabyte.
 _BLOCK_WORDS = 1 << 18
 
@@ -29,7 +32,7 @@ class Atom:
         self._count = count
         self._bits = bits
         self._splits: dict[tuple[int, int], int] = {}
-        self._leaves: dict[tuple[int, int], NDArray[np.int64]] = {}
+        self._leaves: dict[tuple[int, int], list[int]] = {}
 
     def below(self, offset: int, source: Source) -> int:
         """Return the number of records with an offset smaller than `offset`."""
@@ -37,7 +40,7 @@ class Atom:
         for bits in range(self._bits, 0, -1):
             if count <= _DRAW_ALL:
                 leaf = self._leaf(bits, offset >> bits, count, source)
-                return before + int(leaf.searchsorted(offset & ((1 << bits) - 1)))
+                return before + bisect_left(leaf, offset & ((1 << bits) - 1))
             zeros = self._zeros(bits, offset >> bits, count, source)
             if offset >> (bits - 1) & 1:
                 before, count = before + zeros, count - zeros
@@ -50,7 +53,7 @@ class Atom:
         count, prefix = self._count, 0
         for bits in range(self._bits, 0, -1):
             if count <= _DRAW_ALL:
-                return (prefix << bits) + int(self._leaf(bits, prefix, count, source)[k - 1])
+                return (prefix << bits) + self._leaf(bits, prefix, count, source)[k - 1]
             zeros = self._zeros(bits, prefix, count, source)
             if k <= zeros:
                 prefix, count = prefix << 1, zeros
@@ -65,11 +68,14 @@ class Atom:
             self._splits[node] = heads(count, source)
         return self._splits[node]
 
-    def _leaf(self, bits: int, prefix: int, count: int, source: Source) -> NDArray[np.int64]:
+    def _leaf(self, bits: int, prefix: int, count: int, source: Source) -> list[int]:
         """Return the last `bits` bits of the few records whose offset starts with `prefix`, sorted."""
         node = (bits, prefix)
         if node not in self._leaves:
-            self._leaves[node] = np.sort(integers_below(1 << bits, count, source))
+            if count <= _DRAW_SINGLY:
+                self._leaves[node] = sorted(source.bits(bits) for _ in range(count))
+            else:
+                self._leaves[node] = np.sort(integers_below(1 << bits, count, source)).tolist()
         return self._leaves[node]
 
     def __repr__(self) -> str:

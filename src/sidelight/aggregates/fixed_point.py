@@ -94,6 +94,10 @@ class FixedPoint:
         self, values: NDArray[np.float64], out: NDArray[np.int64], kept: NDArray[np.bool_] | None
     ) -> None:
         """Encode every value in place; a missing one gets the code of `fill`, or of 0."""
+        with np.errstate(all="ignore"):  # a signalling NaN makes NumPy warn, and rows must not decide that
+            self._encode(values, out, kept)
+
+    def _encode(self, values: NDArray[np.float64], out: NDArray[np.int64], kept: NDArray[np.bool_] | None) -> None:
         work = np.maximum(values, self.lower)
         if kept is not None:
             np.copyto(work, 0.0 if self.fill is None else self.fill, where=~kept)

@@ -45,8 +45,8 @@ class Codes(Protocol):
     def span(self, code: int) -> tuple[int, int]:
         """Return how many records have a smaller code, and how many a code at most this large."""
 
-    def code_at(self, k: int) -> int:
-        """Return the k-th smallest code, k = 1..size."""
+    def atom_at(self, k: int) -> tuple[int, int, int]:
+        """Return the k-th smallest code, k = 1..size, and its span."""
 
 
 class SortedCodes:
@@ -64,12 +64,26 @@ class SortedCodes:
 
     def span(self, code: int) -> tuple[int, int]:
         """Return how many records have a smaller code, and how many a code at most this large."""
-        key = np.int64(code)
-        return int(self._codes.searchsorted(key)), int(self._codes.searchsorted(key, side="right"))
+        codes, key = self._codes, np.int64(code)
+        before = int(codes.searchsorted(key))
+        return before, self._end_of_tie(before, key)
 
-    def code_at(self, k: int) -> int:
-        """Return the k-th smallest code."""
-        return int(self._codes[k - 1])
+    def atom_at(self, k: int) -> tuple[int, int, int]:
+        """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
+        codes = self._codes
+        key = codes[k - 1]
+        before = k - 1
+        if before and codes[before - 1] == key:
+            before = int(codes.searchsorted(key))
+        return int(key), before, self._end_of_tie(k - 1, key)
+
+    def _end_of_tie(self, place: int, key: np.int64) -> int:
+        """Return how many codes are at most `key`, knowing that those before `place` are."""
+        codes = self._codes
+        for end in (place, place + 1):
+            if end == codes.shape[0] or codes[end] != key:
+                return end
+        return int(codes.searchsorted(key, side="right"))
 
 
 class CountedCodes:
@@ -92,9 +106,10 @@ class CountedCodes:
         here = place < self._codes.shape[0] and int(self._codes[place]) == code
         return int(self._cumulative[place]), int(self._cumulative[place + here])
 
-    def code_at(self, k: int) -> int:
-        """Return the k-th smallest code."""
-        return int(self._codes[int(self._cumulative.searchsorted(np.int64(k))) - 1])
+    def atom_at(self, k: int) -> tuple[int, int, int]:
+        """Return the k-th smallest code and its span."""
+        place = int(self._cumulative.searchsorted(np.int64(k))) - 1
+        return int(self._codes[place]), int(self._cumulative[place]), int(self._cumulative[place + 1])
 
 
 class DitheredRanks:
@@ -130,11 +145,10 @@ class DitheredRanks:
 
     def order(self, k: int) -> int:
         """Return the k-th smallest fine index, k = 1..size."""
-        code = self._codes.code_at(k)
+        code, before, until = self._codes.atom_at(k)
         coarse = code << self._grid.dither_bits
         if self._source is None or self._grid.dither_bits == 0:
             return coarse
-        before, until = self._codes.span(code)
         return coarse + self._atom(code, until - before).order(k - before, self._source)
 
     def _atom(self, code: int, count: int) -> Atom:
