@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from whole_law import Selections, datasets, explored, plain_grid, prior_of, ranks_of, with_one_more
 
-from sidelight.aggregates import dither, ranks_of_codes
-from sidelight.audit import exact_epsilon
+from sidelight.aggregates import ranks_of_codes
+from sidelight.audit import exact_epsilon, exact_mu, exact_rho
 from sidelight.grid import Grid
 from sidelight.guarantees import Person
 from sidelight.quantiles import descend as descend_module
@@ -61,7 +61,7 @@ def flat_priors(levels, size=5):
     return [prior_of((1,) * size)] * levels
 
 
-@pytest.mark.parametrize("score", ["exact", "floor"])
+@pytest.mark.parametrize("score", ["exact", pytest.param("floor", marks=pytest.mark.slow)])
 def test_the_quartiles_of_a_flat_prior_stay_below_epsilon(monkeypatch, score):
     attack = Attack(monkeypatch, quantile_tree(QUARTILES, epsilon=1), flat_priors(3), score=score)
     assert Decimal("0.5") < attack.worst(2) <= 1
@@ -78,7 +78,7 @@ STEEP = (1, 10**12, 1, 10**6, 1)
 OTHER = (10**9, 1, 10**3, 1, 10**9)
 
 
-@pytest.mark.parametrize("adaptation", ["conditional", "edge"])
+@pytest.mark.parametrize("adaptation", ["conditional", pytest.param("edge", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("levels", "options"),
     [
@@ -107,6 +107,19 @@ FEW, ONE_MORE = (0, 0, 2), (0, 0, 2, 4)
 def test_the_claim_is_attained_so_the_attack_is_sharp(monkeypatch):
     loss = Attack(monkeypatch, quantile_tree(QUARTILES, epsilon=1), SHARP).loss(FEW, ONE_MORE)
     assert Decimal("0.999") < loss <= 1
+
+
+@pytest.mark.parametrize("epsilon", [1, 6])
+def test_every_claim_of_the_tree_holds_on_the_sharp_pair(monkeypatch, epsilon):
+    tree = quantile_tree(QUARTILES, epsilon=epsilon)
+    claims = tree.claims
+    for priors in (SHARP, flat_priors(3)):
+        attack = Attack(monkeypatch, tree, priors)
+        for pair in ((FEW, ONE_MORE), ((0, 0, 3), (0, 0, 2, 3)), ((), (2,)), ((1, 3), (1, 3, 4))):
+            laws = [attack.law(codes) for codes in pair]
+            assert exact_epsilon(*laws) <= Decimal(str(claims.pure().epsilon))
+            assert exact_mu(*laws) <= float(claims.gdp().mu)
+            assert exact_rho(*laws) <= float(claims.zcdp().rho)
 
 
 def test_scoring_children_on_the_whole_data_set_is_refuted(monkeypatch):
@@ -166,15 +179,21 @@ def test_dithered_ties_are_protected_and_every_spread_has_its_chance(monkeypatch
     prior = prior_of((1, 10**6, 1, 1))
     selections = Selections()
 
+    class FairBits:
+        """A source whose every bit is a branching."""
+
+        def __init__(self, choose):
+            self._choose = choose
+
+        def bits(self, k):
+            return self._choose({value: Fraction(1, 2**k) for value in range(2**k)})
+
+        def words32(self, n):
+            return np.array([self.bits(1) for _ in range(n)], dtype=np.uint32)  # one bit is asked for
+
     def run(codes, choose):
-        bit = {0: Fraction(1, 2), 1: Fraction(1, 2)}
-        monkeypatch.setattr(
-            dither,
-            "integers_below",
-            lambda n, size, source: np.array([choose(bit) for _ in range(size)], dtype=np.int64),
-        )
         monkeypatch.setattr(descend_module, "select_rank", selections.chosen_by(choose))
-        ranks = ranks_of_codes(np.array(codes, dtype=np.int64), grid, object())
+        ranks = ranks_of_codes(np.array(codes, dtype=np.int64), grid, FairBits(choose))
         (index,) = descend(tree, ranks, priors=[prior], source=None)
         return index
 

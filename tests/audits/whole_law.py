@@ -23,7 +23,7 @@ from sidelight.mechanisms import rank_selection
 from sidelight.predictions.compiled import CompiledPrior
 
 Law = dict[Any, Fraction]
-DIGITS = 110
+DIGITS = 50
 
 
 class Steps:

@@ -2,7 +2,7 @@
 
 from sidelight.audit.confidence import at_least, at_most
 from sidelight.audit.events import Event
-from sidelight.audit.exact import exact_epsilon, exact_hockey_stick
+from sidelight.audit.exact import exact_epsilon, exact_hockey_stick, exact_mu, exact_rho
 from sidelight.audit.sampled import Audit, LowerBound, Sampler, audit, one_by_one
 
 __all__ = [
@@ -15,5 +15,7 @@ __all__ = [
     "audit",
     "exact_epsilon",
     "exact_hockey_stick",
+    "exact_mu",
+    "exact_rho",
     "one_by_one",
 ]
