@@ -94,6 +94,24 @@ def test_arrow_casts_of_large_integers_do_not_raise():
     assert clipped_sum(table, "x", step=1).value == 10
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([0x7FF0000000000001, 0x3FF0000000000000], np.uint64).view(np.float64),
+        np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32),
+        np.array([np.longdouble("1e4000") * 0 + 1, np.longdouble("nan")]),
+        np.array([np.nan, 1.0], np.float16),
+    ],
+)
+def test_no_warning_depends_on_a_value(values):
+    """Signalling NaNs and numbers beyond float64 set the flags of the processor, which NumPy turns into warnings."""
+    table = Table(values, schema=[Number("x", lower=0, upper=3)])
+    assert clipped_sum(table, "x", step=1).value == 1
+    assert clipped_moments(table, ["x"], radius=1, levels=4).total.value.tolist() == [4]
+    assert clipped_sum(Table(np.array([np.longdouble("1e4000")]), schema=table.schema), "x", step=1).value == 3
+
+
 def test_unsigned_and_huge_integers():
     table = Table(pa.table({"x": pa.array([2**64 - 1, 1], pa.uint64())}), schema=[Number("x", lower=0, upper=10)])
     for lowering in ("batches", "engine"):

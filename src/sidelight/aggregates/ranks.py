@@ -64,26 +64,25 @@ class SortedCodes:
 
     def span(self, code: int) -> tuple[int, int]:
         """Return how many records have a smaller code, and how many a code at most this large."""
-        codes, key = self._codes, np.int64(code)
-        before = int(codes.searchsorted(key))
-        return before, self._end_of_tie(before, key)
+        before = int(self._codes.searchsorted(np.int64(code)))
+        return before, self._end_of_tie(before, code)
 
     def atom_at(self, k: int) -> tuple[int, int, int]:
         """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
-        codes = self._codes
-        key = codes[k - 1]
+        code = self._codes.item(k - 1)
         before = k - 1
-        if before and codes[before - 1] == key:
-            before = int(codes.searchsorted(key))
-        return int(key), before, self._end_of_tie(k - 1, key)
+        if before and self._codes.item(before - 1) == code:
+            before = int(self._codes.searchsorted(np.int64(code)))
+        return code, before, self._end_of_tie(k - 1, code)
 
-    def _end_of_tie(self, place: int, key: np.int64) -> int:
-        """Return how many codes are at most `key`, knowing that those before `place` are."""
-        codes = self._codes
-        for end in (place, place + 1):
-            if end == codes.shape[0] or codes[end] != key:
-                return end
-        return int(codes.searchsorted(key, side="right"))
+    def _end_of_tie(self, place: int, code: int) -> int:
+        """Return how many codes are at most `code`, knowing that those before `place` are."""
+        codes, size = self._codes, self._codes.shape[0]
+        if place == size or codes.item(place) != code:
+            return place
+        if place + 1 == size or codes.item(place + 1) != code:
+            return place + 1
+        return int(codes.searchsorted(np.int64(code), side="right"))
 
 
 class CountedCodes:
@@ -115,13 +114,15 @@ class CountedCodes:
 class DitheredRanks:
     """Ranks over codes, with ties spread as far as they are looked at."""
 
-    __slots__ = ("_atoms", "_codes", "_grid", "_source")
+    __slots__ = ("_atoms", "_codes", "_dither_bits", "_grid", "_singles", "_source")
 
     def __init__(self, codes: Codes, grid: Grid, source: Source | None) -> None:
         self._codes = codes
         self._grid = grid
         self._source = source
+        self._dither_bits = grid.dither_bits
         self._atoms: dict[int, Atom] = {}
+        self._singles: dict[int, int] = {}  # the offset of a record that is alone with its code
 
     @property
     def size(self) -> int:
@@ -141,15 +142,25 @@ class DitheredRanks:
             return before
         if self._source is None:
             return until
+        if until - before == 1:
+            return before + (self._single(code, self._source) < offset)
         return before + self._atom(code, until - before).below(offset, self._source)
 
     def order(self, k: int) -> int:
         """Return the k-th smallest fine index, k = 1..size."""
         code, before, until = self._codes.atom_at(k)
-        coarse = code << self._grid.dither_bits
-        if self._source is None or self._grid.dither_bits == 0:
+        coarse = code << self._dither_bits
+        if self._source is None or self._dither_bits == 0:
             return coarse
+        if until - before == 1:
+            return coarse + self._single(code, self._source)
         return coarse + self._atom(code, until - before).order(k - before, self._source)
+
+    def _single(self, code: int, source: Source) -> int:
+        offset = self._singles.get(code)
+        if offset is None:
+            offset = self._singles[code] = source.bits(self._dither_bits)
+        return offset
 
     def _atom(self, code: int, count: int) -> Atom:
         if code not in self._atoms:

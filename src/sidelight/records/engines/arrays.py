@@ -107,7 +107,10 @@ def as_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
         return filled
     if values.dtype == np.float64 and values.dtype.isnative:
         return values
-    return numbers_of(values.tolist()) if values.dtype.kind in "OUT" else values.astype(np.float64)
+    if values.dtype.kind in "OUT":
+        return numbers_of(values.tolist())
+    with np.errstate(all="ignore"):  # a warning about a value would be one that rows decide
+        return values.astype(np.float64)
 
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:
