@@ -88,6 +88,44 @@ def test_forgotten_candidates_keep_their_tiny_chance() -> None:
     assert law._proposal[1] == 1
 
 
+class Pool:
+    """Answers the pool's request with given draws, each (value, bits) laid out as `Source.bits` will read it."""
+
+    branding = "seeded: not private"
+
+    def __init__(self, *draws: tuple[int, int]) -> None:
+        sizes = [(value, bits, (bits + 7) // 8) for value, bits in draws]
+        self._bytes = b"".join((value << (8 * n - bits)).to_bytes(n, "little") for value, bits, n in sizes)
+
+    def read(self, nbytes: int) -> bytes:
+        return self._bytes.ljust(nbytes, b"\0")
+
+
+def test_unlikely_proposals_are_rejected() -> None:
+    """The hopeless candidate is proposed once by script; the coin must reject it and go on to the next proposal."""
+    law = Categorical([0, -(10**6)], Fraction(1))
+    total = int(law._cumulative[-1])
+    source = Source(Pool((total - 1, (total - 1).bit_length()), (2**63, 64)))
+    assert law.draw(source) == 0
+
+
+@pytest.mark.parametrize("candidate", [0, 1, 2])
+def test_acceptance_is_exact_to_the_last_bit(candidate: int) -> None:
+    """V just below D/d accepts, V just above rejects and the next proposal (the first candidate) is taken."""
+    scores, weights, unit = [3, 5, 1], [7, 1, 2**40 + 1], Fraction(3, 7)
+    law = Categorical(scores, unit, weights)
+    with mpmath.workprec(400):
+        gap = mpmath.mpf(3) * (5 - scores[candidate]) / 7
+        mass = weights[candidate] * mpmath.exp(-gap) * mpmath.mpf(2) ** law._shift
+        level = int(mpmath.floor(mpmath.ldexp(mass / int(law._proposal[candidate]), 64)))
+    first = int(law._cumulative[candidate]) - 1
+    total_bits = (int(law._cumulative[-1]) - 1).bit_length()
+    fallback = (int(law._cumulative[(candidate + 1) % 3]) - 1, total_bits)
+    for v, expected in ((level - 1, candidate), (level + 1, (candidate + 1) % 3)):
+        source = Source(Pool((first, total_bits), (v, 64), fallback, (0, 64)))
+        assert law.draw(source) == expected
+
+
 def test_repr_hides_scores() -> None:
     assert repr(Categorical([123456, 7], Fraction(1, 3))) == "Categorical(candidates=2, unit=1/3)"
 

@@ -62,3 +62,17 @@ def test_doubtful_cases_ask_for_the_truth() -> None:
         source = Source(AtTheBoundary())
         assert exp_coin(np.array([1.5]), lambda i, truth=truth: truth, source).tolist() == [expected]
         assert source.fallbacks["coin"] == 1
+
+
+def test_the_tolerance_covers_the_promised_float_error() -> None:
+    """The float may be 2**-48 (1 + z) off: a word between its bound and the true one is decided by the truth."""
+    truth = Fraction(3, 2) + Fraction(1, 2**47)
+    word = int(math.exp(-1.5) * (1 - 2.0**-48) * 2**64)  # below exp(-1.5), above exp(-truth)
+
+    class Between:
+        branding = "seeded: not private"
+
+        def read(self, nbytes: int) -> bytes:
+            return word.to_bytes(8, "little") * (nbytes // 8)
+
+    assert exp_coin(np.array([1.5]), lambda i: truth, Source(Between())).tolist() == [False]

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from noise_laws import agrees, laplace_pmf, p_values, rounded_gaussian_pmf
+from noise_laws import agrees, discrete_gaussian_pmf, laplace_pmf, p_values, rounded_gaussian_pmf
 from scripted import Dry, Played, Recorded
 
 from sidelight.noise import Source, discrete_gaussian, discrete_laplace, lattice, rounded_gaussian
@@ -208,10 +208,14 @@ def settled_at_once_of(law: Strips, trial: int) -> bool:
 
 
 @pytest.mark.slow
-def test_forced_fallback_long() -> None:
+@pytest.mark.parametrize(
+    ("sampler", "parameter", "pmf"),
+    [
+        (rounded_gaussian, 3, rounded_gaussian_pmf),
+        (discrete_laplace, 3, laplace_pmf),
+        (discrete_gaussian, 9, discrete_gaussian_pmf),
+    ],
+)
+def test_forced_fallback_long(sampler, parameter: int, pmf) -> None:  # type: ignore[no-untyped-def]
     n = 100_000
-    from noise_laws import discrete_gaussian_pmf
-
-    assert agrees(rounded_gaussian(n, Fraction(3), forced(7)), rounded_gaussian_pmf(Fraction(3)), n)
-    assert agrees(discrete_laplace(n, Fraction(3), forced(8)), laplace_pmf(Fraction(3)), n)
-    assert agrees(discrete_gaussian(n, Fraction(9), forced(9)), discrete_gaussian_pmf(Fraction(9)), n)
+    assert agrees(sampler(n, Fraction(parameter), forced(7)), pmf(Fraction(parameter)), n)
