@@ -142,7 +142,7 @@ class Release:
         lines += [f"  {label}: {_number(entry)}" for label, entry in _entries(self)]
         if self.error is not None:
             bound = float(np.max(self.error.at(0.95)))
-            lines.append(f"  within {bound:.3g} {self.error.unit} with 95 % confidence, if {self.error.assumption}")
+            lines.append(f"  worst case at 95 %: off by {bound:.3g} {self.error.unit}, if {self.error.assumption}")
         if self.prediction is not None:
             lines.append(f"  prediction: {self.prediction['description']}")
         return "\n".join(lines)

@@ -16,8 +16,9 @@ from sidelight.records import Schema, Table
 from sidelight.session import Answer, Refusal
 from sidelight.session.accounts import OneOffAccount, UnrecordedReservation
 from sidelight.session.door import release_through
-from sidelight.testing import SeededEntropy
+from sidelight.testing import SeededEntropy, SeededSession
 
+QUERY = sl.Quantiles([0.5], epsilon=0.1)
 TABLE = Table({"x": [1.0, 2.0, 987654.321]}, schema=[sl.Number("x")], name="people")
 
 
@@ -28,10 +29,8 @@ class Diary(OneOffAccount):
         super().__init__()
         self.lines: list[str] = []
 
-    def reserve(
-        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None, resume: bool = False
-    ) -> Any:
-        super().reserve(claims, request=request, key=key, resume=resume)
+    def reserve(self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None, **rest: Any) -> Any:
+        super().reserve(claims, request=request, key=key, **rest)
         self.lines.append("reserved")
         diary = self
 
@@ -251,3 +250,20 @@ def _unreadable(table: Table) -> Any:
             raise AssertionError("the data was opened")
 
     return Unreadable()
+
+
+def test_charges_of_one_run_carry_one_time(tmp_path: Any) -> None:
+    session = sl.Session(TABLE, budget=sl.PureDP(1), ledger=f"sqlite:///{tmp_path}/budget.db", one_run=True)
+    for _ in range(3):
+        session.release(sl.Quantiles([0.5], epsilon=0.1))
+    assert len({entry.at_utc for entry in session._account.entries()}) == 1
+
+
+def test_seeded_noise_and_real_noise_keep_to_their_ledgers(tmp_path: Any) -> None:
+    testing = sl.open_ledger(f"sqlite:///{tmp_path}/testing.db", testing=True)
+    real = sl.open_ledger(f"sqlite:///{tmp_path}/real.db")
+    assert not SeededSession(TABLE, seed=1, budget=sl.PureDP(1), ledger=testing).release(QUERY).private
+    with pytest.raises(LedgerError, match="not private"):
+        SeededSession(TABLE, seed=1, budget=sl.PureDP(1), ledger=real)
+    with pytest.raises(LedgerError, match="for tests"):
+        sl.Session(TABLE, budget=sl.PureDP(1), ledger=testing)

@@ -28,7 +28,13 @@ def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output:
     with ExitStack() as stack:
         ledger = None if plan.ledger is None else stack.enter_context(open_ledger(plan.ledger))
         session = Session(
-            table, budget=plan.budget, ledger=ledger, scope=plan.scope, routes=plan.routes, strict=plan.strict
+            table,
+            budget=plan.budget,
+            ledger=ledger,
+            scope=plan.scope,
+            routes=plan.routes,
+            strict=plan.strict,
+            one_run=True,
         )
         items: list[Item] = []
         try:

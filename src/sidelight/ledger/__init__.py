@@ -4,7 +4,7 @@ A charge is committed before any data is opened and is never given back; concurr
 the history is append-only and hash-chained. SQLAlchemy is imported when the first ledger is opened.
 """
 
-from sidelight.ledger.chain import Event
+from sidelight.ledger.chain import Event, now_utc
 from sidelight.ledger.entry import Entry, FailReason, State, Stored
 from sidelight.ledger.exchange import Imported
 from sidelight.ledger.handle import Ledger, open_ledger
@@ -25,5 +25,6 @@ __all__ = [
     "State",
     "Stored",
     "Verification",
+    "now_utc",
     "open_ledger",
 ]

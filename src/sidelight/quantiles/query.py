@@ -199,10 +199,14 @@ class PreparedQuantiles:
         if not self.predicted:
             return None
         return {
-            "description": "; ".join(describe(prior) for prior in self._distinct_priors),
+            "description": self._described(),
             "priors": [prior.to_json() for prior in self._distinct_priors],
             "origin": self.priors[0].origin.to_json(),
         }
+
+    def _described(self) -> str:
+        first, *others = self._distinct_priors
+        return describe(first) + (f", and {len(others)} more: one for each level" if others else "")
 
     @property
     def _distinct_priors(self) -> tuple[Prior, ...]:
@@ -217,9 +221,7 @@ class PreparedQuantiles:
     @cached_property
     def error(self) -> TailBound:
         """The public bound on the error in ranks."""
-        return expected_gap(
-            self.tree, self.priors, self.compiled, self.grid, adaptation=self.adaptation, score=self.score
-        )
+        return expected_gap(self.tree, self.priors, self.grid, adaptation=self.adaptation, score=self.score)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count ranks in one pass over the column and descend the tree."""

@@ -42,7 +42,13 @@ class Account(Protocol):
     """Decides whether a request fits, and writes the charge before any data is opened."""
 
     def reserve(
-        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None, resume: bool = False
+        self,
+        claims: Claims,
+        *,
+        request: Mapping[str, Any],
+        key: str | None = None,
+        resume: bool = False,
+        at_utc: str | None = None,
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing, or give back what the same key bought before."""
         ...
@@ -78,10 +84,16 @@ class InProcessAccount:
         self._lock = Lock()
 
     def reserve(
-        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None, resume: bool = False
+        self,
+        claims: Claims,
+        *,
+        request: Mapping[str, Any],
+        key: str | None = None,
+        resume: bool = False,
+        at_utc: str | None = None,
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing."""
-        del request, resume
+        del request, resume, at_utc
         if key is not None:
             raise LedgerError("a key names an entry of a ledger, and this session has none; pass ledger=... to Session")
         charge = self.rule.charge(claims)
@@ -117,10 +129,16 @@ class OneOffAccount:
         self._used = False
 
     def reserve(
-        self, claims: Claims, *, request: Mapping[str, Any], key: str | None = None, resume: bool = False
+        self,
+        claims: Claims,
+        *,
+        request: Mapping[str, Any],
+        key: str | None = None,
+        resume: bool = False,
+        at_utc: str | None = None,
     ) -> Reservation | Stored:
         """Grant the first request."""
-        del claims, request, key, resume
+        del claims, request, key, resume, at_utc
         if self._used:
             raise LedgerError("a one-off account grants a single release; open a Session for more")
         self._used = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from sidelight.accounting import batch
 from sidelight.errors import RangeError, ReleaseFailedError, SidelightError, StrictError
 from sidelight.guarantees import Amount
 from sidelight.ledger import Stored
@@ -28,11 +29,12 @@ def release_through(
     entropy: Entropy,
     key: str | None = None,
     resume: bool = False,
+    at_utc: str | None = None,
     strict: bool = False,
 ) -> Outcome:
     """Price the query, charge it, run it and record what came out."""
     prepared = _prepare(query, table, strict=strict)
-    reservation = account.reserve(prepared.claims, request=prepared.request, key=key, resume=resume)
+    reservation = account.reserve(prepared.claims, request=prepared.request, key=key, resume=resume, at_utc=at_utc)
     if isinstance(reservation, Stored):
         return outcome_from_json(reservation.text).at(entry_id=reservation.entry_id, ledger_head=reservation.head)
     (outcome,) = _run([prepared], table, reservation, entropy=entropy)
@@ -49,6 +51,7 @@ def release_batch_through(
     entropy: Entropy,
     key: str | None = None,
     resume: bool = False,
+    at_utc: str | None = None,
     strict: bool = False,
 ) -> list[Outcome]:
     """Charge a fixed batch once, priced together at `delta`, then run its queries in order.
@@ -58,12 +61,10 @@ def release_batch_through(
     """
     if not queries:
         raise RangeError("a batch wants at least one query, got none; an empty release has no price")
-    from sidelight.accounting import batch
-
     prepared = [_prepare(query, table, strict=strict) for query in queries]
     price = batch([each.claims for each in prepared], delta=delta)
     request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
-    reservation = account.reserve(price, request=request, key=key, resume=resume)
+    reservation = account.reserve(price, request=request, key=key, resume=resume, at_utc=at_utc)
     if isinstance(reservation, Stored):
         stored = [outcome_from_json(text) for text in json.loads(reservation.text)]
         return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
@@ -101,8 +102,8 @@ def _run(prepared: Sequence[Prepared], table: Table, reservation: Reservation, *
     # Raised here, outside the handler, so that the cause is not attached either.
     raise ReleaseFailedError(
         "the release failed after the data was opened; its charge stands, and the cause is not shown because it may "
-        "depend on the data. Run the same query with sidelight.testing.seeded_release on public or generated data of the "
-        "same schema to see it"
+        "depend on the data. Run the same query with sidelight.testing.seeded_release on public or generated data of "
+        "the same schema to see it"
     )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sidelight.accounting import Remaining, Route, Rule, Spent
-from sidelight.errors import SchemaError
+from sidelight.errors import LedgerError, SchemaError
 from sidelight.guarantees import Amount, Claim, Neighbours
-from sidelight.ledger import Ledger, Scope, open_ledger
+from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.records import Table
 from sidelight.release import Outcome
@@ -25,7 +25,9 @@ class Session:
     whatever the order and however each query was chosen after seeing earlier answers (accounting proof page, T5-T8).
 
     `ledger` is a URL such as "sqlite:///budget.db" (or an open `Ledger`); without it the budget is kept in this process
-    only and forgotten with it. `scope` names the data set in the ledger and defaults to the table's name.
+    only and forgotten with it. `scope` names the data set in the ledger and defaults to the table's name. `strict`
+    refuses idealized mechanisms. `one_run` writes the time of the first charge on all of them: the time between two
+    charges of a fixed plan is the running time of a release, which depends on the data.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Session:
         scope: str | None = None,
         routes: Sequence[Route] | None = None,
         strict: bool = False,
+        one_run: bool = False,
     ) -> None:
         if not isinstance(table, Table):
             raise SchemaError(
@@ -47,10 +50,12 @@ class Session:
         self.budget = budget.under(unit=table.schema.unit)  # a budget is meant for whatever the schema protects
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
+        self._at_utc = now_utc() if one_run else None
         if ledger is None:
             self._account: InProcessAccount | Scope = InProcessAccount(Rule.for_budget(self.budget, routes=routes))
         else:
             book = open_ledger(ledger) if isinstance(ledger, str) else ledger
+            self._check(book)
             self._account = book.open_scope(
                 scope or table.name,
                 budget=self.budget,
@@ -59,6 +64,10 @@ class Session:
                 routes=routes,
             )
 
+    def _check(self, ledger: Ledger) -> None:
+        if ledger.testing:
+            raise LedgerError("this ledger is for tests and holds seeded noise; open another for real data")
+
     def release(self, query: Query, *, key: str | None = None, resume: bool = False) -> Outcome:
         """Charge the query, run it and return its release.
 
@@ -66,7 +75,14 @@ class Session:
         `resume=True` declares an unfinished attempt with this key dead; the new attempt pays again.
         """
         return release_through(
-            query, self.table, self._account, entropy=self._entropy, key=key, resume=resume, strict=self.strict
+            query,
+            self.table,
+            self._account,
+            entropy=self._entropy,
+            key=key,
+            resume=resume,
+            at_utc=self._at_utc,
+            strict=self.strict,
         )
 
     def release_together(
@@ -84,6 +100,7 @@ class Session:
             entropy=self._entropy,
             key=key,
             resume=resume,
+            at_utc=self._at_utc,
             strict=self.strict,
         )
 

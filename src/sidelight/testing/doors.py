@@ -24,8 +24,10 @@ def seeded_release(query: ArrayQuery, data: Any, *, seed: int | str | bytes) -> 
 class SeededSession(Session):
     """A session with seeded noise, on no ledger or on one that was opened with `testing=True`."""
 
-    def __init__(self, table: Any, *, seed: int | str | bytes, ledger: Ledger | None = None, **rest: Any) -> None:
-        if ledger is not None and (isinstance(ledger, str) or not ledger.testing):
-            raise LedgerError("seeded noise is not private: pass open_ledger(url, testing=True), a ledger for tests")
-        super().__init__(table, ledger=ledger, **rest)
+    def __init__(self, table: Any, *, seed: int | str | bytes, **rest: Any) -> None:
+        super().__init__(table, **rest)
         self._entropy = SeededEntropy(seed)
+
+    def _check(self, ledger: Ledger) -> None:
+        if not ledger.testing:
+            raise LedgerError("seeded noise is not private: pass open_ledger(url, testing=True), a ledger for tests")
