@@ -59,14 +59,14 @@ def draw(table: dict[str, dict[str, float]]) -> None:
         values = [row[epsilon] for row in table.values()]
         bars = axis.barh(list(table), values, color=colours)
         axis.bar_label(bars, fmt="%.0f" if max(values) > 30 else "%.1f", padding=3)
-        axis.invert_yaxis()
         axis.set_title(f"ε = {epsilon}", loc="left", fontsize=11)
         axis.set_xlim(0, max(values) * 1.15)
         axis.spines[["top", "right", "bottom"]].set_visible(False)
         axis.set_xticks([])
+    axes[0].invert_yaxis()  # shared by both
     figure.supxlabel("people between the released decile and the true one (of 1000; the worst of nine)", fontsize=10)
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(PICTURE, metadata={"Date": None})
+    figure.savefig(PICTURE, facecolor="white", metadata={"Date": None})
 
 
 def main() -> None:
