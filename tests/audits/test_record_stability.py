@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates import collect_ranks
+from sidelight.aggregates import clipped_sum, collect_ranks
 from sidelight.audit import audit, one_by_one
 from sidelight.grid import Grid
 
@@ -94,19 +94,8 @@ def distance(first, second):
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 120.0000001, 0.5, 119.5, 2.0**53 + 2]
 
 
-@pytest.mark.parametrize(
-    ("engine", "grid"),
-    [
-        pytest.param(
-            engine,
-            grid,
-            marks=BY_STATISTICS if (engine, grid) == (in_parquet, GRID) else (),
-            id=f"{engine.__name__.removeprefix('in_')}-{'coarse' if grid == GRID else 'fine'}",
-        )
-        for engine in ENGINES
-        for grid in (GRID, FINE)
-    ],
-)
+@everywhere
+@grids
 def test_one_record_of_any_value_counts_once_or_not_at_all(engine, grid, tmp_path):
     ages = [float(age) for age in range(20, 60)]
     base = codes_of(engine({"age": ages}, tmp_path), [NUMBER], grid)
@@ -166,20 +155,45 @@ def test_every_engine_keeps_the_same_rows(tmp_path):
     assert all(each == found[0] for each in found)
 
 
-@BY_STATISTICS
-def test_a_record_does_not_decide_whether_the_missing_values_of_others_count(tmp_path):
+def parquet_with_holes(tmp_path, ages):
+    """500 missing values and some others, of different people, as pyarrow writes them: with statistics without NaN."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    path = tmp_path / f"{len(ages)}.parquet"
+    cells = np.array([math.nan] * 500 + ages)
+    pq.write_table(pa.table({"age": cells, "id": [f"p{i}" for i in range(len(cells))]}), path)
+    return path
+
+
+PEOPLE = [sl.Number("age", lower=0, upper=120, granularity=1), sl.PersonId("id", max_rows=1)]
+
+
+@pytest.mark.parametrize("persons", [False, pytest.param(True, marks=BY_STATISTICS)], ids=["rows", "persons"])
+def test_a_record_does_not_decide_whether_missing_values_count(tmp_path, persons):
+    schema = PEOPLE if persons else PEOPLE[:1]
+    sizes = [sum(codes_of(parquet_with_holes(tmp_path, ages), schema).values()) for ages in ([30.0], [30.0, 40.0])]
+    assert sizes == [1, 2]
+
+
+@BY_STATISTICS
+def test_nor_in_a_released_median(tmp_path):
+    query = sl.Quantiles([0.5], column="age", epsilon="0.5")
+
     def sampler(ages):
-        path = tmp_path / f"{len(ages)}.parquet"
-        pq.write_table(pa.table({"age": np.array([math.nan] * 500 + ages)}), path)
-        table = sl.Table(path, schema=[sl.Number("age", lower=0, upper=120, granularity=1)])
+        table = sl.Table(parquet_with_holes(tmp_path, ages), schema=PEOPLE)
         return one_by_one(lambda: float(query.release(table).value[0]))
 
-    query = sl.Quantiles([0.5], column="age", epsilon="0.5")
-    found = audit(sampler([30.0]), sampler([30.0, 40.0]), draws=160)
-    assert not found.refutes(sl.PureDP("0.5"))
+    assert not audit(sampler([30.0]), sampler([30.0, 40.0]), draws=160).refutes(sl.PureDP("0.5"))
+
+
+@BY_STATISTICS
+def test_nor_in_a_sum(tmp_path):
+    sums = [
+        clipped_sum(sl.Table(parquet_with_holes(tmp_path, ages), schema=PEOPLE[:1]), "age").value
+        for ages in ([30.0], [30.0, 40.0])
+    ]
+    assert sums == [30, 70]
 
 
 def lines_read(tmp_path, text: bytes) -> int:
