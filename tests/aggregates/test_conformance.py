@@ -130,6 +130,8 @@ SOURCES = {
     "duckdb": lambda count, folder: duckdb.connect().from_arrow(arrow(count)),
     "csv": as_csv,
     "parquet": as_parquet,
+    "duckdb_parquet": lambda count, folder: duckdb.connect().read_parquet(str(as_parquet(count, folder))),
+    "polars_parquet": lambda count, folder: pl.scan_parquet(as_parquet(count, folder)),
 }
 PANDAS = {
     "x": "Float64",
@@ -253,3 +255,51 @@ def test_the_reference_itself_is_right():
     assert found["grid"] == counts
     assert found["sum"] == total
     assert found["rows"] == 400
+
+
+FROM_METADATA = ["parquet", "duckdb_parquet", "polars_parquet"]
+
+
+@pytest.mark.parametrize("person", [None, PersonId("p", max_rows=2)], ids=["rows", "persons"])
+@pytest.mark.parametrize("missing", [Drop(), Fill(1)], ids=["drop", "fill"])
+@pytest.mark.parametrize("name", FROM_METADATA)
+def test_nan_is_missing_whatever_the_metadata_of_a_file_say(name, missing, person, tmp_path):
+    """The least and largest value in a Parquet file's metadata leave NaN out, and DuckDB decides `isnan` by them.
+
+    Without infinities and nulls in the column; with them, DuckDB happens to look at the rows.
+    """
+    path = tmp_path / "t.parquet"
+    columns = {"x": [2.0, math.nan, 3.0, math.nan], "f": pa.array([2.0, math.nan, 3.0, math.nan], pa.float32())}
+    pq.write_table(pa.table({**columns, "p": ["a", "b", "c", "d"], "c": ["u"] * 4}), path)
+    source = {
+        "parquet": lambda: path,
+        "duckdb_parquet": lambda: duckdb.connect().read_parquet(str(path)),
+        "polars_parquet": lambda: pl.scan_parquet(path),
+    }[name]()
+    for column in ("x", "f"):
+        number = Number(column, lower=0, upper=9, missing=missing)
+        table = Table(source, schema=[number, Category("c", ["u"]), *([person] if person else [])])
+        filled = 2 if missing == Fill(1) else 0
+        for lowering in ("auto", "batches", "engine"):
+            assert clipped_sum(table, column, step=1, lowering=lowering).value == 5 + filled
+            grid = Grid(resolution=Fraction(1), first=0, last=9)
+            assert grid_counts(table, column, grid, lowering=lowering).value.tolist() == [0, filled, 1, 1] + [0] * 6
+            assert cell_counts(table, ["c", column], grids={column: grid}, lowering=lowering).value.sum() == 2 + filled
+            assert clipped_moments(table, [column], radius=9, levels=9, lowering=lowering).total.value == 5 + filled
+        with Source(SeededEntropy(0)) as entropy:
+            for step in (Fraction(1), Fraction(1, 2**30)):
+                assert collect_ranks(table, column, Grid(resolution=step, snap="nearest"), entropy).size == 2 + filled
+
+
+def test_without_the_way_through_text_duckdb_is_wrong(tmp_path, monkeypatch):
+    """The negative control: the trap itself. When this is skipped, DuckDB has been corrected."""
+    from sidelight.records.engines.duckdb import RelationRows
+
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [2.0, math.nan]}), path)
+    if duckdb.connect().sql(f"select count(*) from read_parquet('{path}') where isnan(x)").fetchall() == [(1,)]:
+        pytest.skip("this DuckDB looks at the rows")
+    table = Table(path, schema=[Number("x", lower=0, upper=9)])
+    assert clipped_sum(table, "x", step=1, lowering="engine").value == 2
+    monkeypatch.setattr(RelationRows, "_opaque_number", lambda self, name: f"TRY_CAST({self._quoted(name)} AS DOUBLE)")
+    assert clipped_sum(table, "x", step=1, lowering="engine").value == 11

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.aggregates import collect_ranks, ranks_of_codes
-from sidelight.aggregates.collect_ranks import CodeBuffer
+from sidelight.aggregates import code_buffer, collect_ranks, ranks_of_codes
+from sidelight.aggregates.code_buffer import CodeBuffer
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.aggregates.ranks import CountedCodes, DitheredRanks, SortedCodes, order_codes
 from sidelight.errors import RangeError
@@ -123,8 +123,16 @@ def test_reads_the_column_in_several_batches():
 parts = st.lists(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=8), max_size=5)
 
 
-@given(parts, parts, parts)
-def test_buffers_are_a_monoid(first, second, third):
+@pytest.mark.parametrize("many", [1 << 24, 5])
+@given(first=parts, second=parts, third=parts)
+def test_buffers_are_a_monoid(many, first, second, third):
+    """With single codes only, and with counts from the fifth code on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(code_buffer, "_MANY", many)
+        check_monoid(first, second, third)
+
+
+def check_monoid(first, second, third):
     encode = FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1, 8)))
 
     def folded(batches):
@@ -150,3 +158,22 @@ def test_buffers_are_a_monoid(first, second, third):
     both.fold(np.array([1.0, 2.0]))
     assert (len(finished(left)), len(finished(right))) == (len(finished(folded(first))), len(finished(folded(second))))
     assert "private" in repr(left)
+
+
+def test_many_repeated_codes_become_counts(monkeypatch):
+    """Memory stays bounded by distinct codes; codes that do not repeat are kept one by one."""
+    monkeypatch.setattr(code_buffer, "_MANY", 1000)
+    encode = FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1)))
+    values = np.random.default_rng(0).integers(-20, 20, 50_000).astype(float)
+    values[::100] = np.inf  # far outside: counting by range cannot work, sorting can
+    buffer = CodeBuffer(encode)
+    for start in range(0, len(values), 700):
+        buffer.fold(values[start : start + 700])
+        assert sum(buffer._used) < 1000
+    codes = buffer.finish()
+    expected = np.sort(encode.codes(values))
+    assert [codes.atom_at(k)[0] for k in (1, 25_000, 50_000)] == [expected[0], expected[24_999], expected[-1]]
+    distinct = CodeBuffer(encode)
+    for start in range(0, 5000, 700):
+        distinct.fold(np.arange(start, start + 700.0))
+    assert distinct.finish().atom_at(5600)[0] == 5599

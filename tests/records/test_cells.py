@@ -24,6 +24,29 @@ class Hostile:
     __hash__ = None
 
 
+class NoSign:
+    """Too large for a float, and not to be compared with zero."""
+
+    def __float__(self):
+        raise OverflowError
+
+    def __gt__(self, other):
+        raise TypeError
+
+
+class NoFloat(float):
+    """A float that cannot be read as one."""
+
+    def __float__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize("cell", [NoSign(), NoFloat(3)])
+def test_hostile_numbers_are_missing(cell):
+    assert np.isnan(numbers_of([cell, 1.0])).tolist() == [True, False]
+    assert texts_of([cell]).shape == (1,)
+
+
 @pytest.mark.parametrize(
     ("cell", "number"),
     [

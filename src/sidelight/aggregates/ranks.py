@@ -191,14 +191,22 @@ def ranks_of_codes(sorted_codes: NDArray[np.int64], grid: Grid, source: Source |
 
 def order_codes(codes: NDArray[np.int64]) -> Codes:
     """Order codes IN PLACE: count them where they span a small range, sort them otherwise."""
-    if codes.shape[0] == 0:
-        return SortedCodes(codes)
-    low, high = int(codes.min()), int(codes.max())
-    width = high - low + 1
-    if width <= min(_COUNTABLE, 4 * codes.shape[0]):
-        codes -= low
-        counts = np.bincount(codes, minlength=width)
-        distinct = np.flatnonzero(counts)
-        return CountedCodes(distinct + low, counts[distinct])
+    counted = count_codes(codes)
+    if counted is not None:
+        return CountedCodes(*counted)
     codes.sort()
     return SortedCodes(codes)
+
+
+def count_codes(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return distinct codes and their counts, and use the array up; None, and nothing done, if they lie far apart."""
+    if len(codes) == 0:
+        return None
+    low, high = int(codes.min()), int(codes.max())
+    width = high - low + 1
+    if width > min(_COUNTABLE, 4 * len(codes)):
+        return None
+    codes -= low
+    counts = np.bincount(codes, minlength=width)
+    distinct = np.flatnonzero(counts)
+    return distinct + low, counts[distinct]

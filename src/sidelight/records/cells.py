@@ -16,13 +16,18 @@ from numpy.typing import NDArray
 
 def number_of(cell: Any) -> float:
     """Return the cell as a float; NaN if it is missing or no number."""
-    if isinstance(cell, float):
+    if type(cell) is float:
         return cell
+    # Any object can stand in a cell, and what it raises must not depend on the rows.
     try:
         return float(cell)
     except OverflowError:
+        pass
+    except Exception:
+        return math.nan
+    try:
         return math.inf if cell > 0 else -math.inf
-    except Exception:  # any object can stand in a cell, and what it raises must not depend on the rows
+    except Exception:
         return math.nan
 
 

@@ -78,6 +78,10 @@ class Rows(Protocol):
     def length(self) -> int | None:
         """The number of rows if they are in memory: PRIVATE, for buffers only. None: they are somewhere else."""
 
+    @property
+    def streams(self) -> bool:
+        """Whether batches come one after the other, without all rows being held at once."""
+
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Give all rows, in batches of about so many rows."""
 

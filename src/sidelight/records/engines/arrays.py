@@ -27,6 +27,7 @@ class ArrayRows:
     """Columns as one-dimensional arrays of one length."""
 
     name = "numpy"
+    streams = True
 
     def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
         if any(column.ndim != 1 for column in columns.values()):

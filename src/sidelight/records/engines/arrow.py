@@ -25,6 +25,7 @@ class ArrowRows:
     """The rows of an Arrow table."""
 
     name = "arrow"
+    streams = True
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table

@@ -36,6 +36,8 @@ _STREAM_ROWS = 1 << 17
 class RelationRows:
     """The rows of a DuckDB relation. `untyped` relations hold text cells that are read one by one (CSV)."""
 
+    streams = True
+
     def __init__(
         self,
         relation: duckdb.DuckDBPyRelation,
@@ -69,8 +71,16 @@ class RelationRows:
         return
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
-        """Give the typed projection as a narwhals frame; DuckDB runs what is built on it."""
-        parts = [f"TRY_CAST({self._quoted(name)} AS DOUBLE) AS {wanted.number_alias(name)}" for name in wanted.numbers]
+        """Give the typed projection as a narwhals frame; DuckDB runs what is built on it.
+
+        Floats take a way through text and back, which keeps every bit of a number. DuckDB decides `isnan` by the least
+        and largest value in a Parquet file's metadata, where NaN does not count: it would call NaN a number, or not,
+        depending on other records. It has no such knowledge of text.
+        """
+        return self._project(wanted, {name: self._opaque_number(name) for name in wanted.numbers})
+
+    def _project(self, wanted: Wanted, numbers: Mapping[str, str]) -> nw.LazyFrame[Any]:
+        parts = [f"{number} AS {wanted.number_alias(name)}" for name, number in numbers.items()]
         parts += [f"{self._text(name)} AS {wanted.text_alias(name)}" for name in wanted.texts]
         if wanted.person is not None:
             text = self._text(wanted.person)
@@ -79,8 +89,9 @@ class RelationRows:
         return frame
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Stream the typed projection as Arrow batches."""
-        for batch in self._read(self.frame(wanted)):
+        """Stream the typed projection as Arrow batches; what is missing is decided by NumPy, not by DuckDB."""
+        numbers = {name: f"TRY_CAST({self._quoted(name)} AS DOUBLE)" for name in wanted.numbers}
+        for batch in self._read(self._project(wanted, numbers)):
             yield Batch(
                 batch.num_rows,
                 {name: _numbers(batch.column(wanted.number_alias(name))) for name in wanted.numbers},
@@ -100,6 +111,11 @@ class RelationRows:
         reader = quietly(lambda: start(_STREAM_ROWS))
         while (batch := quietly(lambda: next(reader, None))) is not None:
             yield batch
+
+    def _opaque_number(self, name: str) -> str:
+        number = f"TRY_CAST({self._quoted(name)} AS DOUBLE)"
+        never_nan = self._untyped or self.types[name].kind in ("integer", "boolean")
+        return number if never_nan else f"TRY_CAST(CAST({number} AS VARCHAR) AS DOUBLE)"
 
     def _quoted(self, name: str) -> str:
         return '"' + self._columns[name].replace('"', '""') + '"'

@@ -23,6 +23,7 @@ class PandasRows:
     """The rows of a pandas frame."""
 
     name = "pandas"
+    streams = True
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame

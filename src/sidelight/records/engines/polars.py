@@ -24,6 +24,7 @@ class PolarsRows:
     """The rows of a Polars DataFrame or LazyFrame."""
 
     name = "polars"
+    streams = False
 
     def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
         self._frame = frame
