@@ -10,6 +10,7 @@ from streams import blurred_rows
 
 from sidelight.audit import audit
 from sidelight.mechanisms.prefix_sums import PrefixSums, simulate_prefix_noise
+from sidelight.mechanisms.prefix_sums import run as run_module
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.testing import SeededEntropy
 
@@ -131,3 +132,25 @@ def test_adaptive_gradients_give_nothing_more_away():
     assert not honest.refutes(plan.claims)
     assert honest.mu().value > 0.85
     assert attack(plan.noise_scale / 2).refutes(plan.claims)
+
+
+def through_the_run(plan, first, seed):
+    """Whole runs through the public door: one vector, one estimate."""
+    source = Source(SeededEntropy("whole runs", path=[seed]))
+    return lambda count: [float(plan.start().add([first], source=source)[0]) for _ in range(count)]
+
+
+def test_whole_runs_stand_the_attack_and_halved_noise_does_not(monkeypatch):
+    plan = PrefixSums(steps=1, size=1, norm_bound=1, mu=1)
+
+    def attack(name):
+        first, second = (through_the_run(plan, first, f"{name} {first}") for first in (1.0, -1.0))
+        return audit(first, second, draws=4000)
+
+    honest = attack("honest")
+    assert not honest.refutes(plan.claims)
+    assert honest.mu().value > 0.6
+    monkeypatch.setattr(
+        run_module, "_noise", lambda made, source: rounded_gaussian(made.size, made.noise_scale / 2, source)
+    )
+    assert attack("halved").refutes(plan.claims)

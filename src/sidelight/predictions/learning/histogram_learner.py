@@ -96,8 +96,7 @@ class PrivateHistograms:
             raise RangeError(f"score must be 'exact' or 'floor', got {self.score!r}")
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "release_epsilons", tuple(positive(e, name="release_epsilon") for e in several))
-        edges = self.edges
-        if not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
+        if not np.isfinite([float(self.lower), float(self.upper)]).all() or not (np.diff(self.edges) > 0).all():
             raise RangeError(
                 f"lower and upper must be finite and {self.bins} bins apart, got {self.lower}..{self.upper}"
             )
