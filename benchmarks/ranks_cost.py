@@ -104,8 +104,6 @@ def _in_own_process(job: str, grid: str, path: Path) -> dict[str, float]:
 
 def _child(job: str, name: str, path: str) -> None:
     """Do one job of the Parquet comparison; print the best seconds and the peak resident memory of the process."""
-    import resource
-
     grid = GRIDS[name]
     person = [PersonId("who", max_rows=2)] if job == "persons" else []
     if job == "count":
@@ -118,8 +116,18 @@ def _child(job: str, name: str, path: str) -> None:
         table = Table(path, schema=[Number("x"), *person])
         with Source(OSEntropy()) as source:
             times = [_timed(lambda: collect_ranks(table, "x", grid, source)) for _ in range(1 if person else REPEATS)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps({"seconds": min(times), "peak_gigabytes": peak}))
+    print(json.dumps({"seconds": min(times), "peak_gigabytes": _peak_gigabytes()}))
+
+
+def _peak_gigabytes() -> float:
+    """Return the peak resident memory of this process."""
+    status = Path("/proc/self/status")
+    if status.exists():  # `ru_maxrss` would count the parent's memory, which a new process shares until it starts
+        (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+        return int(line.split()[1]) / 2**20
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**30  # bytes, on macOS
 
 
 def _timed(job: Callable[[], object]) -> float:
