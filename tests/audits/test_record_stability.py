@@ -243,7 +243,6 @@ class NoFloat(float):
         raise ValueError
 
 
-@pytest.mark.xfail(strict=True, reason="two kinds of cells still raise while they are read")
 @pytest.mark.parametrize("cell", [NoSign(), NoFloat(3)], ids=["sign", "float"])
 def test_no_object_in_a_cell_raises(cell):
     assert sum(codes_of([30.0, cell], [NUMBER]).values()) in (1, 2)
