@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from sidelight.predictions import ScaleFree as ScaleFree
     from sidelight.predictions import Uniform as Uniform
     from sidelight.predictions import hedge as hedge
+    from sidelight.quantiles import PubPrev as PubPrev
+    from sidelight.quantiles import PubProx as PubProx
     from sidelight.quantiles import Quantiles as Quantiles
+    from sidelight.quantiles import Sequence as Sequence
     from sidelight.records import Category as Category
     from sidelight.records import Drop as Drop
     from sidelight.records import Fill as Fill
@@ -62,7 +65,7 @@ _HOME = {
         "Uniform",
         "hedge",
     ),
-    "sidelight.quantiles": ("Quantiles",),
+    "sidelight.quantiles": ("PubPrev", "PubProx", "Quantiles", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),

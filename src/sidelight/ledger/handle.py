@@ -21,7 +21,7 @@ from sidelight.ledger.chain import Event, checked_time, now_utc
 from sidelight.ledger.definition import ScopeDefinition, define_scope, definition_from_row
 from sidelight.ledger.entry import Entry, Stored, checked_name
 from sidelight.ledger.genesis import Identity, identity_of, open_or_create
-from sidelight.ledger.history import list_entries
+from sidelight.ledger.history import list_entries, list_finished
 from sidelight.ledger.journal import append, each_event, lock_head
 from sidelight.ledger.place import check_file, parse_place
 from sidelight.ledger.reservation import Reservation
@@ -221,6 +221,14 @@ class Ledger(Unique):
         """Return all entries in order, or those that charged one scope (with its share of the charge)."""
         with self.store.read() as transaction:
             return list_entries(transaction, scope_id=scope_id)
+
+    def finished(self, *, scope_id: str | None = None, after: str | None = None) -> list[Entry]:
+        """Return entries with an outcome, in the order of their outcomes; with `after`, only those since that head.
+
+        A reader that keeps the head of what it has seen pays for what is new and nothing else.
+        """
+        with self.store.read() as transaction:
+            return list_finished(transaction, scope_id=scope_id, after=after)
 
     def verify(self, *, expect_head: str | None = None, rederive: Rederive | None = None) -> Verification:
         """Recompute the chain, the states and the totals, and compare them with what is stored.

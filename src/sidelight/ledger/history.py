@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sidelight.errors import LedgerError
 from sidelight.ledger.chain import Event
 from sidelight.ledger.entry import Entry, State
-from sidelight.ledger.journal import each_event
+from sidelight.ledger.journal import each_event, event_at
 from sidelight.ledger.shares import share_from_json
 
 if TYPE_CHECKING:
@@ -27,6 +28,26 @@ def list_entries(transaction: Transaction, *, scope_id: str | None) -> list[Entr
         elif event.kind in _STATES:
             outcomes[event.entry_id] = event
     found = (_entry(event, outcomes.get(entry_id), scope_id=scope_id) for entry_id, event in reserved.items())
+    return [entry for entry in found if entry is not None]
+
+
+def list_finished(transaction: Transaction, *, scope_id: str | None, after: str | None) -> list[Entry]:
+    """Return entries by their outcomes, those after a head if one is named; older events are not read."""
+    since = -1
+    if after is not None:
+        row = transaction.row("SELECT seq FROM event WHERE hash = :hash", hash=after)
+        if row is None:
+            raise LedgerError(
+                f"the ledger does not hold the head {after[:16]}...: this is another ledger or an older copy of it"
+            )
+        since = int(row[0])
+    rows = transaction.rows(
+        "SELECT reserve_seq, outcome_seq FROM entry WHERE outcome_seq > :since ORDER BY outcome_seq", since=since
+    )
+    found = (
+        _entry(event_at(transaction, reserve), event_at(transaction, outcome), scope_id=scope_id)
+        for reserve, outcome in rows
+    )
     return [entry for entry in found if entry is not None]
 
 

@@ -11,12 +11,17 @@ from sidelight.quantiles.bounds import (
 from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
 from sidelight.quantiles.levels import even_levels
 from sidelight.quantiles.public import fit_public
+from sidelight.quantiles.public_baselines import public_cauchy, public_quantiles
 from sidelight.quantiles.query import Quantiles
+from sidelight.quantiles.sequence import PubPrev, PubProx, Sequence, nonprivate_online
 from sidelight.quantiles.simulate import simulate_quantiles
 from sidelight.quantiles.tree import balanced_branching, quantile_tree
 
 __all__ = [
+    "PubPrev",
+    "PubProx",
     "Quantiles",
+    "Sequence",
     "balanced_branching",
     "consistent_bound",
     "even_levels",
@@ -24,9 +29,12 @@ __all__ = [
     "gap_bound_single",
     "gap_bounds_tree",
     "nonprivate_gap",
+    "nonprivate_online",
     "nonprivate_quality",
     "psi_cauchy",
     "psi_uniform",
+    "public_cauchy",
+    "public_quantiles",
     "quantile_tree",
     "robust_bound",
     "simulate_quantiles",

@@ -2,5 +2,6 @@
 
 from sidelight.testing.doors import SeededSession, seeded_release
 from sidelight.testing.seeded import SeededEntropy
+from sidelight.testing.sequences import SeededSequence
 
-__all__ = ["SeededEntropy", "SeededSession", "seeded_release"]
+__all__ = ["SeededEntropy", "SeededSequence", "SeededSession", "seeded_release"]

@@ -1,0 +1,77 @@
+"""Where the quantiles of a private data set of a given size would lie, if it were like the public data.
+
+Many public rows: shuffle, cut into disjoint subsets of the private size, take the optimal interval of each. Few rows
+(fewer than 50 subsets): resample instead, first the public data (its own error) and from that the subset. Only two
+neighbouring order statistics of each subset matter, and those of resampled data are Beta variables, so a resampled
+subset costs a few numbers whatever the private size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.predictions.learning.intervals import optimal_intervals
+from sidelight.predictions.learning.public_draws import public_permutation, public_uniforms
+
+Floats = NDArray[np.float64]
+
+#: Below this number of disjoint subsets the fit would follow their accidents.
+ENOUGH_SUBSETS: Final = 50
+#: More subsets than this cost time and change nothing.
+MOST_SUBSETS: Final = 2000
+RESAMPLED_SUBSETS: Final = 400
+
+
+def public_intervals(
+    values: Floats, levels: Sequence[Fraction], *, size: int, granularity: float, seed: str
+) -> tuple[Floats, Floats]:
+    """Return the ends (a, b] of the optimal intervals, one row a subset and one column a level.
+
+    Half lines (q size < 1) end where the public data does: below all of it no answer is wanted.
+    """
+    subsets = min(len(values) // size, MOST_SUBSETS)
+    if subsets >= ENOUGH_SUBSETS:
+        order = public_permutation(seed, len(values))[: subsets * size]
+        low, high = optimal_intervals(np.sort(values[order].reshape(subsets, size), axis=1), levels, granularity)
+    else:
+        low, high = _resampled(np.sort(values), levels, size=size, granularity=granularity, seed=seed)
+    floor = float(values.min()) - granularity
+    low = np.maximum(low, floor)
+    return low, np.maximum(high, low + granularity)
+
+
+def _resampled(
+    values: Floats, levels: Sequence[Fraction], *, size: int, granularity: float, seed: str
+) -> tuple[Floats, Floats]:
+    shape = (RESAMPLED_SUBSETS, len(levels))
+    ranks = np.array([(level.numerator * size) // level.denominator for level in levels])
+    draws = public_uniforms(seed, 3, *shape)
+    low, high = _neighbours(draws[0], draws[1], ranks, size)
+    # The subset is drawn from public data that was itself drawn: its quantile at `low` is (nearly) a Beta variable too,
+    # and both ends move together.
+    count = len(values)
+    below = _beta_inverse(low * count + 0.5, (1 - low) * count + 0.5, draws[2])
+    # Between two public values anything may lie: interpolation makes no ties that the data does not have.
+    places = (np.arange(count) + 0.5) / count
+    first, second = np.interp(below, places, values), np.interp(below + (high - low), places, values)
+    pairs = np.stack([first, second], axis=-1)
+    a, b = optimal_intervals(pairs, [Fraction(1, 2)], granularity)  # widens what is tied
+    return np.where(ranks > 0, a[..., 0], -np.inf), b[..., 0]
+
+
+def _neighbours(first: Floats, second: Floats, ranks: NDArray[np.int64], size: int) -> tuple[Floats, Floats]:
+    """Return uniform order statistics k and k+1 of `size`, from two uniform draws (k = 0: only the second counts)."""
+    k = np.maximum(ranks, 1).astype(np.float64)
+    low = np.where(ranks > 0, _beta_inverse(k, size - k + 1, first), 0.0)
+    return low, low + (1 - low) * _beta_inverse(np.ones_like(k), size - ranks.astype(np.float64), second)
+
+
+def _beta_inverse(a: Floats, b: Floats, u: Floats) -> Floats:
+    from scipy.special import betaincinv
+
+    return np.asarray(betaincinv(a, b, u), dtype=np.float64)

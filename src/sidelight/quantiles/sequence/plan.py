@@ -1,0 +1,140 @@
+"""What a sequence is: the query of every day, the schema, the learner and what is assumed about people; all public."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from sidelight.errors import RangeError
+from sidelight.predictions import Origin, Prior
+from sidelight.quantiles.query import PreparedQuantiles, Quantiles
+from sidelight.quantiles.sequence.previous import LastRelease, PubPrev
+from sidelight.quantiles.sequence.proximate import LinearMap, PubProx
+from sidelight.quantiles.sequence.start import Floats
+from sidelight.records import Number, Schema
+from sidelight.session import request_key
+
+Learner = PubPrev | PubProx
+Learned = LastRelease | LinearMap
+
+#: Where neither the schema nor the query says how fine values are: this share of the learner's first scale.
+_FINEST_SHARE: Final = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequencePlan:
+    """The part of a sequence that never changes; `digest` names it in the ledger and in the state."""
+
+    query: Quantiles
+    schema: Schema
+    learner: Learner
+    days_per_person: int | None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learner, (PubPrev, PubProx)):
+            raise RangeError(f"learner must be PubPrev(...) or PubProx(...), got {type(self.learner).__name__}")
+        if self.query.prediction is not None:
+            raise RangeError(
+                "a sequence predicts by itself: leave prediction out of the query, tell the learner instead"
+            )
+        days = self.days_per_person
+        if days is not None and (isinstance(days, bool) or not isinstance(days, int) or days < 1):
+            raise RangeError(f"days_per_person must be a whole number of at least 1, or left out, got {days!r}")
+        self.begin()  # guesses that do not fit the levels are found now
+        self.query.prepare(self.schema)
+
+    @cached_property
+    def bare(self) -> PreparedQuantiles:
+        """The query without a prediction, fitted to the schema."""
+        return self.query.prepare(self.schema)
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for everything that must stay the same from day to day."""
+        content = {
+            "query": {key: value for key, value in self.bare.request.items() if key not in ("priors", "grid")},
+            "resolution": str(self.query.resolution),
+            "schema": self.schema.to_json(),
+            "learner": self.learner.to_json(),
+            "days_per_person": str(self.days_per_person),
+        }
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def number(self) -> Number:
+        """The column whose quantiles are released."""
+        return self.schema.number(self.bare.column)
+
+    @property
+    def levels(self) -> int:
+        """How many levels are released."""
+        return len(self.bare.tree.levels)
+
+    @property
+    def granularity(self) -> float:
+        """The width of the interval that a release stands in for."""
+        declared = self.number.granularity if self.number.granularity is not None else self.query.resolution
+        if declared is not None:
+            return float(declared)
+        scale = self.learner.scale
+        return _FINEST_SHARE * (min(scale) if isinstance(scale, tuple) else scale)
+
+    def begin(self) -> Learned:
+        """Return the learner before the first day."""
+        return self.learner.begin(self.levels, granularity=self.granularity)
+
+    def read(self, written: Any) -> Learned:
+        """Read a stored learner."""
+        return self.learner.read(written, self.levels, granularity=self.granularity)
+
+    def priors(self, learned: Learned, features: Floats, origin: Origin) -> tuple[Prior, ...]:
+        """Return the prediction for a day: a function of past releases and public numbers."""
+        location, scale = learned.predict(features)
+        lower = self.number.lower
+        nonnegative = lower is not None and lower >= 0
+        return self.learner.start.priors(location, scale, origin=origin, nonnegative=nonnegative)
+
+    def with_prediction(self, priors: tuple[Prior, ...]) -> Quantiles:
+        """Return the query of a day."""
+        return replace(self.query, prediction=priors)
+
+    def features(self, given: Iterable[float]) -> Floats:
+        """Check the public features of a day."""
+        try:
+            numbers = np.array([float(each) for each in given], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise RangeError("features must be public numbers, one list a day") from None
+        wanted = getattr(self.learner, "features", 0)
+        if len(numbers) != wanted:
+            raise RangeError(
+                f"this sequence has {wanted} features a day, got {len(numbers)}; the number never changes"
+                + ("" if wanted else " (PubPrev uses none)")
+            )
+        if not all(math.isfinite(number) for number in numbers.tolist()):
+            raise RangeError("features must be finite numbers; put a public value where one is missing")
+        return numbers
+
+    def key(self, day: datetime.date) -> str:
+        """Name the entry of a day in the ledger."""
+        return request_key("sequence", self.digest, day.isoformat())
+
+
+def read_day(day: datetime.date | str) -> datetime.date:
+    """Read a day: a date, or text such as "2026-11-15"."""
+    if isinstance(day, datetime.datetime):
+        day = day.date()
+    if isinstance(day, datetime.date):
+        return day
+    try:
+        return datetime.date.fromisoformat(day)
+    except (TypeError, ValueError):
+        raise RangeError(f'day must be a date such as "2026-11-15", got {day!r}') from None

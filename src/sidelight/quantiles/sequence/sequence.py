@@ -1,0 +1,247 @@
+"""`Sequence`: the same quantiles every day, each day's prediction learned from the days released before."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from sidelight.accounting import Remaining, Route, Spent
+from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import Claim, Claims
+from sidelight.ledger import Ledger, open_ledger
+from sidelight.noise import Entropy, OSEntropy, Source
+from sidelight.predictions import Origin, Prior, guess, released
+from sidelight.quantiles.query import PreparedQuantiles, Quantiles
+from sidelight.quantiles.sequence.accounts import account_of_day, check_price, for_days, open_accounts
+from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
+from sidelight.quantiles.sequence.released_days import caught_up, describe_day, find_day
+from sidelight.quantiles.sequence.start import Floats
+from sidelight.quantiles.sequence.state import State, read_state, write_state
+from sidelight.records import Column, Schema, Table
+from sidelight.release import Outcome, TailBound
+from sidelight.session import Answer
+from sidelight.session.door import release_through
+
+
+class Sequence:
+    """Release the same quantiles every day, better from day to day.
+
+    Guarantee: everything ever released under the scope satisfies `budget` for the schema's unit. By default a person
+    may be in every day, and every day is charged in full. With `days_per_person=k` you declare, publicly, that nobody
+    has data in more than k days; then the budget holds for all days together, at k times the price of the dearest day
+    (sequences proof page). The library cannot check this declaration; if it is wrong, so is the guarantee.
+
+    Accuracy: the learner sees released values and public features only, never the records, so learning is free.
+    Features must be known without the day's records (weekday, weather; never the number of rows), and a day must not
+    be skipped because of what its records look like.
+
+    Arguments: `query` without a prediction; `learner` is `PubPrev` or `PubProx`; `ledger` keeps the budget and every
+    release; `state` is the file of the learner's state, by default beside a ledger in a file. It may be deleted: the
+    ledger gives it back.
+    """
+
+    def __init__(
+        self,
+        query: Quantiles,
+        learner: Learner,
+        *,
+        schema: Schema | list[Column] | tuple[Column, ...],
+        budget: Claim,
+        ledger: str | Ledger,
+        scope: str,
+        days_per_person: int | None = None,
+        state: Path | str | None = None,
+        routes: tuple[Route, ...] | None = None,
+        strict: bool = False,
+    ) -> None:
+        declared = schema if isinstance(schema, Schema) else Schema(schema)
+        self.plan = SequencePlan(query=query, schema=declared, learner=learner, days_per_person=days_per_person)
+        self.strict = strict
+        self._entropy: Entropy = OSEntropy()
+        self._routes = routes
+        self._ledger = open_ledger(ledger) if isinstance(ledger, str) else ledger
+        self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
+        price = for_days(self.plan.bare.claims, days_per_person or 1)
+        check_price(price, budget=budget.under(unit=declared.unit), routes=routes)
+        # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
+        self._state = self._stored_state()
+        self._scope = open_accounts(
+            self._ledger,
+            scope,
+            budget=budget.under(unit=declared.unit),
+            unit=declared.unit,
+            days_per_person=days_per_person,
+            routes=routes,
+        )
+
+    def release(
+        self, data: Any, *, day: datetime.date | str, features: Iterable[float] = (), resume: bool = False
+    ) -> Outcome:
+        """Release one day: predict from the past, charge, run, learn.
+
+        `data` is that day's table with the sequence's schema, or anything a `Table` is made of. A day that was released
+        before comes back for nothing if it is asked with the same features. `resume=True` declares an unfinished
+        attempt at this day dead; the new one pays again.
+        """
+        date, public = read_day(day), self.plan.features(features)
+        self._catch_up()
+        last = self._state.last_day
+        if last is not None and date <= last:
+            return self._again(date, public, last)
+        table = self._table(data)
+        account = account_of_day(self._scope, date, days_per_person=self.plan.days_per_person, routes=self._routes)
+        query = DayQuery(
+            query=self.plan.with_prediction(self.plan.priors(self._state.learned, public, self._origin())),
+            about=describe_day(self.plan, date, public),
+        )
+        outcome = release_through(
+            query, table, account, entropy=self._entropy, key=self.plan.key(date), resume=resume, strict=self.strict
+        )
+        self._catch_up()
+        if self.state_file is not None:
+            write_state(self.state_file, self._state, self.plan, ledger_id=self._ledger.ledger_id)
+        return outcome
+
+    def predict(self, features: Iterable[float] = ()) -> tuple[Prior, ...]:
+        """Return the priors that a next day with these features would use. Free: it looks at past releases only."""
+        public = self.plan.features(features)
+        self._catch_up()
+        return self.plan.priors(self._state.learned, public, self._origin())
+
+    @property
+    def last_day(self) -> datetime.date | None:
+        """The last day that was released."""
+        self._catch_up()
+        return self._state.last_day
+
+    @property
+    def days(self) -> int:
+        """How many days were released."""
+        self._catch_up()
+        return self._state.days
+
+    @property
+    def remaining(self) -> Remaining:
+        """The largest price that a new day could still be charged (`days_per_person` times its own)."""
+        if self.plan.days_per_person is None:
+            return self._scope.remaining()
+        return self._scope.rule.remaining(self._scope.books().own)  # other days are other parts
+
+    @property
+    def spent(self) -> Spent:
+        """What has been charged, per route: bookkeeping, not a guarantee."""
+        return self._scope.spent()
+
+    def statement(self) -> str:
+        """Return the sentence that may be published about all days together, with what was assumed."""
+        promise, days = self._scope.statement(), self.plan.days_per_person
+        rows = " with one row" if self.plan.schema.person is None else ""
+        if days is None:
+            return f"{promise} A person may be in every day{rows}."
+        each = "one day" if days == 1 else f"{days} days{', each' if rows else ''}"
+        return f"{promise} Declared, not checked: nobody is in more than {each}{rows}."
+
+    def rebuild(self) -> None:
+        """Make the state again from the ledger alone, and write it."""
+        self._state = State(learned=self.plan.begin())
+        self._catch_up()
+        if self.state_file is not None:
+            write_state(self.state_file, self._state, self.plan, ledger_id=self._ledger.ledger_id)
+
+    def _stored_state(self) -> State:
+        if self.state_file is None:
+            return State(learned=self.plan.begin())
+        return read_state(self.state_file, self.plan, ledger_id=self._ledger.ledger_id)
+
+    def _catch_up(self) -> None:
+        self._state = caught_up(self._state, self._scope, self.plan)
+
+    def _again(self, date: datetime.date, features: Floats, last: datetime.date) -> Outcome:
+        found = find_day(date, self._scope, self.plan)
+        if found is None:
+            raise RangeError(f"days must come in order: {last} was released, {date} comes before it. Nothing was spent")
+        if found.features.tolist() != features.tolist():
+            raise RangeError(
+                f"{date} was released with other features; a day is released once. Nothing was spent: ask with the "
+                "features of the first time to have its release again"
+            )
+        return found.release
+
+    def _table(self, data: Any) -> Table:
+        if not isinstance(data, Table):
+            return Table(data, schema=self.plan.schema, name=self._scope.scope_id)
+        if data.schema.to_json() != self.plan.schema.to_json():
+            raise SchemaError("the table of a day must have the sequence's schema, got another; nothing was spent")
+        return data
+
+    def _origin(self) -> Origin:
+        if not self._state.entries:
+            return guess("the learner's start")
+        return released(
+            self._state.entries, f"learned from {self._state.days} released days, from the first to the last entry"
+        )
+
+    def __repr__(self) -> str:
+        return f"Sequence({self._scope.scope_id!r}, {type(self.plan.learner).__name__}, {self._state.days} days)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DayQuery:
+    """The quantiles of one day: the query with its prediction, and what the ledger is told about the day."""
+
+    query: Quantiles
+    about: Mapping[str, Any]
+
+    def prepare(self, schema: Schema) -> PreparedDay:
+        """Fit the query to the schema."""
+        return PreparedDay(quantiles=self.query.prepare(schema), about=self.about)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedDay:
+    """A prepared day: the quantiles, with the day in the request."""
+
+    quantiles: PreparedQuantiles
+    about: Mapping[str, Any]
+
+    @property
+    def claims(self) -> Claims:
+        """The price of the day for someone in it."""
+        return self.quantiles.claims
+
+    @property
+    def numerics(self) -> Literal["exact", "idealized"]:
+        """As the quantiles."""
+        return self.quantiles.numerics
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The public description: the quantiles' and the day."""
+        return {**self.quantiles.request, "sequence": dict(self.about)}
+
+    @property
+    def prediction(self) -> Mapping[str, Any] | None:
+        """What was predicted and from which entries."""
+        return self.quantiles.prediction
+
+    @property
+    def error(self) -> TailBound:
+        """The public bound on the error in ranks."""
+        return self.quantiles.error
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Release the quantiles; the only place that touches the day's records."""
+        return self.quantiles.run(table, source)
+
+
+def _beside(ledger: Ledger, scope: str) -> Path | None:
+    """Name the state of a ledger in a file; elsewhere the ledger alone remembers."""
+    if ledger.place.path is None:
+        return None
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", scope)
+    return ledger.place.path.with_name(f"{ledger.place.path.name}.{safe}.state.json")

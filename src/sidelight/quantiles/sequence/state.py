@@ -1,0 +1,121 @@
+"""The learner's state between two days, in a file beside the ledger.
+
+The ledger is the truth: the state is what the released days up to `head` give, and can always be made again from them.
+The file saves doing so every day. It is replaced whole or not at all, carries its own checksum and the name of its
+plan, and a file that does not fit is an error and never guessed at.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sidelight.errors import LedgerError, RangeError
+from sidelight.quantiles.sequence.plan import Learned, SequencePlan
+
+FORMAT: Final = "1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What the released days have taught, and up to where in the ledger."""
+
+    learned: Learned
+    days: int = 0
+    last_day: datetime.date | None = None
+    first_entry: str | None = None
+    last_entry: str | None = None
+    head: str | None = None  # the hash of the last outcome that was learned from
+
+    @property
+    def entries(self) -> list[str]:
+        """The first and the last entry that were learned from."""
+        return list(dict.fromkeys(entry for entry in (self.first_entry, self.last_entry) if entry is not None))
+
+
+def write_state(path: Path, state: State, plan: SequencePlan, *, ledger_id: str) -> None:
+    """Replace the file in one step; a crash leaves the old file or the new one."""
+    content = {
+        "format": FORMAT,
+        "what": "state of a sidelight sequence; it can be deleted, the ledger gives it back",
+        "plan": plan.digest,
+        "ledger": ledger_id,
+        "days": str(state.days),
+        "last_day": None if state.last_day is None else state.last_day.isoformat(),
+        "first_entry": state.first_entry,
+        "last_entry": state.last_entry,
+        "head": state.head,
+        "learner": state.learned.to_json(),
+    }
+    text = json.dumps({**content, "checksum": _checksum(content)}, sort_keys=True, ensure_ascii=True)
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise LedgerError(
+            f"the state {str(path)!r} cannot be written ({error.strerror}); the release is safe in the ledger, and the "
+            "next run finds it there"
+        ) from None
+
+
+def read_state(path: Path, plan: SequencePlan, *, ledger_id: str) -> State:
+    """Read the file, or the state before the first day if there is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return State(learned=plan.begin())
+    except (OSError, UnicodeDecodeError):
+        raise _unusable(path, "it cannot be read") from None
+    try:
+        content = json.loads(text)
+        found = content.pop("checksum")
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise _unusable(path, "it is not the JSON of a state") from None
+    if content.get("format") != FORMAT:
+        raise _unusable(path, f"it has format {content.get('format')!r}, this version of sidelight reads {FORMAT!r}")
+    if found != _checksum(content):
+        raise _unusable(path, "its checksum is wrong: it was changed or damaged")
+    if content["plan"] != plan.digest:
+        raise LedgerError(
+            f"the state {str(path)!r} belongs to another plan (other query, schema, learner or days_per_person); a "
+            "sequence never changes: give the new one a scope and a state of its own"
+        )
+    if content["ledger"] != ledger_id:
+        raise LedgerError(f"the state {str(path)!r} belongs to another ledger; name the state of this one")
+    try:
+        return State(
+            learned=plan.read(content["learner"]),
+            days=int(content["days"]),
+            last_day=None if content["last_day"] is None else datetime.date.fromisoformat(content["last_day"]),
+            first_entry=content["first_entry"],
+            last_entry=content["last_entry"],
+            head=content["head"],
+        )
+    except (KeyError, TypeError, ValueError, RangeError):
+        raise _unusable(path, "its fields do not fit together") from None
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _unusable(path: Path, why: str) -> LedgerError:
+    return LedgerError(
+        f"the state {str(path)!r} is not used: {why}. Nothing was released. Delete it, and the next run makes it again "
+        "from the ledger, or put the right file back"
+    )
