@@ -57,7 +57,7 @@ class StrictError(SidelightError):
 
 
 class ReleaseFailedError(SidelightError):
-    """A release failed after the data was opened. Its charge stands; the cause is withheld because it may depend on data."""
+    """A release failed after the data was opened. Its charge stands; the cause may depend on data and is withheld."""
 
 
 class NoiseError(SidelightError, RuntimeError):

@@ -70,15 +70,15 @@ class Quantiles:
             raise RangeError(f'score must be "exact" or "floor", got {self.score!r}')
         if self.branching != "wide" and not (isinstance(self.branching, int) and self.branching >= 2):
             raise RangeError(f'branching must be "wide" or a whole number of at least 2, got {self.branching!r}')
-        if isinstance(self.prediction, Sequence) and len(self.prediction) != len(levels):
-            raise RangeError(
-                f"prediction must be one prior, or one for each of the {len(levels)} levels, got {len(self.prediction)}"
-            )
         for prior in self._given:
             if not isinstance(prior, Prior):
                 raise RangeError(
                     f"prediction must be a prior such as sl.Cauchy(location, scale), got {type(prior).__name__}"
                 )
+        if isinstance(self.prediction, Sequence) and len(self.prediction) != len(levels):
+            raise RangeError(
+                f"prediction must be one prior, or one for each of the {len(levels)} levels, got {len(self.prediction)}"
+            )
         self._tree(levels, unit=None)  # a budget that cannot work is found now
 
     @property
@@ -116,7 +116,7 @@ class Quantiles:
         priors = self._given or (default_prior(number),)
         for prior in dict.fromkeys(self._given):
             warn_if_unhedged(prior, stacklevel=4)
-        return PreparedQuantiles(
+        prepared = PreparedQuantiles(
             column=number.name,
             tree=self._tree(levels, unit=schema.unit),
             grid=grid,
@@ -125,6 +125,8 @@ class Quantiles:
             adaptation=self.adaptation,
             score=self.score,
         )
+        _ = prepared.compiled, prepared.error  # public work, done now: nothing of it can fail after the charge
+        return prepared
 
     def _number(self, schema: Schema) -> Number:
         if self.column is None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -82,6 +83,7 @@ class InProcessAccount:
         self.rule = rule
         self._totals = Totals.zero()
         self._lock = Lock()
+        self._process = os.getpid()
 
     def reserve(
         self,
@@ -96,6 +98,11 @@ class InProcessAccount:
         del request, resume, at_utc
         if key is not None:
             raise LedgerError("a key names an entry of a ledger, and this session has none; pass ledger=... to Session")
+        if os.getpid() != self._process:
+            raise LedgerError(
+                "this budget belongs to the process that opened it: after a fork both would spend all of it; pass "
+                "ledger=... to Session, which many processes can share"
+            )
         charge = self.rule.charge(claims)
         with self._lock:
             if not self.rule.grants(self._totals, charge):

@@ -87,24 +87,26 @@ def _prepare(query: Query, table: Table, *, strict: bool) -> Prepared:
 def _run(prepared: Sequence[Prepared], table: Table, reservation: Reservation, *, entropy: Entropy) -> list[Outcome]:
     """Open the data under a reservation; one noise source a query.
 
-    Once the data has been opened only `SidelightError` (whose texts are public by rule) and interrupts pass through;
-    anything else might quote a record and is replaced.
+    Once the data has been opened only `SidelightError` (whose texts are public by rule) and interrupts pass through,
+    without their causes; anything else might quote a record and is replaced. The error is raised, and the failure
+    recorded, outside the handler: inside it the cause would be attached to whatever is raised, and printed with it.
     """
+    failure: BaseException
     try:
         return [_run_one(each, table, entropy=entropy) for each in prepared]
-    except (SidelightError, KeyboardInterrupt, SystemExit):
-        reservation.fail()
-        raise
-    except BaseException:
-        reservation.fail()
+    except (SidelightError, KeyboardInterrupt, SystemExit) as error:
+        failure = error
+        failure.__cause__ = failure.__context__ = failure.__traceback__ = None
+    except BaseException as error:
+        failure = ReleaseFailedError(
+            "the release failed after the data was opened; its charge stands, and the cause is not shown because it "
+            "may depend on the data. Run the same query with sidelight.testing.seeded_release on public or generated "
+            "data of the same schema to see it"
+        )
         if entropy.branding != "os":  # a test on data that is not private: show the cause
-            raise
-    # Raised here, outside the handler, so that the cause is not attached either.
-    raise ReleaseFailedError(
-        "the release failed after the data was opened; its charge stands, and the cause is not shown because it may "
-        "depend on the data. Run the same query with sidelight.testing.seeded_release on public or generated data of "
-        "the same schema to see it"
-    )
+            failure = error
+    reservation.fail()
+    raise failure
 
 
 def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> Outcome:
