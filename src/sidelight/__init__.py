@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sidelight.version import VERSION as __version__
+from sidelight.version import VERSION as __version__  # noqa: N811 - the usual name
 
 if TYPE_CHECKING:
     from sidelight import quantiles as quantiles
@@ -73,7 +73,7 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _PACKAGES = ("quantiles",)
 
-__all__ = ["__version__", *_MODULE_OF, *_PACKAGES]  # noqa: PLE0604
+__all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
