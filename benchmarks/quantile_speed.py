@@ -12,14 +12,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import peak_gigabytes, processor_time, timed
 from sidelight.aggregates import collect_ranks
 from sidelight.noise import OSEntropy, Source
 from sidelight.quantiles.descend import descend
@@ -51,7 +53,6 @@ def measure() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "values.parquet"
         _write_parquet(values, path)
-        del values
         runs = [_parquet_in_own_process(path, case) for case in ("continuous", "granular")]
     figures["parquet_vs_count"] = max(run["release"] / run["count"] for run in runs)
     figures["parquet_continuous_vs_count"] = runs[0]["release"] / runs[0]["count"]
@@ -70,9 +71,7 @@ def _interleaved(jobs: dict[str, Callable[[], object]]) -> dict[str, float]:
     taken: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(REPEATS):
         for name, job in jobs.items():
-            start = time.process_time()
-            job()
-            taken[name].append(time.process_time() - start)
+            taken[name].append(processor_time(job))
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
@@ -84,10 +83,12 @@ def _sampling_seconds(query: sl.Quantiles, values: np.ndarray) -> float:
         times = []
         for _ in range(25):
             prepared = query.prepare(table.schema)
-            start = time.process_time()
-            descend(prepared.tree, ranks, priors=prepared.compiled, source=source)
-            times.append(time.process_time() - start)
+            times.append(processor_time(partial(_descend, prepared, ranks, source)))
     return statistics.median(times)
+
+
+def _descend(prepared: Any, ranks: Any, source: Source) -> None:
+    descend(prepared.tree, ranks, priors=prepared.compiled, source=source)
 
 
 def _write_parquet(values: np.ndarray, path: Path) -> None:
@@ -113,28 +114,19 @@ def _parquet_in_own_process(path: Path, case: str) -> dict[str, float]:
 
 def _child(job: str, case: str, path: str) -> None:
     """One job of the Parquet comparison; prints seconds (median) and the peak resident memory of the process."""
-    import resource
-
     column = sl.Number("x") if case == "continuous" else sl.Number("x", lower=-10, upper=10, granularity="0.001")
     prediction = sl.Cauchy(0.0, 1.0) if case == "continuous" else None
     query = sl.Quantiles(DECILES, epsilon=1, column="x", prediction=prediction)
     table = sl.Table(path, schema=[column])
     step = float(query.prepare(table.schema).grid.resolution)
     if job == "release":
-        times = [_timed(lambda: query.release(table)) for _ in range(3)]
+        times = [timed(lambda: query.release(table)) for _ in range(3)]
     else:
         import duckdb
 
         text = f"select floor(x / {step!r})::bigint as code, count(*) from read_parquet('{path}') group by 1"
-        times = [_timed(lambda: duckdb.sql(text).fetchnumpy()) for _ in range(3)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps({"seconds": statistics.median(times), "peak_gigabytes": peak}))
-
-
-def _timed(job: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    job()
-    return time.perf_counter() - start
+        times = [timed(lambda: duckdb.sql(text).fetchnumpy()) for _ in range(3)]
+    print(json.dumps({"seconds": statistics.median(times), "peak_gigabytes": peak_gigabytes()}))
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.measuring import peak_gigabytes, timed
 from sidelight.aggregates import collect_ranks
 from sidelight.grid import Grid
 from sidelight.noise import OSEntropy, Source
@@ -83,7 +83,7 @@ def _best_of(jobs: dict[str, Callable[[], object]]) -> dict[str, float]:
     best = dict.fromkeys(jobs, float("inf"))
     for _ in range(REPEATS):
         for name, job in jobs.items():
-            best[name] = min(best[name], _timed(job))
+            best[name] = min(best[name], timed(job))
     return best
 
 
@@ -111,29 +111,12 @@ def _child(job: str, name: str, path: str) -> None:
 
         step, half = float(grid.resolution), grid.half_step
         text = f"select floor(x / {step!r} + {half})::bigint as code, count(*) from read_parquet('{path}') group by 1"
-        times = [_timed(lambda: duckdb.sql(text).fetchnumpy()) for _ in range(REPEATS)]
+        times = [timed(lambda: duckdb.sql(text).fetchnumpy()) for _ in range(REPEATS)]
     else:
         table = Table(path, schema=[Number("x"), *person])
         with Source(OSEntropy()) as source:
-            times = [_timed(lambda: collect_ranks(table, "x", grid, source)) for _ in range(1 if person else REPEATS)]
-    print(json.dumps({"seconds": min(times), "peak_gigabytes": _peak_gigabytes()}))
-
-
-def _peak_gigabytes() -> float:
-    """Return the peak resident memory of this process."""
-    status = Path("/proc/self/status")
-    if status.exists():  # `ru_maxrss` would count the parent's memory, which a new process shares until it starts
-        (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
-        return int(line.split()[1]) / 2**20
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**30  # bytes, on macOS
-
-
-def _timed(job: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    job()
-    return time.perf_counter() - start
+            times = [timed(lambda: collect_ranks(table, "x", grid, source)) for _ in range(1 if person else REPEATS)]
+    print(json.dumps({"seconds": min(times), "peak_gigabytes": peak_gigabytes()}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,32 @@
+"""Seconds and peak memory, as all benchmarks measure them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def timed(job: Callable[[], object]) -> float:
+    """Return the elapsed seconds of a job."""
+    start = time.perf_counter()
+    job()
+    return time.perf_counter() - start
+
+
+def processor_time(job: Callable[[], object]) -> float:
+    """Return the processor seconds of a job: other programs on the machine do not count."""
+    start = time.process_time()
+    job()
+    return time.process_time() - start
+
+
+def peak_gigabytes() -> float:
+    """Return the peak resident memory of this process."""
+    status = Path("/proc/self/status")
+    if status.exists():  # `ru_maxrss` would count the parent's memory, which a new process shares until it starts
+        (line,) = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+        return int(line.split()[1]) / 2**20
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**30  # bytes, on macOS
