@@ -27,9 +27,7 @@ class PublicSample:
     def __post_init__(self) -> None:
         # Asked by name: this package lies below the tables, and a table must never pass for an array.
         if hasattr(self.values, "schema") and hasattr(self.values, "engine"):
-            raise RangeError(
-                "a sidelight.Table is a private source and cannot be public data; pass published values"
-            )
+            raise RangeError("a sidelight.Table is a private source and cannot be public data; pass published values")
         numbers = np.asarray(self.values, dtype=np.float64).ravel()
         finite = numbers[np.isfinite(numbers)]
         if not len(finite):
