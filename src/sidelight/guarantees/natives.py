@@ -19,7 +19,7 @@ NATIVE: dict[str, tuple[type, ...]] = {
     "discrete_gaussian": (ZCDP,),
     "objective_perturbation": (Profile, RDP, GDP, ApproxDP),
     "propose_test_release": (ApproxDP,),
-    "private_selection": (ApproxDP, RDP),
+    "private_selection": (PureDP, ZCDP, RDP, Profile, ApproxDP),
 }
 
 

@@ -1,0 +1,27 @@
+"""Honest tuning: try several private computations, keep the best, and pay for the search."""
+
+from sidelight.tuning.best import best_of, select
+from sidelight.tuning.pricing import papernot_steinke, ratio_bound, renyi_curve, selection_claims, selection_epsilon
+from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric, logarithmic, runs_from_json
+from sidelight.tuning.scores import PrivateScore, PublicScore, Score
+from sidelight.tuning.selection import Selection
+
+__all__ = [
+    "Poisson",
+    "PrivateScore",
+    "PublicScore",
+    "Runs",
+    "Score",
+    "Selection",
+    "TruncatedNegativeBinomial",
+    "best_of",
+    "geometric",
+    "logarithmic",
+    "papernot_steinke",
+    "ratio_bound",
+    "renyi_curve",
+    "runs_from_json",
+    "select",
+    "selection_claims",
+    "selection_epsilon",
+]

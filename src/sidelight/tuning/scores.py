@@ -1,0 +1,106 @@
+"""How a candidate is judged: by its own released answer on public data, or by a second release that is paid for.
+
+There is no third way. A score on private validation rows without noise is the classical leak, so no score here is ever
+handed the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sidelight.errors import RangeError
+from sidelight.records import Table
+from sidelight.session import Answer, Query, Session
+
+_DEPTH = 3
+
+
+@dataclass(frozen=True)
+class PublicScore:
+    """A number computed from a candidate's answer, and from public data at most: it costs nothing.
+
+    Whoever writes one states, as with `PublicSample`, that the function reads the answer, public parameters and public
+    data only. A function that visibly holds a `Table` or a `Session` (in its closure, defaults or object) is refused;
+    what a function looks up elsewhere cannot be seen, and is the writer's word.
+
+    >>> PublicScore(lambda answer: -abs(answer.value - 40), "distance to last year's published median")
+    PublicScore(distance to last year's published median)
+    """
+
+    function: Callable[[Answer], float]
+    description: str
+
+    def __post_init__(self) -> None:
+        _check(self.function, self.description)
+
+    def __repr__(self) -> str:
+        return f"PublicScore({self.description})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateScore:
+    """A score that is itself a private release, asked of the same table about each candidate's answer.
+
+    `ask(answer)` builds the query that measures an answer; `read(release's answer)` turns what it returned into a
+    number, higher is better. `like` is a query with the price of every query that `ask` will build: the charge is fixed
+    before any data is opened, and a query with other claims gives its candidate no score. Each run then costs the
+    candidate's claims and these together.
+    """
+
+    ask: Callable[[Answer], Query]
+    read: Callable[[Answer], float]
+    like: Query
+    description: str
+
+    def __post_init__(self) -> None:
+        _check(self.ask, self.description)
+        _check(self.read, self.description)
+
+    def __repr__(self) -> str:
+        return f"PrivateScore({self.description})"
+
+
+Score: TypeAlias = PublicScore | PrivateScore
+
+
+def _check(function: object, description: str) -> None:
+    if not callable(function):
+        raise RangeError(f"a score is a function of a candidate's answer, got {type(function).__name__}")
+    if not isinstance(description, str) or not description:
+        raise RangeError('say what the score reads, for the report: PublicScore(function, "accuracy on public rows")')
+    if any(isinstance(part, Table | Session) for part in _held(function, _DEPTH)):
+        raise RangeError(
+            "a score may not hold a Table or a Session: private rows in a score are not paid for. Compute it from the "
+            "candidate's answer and public data, or ask a PrivateScore"
+        )
+
+
+def _held(function: object, depth: int) -> Iterator[object]:
+    """Give what a function visibly carries: closure, defaults, bound object, partial arguments, attributes."""
+    if depth == 0:
+        return
+    for name in ("__closure__", "__defaults__", "args"):
+        for part in getattr(function, name, None) or ():
+            yield from _opened(getattr(part, "cell_contents", None) if name == "__closure__" else part, depth)
+    for name in ("__kwdefaults__", "keywords", "__dict__"):
+        mapping = getattr(function, name, None)
+        if isinstance(mapping, Mapping):
+            for part in mapping.values():
+                yield from _opened(part, depth)
+    for name in ("__self__", "__wrapped__", "func"):
+        if (part := getattr(function, name, None)) is not None:
+            yield from _opened(part, depth)
+
+
+def _opened(part: Any, depth: int) -> Iterator[object]:
+    yield part
+    if isinstance(part, list | tuple | set):
+        for inner in part:
+            yield from _opened(inner, depth - 1) if depth > 1 else iter((inner,))
+    elif isinstance(part, Mapping):
+        for inner in part.values():
+            yield from _opened(inner, depth - 1) if depth > 1 else iter((inner,))
+    else:
+        yield from _held(part, depth - 1)

@@ -1,0 +1,186 @@
+"""`Selection`: try several queries privately and release the best, at the price of the random search and no less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import log
+from typing import Any, Literal
+
+from sidelight.accounting import batch
+from sidelight.errors import ClaimError, RangeError, SchemaError
+from sidelight.guarantees import Amount, Claims, decimal_text, exact
+from sidelight.noise import Source, below
+from sidelight.records import Number, Schema, Table
+from sidelight.release import Outcome, TailBound
+from sidelight.session import Answer, Prepared, Query, Refusal, release_once
+from sidelight.tuning.best import best_of
+from sidelight.tuning.pricing import selection_claims
+from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric
+from sidelight.tuning.scores import PrivateScore, PublicScore, Score
+
+NO_RESULT = "no run of the selection gave a result"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Try candidates picked by chance, a random and secret number of times, and release the one that scored best.
+
+    Guarantee: `selection_claims` of one run's claims (tuning proof page): at most (2 + η) times a pure ε, and (ε, δ)
+    that is linear in δ. The charge covers the whole search: nothing of the runs that lost, of their number, or of the
+    scores is released, and the time a release took should not be published either.
+
+    Accuracy: K runs of n candidates; with a geometric number of mean m a given candidate is tried with probability
+    m/(n + m - 1). An error bound of a candidate holds for the winner with E[K] times its failure probability.
+
+    Arguments: `candidates` are queries with equal claims. `score` is a `PublicScore` (a function of the candidate's
+    answer and public data) or a `PrivateScore` (a second release, paid for in every run). `runs` is the law of the
+    number of runs. `delta` is where the (ε, δ) claim is made, and may be left out when the candidates are pure.
+
+    >>> from sidelight.quantiles import Quantiles
+    >>> guesses = [Quantiles([0.5], epsilon=0.2, granularity=1, lower=0, upper=top) for top in (100, 1000)]
+    >>> search = Selection(candidates=guesses, score=PublicScore(lambda a: -abs(a.value[0] - 40), "published median"))
+    >>> print(search.claims(Schema([Number("value", granularity=1)])).pure())
+    PureDP(ε = 0.435701)
+    """
+
+    candidates: Sequence[Query]
+    score: Score
+    runs: Runs = field(default_factory=lambda: geometric(15))
+    delta: Amount | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", tuple(self.candidates))
+        if not self.candidates:
+            raise RangeError("a selection wants at least one candidate, got none")
+        if not isinstance(self.score, PublicScore | PrivateScore):
+            raise RangeError(
+                f"score must be a PublicScore or a PrivateScore, got {type(self.score).__name__}; a bare function "
+                "would not say whether it reads private data"
+            )
+        if not isinstance(self.runs, TruncatedNegativeBinomial | Poisson):
+            raise RangeError(
+                f"runs must be the law of a random number such as geometric(15), got {self.runs!r}; a fixed number of "
+                "runs costs as much as releasing all of them"
+            )
+
+    def claims(self, schema: Schema) -> Claims:
+        """Return the price against a schema."""
+        return self.prepare(schema).claims
+
+    def prepare(self, schema: Schema) -> PreparedSelection:
+        """Prepare every candidate, check that all have the same claims, and price the search. Opens no data."""
+        prepared = tuple(candidate.prepare(schema) for candidate in self.candidates)
+        price = prepared[0].claims
+        for place, each in enumerate(prepared):
+            if each.claims != price:
+                raise ClaimError(
+                    f"all candidates of a selection have the same claims: the first has {price}, candidate {place} has "
+                    f"{each.claims}; give them the same budget"
+                )
+        scored = None
+        if isinstance(self.score, PrivateScore):
+            scored = self.score.like.prepare(schema)
+            price = _together(price, scored.claims)
+        every = prepared if scored is None else (*prepared, scored)
+        delta = None if self.delta is None else exact(self.delta, name="delta")
+        return PreparedSelection(
+            candidates=prepared,
+            score=self.score,
+            scored=scored,
+            schema=schema,
+            runs=self.runs,
+            claims=selection_claims(price, self.runs, delta=delta),
+            delta_text=None if delta is None else decimal_text(delta),
+            numerics="exact" if all(each.numerics == "exact" for each in every) else "idealized",
+        )
+
+    def declare(self) -> Number:
+        """Return the declaration of a bare array, on which all candidates must agree."""
+        found = [candidate.declare() for candidate in self.candidates if hasattr(candidate, "declare")]
+        if len(found) != len(self.candidates) or any(number != found[0] for number in found):
+            raise SchemaError(
+                "the candidates describe a bare array differently; pass sl.Table(data, schema=[...]) and leave what "
+                "describes the column out of the candidates"
+            )
+        number: Number = found[0]
+        return number
+
+    def release(self, data: Any) -> Outcome:
+        """Release from a table, or from a bare array on which the candidates agree, with no ledger."""
+        return release_once(self, data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedSelection:
+    """A `Selection` fitted to a schema; everything but `run` is public."""
+
+    candidates: tuple[Prepared, ...]
+    score: Score
+    scored: Prepared | None
+    schema: Schema
+    runs: Runs
+    claims: Claims
+    delta_text: str | None
+    numerics: Literal["exact", "idealized"]
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The public description for ledger and report, in strings."""
+        return {
+            "kind": "selection",
+            "candidates": [dict(candidate.request) for candidate in self.candidates],
+            "score": {"kind": type(self.score).__name__, "description": self.score.description}
+            | ({} if self.scored is None else {"release": dict(self.scored.request)}),
+            "runs": self.runs.to_json(),
+        } | ({} if self.delta_text is None else {"delta": self.delta_text})
+
+    @property
+    def prediction(self) -> Mapping[str, Any] | None:
+        """The side information of the candidates, where all use the same."""
+        first = self.candidates[0].prediction
+        if all(candidate.prediction == first for candidate in self.candidates):
+            return first
+        return {"description": f"one of {len(self.candidates)} candidates, each with its own"}
+
+    def run(self, table: Table, source: Source) -> Answer | Refusal:
+        """Try and keep the best. The winner's place and answer leave; nothing else does."""
+
+        def attempt(source: Source) -> tuple[tuple[int, Answer], float] | None:
+            place = below(len(self.candidates), source)
+            answer = self.candidates[place].run(table, source)
+            if isinstance(answer, Refusal):
+                return None
+            score = self._judge(answer, table, source)
+            return None if score is None else ((place, answer), score)
+
+        winner = best_of(attempt, self.runs, source=source)
+        if winner is None:
+            return Refusal(reason=NO_RESULT)
+        place, answer = winner
+        value = {"candidate": place, "value": answer.value}
+        return Answer(value=value, labels=answer.labels, error=self._error(answer.error))
+
+    def _judge(self, answer: Answer, table: Table, source: Source) -> float | None:
+        if isinstance(self.score, PublicScore):
+            return float(self.score.function(answer))
+        assert self.scored is not None
+        asked = self.score.ask(answer).prepare(self.schema)
+        if asked.claims != self.scored.claims:  # not what was charged: the candidate gets no score
+            return None
+        measured = asked.run(table, source)
+        return None if isinstance(measured, Refusal) else float(self.score.read(measured))
+
+    def _error(self, error: TailBound | None) -> TailBound | None:
+        """Each run exceeds its bound with probability β, so the winner does with at most E[K]·β: log(E[K]/β)."""
+        if error is None:
+            return None
+        more = log(max(1.0, float(self.runs.mean().upper)))
+        fixed = tuple(base + slope * more for base, slope in zip(error.fixed, error.per_log, strict=True))
+        return TailBound(unit=error.unit, assumption=error.assumption, fixed=fixed, per_log=error.per_log)
+
+
+def _together(first: Claims, second: Claims) -> Claims:
+    """Compose a candidate with the release of its score, which may depend on the candidate's answer."""
+    return batch([first, second])

@@ -1,0 +1,276 @@
+"""The price of a selection: reference numbers, exact laws of small selections below it, planted bugs above it."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from selection_laws import (
+    Pgf,
+    both_ways,
+    largest_loss,
+    randomised_response,
+    renyi,
+    rounded_gaussian_masses,
+    selected,
+)
+
+from sidelight.errors import ClaimError, RangeError
+from sidelight.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    Claims,
+    HingedGaussianCurve,
+    Profile,
+    PureDP,
+    exact,
+)
+from sidelight.tuning import (
+    Poisson,
+    Runs,
+    TruncatedNegativeBinomial,
+    geometric,
+    logarithmic,
+    papernot_steinke,
+    ratio_bound,
+    renyi_curve,
+    selection_claims,
+    selection_epsilon,
+)
+
+LAWS: list[tuple[Runs, Pgf]] = [
+    (geometric(15), Pgf("geometric", eta=1, gamma=1 / 15)),
+    (geometric(2), Pgf("geometric 2", eta=1, gamma=1 / 2)),
+    (TruncatedNegativeBinomial(0, gamma="1/30"), Pgf("logarithmic", eta=0, gamma=1 / 30)),
+    (TruncatedNegativeBinomial("1/2", gamma="1/16"), Pgf("half", eta=0.5, gamma=1 / 16)),
+    (TruncatedNegativeBinomial("-1/2", gamma="1/10"), Pgf("minus half", eta=-0.5, gamma=1 / 10)),
+    (TruncatedNegativeBinomial(3, gamma="1/4"), Pgf("three", eta=3, gamma=1 / 4)),
+    (Poisson(10), Pgf("poisson", mean=10)),
+    (Poisson("0.5"), Pgf("poisson half", mean=0.5)),
+]
+IDS = [pgf.name for _, pgf in LAWS]
+#: The orders of the specification's reference numbers.
+ORDERS = [Fraction(k, 10) for k in range(11, 110)] + [Fraction(k) for k in (*range(11, 64), 128, 256, 512, 1024)]
+
+
+# --- reference numbers ----------------------------------------------------------------------------------------------
+
+
+def test_the_profile_theorem_on_a_gaussian_base() -> None:
+    base = Claims.of(GDP("0.3"))
+    thirty = geometric(30)
+    assert float(selection_epsilon(base, thirty, delta="1e-6")) == pytest.approx(2.280743, rel=1e-6)
+    assert float(ratio_bound(base, thirty)) / 2 == pytest.approx(0.390144, rel=2e-6)
+    assert float(selection_epsilon(base, geometric(15), delta="1e-6")) == pytest.approx(2.089592, rel=1e-6)
+    logarithm = TruncatedNegativeBinomial(0, gamma="1/30")
+    assert float(selection_epsilon(base, logarithm, delta="1e-6")) == pytest.approx(1.816564, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("runs", "published"),
+    [
+        (logarithmic(10), 0.693839),
+        (TruncatedNegativeBinomial("1/2", gamma="0.0625"), 0.775738),
+        (geometric(10), 0.849245),
+        (Poisson(10), 0.897764),
+        (Poisson("15.4"), 1.146607),
+    ],
+    ids=str,
+)
+def test_papernot_and_steinke_on_a_renyi_base(runs: Runs, published: float) -> None:
+    base = Claims.of(RDP({order: order / 200 for order in ORDERS}))
+    delta = Fraction(1, 10**5)
+    assert float(papernot_steinke(base, runs).epsilon(delta)) == pytest.approx(published, abs=1e-6)
+    curve = renyi_curve(base, runs)
+    assert curve is not None
+    assert float(curve.epsilon(delta)) < published + 2e-6
+
+
+def test_the_base_of_those_numbers() -> None:
+    base = Claims.of(RDP({order: order / 200 for order in ORDERS}))
+    found = base.approx_at("1e-5")
+    assert found is not None
+    assert float(found.epsilon) == pytest.approx(0.375291, abs=1e-6)
+
+
+def test_the_corollary_for_approximate_runs() -> None:
+    """(3ε*, δ*/γ) for the geometric law, if δ* <= γ(e^ε* - 1)/(1 - γ): ours is at most that."""
+    epsilon, delta, gamma = Fraction(1, 2), Fraction(1, 10**8), Fraction(1, 15)
+    ours = selection_epsilon(Claims.of(ApproxDP(epsilon, delta)), geometric(15), delta=delta / gamma)
+    assert 2 * epsilon < ours <= 3 * epsilon
+
+
+@pytest.mark.parametrize("runs", [runs for runs, _ in LAWS], ids=IDS)
+def test_pure_runs_cost_at_most_the_published_multiple(runs: Runs) -> None:
+    for epsilon in (Fraction(1, 100), Fraction(1), Fraction(5)):
+        pure = selection_claims(Claims.of(PureDP(epsilon)), runs).pure()
+        assert pure is not None
+        if isinstance(runs, TruncatedNegativeBinomial):
+            assert epsilon < pure.epsilon < (2 + runs.eta) * epsilon
+        else:
+            assert float(pure.epsilon) == pytest.approx(float(epsilon) + float(runs.rate) * np.tanh(float(epsilon) / 2))
+
+
+# --- the exact law of small selections ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("runs", "pgf"), LAWS, ids=IDS)
+def test_all_neighbours_of_randomised_response_stay_within_the_pure_price(runs: Runs, pgf: Pgf) -> None:
+    worst = {}
+    for epsilon in (0.2, 1.0, 3.0):
+        pure = selection_claims(Claims.of(PureDP(exact(epsilon, name="epsilon"))), runs).pure()
+        assert pure is not None
+        losses = []
+        for outcomes in (2, 3, 5):
+            laws = [selected(list(randomised_response(epsilon, outcomes, place)), pgf) for place in range(outcomes)]
+            losses += [largest_loss(p, q) for p, q in itertools.permutations(laws, 2)]
+        assert max(losses) <= float(pure.epsilon) + 1e-9
+        worst[epsilon] = max(losses) / float(pure.epsilon)
+    assert max(worst.values()) > 0.4  # the bound is not empty
+
+
+@given(
+    data=st.data(),
+    law=st.sampled_from(LAWS),
+    outcomes=st.integers(2, 6),
+)
+@settings(max_examples=25, deadline=None)
+def test_any_finite_mechanism_stays_within_its_claims(
+    data: st.DataObject, law: tuple[Runs, Pgf], outcomes: int
+) -> None:
+    """Pure mechanisms at random: pure price, (ε, δ) at several δ, and Rényi divergences, both directions."""
+    runs, pgf = law
+    weights = st.lists(st.floats(0.05, 1), min_size=outcomes, max_size=outcomes)
+    p = np.array(data.draw(weights))
+    q = np.array(data.draw(weights))
+    p, q = p / p.sum(), q / q.sum()
+    epsilon = Fraction(float(np.abs(np.log(p / q)).max()) * (1 + 1e-9) + 1e-9).limit_denominator(10**9) + Fraction(
+        1, 10**8
+    )
+    first, second = selected(list(p), pgf), selected(list(q), pgf)
+    claims = selection_claims(Claims.of(PureDP(epsilon)), runs, delta="0.01")
+    pure = claims.pure()
+    assert pure is not None
+    assert largest_loss(first, second) <= float(pure.epsilon) + 1e-9
+    for item in claims.items:
+        assert both_ways(first, second, float(item.epsilon)) <= float(item.delta) + 1e-12
+    curve = renyi_curve(Claims.of(PureDP(epsilon)), runs)
+    assert curve is not None
+    for order, bound in curve.points[::7]:
+        assert max(renyi(first, second, float(order)), renyi(second, first, float(order))) <= float(bound) + 1e-9
+
+
+GAUSSIAN_LAWS = [(geometric(30), Pgf("", eta=1, gamma=1 / 30)), *LAWS]
+
+
+@pytest.mark.parametrize(("runs", "pgf"), GAUSSIAN_LAWS, ids=["geometric 30", *IDS])
+def test_the_best_of_rounded_gaussians_stays_below_delta(runs: Runs, pgf: Pgf) -> None:
+    """Base μ = 0.3, score = the noisy value, against the exact law: δ at the claimed ε, and Rényi divergences."""
+    base = Claims.of(GDP("0.3"))
+    p = rounded_gaussian_masses(40.0, 1 / 0.3, 81)
+    q = rounded_gaussian_masses(41.0, 1 / 0.3, 81)
+    first, second = selected(p, pgf), selected(q, pgf)
+    for delta in ("1e-6", "1e-3"):
+        epsilon = selection_epsilon(base, runs, delta=delta)
+        found = both_ways(first, second, float(epsilon))
+        assert 0 < found <= float(Fraction(delta))
+    claims = selection_claims(base, runs, delta="1e-6")
+    curve = next(c.curve for c in claims if isinstance(c, RDP))
+    rho = claims.zcdp()
+    assert rho is not None
+    for order, bound in curve.points[::5]:
+        exactly = max(renyi(first, second, float(order)), renyi(second, first, float(order)))
+        assert exactly <= float(bound)
+        assert exactly <= float(rho.rho * order)
+
+
+def test_the_published_poisson_theorem_fails_below_a_mean_of_one() -> None:
+    """log(mean)/(α-1) is negative there, and a divergence never is; ours counts the chance of no run."""
+    base = Claims.of(RDP({2: "0.001", 8: "0.004"}))
+    with pytest.raises(RangeError, match="at least 1"):
+        papernot_steinke(base, Poisson("0.5"))
+    ours = renyi_curve(base, Poisson("0.5"))
+    assert ours is not None
+    printed = 0.001 + 0.5 * 0.001 + float(mp.log(mp.mpf("0.5")))
+    assert printed < 0 < ours.points[0][1]
+
+
+# --- planted bugs ---------------------------------------------------------------------------------------------------
+
+
+def test_reporting_the_cost_of_one_run_is_refuted() -> None:
+    p, q = (randomised_response(1.0, 3, place) for place in (0, 2))
+    first, second = (selected(list(law), Pgf("", eta=1, gamma=1 / 15)) for law in (p, q))
+    assert largest_loss(first, second) > 1.5  # the cost of one run is 1
+    gaussians = [selected(rounded_gaussian_masses(c, 1 / 0.3, 81), Pgf("", eta=1, gamma=1 / 15)) for c in (40.0, 41.0)]
+    one_run = Claims.of(GDP("0.3")).approx_at("1e-6")
+    assert one_run is not None
+    assert both_ways(*gaussians, float(one_run.epsilon)) > 1e-6
+
+
+def test_a_fixed_number_of_runs_breaks_the_price_of_a_random_one() -> None:
+    pure = selection_claims(Claims.of(PureDP(1)), geometric(15)).pure()
+    assert pure is not None
+    p, q = (randomised_response(1.0, 2, place) for place in (0, 1))
+    first, second = (selected(list(law), Pgf("", fixed=15)) for law in (p, q))
+    assert largest_loss(first, second) > 4 * float(pure.epsilon)
+
+
+def test_revealing_the_number_of_runs_breaks_the_price() -> None:
+    """Given K = 40, which the law allows, the loss is that of 40 runs."""
+    pure = selection_claims(Claims.of(PureDP(1)), geometric(15)).pure()
+    assert pure is not None
+    p, q = (randomised_response(1.0, 2, place) for place in (0, 1))
+    shown = [selected(list(law), Pgf("", fixed=40)) for law in (p, q)]
+    assert largest_loss(shown[0], shown[1]) > float(pure.epsilon)
+
+
+def test_a_cut_off_number_of_runs_breaks_the_price() -> None:
+    """K = min(K, 10) has another generating function: nearly x^10, and nearly the loss of ten runs."""
+    gamma = mp.mpf("1e-6")
+
+    def cut(x: mp.mpf) -> mp.mpf:
+        early = sum((gamma * (1 - gamma) ** (k - 1) * x**k for k in range(1, 10)), mp.mpf(0))
+        return early + (1 - gamma) ** 9 * x**10
+
+    pure = selection_claims(Claims.of(PureDP(1)), TruncatedNegativeBinomial(1, gamma="1e-6")).pure()
+    assert pure is not None
+    low, high = (mp.mpf(randomised_response(1.0, 2, place)[0]) for place in (1, 0))
+    assert float(mp.log(cut(high) / cut(low))) > 3 * float(pure.epsilon)
+
+
+# --- refusals and shapes --------------------------------------------------------------------------------------------
+
+
+def test_a_delta_that_the_runs_exceed_is_refused() -> None:
+    with pytest.raises(ClaimError, match="smaller"):
+        selection_claims(Claims.of(ApproxDP(1, "1e-6")), geometric(15), delta="1e-6")
+    with pytest.raises(RangeError, match="delta"):
+        selection_claims(Claims.of(GDP("0.3")), geometric(15))
+
+
+def test_a_profile_in_two_directions_is_priced_by_the_larger() -> None:
+    remove, add = HingedGaussianCurve(Fraction(1, 4), Fraction(1, 20)), HingedGaussianCurve(Fraction(1, 4))
+    both = selection_epsilon(Claims.of(Profile(remove, add)), geometric(15), delta="1e-6")
+    better = selection_epsilon(Claims.of(Profile(add, add)), geometric(15), delta="1e-6")
+    worse = selection_epsilon(Claims.of(Profile(remove, remove)), geometric(15), delta="1e-6")
+    assert better < both == worse
+
+
+def test_more_claims_never_cost_more() -> None:
+    runs = geometric(15)
+    alone = selection_epsilon(Claims.of(ZCDP("0.045")), runs, delta="1e-6")
+    more = selection_epsilon(Claims.of(ZCDP("0.045"), GDP("0.3")), runs, delta="1e-6")
+    assert more < alone
+
+
+def test_the_context_is_kept() -> None:
+    claims = selection_claims(Claims.of(PureDP(1, numerics="idealized")), geometric(15), delta="1e-6")
+    assert claims.numerics == "idealized"

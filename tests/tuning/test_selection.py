@@ -1,0 +1,313 @@
+"""`Selection` through the door: what it charges, what it releases, what it refuses."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from scipy import stats
+from selection_laws import Pgf, selected
+
+import sidelight as sl
+from sidelight.aggregates import row_count
+from sidelight.errors import BudgetError, ClaimError, NoiseError, RangeError, SchemaError
+from sidelight.guarantees import Claims, PureDP
+from sidelight.mechanisms import laplace, laplace_claims
+from sidelight.noise import OSEntropy, Source, bernoulli
+from sidelight.records import Number, Schema, Table
+from sidelight.release import Refused, Release, outcome_from_json
+from sidelight.session import Answer, Refusal, Session
+from sidelight.testing import SeededEntropy, SeededSession, seeded_release
+from sidelight.tuning import (
+    Poisson,
+    PrivateScore,
+    PublicScore,
+    Selection,
+    best_of,
+    geometric,
+    select,
+    selection_claims,
+)
+from sidelight.tuning.liu_talwar import liu_talwar_approximate, liu_talwar_pure
+
+SCHEMA = Schema([Number("age", lower=0, upper=120, granularity=1)])
+PEOPLE = Table({"age": [31.0, 47.0, 29.0, 60.0] * 25}, schema=SCHEMA, name="people")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """A noisy number of rows plus a public offset: the smallest query there is."""
+
+    epsilon: str = "0.5"
+    offset: int = 0
+    refuses: bool = False
+    fails: bool = False
+    numerics: Literal["exact", "idealized"] = "exact"
+
+    def prepare(self, schema: Schema) -> Count:
+        return self
+
+    @property
+    def claims(self) -> Claims:
+        return Claims.of(PureDP(self.epsilon, numerics=self.numerics))
+
+    @property
+    def request(self) -> dict[str, str]:
+        return {"kind": "count", "epsilon": self.epsilon, "offset": str(self.offset)}
+
+    @property
+    def prediction(self) -> None:
+        return None
+
+    def run(self, table: Table, source: Source) -> Answer | Refusal:
+        if self.fails:
+            raise ValueError("row 3 holds 47")
+        counted = row_count(table)
+        assert laplace_claims(counted, epsilon=self.epsilon)
+        noisy = int(laplace(counted, epsilon=self.epsilon, source=source))  # type: ignore[arg-type]
+        return Refusal(reason="no") if self.refuses else Answer(value=noisy + self.offset)
+
+
+HIGHEST = PublicScore(lambda answer: float(answer.value), "the released number itself")
+
+
+def search(**changes: Any) -> Selection:
+    return replace(
+        Selection(candidates=[Count(offset=k) for k in range(3)], score=HIGHEST, runs=geometric(5)), **changes
+    )
+
+
+# --- what it charges ------------------------------------------------------------------------------------------------
+
+
+def test_the_whole_search_is_charged_once_and_nothing_else_leaves() -> None:
+    session = SeededSession(PEOPLE, budget=sl.PureDP(3), seed=1)
+    release = session.release(search())
+    price = selection_claims(Claims.of(PureDP("0.5")), geometric(5))
+    assert isinstance(release, Release)
+    assert release.guarantee == price
+    assert set(release.value) == {"candidate", "value"}
+    assert session.spent.surely == price.pure()
+    assert outcome_from_json(release.to_json()).to_json() == release.to_json()
+    text = release.to_json()
+    assert "geometric" not in str(release.value)
+    assert '"runs":{"eta":"1"' in text
+
+
+def test_a_search_that_does_not_fit_is_refused_before_anything_runs() -> None:
+    session = Session(PEOPLE, budget=sl.PureDP("0.6"))  # one run would fit
+    with pytest.raises(BudgetError):
+        session.release(search())
+    assert session.release(Count()) is not None
+
+
+def test_a_private_score_is_paid_for_in_every_run() -> None:
+    score = PrivateScore(
+        ask=lambda answer: Count(epsilon="0.1", offset=int(answer.value)),
+        read=lambda measured: -abs(float(measured.value)),
+        like=Count(epsilon="0.1"),
+        description="noisy distance",
+    )
+    prepared = search(score=score).prepare(SCHEMA)
+    both = Claims.of(PureDP("0.6"))
+    assert prepared.claims.pure().epsilon >= selection_claims(both, geometric(5)).pure().epsilon * Fraction(99, 100)  # type: ignore[union-attr]
+    assert isinstance(seeded_release(search(score=score), PEOPLE, seed=3), Release)
+
+
+def test_a_score_query_with_another_price_than_the_charged_one_gives_no_score() -> None:
+    score = PrivateScore(
+        ask=lambda answer: Count(epsilon="7"), read=lambda m: 1.0, like=Count(epsilon="0.1"), description="cheat"
+    )
+    outcome = seeded_release(search(score=score), PEOPLE, seed=3)
+    assert isinstance(outcome, Refused)
+
+
+def test_idealized_candidates_make_an_idealized_selection() -> None:
+    prepared = search(candidates=[Count(numerics="idealized")]).prepare(SCHEMA)
+    assert prepared.numerics == "idealized"
+    assert prepared.claims.numerics == "idealized"
+
+
+# --- what it releases -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coin(Count):
+    """Answers 1 with probability 3/4: a mechanism whose selection has a known law."""
+
+    def run(self, table: Table, source: Source) -> Answer | Refusal:
+        return Answer(value=int(bernoulli(3, 4, source)))
+
+
+@pytest.mark.parametrize(
+    ("runs", "pgf"),
+    [(geometric(3), Pgf("", eta=1, gamma=1 / 3)), (Poisson(2), Pgf("", mean=2))],
+    ids=["geometric", "poisson"],
+)
+def test_the_released_law_is_that_of_the_theorem(runs: Any, pgf: Pgf) -> None:
+    low = PublicScore(lambda answer: -answer.value, "the smaller the better")
+    prepared = Selection(candidates=[Coin()], score=low, runs=runs).prepare(SCHEMA)
+    source = Source(SeededEntropy("law"))
+    n = 4000
+    found: Counter[Any] = Counter()
+    for _ in range(n):
+        answer = prepared.run(PEOPLE, source)
+        found[None if isinstance(answer, Refusal) else answer.value["value"]] += 1
+    none, one, zero = (float(mass) for mass in selected([0.75, 0.25], pgf))  # in the order of the scores
+    for value, mass in [(None, none), (1, one), (0, zero)]:
+        if mass > 0:
+            assert stats.binomtest(found[value], n, mass).pvalue > 1e-8
+            assert stats.binomtest(found[value], n, mass / 1.3).pvalue < 1e-6
+        else:
+            assert found[value] == 0
+
+
+def test_candidates_are_picked_alike() -> None:
+    same = PublicScore(lambda answer: 0.0, "no preference")
+    prepared = search(score=same, runs=geometric(3)).prepare(SCHEMA)
+    source = Source(SeededEntropy("uniform"))
+    places = Counter(prepared.run(PEOPLE, source).value["candidate"] for _ in range(600))  # type: ignore[union-attr]
+    assert stats.chisquare([places[k] for k in range(3)]).pvalue > 1e-7
+
+
+def test_the_better_candidate_wins_most_of_the_time() -> None:
+    prepared = search(candidates=[Count(offset=0), Count(offset=100)], runs=geometric(15)).prepare(SCHEMA)
+    source = Source(SeededEntropy("win"))
+    wins = sum(prepared.run(PEOPLE, source).value["candidate"] for _ in range(120))  # type: ignore[union-attr]
+    assert wins > 90  # a candidate is tried with probability 15/16
+
+
+def test_an_error_bound_is_widened_by_the_number_of_runs() -> None:
+    queries = [sl.Quantiles([0.5], epsilon=0.5, lower=0, upper=120, granularity=1, budget_power=p) for p in (0, 1)]
+    score = PublicScore(lambda answer: -abs(answer.value[0] - 40), "published median")
+    release = seeded_release(Selection(candidates=queries, score=score), np.arange(100.0), seed=2)
+    single = seeded_release(queries[0], np.arange(100.0), seed=2)
+    assert isinstance(release, Release)
+    assert isinstance(single, Release)
+    # E[K] = 15: a failure probability of 0.15 for the winner is one of 0.01 for each run
+    assert release.error_bound(0.85) == pytest.approx(single.error_bound(0.99))
+
+
+# --- failures -------------------------------------------------------------------------------------------------------
+
+
+def test_runs_that_refuse_never_win_and_all_refusals_are_one_refusal() -> None:
+    mixed = search(candidates=[Count(refuses=True), Count()], runs=geometric(20))
+    outcomes = [seeded_release(mixed, PEOPLE, seed=seed) for seed in range(10)]
+    assert all(o.value["candidate"] == 1 for o in outcomes if isinstance(o, Release))
+    assert any(isinstance(o, Release) for o in outcomes)
+    refused = seeded_release(search(candidates=[Count(refuses=True)]), PEOPLE, seed=1)
+    assert isinstance(refused, Refused)
+    assert refused.guarantee == search().claims(SCHEMA)
+
+
+@pytest.mark.parametrize("broken", [Count(fails=True), Count()])
+def test_a_run_or_score_that_raises_is_a_run_without_a_result(broken: Count) -> None:
+    """With real noise: an exception would tell of every run, not of the best."""
+
+    def score(answer: Answer) -> float:
+        raise ValueError(f"saw {answer.value}")
+
+    judge = HIGHEST if broken.fails else PublicScore(score, "raises")
+    outcome = Selection(candidates=[broken], score=judge).release(PEOPLE)
+    assert isinstance(outcome, Refused)
+    assert "47" not in outcome.reason
+    with pytest.raises(ValueError, match=r"row 3|saw"):  # seeded noise is not private: the cause is shown
+        seeded_release(Selection(candidates=[broken], score=judge), PEOPLE, seed=1)
+
+
+@pytest.mark.parametrize("number", [math.nan, -math.inf])
+def test_a_score_that_is_no_number_never_wins(number: float) -> None:
+    outcome = seeded_release(search(score=PublicScore(lambda answer: number, "none")), PEOPLE, seed=1)
+    assert isinstance(outcome, Refused)
+
+
+def test_a_source_that_is_closed_is_not_a_lost_run() -> None:
+    source = Source(OSEntropy())
+    source.close()
+    with pytest.raises(NoiseError, match="closed"):
+        best_of(lambda s: (1, 1.0), geometric(5), source=source)
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+def test_candidates_with_different_prices_are_refused() -> None:
+    with pytest.raises(ClaimError, match="same claims"):
+        search(candidates=[Count(), Count(epsilon="0.6")]).prepare(SCHEMA)
+
+
+def test_a_fixed_number_of_runs_and_a_bare_function_are_refused() -> None:
+    with pytest.raises(RangeError, match="fixed number"):
+        search(runs=15)
+    with pytest.raises(RangeError, match="PublicScore"):
+        search(score=lambda answer: 1.0)
+    with pytest.raises(RangeError, match="at least one"):
+        search(candidates=[])
+    with pytest.raises(RangeError, match="at least one"):
+        select([], score=float, runs=geometric(5), source=Source(SeededEntropy(0)))
+
+
+class Judge:
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def score(self, answer: Answer) -> float:
+        return 0.0
+
+
+def _private_scores() -> list[Any]:
+    table = PEOPLE
+    nested = {"validation": [table]}
+    session = Session(PEOPLE, budget=sl.PureDP(1))
+    return [
+        lambda answer: float(len(str(table))),
+        lambda answer, rows=table: 0.0,
+        functools.partial(lambda rows, answer: 0.0, table),
+        Judge(table).score,
+        lambda answer: float(len(nested)),
+        lambda answer: float(len(str(session))),
+    ]
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_a_score_that_holds_private_rows_is_refused(place: int) -> None:
+    with pytest.raises(RangeError, match="Table or a Session"):
+        PublicScore(_private_scores()[place], "validation rows")
+
+
+def test_public_things_in_a_score_are_fine() -> None:
+    rows, known = np.arange(5.0), {"median": 40}
+    PublicScore(lambda answer: float(rows.sum() + known["median"]), "published rows")
+    PublicScore(Judge(rows).score, "published rows")
+    with pytest.raises(RangeError, match="say what"):
+        PublicScore(lambda answer: 0.0, "")
+    with pytest.raises(RangeError, match="function"):
+        PublicScore(3, "three")  # type: ignore[arg-type]
+
+
+def test_candidates_that_describe_an_array_differently_need_a_table() -> None:
+    queries = [sl.Quantiles([0.5], epsilon=1, upper=top) for top in (10, 20)]
+    with pytest.raises(SchemaError, match="differently"):
+        Selection(candidates=queries, score=HIGHEST).release([1.0])
+
+
+# --- Liu and Talwar -------------------------------------------------------------------------------------------------
+
+
+def test_liu_talwar_numbers() -> None:
+    """k = 30 candidates, δ = 1e-6: δ* = 1.6e-21 and up to 8,705 runs."""
+    assert liu_talwar_pure("0.5").epsilon == Fraction(3, 2)
+    cost = liu_talwar_approximate(1, "1.6e-21", stop=Fraction(1, 600), cut_off_delta="5e-7")
+    assert int(cost.longest) == 8705
+    assert float(cost.claim.delta) == pytest.approx(1e-6, rel=0.02)
+    assert float(cost.claim.epsilon) == pytest.approx(3, rel=1e-9)
+    ours = selection_claims(Claims.of(sl.ApproxDP(1, "1.6e-21")), geometric(600), delta="1e-6").approx_at("1e-6")
+    assert ours is not None
+    assert ours.epsilon < cost.claim.epsilon
