@@ -30,12 +30,19 @@ def numbers_in(path, name="x"):
 def test_cells_that_are_no_numbers_are_missing(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(
-        b'id,x,c\n1,1.5,a\n2,abc,b\n3,,c\n4,nan,""\n5,inf,"a,b"\n6,1e400,"multi\nline"\n7, 12 ,x\n8\n'
+        b'id,x,c\n1,1.5,a\n2,abc,b\n3,,c\n4,nan,""\n5,inf,"a,b"\n6,1e400,"one line"\n7, 12 ,x\n8\n'
         b'9,1,2,3,4\n10,"1,234",q\n11,0x10,z\n12,-inf,"a""b"\n13,2020-01-01,z\n14,\xff\xfe,z\n'
     )
     found = numbers_in(path)
     assert [value for value in found if not math.isnan(value)] == [-math.inf, 1.0, 1.5, 12.0, math.inf, math.inf]
-    assert sum(math.isnan(value) for value in found) >= 7
+    assert sum(math.isnan(value) for value in found) == 8
+
+
+def test_a_line_break_in_quotes_ends_the_record(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('x,note\n1,"one\n2,two"\n3,"three"\n')
+    assert [value for value in numbers_in(path) if not math.isnan(value)] == [3.0]
+    assert row_count(Table(path, schema=[Number("x")])).value == 3
 
 
 def test_short_lines_are_filled(tmp_path):
@@ -105,13 +112,14 @@ def test_construction_reads_the_header_line_only(tmp_path, monkeypatch):
             reads.append(line)
             return line
 
-    from sidelight.records.engines import files
+    from sidelight.records.engines import lines
 
-    monkeypatch.setattr(files, "open", lambda *args, **kwargs: Watched(real(*args, **kwargs)), raising=False)
+    monkeypatch.setattr(lines, "open", lambda *args, **kwargs: Watched(real(*args, **kwargs)), raising=False)
     table = Table(path, schema=[Number("x")])
     assert reads == [b"x,y\n"]
     # Nothing else was read either: the rows can still change without the table noticing.
     path.write_text("x,y\n" + "5,2\n" * 4)
+    monkeypatch.undo()
     assert row_count(table).value == 4
 
 
@@ -191,6 +199,14 @@ def test_errors_about_files(tmp_path):
         (tmp_path / "e.csv").write_bytes(content)
         with pytest.raises(SourceError, match="no header line"):
             Table(tmp_path / "e.csv", schema=schema)
+    for content in (b"x,y\r987,654\r", b"x" * (1 << 20)):
+        (tmp_path / "e.csv").write_bytes(content)
+        with pytest.raises(SourceError, match="do not end with a line feed") as caught:
+            Table(tmp_path / "e.csv", schema=schema)
+        assert "987" not in str(caught.value)
+    (tmp_path / "e.csv").write_text('x,"y\nz"\n1,2\n')
+    with pytest.raises(SourceError, match="not closed"):
+        Table(tmp_path / "e.csv", schema=schema)
     (tmp_path / "[t].csv").write_text("x\n1\n")
     with pytest.raises(SourceError, match="pattern sign"):
         Table(tmp_path / "[t].csv", schema=schema)

@@ -91,7 +91,7 @@ class RelationRows:
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Stream the typed projection as Arrow batches; what is missing is decided by NumPy, not by DuckDB."""
         numbers = {name: f"TRY_CAST({self._quoted(name)} AS DOUBLE)" for name in wanted.numbers}
-        for batch in self._read(self._project(wanted, numbers)):
+        for batch in _read(self._project(wanted, numbers)):
             yield Batch(
                 batch.num_rows,
                 {name: _numbers(batch.column(wanted.number_alias(name))) for name in wanted.numbers},
@@ -99,18 +99,11 @@ class RelationRows:
                 None if wanted.person is None else texts_of(batch.column("person").to_pylist()),
             )
 
-    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    @staticmethod
+    def stream(frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and stream its integer columns as Arrow batches."""
-        for batch in self._read(frame.select(*columns)):
+        for batch in _read(frame.select(*columns)):
             yield tuple(batch.column(column).to_numpy(zero_copy_only=False) for column in columns)
-
-    def _read(self, frame: nw.LazyFrame[Any]) -> Iterator[Any]:
-        relation = nw.to_native(frame)
-        # `to_arrow_reader` is new in DuckDB 1.4; `fetch_record_batch` is its older name.
-        start = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
-        reader = quietly(lambda: start(_STREAM_ROWS))
-        while (batch := quietly(lambda: next(reader, None))) is not None:
-            yield batch
 
     def _opaque_number(self, name: str) -> str:
         number = f"TRY_CAST({self._quoted(name)} AS DOUBLE)"
@@ -145,6 +138,15 @@ def connect() -> duckdb.DuckDBPyConnection:
             "preserve_insertion_order": "false",
         }
     )
+
+
+def _read(frame: nw.LazyFrame[Any]) -> Iterator[Any]:
+    relation = nw.to_native(frame)
+    # `to_arrow_reader` is new in DuckDB 1.4; `fetch_record_batch` is its older name.
+    start = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+    reader = quietly(lambda: start(_STREAM_ROWS))
+    while (batch := quietly(lambda: next(reader, None))) is not None:
+        yield batch
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:
