@@ -138,7 +138,7 @@ class Release:
         return hash(self.to_json())
 
     def __str__(self) -> str:
-        lines = [*_brand(self.circumstances), f"{self.kind} · {self.guarantee}"]
+        lines = [*_brand(self.circumstances), f"{self.kind} · {_promise(self.guarantee)}"]
         lines += [f"  {label}: {_number(entry)}" for label, entry in _entries(self)]
         if self.error is not None:
             bound = float(np.max(self.error.at(0.95)))
@@ -153,7 +153,9 @@ class Release:
             f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(_number(entry))}</td></tr>"
             for label, entry in _entries(self)
         )
-        return f"{brand}<table><caption>{html.escape(f'{self.kind} · {self.guarantee}')}</caption>{rows}</table>"
+        return (
+            f"{brand}<table><caption>{html.escape(f'{self.kind} · {_promise(self.guarantee)}')}</caption>{rows}</table>"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +181,7 @@ class Refused:
         return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
 
     def __str__(self) -> str:
-        return "\n".join([*_brand(self.circumstances), f"refused: {self.reason} · {self.guarantee}"])
+        return "\n".join([*_brand(self.circumstances), f"refused: {self.reason} · {_promise(self.guarantee)}"])
 
 
 Outcome = Release | Refused
@@ -249,6 +251,13 @@ def _decode_value(value: Any) -> Any:
 
 def _brand(circumstances: Circumstances) -> list[str]:
     return [] if circumstances.entropy == "os" else ["NOT PRIVATE: made with seeded noise, for tests only"]
+
+
+def _promise(guarantee: Claims) -> str:
+    """Lead with the plain epsilon where there is one: it is what most readers know."""
+    pure = guarantee.pure()
+    others = [str(claim) for claim in guarantee if claim != pure]
+    return ", ".join([*([] if pure is None else [str(pure)]), *others])
 
 
 def _entries(release: Release) -> Sequence[tuple[str, Any]]:
