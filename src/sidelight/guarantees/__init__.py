@@ -13,6 +13,7 @@ from sidelight.guarantees.curves import (
     ZCDPCurve,
 )
 from sidelight.guarantees.encoding import claim_from_json, claim_to_json, parse_claim
+from sidelight.guarantees.envelope_curve import EnvelopeCurve
 from sidelight.guarantees.groups import claims_to_replace, for_group, for_person, per_person, to_replace
 from sidelight.guarantees.natives import native_claims
 from sidelight.guarantees.neighbours import (
@@ -27,6 +28,7 @@ from sidelight.guarantees.neighbours import (
     unit_to_text,
 )
 from sidelight.guarantees.order import implies
+from sidelight.guarantees.perturbation_curves import HalfNormalCurve, HingedGaussiansCurve
 
 __all__ = [
     "GDP",
@@ -42,8 +44,11 @@ __all__ = [
     "Claims",
     "Context",
     "DiscreteLaplaceCurve",
+    "EnvelopeCurve",
     "Event",
+    "HalfNormalCurve",
     "HingedGaussianCurve",
+    "HingedGaussiansCurve",
     "Neighbours",
     "Numerics",
     "Person",

@@ -18,7 +18,9 @@ from sidelight.guarantees.curves import (
     RenyiOrders,
     ZCDPCurve,
 )
+from sidelight.guarantees.envelope_curve import EnvelopeCurve
 from sidelight.guarantees.neighbours import Neighbours, Row, unit_from_text, unit_to_text
+from sidelight.guarantees.perturbation_curves import HalfNormalCurve, HingedGaussiansCurve
 from sidelight.guarantees.steps import LeastCurve, TwoStepCurve
 
 _AMOUNTS: dict[str, tuple[str, ...]] = {
@@ -127,6 +129,14 @@ def curve_from_json(data: Mapping[str, Any]) -> ProfileCurve:
         return ZCDPCurve(positive(data["rho"], name="rho"))
     if kind == "discrete_laplace":
         return DiscreteLaplaceCurve(positive(data["epsilon"], name="epsilon"), int(data["sensitivity"]))
+    if kind == "hinged_gaussians":
+        mu, shift, output = _perturbation(data)
+        return HingedGaussiansCurve(mu, shift, int(data["count"]), output)
+    if kind == "half_normal":
+        return HalfNormalCurve(*_perturbation(data))
+    if kind == "envelope":
+        ratio, output = positive(data["ratio"], name="ratio"), exact(data["output_mu"], name="output_mu")
+        return EnvelopeCurve(positive(data["mu"], name="mu"), ratio, data["shape"], output)
     if kind == "two_step":
         return TwoStepCurve(curve_from_json(data["first"]), curve_from_json(data["second"]))
     if kind == "least":
@@ -134,6 +144,11 @@ def curve_from_json(data: Mapping[str, Any]) -> ProfileCurve:
     raise ClaimError(
         f"a profile curve of an unknown kind: {kind!r}; a newer version of the library may have written it"
     )
+
+
+def _perturbation(data: Mapping[str, Any]) -> tuple[Fraction, Fraction, Fraction]:
+    amounts = (positive(data["mu"], name="mu"), exact(data["shift"], name="shift"))
+    return *amounts, exact(data["output_mu"], name="output_mu")
 
 
 def _context(data: Mapping[str, Any]) -> Context:

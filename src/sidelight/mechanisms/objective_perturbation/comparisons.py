@@ -1,0 +1,75 @@
+"""Other bounds, to compare with: the older theorem, the Gaussian floor, and losses that are not linear models.
+
+None of these is used for a claim. The Gaussian mechanism is a lower bound: a linear loss makes objective perturbation
+the Gaussian mechanism itself, so no theorem for all losses with this L can prove less.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from sidelight.errors import RangeError
+from sidelight.guarantees import Amount, positive
+from sidelight.guarantees import conversions as convert
+from sidelight.guarantees.intervals import Interval, round_up
+
+
+def kifer_noise_scale(epsilon: Amount, delta: Amount, *, gradient: Amount = 1) -> Fraction:
+    """Give the noise of Kifer, Smith and Thakurta (2012): σ = L·√(8·log(2/δ) + 4ε)/ε.
+
+    >>> round(float(kifer_noise_scale(1, "1e-5")), 6)
+    10.082041
+    """
+    at, chance = positive(epsilon, name="epsilon"), positive(delta, name="delta")
+    root = (Interval.of(8) * Interval.of(2 / chance).log() + Interval.of(4 * at)).sqrt()
+    return round_up((Interval.of(positive(gradient, name="gradient") / at) * root).upper)
+
+
+def kifer_regularisation(epsilon: Amount, *, curvature: Amount) -> Fraction:
+    """Give the regularisation of Kifer, Smith and Thakurta (2012): λ = 2β/ε."""
+    return 2 * positive(curvature, name="curvature") / positive(epsilon, name="epsilon")
+
+
+def kifer_epsilon(
+    *, noise_scale: float, regularisation: float, delta: float, gradient: float, curvature: float
+) -> float:
+    """Give the epsilon that the theorem of 2012 proves for given parameters: the larger of its two conditions."""
+    ratio = (noise_scale / gradient) ** 2
+    root = (4 + math.sqrt(16 + 4 * ratio * 8 * math.log(2 / delta))) / (2 * ratio)  # ratio ε² = 4ε + 8 log(2/δ)
+    return max(2 * curvature / regularisation, root)
+
+
+def gaussian_epsilon(*, noise_scale: Amount, delta: Amount, gradient: Amount = 1) -> Fraction:
+    """Give the epsilon of the Gaussian mechanism with sensitivity L: what no bound for this L and σ can beat."""
+    mu = positive(gradient, name="gradient") / positive(noise_scale, name="noise_scale")
+    return convert.gdp_epsilon(mu, positive(delta, name="delta"))
+
+
+def non_linear_renyi(
+    order: float, *, dimension: int, gradient: float, curvature: float, regularisation: float, noise_scale: float
+) -> float:
+    """Give D_α of a smooth convex loss that is not a function of xᵀθ: d·log(1+β/λ) + m + log E exp(tsχ_d)/t.
+
+    It grows with the dimension; no estimator uses it.
+
+    >>> round(non_linear_renyi(8, dimension=5, gradient=1, curvature=.25, regularisation=10, noise_scale=8), 9)
+    0.424956115
+    """
+    if order <= 1 or dimension < 1:
+        raise RangeError(f"the order must be above 1 and the dimension positive, got {order} and {dimension}")
+    s, t = gradient / noise_scale, order - 1
+    shift = dimension * math.log1p(curvature / regularisation)
+    return shift + s * s / 2 + _log_mean_exponential(t * s, dimension) / t
+
+
+def _log_mean_exponential(rate: float, dimension: int) -> float:
+    """Log of E exp(rate·χ_d) by the power series of its even and odd moments, all terms positive."""
+    # E χ^k / k! = 2^(k/2) Γ((d+k)/2) / (Γ(d/2) k!)
+    logs = [
+        k * math.log(rate) + k / 2 * math.log(2) + math.lgamma((dimension + k) / 2) - math.lgamma(dimension / 2)
+        - math.lgamma(k + 1)
+        for k in range(int(4 * rate * rate + 40 * rate + 8 * math.sqrt(dimension) * rate + 100))
+    ]  # fmt: skip
+    top = max(logs)
+    return top + math.log(math.fsum(math.exp(x - top) for x in logs))
