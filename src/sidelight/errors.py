@@ -60,6 +60,10 @@ class ReleaseFailedError(SidelightError):
     """A release failed after the data was opened. Its charge stands; the cause may depend on data and is withheld."""
 
 
+class NotCertifiedError(ReleaseFailedError):
+    """No minimum of an objective could be certified. Nothing is released, the charge stands, nothing is tried again."""
+
+
 class NoiseError(SidelightError, RuntimeError):
     """Noise cannot be drawn safely: a source left its process, thread or release, or the arithmetic check failed."""
 

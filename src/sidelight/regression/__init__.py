@@ -1,0 +1,51 @@
+"""Private linear models by objective perturbation: losses, bounded rows, solvers, certificates, and one pure fit."""
+
+from sidelight.regression.certificate import Certificate, certify, error_bound
+from sidelight.regression.clipping import OnViolation, bounded_rows
+from sidelight.regression.fit_core import FittedLinear, certified_minimum, fit_linear, fit_plan
+from sidelight.regression.losses import (
+    ClippedSquaredLoss,
+    HuberLoss,
+    LogCoshLoss,
+    LogisticLoss,
+    Loss,
+    PoissonLoss,
+    SmoothedHingeLoss,
+    SoftmaxLoss,
+)
+from sidelight.regression.objective import Objective
+from sidelight.regression.plan import LinearPlan, plan_linear
+from sidelight.regression.rows import ArrayRows, Block, RowPolicy, Rows, StreamedRows
+from sidelight.regression.solver import Solver, accelerated, minimise, newton
+
+__all__ = [
+    "ArrayRows",
+    "Block",
+    "Certificate",
+    "ClippedSquaredLoss",
+    "FittedLinear",
+    "HuberLoss",
+    "LinearPlan",
+    "LogCoshLoss",
+    "LogisticLoss",
+    "Loss",
+    "Objective",
+    "OnViolation",
+    "PoissonLoss",
+    "RowPolicy",
+    "Rows",
+    "SmoothedHingeLoss",
+    "SoftmaxLoss",
+    "Solver",
+    "StreamedRows",
+    "accelerated",
+    "bounded_rows",
+    "certified_minimum",
+    "certify",
+    "error_bound",
+    "fit_linear",
+    "fit_plan",
+    "minimise",
+    "newton",
+    "plan_linear",
+]

@@ -1,0 +1,166 @@
+"""Fit a private linear model: draw the noise, minimise, certify, add the output noise, release. One pure function.
+
+The order matters: nothing leaves before the certificate holds, and a failed attempt is never repeated with new noise,
+because an attempt that failed is an observation of the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sidelight.errors import NotCertifiedError
+from sidelight.guarantees import Amount, Claims, Numerics, Row, Unit
+from sidelight.mechanisms.objective_perturbation import Bound, grid_exponent, linear_term, noisy_point, on_grid
+from sidelight.noise import Source
+from sidelight.regression.certificate import certify
+from sidelight.regression.clipping import OnViolation
+from sidelight.regression.losses import Floats, Loss
+from sidelight.regression.objective import Objective
+from sidelight.regression.plan import LinearPlan, plan_linear
+from sidelight.regression.rows import ArrayRows, Rows
+from sidelight.regression.solver import Solver, accelerated, minimise
+
+#: The solver aims this much below the tolerance, so that the certificate's error bound fits in between.
+_AIM = 1 / 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedLinear:
+    """A released linear model. It holds no count, no training score, no number of steps: they would be releases.
+
+    Args:
+        coefficients: (features,) for one predictor, (features, classes) for a softmax.
+        intercept: What the constant column adds: a float, one a class, or None.
+        plan: The public parameters.
+        claims: What is proved.
+        numerics: How the weakest draw was computed.
+        entropy: Where the noise came from.
+    """
+
+    coefficients: Floats
+    intercept: Any
+    plan: LinearPlan = field(repr=False)
+    claims: Claims
+    numerics: Numerics
+    entropy: str
+
+    def predictor(self, rows: Any) -> Floats:
+        """Give xᵀθ for new rows, taken as they are; post-processing, free."""
+        value = np.asarray(rows @ self.coefficients)
+        return value if self.intercept is None else np.asarray(value + self.intercept)
+
+
+def fit_linear(
+    X: Any,  # noqa: N803  # as scikit-learn names it
+    y: Any,
+    *,
+    loss: Loss,
+    epsilon: Amount,
+    delta: Amount,
+    data_norm: Amount,
+    intercept: Amount | None = 1,
+    on_violation: OnViolation = "clip",
+    regularisation: Amount | None = None,
+    noise_scale: Amount | None = None,
+    theta_norm: Amount | None = None,
+    tolerance: Amount | None = None,
+    rows_at_most: int | None = None,
+    bound: Bound = "tight",
+    solver: Solver = "auto",
+    unit: Unit = Row(),  # noqa: B008  # frozen
+    source: Source,
+) -> FittedLinear:
+    """Fit a linear model to arrays in memory (dense or SciPy sparse) with (ε, δ)-differential privacy.
+
+    `plan_linear` and `fit_plan` in one call; the arguments are explained there.
+
+    Guarantee: ApproxDP(epsilon, delta), two profiles and Rényi orders for rows added or removed
+    (objective-perturbation proof page, Theorems 1 to 4); numerics "idealized".
+
+    Accuracy: the minimum of the regularised objective, moved by noise of the Gaussian mechanism's size in the gradient.
+
+    >>> from sidelight.noise import OSEntropy, Source
+    >>> from sidelight.regression import LogisticLoss, fit_linear
+    >>> X, y = np.array([[0.5, 0.1], [-0.4, 0.2]] * 500), np.array([1, 0] * 500)
+    >>> loss = LogisticLoss(classes=(0, 1))
+    >>> with Source(OSEntropy()) as source:
+    ...     model = fit_linear(X, y, loss=loss, epsilon=1, delta="1e-6", data_norm=1, source=source)
+    >>> model.coefficients.shape
+    (2,)
+    """
+    shape = X.shape if hasattr(X, "shape") else np.shape(X)
+    plan = plan_linear(
+        loss=loss,
+        features=int(shape[1]) if len(shape) == 2 else 0,
+        epsilon=epsilon,
+        delta=delta,
+        data_norm=data_norm,
+        intercept=intercept,
+        on_violation=on_violation,
+        regularisation=regularisation,
+        noise_scale=noise_scale,
+        theta_norm=theta_norm,
+        tolerance=tolerance,
+        rows_at_most=rows_at_most,
+        bound=bound,
+        solver=solver,
+        unit=unit,
+    )
+    return fit_plan(plan, ArrayRows(X, y, policy=plan.policy), source=source)
+
+
+def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
+    """Run a plan on bounded rows (`ArrayRows` or `StreamedRows`, made with `plan.policy`).
+
+    Guarantee: the plan's claims.
+
+    Raises:
+        NotCertifiedError: no point could be certified, which the fallback makes practically impossible. The budget is
+            spent, no coefficients are returned, and there is no second attempt.
+    """
+    mechanism = plan.mechanism
+    exponent = grid_exponent(mechanism.output_noise_scale)
+    size = plan.coefficients * plan.loss.outputs
+    linear = linear_term(size, mechanism.noise_scale, source).reshape(plan.coefficients, plan.loss.outputs)
+    objective = Objective(
+        rows=rows,
+        loss=plan.loss,
+        row_norm=plan.row_norm,
+        regularisation=mechanism.regularisation,
+        linear=linear,
+    )
+    point = certified_minimum(objective, tolerance=float(mechanism.tolerance), exponent=exponent, solver=plan.solver)
+    released = noisy_point(point, exponent, mechanism.output_noise_scale, source)
+    coefficients = released[: plan.features]
+    constant = None
+    if plan.intercept is not None:
+        constant = released[-1] * float(plan.intercept)
+    if plan.loss.outputs == 1:
+        coefficients = coefficients[:, 0]
+        constant = None if constant is None else float(constant[0])
+    return FittedLinear(
+        coefficients=coefficients,
+        intercept=constant,
+        plan=plan,
+        claims=plan.claims,
+        numerics=source.numerics,
+        entropy=source.branding,
+    )
+
+
+def certified_minimum(objective: Objective, *, tolerance: float, exponent: int, solver: Solver = "auto") -> Floats:
+    """Find a point of the grid whose gradient is certified below the tolerance: first the solver, then the fallback."""
+    goal = tolerance * _AIM
+    point = on_grid(minimise(objective, goal=goal, solver=solver), exponent)
+    if certify(objective, point, tolerance=tolerance).proves(tolerance):
+        return point
+    start = point if np.isfinite(point).all() else np.zeros_like(point)
+    point = on_grid(accelerated(objective, start, goal=goal), exponent)
+    if certify(objective, point, tolerance=tolerance).proves(tolerance):
+        return point
+    raise NotCertifiedError(
+        "no minimum could be certified; nothing is released, the budget is spent, and there is no second attempt"
+    )

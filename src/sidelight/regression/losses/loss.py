@@ -1,0 +1,89 @@
+"""What the fit needs of a loss: targets, slope, curvature, and the bounds that the privacy proof rests on."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.mechanisms.objective_perturbation import LossShape
+
+Floats: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class Loss(Protocol):
+    """A convex loss f(u; y) of a linear predictor u = xᵀθ (a vector of predictors for several classes).
+
+    Arrays have one row a record: `predictor` is (n, outputs); `targets` and `norms` are (n, 1). `norms` bound ‖x‖
+    from above, the intercept included.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in requests and releases."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """How many predictors a record has: 1, or the number of classes."""
+        ...
+
+    def shape(self, row_norm: Fraction) -> LossShape:
+        """Bound slope and curvature for rows of norm at most `row_norm`, the intercept included."""
+        ...
+
+    def admit(self, labels: Any) -> tuple[Floats, Mask]:
+        """Turn labels into targets, record by record, and say which records take part."""
+        ...
+
+    def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+        """Give f, one number a record. For tests and evaluation: the solver needs slopes only."""
+        ...
+
+    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+        """Give f', in the predictor's shape."""
+        ...
+
+    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+        """Give f'' times a change of the predictor."""
+        ...
+
+    def slope_error(self, row_norm: Fraction) -> float:
+        """Bound |computed f' - f'|·‖x‖ in units of 2⁻⁵³, with room for a libm of a few ulp."""
+        ...
+
+    def to_json(self) -> dict[str, str]:
+        """Write the public parameters with strings only."""
+        ...
+
+
+def numbers_of(labels: Any) -> tuple[Floats, Mask]:
+    """Read numeric targets; what is no finite number drops its record and never raises."""
+    raw = np.asarray(labels)
+    if raw.dtype.kind in "fiub":
+        values = raw.astype(np.float64).reshape(-1)
+    else:
+        values = np.array([_number(item) for item in raw.reshape(-1).tolist()], dtype=np.float64)
+    keep = np.isfinite(values)
+    return np.where(keep, values, 0.0)[:, None], keep
+
+
+def positions_of(labels: Any, classes: tuple[Any, ...]) -> tuple[NDArray[np.int64], Mask]:
+    """Give the position of every label among the declared classes; others drop their record."""
+    raw = np.asarray(labels).reshape(-1)
+    position = np.full(raw.shape[0], -1, dtype=np.int64)
+    for i, label in enumerate(classes):
+        same = np.asarray(raw == label)
+        if same.shape == position.shape:  # NumPy answers one False for types that cannot be compared
+            position[same.astype(bool)] = i
+    return np.maximum(position, 0), position >= 0
+
+
+def _number(item: Any) -> float:
+    try:
+        return float(item)
+    except (TypeError, ValueError):
+        return float("nan")

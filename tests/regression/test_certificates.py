@@ -1,0 +1,207 @@
+"""The certificate: its error bound holds, a stalled solver switches to the fallback, nothing uncertified leaves."""
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from sidelight.errors import NotCertifiedError, ReleaseFailedError
+from sidelight.mechanisms.objective_perturbation import grid_exponent
+from sidelight.noise import Source
+from sidelight.regression import (
+    ArrayRows,
+    HuberLoss,
+    LogCoshLoss,
+    LogisticLoss,
+    Objective,
+    RowPolicy,
+    SmoothedHingeLoss,
+    SoftmaxLoss,
+    StreamedRows,
+    accelerated,
+    certified_minimum,
+    certify,
+    error_bound,
+    fit_core,
+    fit_linear,
+    fit_plan,
+    minimise,
+    newton,
+    plan_linear,
+    solver,
+)
+from sidelight.regression.certificate import _evaluate
+from sidelight.testing import SeededEntropy
+
+
+def problem(loss, n=500, d=6, seed=0, *, intercept=1.0, lam="1", scale=1.0, labels=None):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, d)) * scale
+    if labels is None:
+        labels = rng.integers(0, loss.outputs if loss.outputs > 1 else 2, n)
+    policy = RowPolicy(loss=loss, features=d, data_norm=Fraction(1), intercept=intercept)
+    row_norm = Fraction("1.41421356237309505") if intercept else Fraction(1)
+    size = (d + (intercept is not None), loss.outputs)
+    return Objective(
+        rows=ArrayRows(rows, labels, policy=policy),
+        loss=loss,
+        row_norm=row_norm,
+        regularisation=Fraction(lam),
+        linear=rng.normal(size=size) * 4,
+    )
+
+
+def true_gradient_logistic(objective, theta):
+    """The gradient of the ideal objective in forty digits."""
+    with mpmath.workdps(40):
+        lam = mpmath.mpf(objective.regularisation.numerator) / objective.regularisation.denominator
+        both = zip(theta[:, 0].tolist(), objective.linear[:, 0].tolist(), strict=True)
+        total = [lam * mpmath.mpf(t) + mpmath.mpf(b) for t, b in both]
+        for block in objective.rows.blocks():
+            for x, (y,) in zip(block.features.tolist(), block.targets.tolist(), strict=True):
+                row = [*x, block.intercept] if block.intercept is not None else x
+                u = mpmath.fsum(mpmath.mpf(a) * mpmath.mpf(t) for a, t in zip(row, theta[:, 0].tolist(), strict=True))
+                slope = -y / (1 + mpmath.exp(y * u))
+                total = [g + slope * a for g, a in zip(total, row, strict=True)]
+        return total
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("size", [0.0, 1.0, 300.0])
+def test_error_bound_holds_against_forty_digits(exact, size):
+    objective = problem(LogisticLoss(classes=(0, 1)), n=700)
+    theta = np.random.default_rng(1).normal(size=objective.linear.shape) * size
+    found = _evaluate(objective, theta, exact=exact)
+    true = float(mpmath.sqrt(mpmath.fsum(g * g for g in true_gradient_logistic(objective, theta))))
+    assert abs(found.norm - true) <= found.error
+    assert found.error <= 1e-9
+
+
+def test_compensated_evaluation_has_a_far_smaller_bound():
+    objective = problem(LogisticLoss(classes=(0, 1)), d=60)
+    theta = np.ones_like(objective.linear) * 50
+    assert error_bound(objective, theta, rows=10**6, exact=True) < 0.2 * error_bound(objective, theta, rows=10**6)
+
+
+def test_error_bound_at_the_reference_size():
+    """n = 1e6, d = 100, |theta| = 10, logistic, R = 1: the specification's formula gives 3e-7."""
+    objective = problem(LogisticLoss(classes=(0, 1)), d=100, intercept=None)
+    theta = np.full((100, 1), 1.0)
+    bound = error_bound(objective, theta, rows=10**6)
+    assert 2e-8 < bound < 3e-7
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        LogisticLoss(classes=(0, 1)),
+        LogCoshLoss(scale="0.3"),
+        HuberLoss(threshold="0.3"),
+        SmoothedHingeLoss(classes=(0, 1)),
+        SoftmaxLoss(classes=(0, 1, 2)),
+    ],
+    ids=lambda loss: loss.name,
+)
+@pytest.mark.parametrize("how", ["auto", "newton_cg", "accelerated"])
+def test_every_solver_reaches_the_same_certified_point(loss, how):
+    objective = problem(loss, n=300)
+    tolerance = 1e-6
+    point = certified_minimum(objective, tolerance=tolerance, exponent=-52, solver=how)
+    reference = accelerated(objective, np.zeros_like(point), goal=1e-9)
+    assert certify(objective, point, tolerance=tolerance).proves(tolerance)
+    assert np.linalg.norm(point - reference) <= 1.001 * tolerance / float(objective.regularisation) + 1e-9
+    assert not certify(objective, point + 1e-3, tolerance=tolerance).proves(tolerance)
+
+
+def test_a_solver_that_stalls_switches_to_the_fallback(monkeypatch):
+    objective = problem(LogisticLoss(classes=(0, 1)))
+    calls = []
+
+    def stalled(objective, *, goal, solver):
+        calls.append("stalled")
+        return np.full_like(objective.linear, 3.0)
+
+    def counted(objective, theta, *, goal):
+        calls.append("fallback")
+        return accelerated(objective, theta, goal=goal)
+
+    monkeypatch.setattr(fit_core, "minimise", stalled)
+    monkeypatch.setattr(fit_core, "accelerated", counted)
+    point = certified_minimum(objective, tolerance=1e-6, exponent=-52)
+    assert calls == ["stalled", "fallback"]
+    assert certify(objective, point, tolerance=1e-6).proves(1e-6)
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf, 7.0])
+def test_when_nothing_can_be_certified_nothing_is_released(monkeypatch, broken):
+    """Both solvers sabotaged: an error without numbers, no coefficients, and exactly one draw of the linear term."""
+    draws = []
+    real = fit_core.linear_term
+
+    def counted(*arguments):
+        draws.append(1)
+        return real(*arguments)
+
+    monkeypatch.setattr(fit_core, "linear_term", counted)
+    monkeypatch.setattr(fit_core, "minimise", lambda objective, **_: np.full_like(objective.linear, broken))
+    monkeypatch.setattr(fit_core, "accelerated", lambda objective, theta, **_: np.full_like(objective.linear, broken))
+    rows, labels = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
+    with Source(SeededEntropy(0)) as source, pytest.raises(NotCertifiedError) as caught:
+        fit_linear(rows, labels, loss=LogisticLoss(classes=(0, 1)), epsilon=1, delta="1e-6", data_norm=1, source=source)
+    assert len(draws) == 1
+    assert isinstance(caught.value, ReleaseFailedError)
+    assert not any(character.isdigit() for character in str(caught.value))
+
+
+def test_newton_may_stall_and_then_says_where_it_stands(monkeypatch):
+    objective = problem(HuberLoss(threshold="0.3"))
+    monkeypatch.setattr(solver, "_direction", lambda *_: None)
+    start = np.zeros_like(objective.linear)
+    assert (newton(objective, start, goal=1e-9) == start).all()
+    assert (minimise(objective, goal=1e-9) == start).all()
+
+
+def test_adversarial_rows_are_certified_by_the_compensated_way(monkeypatch):
+    """Separable rows with hardly any regularisation: large coefficients, where the plain bound is too coarse."""
+    from sidelight.regression import certificate
+
+    n, d = 4000, 200
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(n, d))
+    labels = (rows[:, 0] > 0).astype(int)
+    loss = LogisticLoss(classes=(0, 1))
+    policy = RowPolicy(loss=loss, features=d, data_norm=Fraction(1), intercept=None)
+    objective = Objective(
+        rows=ArrayRows(rows, labels, policy=policy), loss=loss, row_norm=Fraction(1), regularisation=Fraction(1, 100),
+        linear=rng.normal(size=(d, 1)),
+    )  # fmt: skip
+    used = []
+    real = certificate._evaluate
+
+    def counted(objective, theta, *, exact):
+        used.append(exact)
+        return real(objective, theta, exact=exact)
+
+    monkeypatch.setattr(certificate, "_evaluate", counted)
+    tolerance = 1e-9
+    point = certified_minimum(objective, tolerance=tolerance, exponent=-60)
+    assert used == [False, True]
+    assert certify(objective, point, tolerance=tolerance).proves(tolerance)
+
+
+def test_no_records_at_all_still_gives_a_certified_point():
+    loss = LogisticLoss(classes=(0, 1))
+    plan = plan_linear(loss=loss, features=3, epsilon=1, delta="1e-6", data_norm=1)
+    with Source(SeededEntropy(4)) as source:
+        empty = fit_plan(plan, ArrayRows(np.zeros((0, 3)), np.zeros(0), policy=plan.policy), source=source)
+    assert np.isfinite(empty.coefficients).all()
+    with Source(SeededEntropy(4)) as source:
+        stream = fit_plan(plan, StreamedRows(list, policy=plan.policy), source=source)
+    assert (stream.coefficients == empty.coefficients).all()
+
+
+def test_grid_is_fine_enough_for_the_certificate():
+    plan = plan_linear(loss=LogisticLoss(classes=(0, 1)), features=3, epsilon="0.1", delta="1e-6", data_norm=1)
+    assert math.ldexp(1.0, grid_exponent(plan.mechanism.output_noise_scale)) < 1e-15

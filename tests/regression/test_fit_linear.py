@@ -1,0 +1,203 @@
+"""The one pure function: what it returns, on which inputs, and that bounded records and noise decide everything."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from sidelight.errors import RangeError
+from sidelight.noise import OSEntropy, Source
+from sidelight.regression import (
+    ArrayRows,
+    ClippedSquaredLoss,
+    HuberLoss,
+    LogCoshLoss,
+    LogisticLoss,
+    PoissonLoss,
+    SmoothedHingeLoss,
+    SoftmaxLoss,
+    StreamedRows,
+    fit_linear,
+    fit_plan,
+    plan_linear,
+)
+from sidelight.testing import SeededEntropy
+
+BINARY = LogisticLoss(classes=(0, 1))
+
+
+def people(n=3000, d=8, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, d)) / np.sqrt(d) / 1.3
+    weights = rng.normal(size=d) * 2
+    return rows, weights, rows @ weights, rng
+
+
+def fitted(rows, labels, loss, seed=1, **more):
+    with Source(SeededEntropy(seed)) as source:
+        return fit_linear(
+            rows, labels, loss=loss, **({"epsilon": 1, "delta": "1e-6", "data_norm": 1} | more), source=source
+        )
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind"),
+    [(BINARY, "class"), (SmoothedHingeLoss(classes=(0, 1)), "class"), (LogCoshLoss(scale="0.25"), "number"),
+     (HuberLoss(threshold="0.25"), "number"), (ClippedSquaredLoss(clip="0.5"), "number"),
+     (PoissonLoss(largest_count=5, clip=2), "count")],
+    ids=lambda value: getattr(value, "name", value),
+)  # fmt: skip
+def test_every_loss_recovers_the_direction(loss, kind):
+    rows, weights, u, rng = people(8000)
+    labels = {
+        "class": (rng.random(8000) < 1 / (1 + np.exp(-u))).astype(int),
+        "number": u / 4,
+        "count": rng.poisson(np.exp(u / 2)),
+    }[kind]
+    model = fitted(rows, labels, loss, epsilon=4)
+    assert np.corrcoef(model.coefficients, weights)[0, 1] > 0.9
+    assert model.numerics == "idealized"
+    assert model.entropy == "seeded: not private"
+    assert float(model.claims.approx_at("1e-6").epsilon) <= 4
+
+
+def test_softmax_has_one_column_a_class():
+    rows, weights, u, _ = people(6000)
+    model = fitted(rows, np.digitize(u, [-0.5, 0.5]), SoftmaxLoss(classes=(0, 1, 2)), epsilon=4)
+    assert model.coefficients.shape == (8, 3)
+    assert model.intercept.shape == (3,)
+    assert np.corrcoef(model.coefficients[:, 2] - model.coefficients[:, 0], weights)[0, 1] > 0.9
+    assert (model.predictor(rows).argmax(axis=1) == np.digitize(u, [-0.5, 0.5])).mean() > 0.6
+
+
+def test_dense_sparse_and_streamed_rows_agree():
+    rows, _, u, _ = people(2500)
+    rows[np.abs(rows) < 0.1] = 0
+    labels = (u > 0).astype(int)
+    dense = fitted(rows, labels, BINARY)
+    sparse = fitted(scipy.sparse.csr_matrix(rows), labels, BINARY)
+    plan = plan_linear(loss=BINARY, features=8, epsilon=1, delta="1e-6", data_norm=1)
+
+    def batches():
+        for start in range(0, 2500, 400):
+            yield rows[start : start + 400], labels[start : start + 400]
+
+    with Source(SeededEntropy(1)) as source:
+        streamed = fit_plan(plan, StreamedRows(batches, policy=plan.policy), source=source)
+    # the same noise: what differs is within 2 tau / lambda before rounding to an eighth of the output noise
+    step = float(plan.mechanism.output_noise_scale) / 4
+    assert np.abs(dense.coefficients - sparse.coefficients).max() <= step
+    assert np.abs(dense.coefficients - streamed.coefficients).max() <= step
+    assert dense.claims == streamed.claims == plan.claims
+
+
+def test_records_that_take_no_part_change_nothing():
+    rows, _, u, _ = people(500)
+    labels = (u > 0).astype(int)
+    extra = np.vstack([rows, np.full((1, 8), np.nan), rows[:1]])
+    model = fitted(extra, np.append(labels, [1, 7]), BINARY)
+    assert (model.coefficients == fitted(rows, labels, BINARY).coefficients).all()
+
+
+def test_long_rows_are_clipped_and_never_raise():
+    rows, _, u, _ = people(500)
+    labels = (u > 0).astype(int)
+    huge = rows.copy()
+    huge[0] = 1e300
+    assert np.isfinite(fitted(huge, labels, BINARY).coefficients).all()
+    unit = fitted(rows, labels, BINARY, on_violation="normalize")
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    assert np.allclose(unit.coefficients, fitted(rows / length, labels, BINARY).coefficients, atol=1e-3)
+
+
+def test_two_runs_differ_in_coefficients_only():
+    rows, _, u, _ = people(500)
+    labels = (u > 0).astype(int)
+    first, second = (fitted(rows, labels, BINARY, seed=seed) for seed in (1, 2))
+    other = fitted(rows[:-100], labels[:-100], BINARY, seed=1)
+    assert (first.coefficients != second.coefficients).any()
+    for model in (second, other):
+        same = vars(first).keys() - {"coefficients", "intercept", "plan"}
+        assert all(getattr(first, name) == getattr(model, name) for name in same)
+        assert first.plan == model.plan
+    for private in ("n_iter_", "n_iter", "score", "gradient_norm", "count", "loss_value"):
+        assert not hasattr(first, private)
+
+
+def test_the_price_is_known_before_the_data_and_survives_json():
+    plan = plan_linear(loss=BINARY, features=20, epsilon="0.5", delta="1e-6", data_norm=1)
+    assert float(plan.row_norm) == pytest.approx(2**0.5)
+    assert plan.mechanism.shape.gradient == plan.row_norm
+    assert plan.claims.implies(plan.claims.items[0])
+    request = plan.request()
+    assert request["kind"] == "linear_model"
+    assert all(isinstance(k, str) and isinstance(v, str) for k, v in request.items())
+    assert plan.cautions() == ()
+    loud = plan_linear(loss=BINARY, features=2, epsilon=20, delta="0.01", data_norm=1, rows_at_most=10**6)
+    assert len(loud.cautions()) == 2
+    few = plan_linear(loss=BINARY, features=2, epsilon="0.01", delta="1e-6", data_norm=1, rows_at_most=50)
+    assert any("prior" in text for text in few.cautions())
+
+
+def test_row_norms():
+    assert plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm=3, intercept=4).row_norm == 5
+    assert plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm=3, intercept=None).row_norm == 3
+    plan = plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm="0.3", intercept="0.1")
+    assert plan.row_norm**2 >= Fraction("0.3") ** 2 + Fraction(0.1) ** 2
+
+
+def test_without_an_intercept():
+    rows, _, u, _ = people(500)
+    model = fitted(rows, (u > 0).astype(int), BINARY, intercept=None)
+    assert model.intercept is None
+    assert model.predictor(rows).shape == (500,)
+
+
+def test_a_large_public_number_of_rows_raises_the_tolerance():
+    small = plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm=1)
+    large = plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm=1, rows_at_most=10**8)
+    assert float(large.mechanism.tolerance / small.mechanism.tolerance) == pytest.approx(100)
+    with pytest.raises(RangeError, match="floats cannot certify"):
+        plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm=1, rows_at_most=10**8, tolerance="1e-9")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"features": 0}, "feature"), ({"on_violation": "ignore"}, "on_violation"), ({"data_norm": 0}, "data_norm"),
+     ({"intercept": 0}, "intercept"), ({"epsilon": 0}, "epsilon"), ({"delta": 0}, "delta")],
+)  # fmt: skip
+def test_public_mistakes_are_found_before_the_data(change, message):
+    with pytest.raises(RangeError, match=message):
+        plan_linear(**({"loss": BINARY, "features": 2, "epsilon": 1, "delta": "1e-6", "data_norm": 1} | change))
+
+
+def test_wrong_shapes_are_refused():
+    plan = plan_linear(loss=BINARY, features=3, epsilon=1, delta="1e-6", data_norm=1)
+    with pytest.raises(RangeError, match="features"):
+        ArrayRows(np.zeros((4, 2)), np.zeros(4), policy=plan.policy)
+    with pytest.raises(RangeError, match="same length"):
+        ArrayRows(np.zeros((4, 3)), np.zeros(5), policy=plan.policy)
+    with Source(OSEntropy()) as source, pytest.raises(RangeError):
+        fit_linear(np.zeros(4), np.zeros(4), loss=BINARY, epsilon=1, delta="1e-6", data_norm=1, source=source)
+
+
+def test_representations_show_no_count():
+    rows, _, u, _ = people(137)
+    plan = plan_linear(loss=BINARY, features=8, epsilon=1, delta="1e-6", data_norm=1)
+    assert "137" not in repr(ArrayRows(rows, (u > 0).astype(int), policy=plan.policy))
+    assert "137" not in repr(fitted(rows, (u > 0).astype(int), BINARY))
+    (block,) = ArrayRows(rows, (u > 0).astype(int), policy=plan.policy).blocks()
+    assert "array" not in repr(block)
+
+
+def test_class_weights_are_public_and_priced():
+    plain = plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm=1, intercept=None)
+    weighted = plan_linear(
+        loss=LogisticLoss(classes=(0, 1), class_weights=(1, 3)), features=2, epsilon=1, delta="1e-6", data_norm=1,
+        intercept=None,
+    )  # fmt: skip
+    assert float(weighted.mechanism.noise_scale / plain.mechanism.noise_scale) == pytest.approx(3, rel=1e-9)
+    # Corollary: lambda >= w R^2 / (eps + w^2 R^2 / (2 sigma^2)), and w/sigma is unchanged
+    ratio = weighted.mechanism.regularisation / plain.mechanism.regularisation
+    assert float(ratio) == pytest.approx(3, rel=1e-6)
