@@ -15,6 +15,7 @@ from sidelight.version import VERSION as __version__  # noqa: N811 - the usual n
 
 if TYPE_CHECKING:
     from sidelight import quantiles as quantiles
+    from sidelight import tuning as tuning
     from sidelight.guarantees import GDP as GDP
     from sidelight.guarantees import ZCDP as ZCDP
     from sidelight.guarantees import ApproxDP as ApproxDP
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from sidelight.release import Release as Release
     from sidelight.release import outcome_from_json as outcome_from_json
     from sidelight.session import Session as Session
+    from sidelight.tuning import PrivateScore as PrivateScore
+    from sidelight.tuning import PublicScore as PublicScore
+    from sidelight.tuning import Selection as Selection
 
 # Names are loaded when first used: importing sidelight costs little more than importing NumPy.
 _HOME = {
@@ -69,9 +73,10 @@ _HOME = {
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
+    "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_PACKAGES = ("quantiles",)
+_PACKAGES = ("quantiles", "tuning")
 
 __all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 

@@ -273,10 +273,11 @@ def _private_scores() -> list[Any]:
         Judge(table).score,
         lambda answer: float(len(nested)),
         lambda answer: float(len(str(session))),
+        lambda answer: float(len(str(PEOPLE))),
     ]
 
 
-@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("place", range(7))
 def test_a_score_that_holds_private_rows_is_refused(place: int) -> None:
     with pytest.raises(RangeError, match="Table or a Session"):
         PublicScore(_private_scores()[place], "validation rows")

@@ -1,12 +1,15 @@
 """Honest tuning: try several private computations, keep the best, and pay for the search."""
 
 from sidelight.tuning.best import best_of, select
+from sidelight.tuning.fits import Fit, ModelScore, Tuned, tune
 from sidelight.tuning.pricing import papernot_steinke, ratio_bound, renyi_curve, selection_claims, selection_epsilon
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric, logarithmic, runs_from_json
 from sidelight.tuning.scores import PrivateScore, PublicScore, Score
 from sidelight.tuning.selection import Selection
 
 __all__ = [
+    "Fit",
+    "ModelScore",
     "Poisson",
     "PrivateScore",
     "PublicScore",
@@ -14,6 +17,7 @@ __all__ = [
     "Score",
     "Selection",
     "TruncatedNegativeBinomial",
+    "Tuned",
     "best_of",
     "geometric",
     "logarithmic",
@@ -24,4 +28,5 @@ __all__ = [
     "select",
     "selection_claims",
     "selection_epsilon",
+    "tune",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from sidelight.errors import RangeError
@@ -22,8 +23,8 @@ class PublicScore:
     """A number computed from a candidate's answer, and from public data at most: it costs nothing.
 
     Whoever writes one states, as with `PublicSample`, that the function reads the answer, public parameters and public
-    data only. A function that visibly holds a `Table` or a `Session` (in its closure, defaults or object) is refused;
-    what a function looks up elsewhere cannot be seen, and is the writer's word.
+    data only. A function that visibly holds a `Table` or a `Session` (closure, defaults, object, globals that it names)
+    is refused; what it reads from elsewhere cannot be seen, and is the writer's word.
 
     >>> PublicScore(lambda answer: -abs(answer.value - 40), "distance to last year's published median")
     PublicScore(distance to last year's published median)
@@ -33,7 +34,7 @@ class PublicScore:
     description: str
 
     def __post_init__(self) -> None:
-        _check(self.function, self.description)
+        check_score(self.function, self.description)
 
     def __repr__(self) -> str:
         return f"PublicScore({self.description})"
@@ -55,8 +56,8 @@ class PrivateScore:
     description: str
 
     def __post_init__(self) -> None:
-        _check(self.ask, self.description)
-        _check(self.read, self.description)
+        check_score(self.ask, self.description)
+        check_score(self.read, self.description)
 
     def __repr__(self) -> str:
         return f"PrivateScore({self.description})"
@@ -65,20 +66,26 @@ class PrivateScore:
 Score: TypeAlias = PublicScore | PrivateScore
 
 
-def _check(function: object, description: str) -> None:
+def check_score(function: object, description: str) -> None:
+    """Refuse what is no function, has no description, or visibly holds private rows."""
     if not callable(function):
         raise RangeError(f"a score is a function of a candidate's answer, got {type(function).__name__}")
     if not isinstance(description, str) or not description:
         raise RangeError('say what the score reads, for the report: PublicScore(function, "accuracy on public rows")')
-    if any(isinstance(part, Table | Session) for part in _held(function, _DEPTH)):
+    if any(isinstance(part, Table | Session) for part in carried_by(function)):
         raise RangeError(
             "a score may not hold a Table or a Session: private rows in a score are not paid for. Compute it from the "
             "candidate's answer and public data, or ask a PrivateScore"
         )
 
 
+def carried_by(function: object) -> Iterator[object]:
+    """Give everything that a function visibly carries, a few steps deep."""
+    return _held(function, _DEPTH)
+
+
 def _held(function: object, depth: int) -> Iterator[object]:
-    """Give what a function visibly carries: closure, defaults, bound object, partial arguments, attributes."""
+    """Give what a function visibly carries: closure, defaults, globals it names, bound object, partial arguments."""
     if depth == 0:
         return
     for name in ("__closure__", "__defaults__", "args"):
@@ -89,6 +96,10 @@ def _held(function: object, depth: int) -> Iterator[object]:
         if isinstance(mapping, Mapping):
             for part in mapping.values():
                 yield from _opened(part, depth)
+    code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    for name in code.co_names if code is not None else ():
+        if name in names and not isinstance(names[name], type | ModuleType):
+            yield from _opened(names[name], depth)
     for name in ("__self__", "__wrapped__", "func"):
         if (part := getattr(function, name, None)) is not None:
             yield from _opened(part, depth)
@@ -102,5 +113,5 @@ def _opened(part: Any, depth: int) -> Iterator[object]:
     elif isinstance(part, Mapping):
         for inner in part.values():
             yield from _opened(inner, depth - 1) if depth > 1 else iter((inner,))
-    else:
+    elif not isinstance(part, type | ModuleType):
         yield from _held(part, depth - 1)

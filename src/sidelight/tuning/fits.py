@@ -1,0 +1,103 @@
+"""Tuning of models that are fitted to arrays: the same search as `Selection`, as a function, for estimators.
+
+There is no ledger here: the caller gets the model with what it cost, as from any `fit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from sidelight.errors import ClaimError, RangeError
+from sidelight.guarantees import Amount, Claims
+from sidelight.noise import Entropy, OSEntropy, Source
+from sidelight.tuning.best import select
+from sidelight.tuning.pricing import selection_claims
+from sidelight.tuning.runs import Runs, geometric
+from sidelight.tuning.scores import carried_by, check_score
+
+Model = TypeVar("Model")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Generic[Model]):
+    """One way to fit a model: a function of a noise source, and what one call of it costs.
+
+    `run` holds the private rows; `claims` is its price, known before it runs: `plan.claims` of a linear model,
+    `prepare(schema).claims` of a query. A `run` that draws its noise from somewhere else may ignore the source.
+    """
+
+    run: Callable[[Source], Model]
+    claims: Claims
+    name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelScore(Generic[Model]):
+    """A number computed from a fitted model and public data; higher is better. See `PublicScore`."""
+
+    function: Callable[[Model], float] = field(repr=False)
+    description: str
+
+    def __post_init__(self) -> None:
+        check_score(self.function, self.description)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned(Generic[Model]):
+    """The winner of a search: its model, its place among the candidates, and what the whole search cost."""
+
+    model: Model
+    candidate: int
+    claims: Claims
+
+
+def tune(
+    fits: Sequence[Fit[Model]],
+    *,
+    score: ModelScore[Model],
+    runs: Runs | None = None,
+    delta: Amount | None = None,
+    entropy: Entropy | None = None,
+) -> Tuned[Model] | None:
+    """Fit candidates picked by chance, a random and secret number of times, and return the best with its price.
+
+    Guarantee: `Tuned.claims`, the price of the whole search (tuning proof page), also when None comes back because no
+    run gave a model. Without `runs` a geometric number with mean 15 is used. A score that holds an array which one of
+    the fits holds too is refused: it would judge on private rows.
+
+    >>> from sidelight.guarantees import PureDP
+    >>> from sidelight.noise import bernoulli
+    >>> fair = Fit(run=lambda source: bernoulli(1, 2, source), claims=Claims.of(PureDP(1)))
+    >>> best = tune([fair], score=ModelScore(function=float, description="the coin itself"))
+    >>> print(best.claims)
+    PureDP(ε = 2.71537)
+    """
+    if not fits:
+        raise RangeError("a search wants at least one fit, got none")
+    for place, fit in enumerate(fits):
+        if fit.claims != fits[0].claims:
+            raise ClaimError(
+                f"all candidates of a search have the same claims: the first has {fits[0].claims}, candidate {place} "
+                f"has {fit.claims}; give them the same budget"
+            )
+    _check_apart(fits, score)
+    law = geometric(15) if runs is None else runs
+    claims = selection_claims(fits[0].claims, law, delta=delta)
+    with Source(entropy or OSEntropy(), declared=claims.numerics) as source:
+        winner = select([fit.run for fit in fits], score.function, runs=law, source=source)
+    return None if winner is None else Tuned(model=winner[1], candidate=winner[0], claims=claims)
+
+
+def _check_apart(fits: Sequence[Fit[Any]], score: ModelScore[Any]) -> None:
+    """Refuse a score that visibly shares memory with the rows of a fit."""
+    private = [part for fit in fits for part in carried_by(fit.run) if isinstance(part, np.ndarray)]
+    for part in carried_by(score.function):
+        if isinstance(part, np.ndarray) and any(np.may_share_memory(part, rows) for rows in private):
+            raise RangeError(
+                "the score holds an array that a fit holds too: private rows in a score are not paid for; score on "
+                "public rows"
+            )

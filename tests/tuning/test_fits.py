@@ -1,0 +1,80 @@
+"""`tune`: models fitted to arrays, searched honestly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sidelight.errors import ClaimError, RangeError, StrictError
+from sidelight.guarantees import GDP, Claims, PureDP
+from sidelight.noise import Source, standard_normal
+from sidelight.regression.adassp import LinearFit, adassp
+from sidelight.testing import SeededEntropy
+from sidelight.tuning import Fit, ModelScore, Poisson, geometric, selection_claims, tune
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.uniform(-0.5, 0.5, size=(2000, 2))
+TARGET = ROWS @ np.array([1.0, -1.0])
+PUBLIC = RNG.uniform(-0.5, 0.5, size=(50, 2))
+PUBLIC_TARGET = PUBLIC @ np.array([1.0, -1.0])
+
+
+def ridge(penalty: float, mu: str = "0.5") -> Fit[LinearFit]:
+    rows, target = ROWS, TARGET
+
+    def run(source: Source) -> LinearFit:
+        return adassp((rows, target), feature_norm=1, target_bounds=(-1, 1), mu=mu, penalty=penalty, source=source)
+
+    return Fit(run=run, claims=Claims.of(GDP(mu)), name=f"penalty {penalty}")
+
+
+def public_error(model: LinearFit) -> float:
+    return -float(np.mean((model.predict(PUBLIC) - PUBLIC_TARGET) ** 2))
+
+
+SCORE = ModelScore(function=public_error, description="error on public rows")
+
+
+def test_the_better_penalty_wins_and_the_search_is_priced() -> None:
+    wins = []
+    for seed in range(12):
+        tuned = tune([ridge(0), ridge(1e6)], score=SCORE, delta="1e-6", entropy=SeededEntropy(seed))
+        assert tuned is not None
+        wins.append(tuned.candidate)
+        assert tuned.claims == selection_claims(Claims.of(GDP("0.5")), geometric(15), delta="1e-6")
+    assert sum(wins) <= 3
+
+
+def test_no_run_at_all_gives_none() -> None:
+    outcomes = [
+        tune([ridge(0)], score=SCORE, runs=Poisson("0.1"), delta="1e-6", entropy=SeededEntropy(s)) for s in range(9)
+    ]
+    assert None in outcomes
+
+
+def test_a_score_on_the_rows_of_the_fits_is_refused() -> None:
+    rows, part = ROWS, ROWS[100:200]
+    for held in (rows, part):
+
+        def peek(model: Any, held: np.ndarray = held) -> float:
+            return float(held.sum())
+
+        with pytest.raises(RangeError, match="private rows"):
+            tune([ridge(0)], score=ModelScore(function=peek, description="peek"), delta="1e-6")
+
+
+def test_refusals() -> None:
+    with pytest.raises(ClaimError, match="same claims"):
+        tune([ridge(0), ridge(0, mu="0.6")], score=SCORE, delta="1e-6")
+    with pytest.raises(RangeError, match="at least one"):
+        tune([], score=SCORE)
+    with pytest.raises(RangeError, match="say what"):
+        ModelScore(function=public_error, description="")
+
+
+def test_a_fit_that_claims_exact_numerics_and_draws_floats_is_caught() -> None:
+    wrong = Fit(run=lambda source: float(standard_normal(1, source)[0]), claims=Claims.of(PureDP(1)))
+    with pytest.raises(StrictError):
+        tune([wrong], score=ModelScore(function=float, description="itself"))
