@@ -13,8 +13,10 @@ from sidelight.testing.seeded import SeededEntropy
 class SeededSequence(Sequence):
     """A `Sequence` whose noise is a function of the seed. Its releases print NOT PRIVATE."""
 
-    def __init__(self, *args: Any, seed: int | str | bytes, ledger: Ledger, **rest: Any) -> None:
-        if isinstance(ledger, str) or not ledger.testing:
-            raise LedgerError("seeded noise is not private: pass open_ledger(url, testing=True), a ledger for tests")
-        super().__init__(*args, ledger=ledger, **rest)
+    def __init__(self, *args: Any, seed: int | str | bytes, **rest: Any) -> None:
+        super().__init__(*args, **rest)
         self._entropy = SeededEntropy(seed)
+
+    def _check(self, ledger: Ledger) -> None:
+        if not ledger.testing:
+            raise LedgerError("seeded noise is not private: pass open_ledger(url, testing=True), a ledger for tests")

@@ -16,14 +16,15 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.predictions import Origin, Prior
 from sidelight.quantiles.query import PreparedQuantiles, Quantiles
+from sidelight.quantiles.sequence.linear_map import CocobMap, RegressionMap
 from sidelight.quantiles.sequence.previous import LastRelease, PubPrev
-from sidelight.quantiles.sequence.proximate import LinearMap, PubProx
+from sidelight.quantiles.sequence.proximate import PubProx
 from sidelight.quantiles.sequence.start import Floats
 from sidelight.records import Number, Schema
 from sidelight.session import request_key
 
 Learner = PubPrev | PubProx
-Learned = LastRelease | LinearMap
+Learned = LastRelease | RegressionMap | CocobMap
 
 #: Where neither the schema nor the query says how fine values are: this share of the learner's first scale.
 _FINEST_SHARE: Final = 1e-8

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sidelight.accounting import Remaining, Route, Spent
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import LedgerError, RangeError, SchemaError
 from sidelight.guarantees import Claim, Claims
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.noise import Entropy, OSEntropy, Source
@@ -65,6 +65,7 @@ class Sequence:
         self._entropy: Entropy = OSEntropy()
         self._routes = routes
         self._ledger = open_ledger(ledger) if isinstance(ledger, str) else ledger
+        self._check(self._ledger)
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
         price = for_days(self.plan.bare.claims, days_per_person or 1)
         check_price(price, budget=budget.under(unit=declared.unit), routes=routes)
@@ -78,6 +79,10 @@ class Sequence:
             days_per_person=days_per_person,
             routes=routes,
         )
+
+    def _check(self, ledger: Ledger) -> None:
+        if ledger.testing:
+            raise LedgerError("this ledger is for tests and holds seeded noise; open another for real data")
 
     def release(
         self, data: Any, *, day: datetime.date | str, features: Iterable[float] = (), resume: bool = False

@@ -27,7 +27,7 @@ def nonprivate_online(
     depend on the records of earlier days: on private data they must not be released, nor used for a prediction.
 
     >>> days = [([1.0, 2, 3], []), ([2.0, 3, 4], [])]
-    >>> learner = PubProx(location=0, scale=1, plausible=(-10, 10))
+    >>> learner = PubProx(0, 1, plausible=(-10, 10), method="cocob")
     >>> locations, scales = nonprivate_online(days, [0.5], learner, granularity=1e-6)
     >>> locations.round(3).tolist()
     [[0.0], [0.01]]
