@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 from sidelight.errors import RangeError
+from sidelight.guarantees import Person
 from sidelight.noise import OSEntropy, Source
 from sidelight.regression import (
     ArrayRows,
@@ -170,6 +171,13 @@ def test_a_large_public_number_of_rows_raises_the_tolerance():
 def test_public_mistakes_are_found_before_the_data(change, message):
     with pytest.raises(RangeError, match=message):
         plan_linear(**({"loss": BINARY, "features": 2, "epsilon": 1, "delta": "1e-6", "data_norm": 1} | change))
+
+
+def test_a_person_with_several_rows_is_refused():
+    common = {"loss": BINARY, "features": 2, "epsilon": 1, "delta": "1e-6", "data_norm": 1}
+    assert plan_linear(unit=Person("id", 1), **common).claims.unit == Person("id", 1)
+    with pytest.raises(RangeError, match="one row"):
+        plan_linear(unit=Person("id", 3), **common)
 
 
 def test_wrong_shapes_are_refused():

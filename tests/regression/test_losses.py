@@ -136,6 +136,9 @@ def test_unknown_labels_and_missing_numbers_drop_their_record():
     assert targets[[0, 2], 0].tolist() == [1.0, -1.0]
     _, keep = LogisticLoss(classes=("no", "yes")).admit(np.array([1, 2]))
     assert not keep.any()
+    # one odd item in a list must not change how the others are read
+    _, keep = LogisticLoss(classes=(0, 1)).admit([0, 1, "x", None])
+    assert keep.tolist() == [True, True, False, False]
     targets, keep = HuberLoss().admit([1.0, float("nan"), float("inf"), -2.0])
     assert keep.tolist() == [True, False, False, True]
     _, keep = HuberLoss().admit(np.array([1.5, None, "x"], dtype=object))

@@ -8,7 +8,18 @@ from functools import cached_property
 from typing import Literal
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, Row, Unit, decimal_text, exact, positive, short_text, unit_to_text
+from sidelight.guarantees import (
+    Amount,
+    Claims,
+    Person,
+    Row,
+    Unit,
+    decimal_text,
+    exact,
+    positive,
+    short_text,
+    unit_to_text,
+)
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.mechanisms.objective_perturbation import Bound, ObjectivePerturbation, calibrate_objective
 from sidelight.regression.certificate import CERTIFIED_BLOCK
@@ -143,6 +154,11 @@ def plan_linear(
         raise RangeError(f"a linear model needs at least one feature, got {features}")
     if on_violation not in ("clip", "normalize"):
         raise RangeError(f"on_violation is 'clip' or 'normalize', got {on_violation!r}")
+    if isinstance(unit, Person) and unit.max_rows != 1:
+        raise RangeError(
+            f"the guarantee is for one row, and a person may have {unit.max_rows}; bound persons to one row, or "
+            "convert the claims for a group"
+        )
     bounded = positive(data_norm, name="data_norm")
     constant = None
     if intercept is not None:

@@ -19,7 +19,7 @@ def kifer_noise_scale(epsilon: Amount, delta: Amount, *, gradient: Amount = 1) -
     """Give the noise of Kifer, Smith and Thakurta (2012): σ = L·√(8·log(2/δ) + 4ε)/ε.
 
     >>> round(float(kifer_noise_scale(1, "1e-5")), 6)
-    10.082041
+    10.082092
     """
     at, chance = positive(epsilon, name="epsilon"), positive(delta, name="delta")
     root = (Interval.of(8) * Interval.of(2 / chance).log() + Interval.of(4 * at)).sqrt()

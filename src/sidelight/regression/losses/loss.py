@@ -62,7 +62,7 @@ class Loss(Protocol):
 
 def numbers_of(labels: Any) -> tuple[Floats, Mask]:
     """Read numeric targets; what is no finite number drops its record and never raises."""
-    raw = np.asarray(labels)
+    raw = _each(labels)
     if raw.dtype.kind in "fiub":
         values = raw.astype(np.float64).reshape(-1)
     else:
@@ -73,13 +73,22 @@ def numbers_of(labels: Any) -> tuple[Floats, Mask]:
 
 def positions_of(labels: Any, classes: tuple[Any, ...]) -> tuple[NDArray[np.int64], Mask]:
     """Give the position of every label among the declared classes; others drop their record."""
-    raw = np.asarray(labels).reshape(-1)
+    raw = _each(labels).reshape(-1)
     position = np.full(raw.shape[0], -1, dtype=np.int64)
     for i, label in enumerate(classes):
         same = np.asarray(raw == label)
         if same.shape == position.shape:  # NumPy answers one False for types that cannot be compared
             position[same.astype(bool)] = i
     return np.maximum(position, 0), position >= 0
+
+
+def _each(labels: Any) -> NDArray[Any]:
+    """Give an array of the labels; a bare list keeps its items, because one odd item would change the type of all."""
+    if isinstance(labels, list | tuple):
+        out = np.empty(len(labels), dtype=object)
+        out[:] = labels
+        return out
+    return np.asarray(labels)
 
 
 def _number(item: Any) -> float:
