@@ -141,7 +141,7 @@ def test_all_neighbours_of_randomised_response_stay_within_the_pure_price(runs: 
     law=st.sampled_from(LAWS),
     outcomes=st.integers(2, 6),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_any_finite_mechanism_stays_within_its_claims(
     data: st.DataObject, law: tuple[Runs, Pgf], outcomes: int
 ) -> None:
@@ -182,6 +182,9 @@ def test_the_best_of_rounded_gaussians_stays_below_delta(runs: Runs, pgf: Pgf) -
         found = both_ways(first, second, float(epsilon))
         assert 0 < found <= float(Fraction(delta))
     claims = selection_claims(base, runs, delta="1e-6")
+    profile = next(c for c in claims if isinstance(c, Profile))
+    for x in (0.0, 0.25, 0.5, 1.0, 2.0, 3.0):
+        assert both_ways(first, second, x) <= float(profile.delta(Fraction(x)))
     curve = next(c.curve for c in claims if isinstance(c, RDP))
     rho = claims.zcdp()
     assert rho is not None

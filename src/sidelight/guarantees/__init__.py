@@ -29,6 +29,7 @@ from sidelight.guarantees.neighbours import (
 )
 from sidelight.guarantees.order import implies
 from sidelight.guarantees.perturbation_curves import HalfNormalCurve, HingedGaussiansCurve
+from sidelight.guarantees.selected_curve import SelectedCurve
 
 __all__ = [
     "GDP",
@@ -57,6 +58,7 @@ __all__ = [
     "PureDP",
     "RenyiOrders",
     "Row",
+    "SelectedCurve",
     "Unit",
     "ZCDPCurve",
     "claim_from_json",

@@ -21,6 +21,7 @@ from sidelight.guarantees.curves import (
 from sidelight.guarantees.envelope_curve import EnvelopeCurve
 from sidelight.guarantees.neighbours import Neighbours, Row, unit_from_text, unit_to_text
 from sidelight.guarantees.perturbation_curves import HalfNormalCurve, HingedGaussiansCurve
+from sidelight.guarantees.selected_curve import SelectedCurve
 from sidelight.guarantees.steps import LeastCurve, TwoStepCurve
 
 _AMOUNTS: dict[str, tuple[str, ...]] = {
@@ -137,6 +138,9 @@ def curve_from_json(data: Mapping[str, Any]) -> ProfileCurve:
     if kind == "envelope":
         ratio, output = positive(data["ratio"], name="ratio"), exact(data["output_mu"], name="output_mu")
         return EnvelopeCurve(positive(data["mu"], name="mu"), ratio, data["shape"], output)
+    if kind == "selected":
+        shift, factor = exact(data["shift"], name="shift"), positive(data["factor"], name="factor")
+        return SelectedCurve(curve_from_json(data["base"]), shift, factor)
     if kind == "two_step":
         return TwoStepCurve(curve_from_json(data["first"]), curve_from_json(data["second"]))
     if kind == "least":

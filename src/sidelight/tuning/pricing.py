@@ -13,7 +13,23 @@ from functools import lru_cache
 from math import log, log1p
 
 from sidelight.errors import ClaimError, RangeError
-from sidelight.guarantees import RDP, ZCDP, Amount, ApproxDP, Claim, Claims, PureDP, RenyiOrders, native_claims
+from sidelight.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    Amount,
+    ApproxDP,
+    Claim,
+    Claims,
+    HingedGaussianCurve,
+    Profile,
+    ProfileCurve,
+    PureDP,
+    RenyiOrders,
+    SelectedCurve,
+    ZCDPCurve,
+    native_claims,
+)
 from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.amounts import positive
 from sidelight.guarantees.claim_sets import delta_of, epsilon_of
@@ -62,7 +78,8 @@ def selection_claims(base: Claims, runs: Runs, *, delta: Amount | None = None) -
         raise RangeError(
             f"a selection over runs with {base} needs delta=...: its price is an (epsilon, delta); 1e-6 is usual"
         )
-    if pure is None:  # a pure selection has smaller Rényi divergences than these
+    if pure is None:  # a pure selection has smaller divergences than these
+        found.extend(_profile(base, runs))
         if rho is not None:
             found.append(ZCDP(_zcdp(rho.rho, tilt, runs), **base.context))
         if (curve := renyi_curve(base, runs)) is not None:
@@ -128,6 +145,32 @@ def renyi_curve(base: Claims, runs: Runs) -> RenyiOrders | None:
             more = (growth / Interval.of(order - 1)).upper
             values[order] = _short(divergence + lift + max(Fraction(0), round_up(more)))
     return RenyiOrders.of(values) if values else None
+
+
+def _profile(base: Claims, runs: Runs) -> list[Claim]:
+    """Return the whole profile, moved by c and multiplied by E[K] in each direction, where a run has one."""
+    factor, shift = _short(round_up(runs.mean().upper)), ratio_bound(base, runs)
+    for kind in (Profile, GDP, ZCDP):
+        for claim in base:
+            if isinstance(claim, kind):
+                remove, add = _curves(claim)
+                curves = SelectedCurve(remove, shift, factor), SelectedCurve(add, shift, factor)
+                return [Profile(*curves, **base.context)]
+    return []
+
+
+def _curves(claim: Claim) -> tuple[ProfileCurve, ProfileCurve]:
+    match claim:
+        case Profile():
+            return claim.remove, claim.add
+        case GDP():
+            gaussian = HingedGaussianCurve(claim.mu)
+            return gaussian, gaussian
+        case ZCDP():
+            concentrated = ZCDPCurve(claim.rho)
+            return concentrated, concentrated
+        case _:
+            raise ClaimError(f"{claim} has no profile of its own")
 
 
 def papernot_steinke(base: Claims, runs: Runs) -> RenyiOrders:
