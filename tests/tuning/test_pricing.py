@@ -277,3 +277,12 @@ def test_more_claims_never_cost_more() -> None:
 def test_the_context_is_kept() -> None:
     claims = selection_claims(Claims.of(PureDP(1, numerics="idealized")), geometric(15), delta="1e-6")
     assert claims.numerics == "idealized"
+
+
+def test_the_table_of_the_explanation_page() -> None:
+    base = Claims.of(GDP("0.3"))
+    single = base.approx_at("1e-6")
+    assert single is not None
+    assert round(float(single.epsilon), 3) == 1.292
+    for runs, shown in [(logarithmic(10), 1.849), (geometric(15), 2.090), (Poisson(10), 2.472)]:
+        assert round(float(selection_epsilon(base, runs, delta="1e-6")), 3) == shown

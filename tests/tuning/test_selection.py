@@ -312,3 +312,25 @@ def test_liu_talwar_numbers() -> None:
     ours = selection_claims(Claims.of(sl.ApproxDP(1, "1.6e-21")), geometric(600), delta="1e-6").approx_at("1e-6")
     assert ours is not None
     assert ours.epsilon < cost.claim.epsilon
+
+
+# --- a base that adds up with a pure score at a delta only ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approximate(Count):
+    """A query whose only claim is an (ε, δ)."""
+
+    @property
+    def claims(self) -> Claims:
+        return Claims.of(sl.ApproxDP("0.5", "1e-10"))
+
+
+def test_a_score_that_shares_no_sum_with_its_candidate_is_composed_at_a_delta() -> None:
+    score = PrivateScore(
+        ask=lambda answer: Count(epsilon="0.1"), read=lambda m: 1.0, like=Count(epsilon="0.1"), description="noisy"
+    )
+    claims = search(candidates=[Approximate()], score=score, delta="1e-6").prepare(SCHEMA).claims
+    alone = selection_claims(Claims.of(sl.ApproxDP("0.5", "1e-10")), geometric(5), delta="1e-6")
+    assert claims.approx_at("1e-6").epsilon > alone.approx_at("1e-6").epsilon  # type: ignore[union-attr]
+    assert claims.approx_at("1e-6").epsilon < Fraction(18, 10)  # type: ignore[union-attr]

@@ -23,8 +23,8 @@ class PublicScore:
     """A number computed from a candidate's answer, and from public data at most: it costs nothing.
 
     Whoever writes one states, as with `PublicSample`, that the function reads the answer, public parameters and public
-    data only. A function that visibly holds a `Table` or a `Session` (closure, defaults, object, globals that it names)
-    is refused; what it reads from elsewhere cannot be seen, and is the writer's word.
+    data only, and remembers nothing of earlier answers. A function that visibly holds a `Table` or a `Session`
+    (closure, defaults, object, globals that it names) is refused; what it reads from elsewhere is the writer's word.
 
     >>> PublicScore(lambda answer: -abs(answer.value - 40), "distance to last year's published median")
     PublicScore(distance to last year's published median)

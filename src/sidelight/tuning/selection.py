@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from math import log
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from typing import Any, Literal
 from sidelight.accounting import batch
 from sidelight.errors import ClaimError, RangeError, SchemaError
 from sidelight.guarantees import Amount, Claims, decimal_text, exact
+from sidelight.guarantees.intervals import round_up
 from sidelight.noise import Source, below
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
@@ -80,11 +82,11 @@ class Selection:
                     f"{each.claims}; give them the same budget"
                 )
         scored = None
+        delta = None if self.delta is None else exact(self.delta, name="delta")
         if isinstance(self.score, PrivateScore):
             scored = self.score.like.prepare(schema)
-            price = _together(price, scored.claims)
+            price = _together(price, scored.claims, runs=self.runs, delta=delta)
         every = prepared if scored is None else (*prepared, scored)
-        delta = None if self.delta is None else exact(self.delta, name="delta")
         return PreparedSelection(
             candidates=prepared,
             score=self.score,
@@ -181,6 +183,14 @@ class PreparedSelection:
         return TailBound(unit=error.unit, assumption=error.assumption, fixed=fixed, per_log=error.per_log)
 
 
-def _together(first: Claims, second: Claims) -> Claims:
-    """Compose a candidate with the release of its score, which may depend on the candidate's answer."""
-    return batch([first, second])
+def _together(first: Claims, second: Claims, *, runs: Runs, delta: Fraction | None) -> Claims:
+    """Compose a candidate with the release of its score, which may depend on the candidate's answer.
+
+    Sums of ε, ρ or μ² where both have them; otherwise one (ε, δ) whose δ uses half of what the selection may spend.
+    """
+    try:
+        return batch([first, second])
+    except ClaimError:
+        if delta is None:
+            raise
+        return batch([first, second], delta=delta / (2 * round_up(runs.mean().upper)))
