@@ -83,6 +83,21 @@ def run(
 
 
 @app.command()
+def today(
+    plan_file: PlanFile,
+    *,
+    day: Annotated[str, typer.Option(help="The day that is released, e.g. 2026-11-15.")],
+    features: Annotated[str, typer.Option(help="Its public features, numbers with commas between.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
+    output: Output = Path("report.html"),
+) -> None:
+    """Release one day of a plan with a [sequence] table, predicted from the days before."""
+    from sidelight.cli.daily import release_today
+
+    release_today(plan_file, day=day, features=features, resume=resume, output=output)
+
+
+@app.command()
 def report(
     releases: Annotated[Path, typer.Argument(help="JSON of releases, or of `sidelight run --json`.")],
     *,

@@ -97,7 +97,7 @@ def _write(
         spent=session.spent,
         remaining=session.remaining,
         statement=session.statement(),
-        place=None if ledger is None else _shown(ledger),
+        place=None if ledger is None else shown_place(ledger),
         scope=plan.scope,
         head=None if ledger is None else ledger.head(),
     )
@@ -107,7 +107,7 @@ def _write(
         write_text(json_output, report.to_json())
 
 
-def _shown(ledger: Ledger) -> str:
+def shown_place(ledger: Ledger) -> str:
     """Name the ledger without the folders of this machine: a report may be published."""
     return ledger.place.shown if ledger.place.path is None else ledger.place.path.name
 

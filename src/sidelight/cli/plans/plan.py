@@ -68,6 +68,14 @@ class Plan:
 
 def read_plan(path: Path | str) -> Plan:
     """Read and check a plan file; every mistake is a `PlanError` that says where it stands."""
+    whole, folder = read_tables(path)
+    if "sequence" in whole:
+        whole.refuse("this plan releases day by day; use `sidelight today PLAN --day ...`", key="sequence")
+    return _plan(whole, folder=folder)
+
+
+def read_tables(path: Path | str) -> tuple[Section, Path]:
+    """Read a TOML file as a checked section, with the folder that its paths start from."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -78,7 +86,7 @@ def read_plan(path: Path | str) -> Plan:
         values = tomllib.loads(text, parse_float=Decimal)
     except (tomllib.TOMLDecodeError, ArithmeticError, RecursionError) as error:
         raise PlanError(f"{path.name}: not valid TOML: {error}") from None
-    return _plan(Section(path.name, key_lines(text), (), values), folder=path.absolute().parent)
+    return Section(path.name, key_lines(text), (), values), path.absolute().parent
 
 
 def _plan(whole: Section, *, folder: Path) -> Plan:
@@ -97,8 +105,8 @@ def _plan(whole: Section, *, folder: Path) -> Plan:
         source=file,
         name=name,
         schema=schema,
-        budget=_budget(budget, unit=schema.unit),
-        routes=_routes(budget),
+        budget=read_budget(budget, unit=schema.unit),
+        routes=read_routes(budget),
         ledger=None if ledger is None else ledger_url(ledger.text("url"), folder=folder),
         scope=name if ledger is None else ledger.text("scope", name),
         strict=whole.flag("strict", default=False),
@@ -107,7 +115,7 @@ def _plan(whole: Section, *, folder: Path) -> Plan:
     )
 
 
-def _budget(section: Section, *, unit: Unit) -> Claim:
+def read_budget(section: Section, *, unit: Unit) -> Claim:
     """Read the budget; it protects what the schema declares: a row, or a person with their rows."""
     amounts = {key: section.amount(key) for key in ("epsilon", "delta", "rho", "mu") if key in section}
     if not amounts:
@@ -116,7 +124,8 @@ def _budget(section: Section, *, unit: Unit) -> Claim:
         return parse_claim(amounts).under(unit=unit)
 
 
-def _routes(section: Section) -> tuple[Route, ...] | None:
+def read_routes(section: Section) -> tuple[Route, ...] | None:
+    """Read the ways of adding up, if the plan names them."""
     if "routes" not in section:
         return None
     given = section.texts("routes")

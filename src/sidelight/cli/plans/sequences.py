@@ -1,0 +1,147 @@
+"""A plan with a `[sequence]` table: the same quantiles every day, each predicted from the days before."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sidelight.accounting import Route
+from sidelight.cli.plans.columns import read_schema
+from sidelight.cli.plans.plan import ledger_url, read_budget, read_routes, read_tables
+from sidelight.cli.plans.predictions import read_prediction
+from sidelight.cli.plans.section import Section
+from sidelight.guarantees import Claim
+from sidelight.ledger import Ledger
+from sidelight.predictions import Prior
+from sidelight.quantiles import PubPrev, PubProx, Quantiles, Sequence
+from sidelight.records import Schema
+
+_SHARED = (
+    "column",
+    "levels",
+    "epsilon",
+    "resolution",
+    "learner",
+    "location",
+    "scale",
+    "hedge_weight",
+    "fallback",
+    "days_per_person",
+    "state",
+)
+_PROXIMATE = ["features", "plausible", "method", "memory", "largest_scale"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DailyPlan:
+    """What a plan with a `[sequence]` table says; a function of the file alone."""
+
+    title: str
+    folder: Path
+    source: str  # with {day} where the day stands
+    schema: Schema
+    budget: Claim
+    routes: tuple[Route, ...] | None
+    ledger: str
+    scope: str
+    strict: bool
+    query: Quantiles
+    learner: PubPrev | PubProx
+    days_per_person: int | None
+    state: Path | None
+
+    def file_of(self, day: datetime.date) -> Path:
+        """Return the file of a day."""
+        return self.folder / self.source.replace("{day}", day.isoformat())
+
+    def open(self, ledger: Ledger) -> Sequence:
+        """Open the sequence on its ledger."""
+        return Sequence(
+            self.query,
+            self.learner,
+            schema=self.schema,
+            budget=self.budget,
+            ledger=ledger,
+            scope=self.scope,
+            days_per_person=self.days_per_person,
+            state=self.state,
+            routes=self.routes,
+            strict=self.strict,
+        )
+
+
+def read_daily_plan(path: Path | str) -> DailyPlan:
+    """Read and check a plan with a `[sequence]` table."""
+    whole, folder = read_tables(path)
+    if "sequence" not in whole:
+        whole.refuse("the plan has no [sequence] table; `sidelight run` is for plans with [[query]] tables")
+    whole.only("title", "strict", "source", "column", "budget", "ledger", "sequence")
+    if "ledger" not in whole:
+        whole.refuse("a sequence needs a [ledger] table: it remembers what was released and spent")
+    source = whole.section("source").only("path", "name")
+    budget = whole.section("budget").only("epsilon", "delta", "rho", "mu", "routes")
+    ledger = whole.section("ledger").only("url", "scope")
+    section = whole.section("sequence").only(*_SHARED, *_PROXIMATE)
+    schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
+    name = source.text("name", Path(source.text("path")).stem)
+    with section.naming():
+        query = _query(section)
+        query.prepare(schema)
+        learner = _learner(section)
+    return DailyPlan(
+        title=whole.text("title", name),
+        folder=folder,
+        source=source.text("path"),
+        schema=schema,
+        budget=read_budget(budget, unit=schema.unit),
+        routes=read_routes(budget),
+        ledger=ledger_url(ledger.text("url"), folder=folder),
+        scope=ledger.text("scope", name),
+        strict=whole.flag("strict", default=False),
+        query=query,
+        learner=learner,
+        days_per_person=section.integer("days_per_person", None),
+        state=folder / section.text("state") if "state" in section else None,
+    )
+
+
+def _query(section: Section) -> Quantiles:
+    given: dict[str, Any] = {"resolution": section.amount("resolution")} if "resolution" in section else {}
+    return Quantiles(
+        section.amounts("levels"), epsilon=section.amount("epsilon"), column=section.text("column", None), **given
+    )
+
+
+def _learner(section: Section) -> PubPrev | PubProx:
+    kind = section.choice("learner", ["previous", "proximate"], "proximate")
+    given: dict[str, Any] = {key: _guess(section, key) for key in ("location", "scale")}
+    if "hedge_weight" in section:
+        given["hedge_weight"] = float(section.amount("hedge_weight"))
+    if "fallback" in section:
+        fallback = read_prediction(section, "fallback")
+        if not isinstance(fallback, Prior):
+            section.refuse("fallback is one prior for all levels", key="fallback")
+        given["fallback"] = fallback
+    if kind == "previous":
+        for key in _PROXIMATE:
+            if key in section:
+                section.refuse(f'{key} belongs to learner = "proximate"; leave it out', key=key)
+        return PubPrev(**given)
+    given["features"] = section.integer("features", 0)
+    given["plausible"] = tuple(float(end) for end in section.amounts("plausible"))
+    if len(given["plausible"]) != 2:
+        section.refuse("plausible must be [lower, upper]", key="plausible")
+    if "method" in section:
+        given["method"] = section.choice("method", ["regression", "cocob"])
+    for key in ("memory", "largest_scale"):
+        if key in section:
+            given[key] = float(section.amount(key))
+    return PubProx(**given)
+
+
+def _guess(section: Section, key: str) -> float | tuple[float, ...]:
+    if isinstance(section.values.get(key), list):
+        return tuple(float(value) for value in section.amounts(key))
+    return float(section.amount(key))

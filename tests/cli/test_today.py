@@ -1,0 +1,127 @@
+"""`sidelight today`: a day from a plan file, its repetition, and mistakes that spend nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_fixtures import *  # noqa: F403 - fixtures
+
+from sidelight.cli.plans.sequences import read_daily_plan
+from sidelight.errors import PlanError
+from sidelight.quantiles import PubPrev, PubProx
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plan-files.md"
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> str:
+    """The plan of the reference page, with two days of trips beside it."""
+    for number in (15, 16):
+        minutes = np.rint(10 * np.random.default_rng(number).gamma(3, 4, 300)) / 10
+        text = "minutes\n" + "\n".join(str(value) for value in minutes) + "\n"
+        (tmp_path / f"trips-2026-11-{number}.csv").write_text(text)
+    (found,) = (
+        block
+        for block in re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+        if "[sequence]" in block
+    )
+    return str(found)
+
+
+def plan_file(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "daily.toml"
+    path.write_text(text)
+    return path
+
+
+def test_two_days_and_one_of_them_again(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:
+    path = plan_file(tmp_path, example)
+    report = tmp_path / "report.html"
+    first = sidelight("today", path, "--day", "2026-11-15", "--features", "1,0,0.3", "-o", report)
+    assert first.status == 0, first.err
+    assert "Trip lengths, 2026-11-15" in first.out
+    assert "Declared, not checked: nobody is in more than 2 days" in " ".join(first.out.split())
+    assert "2026-11-15" in report.read_text()
+    assert (tmp_path / "budget.db.trips.state.json").exists()
+    second = sidelight("today", path, "--day", "2026-11-16", "--features", "0,1,0.3", "-o", report)
+    assert second.status == 0, second.err
+    assert "Days released: 2" in second.out
+    again = sidelight("today", path, "--day", "2026-11-15", "--features", "1,0,0.3", "-o", report)
+    assert again.status == 0, again.err
+    assert "for nothing" in again.out
+    assert [line for line in again.out.splitlines() if "50 %" in line] == [
+        line for line in first.out.splitlines() if "50 %" in line
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (["--day", "soon"], "day must be a date"),
+        (["--day", "2026-11-15", "--features", "1,x"], "numbers with commas"),
+        (["--day", "2026-11-15", "--features", "1"], "3 features a day, got 1"),
+        (["--day", "2026-11-17", "--features", "1,0,0"], "trips-2026-11-17.csv"),
+    ],
+    ids=["day", "words", "too few", "no file"],
+)
+def test_mistakes_are_named_and_spend_nothing(
+    sidelight: Callable[..., Any], tmp_path: Path, example: str, options: list[str], match: str
+) -> None:
+    result = sidelight("today", plan_file(tmp_path, example), *options, "-o", tmp_path / "report.html")
+    assert result.status == 2
+    assert match in " ".join(result.err.split())
+    assert not (tmp_path / "report.html").exists()
+    shown = sidelight("ledger", "show", tmp_path / "budget.db")
+    assert "2026-11" not in shown.out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ('[ledger]\nurl = "budget.db"\n', "", "needs a \\[ledger\\]"),
+        ("[sequence]", "[sequenze]", "no \\[sequence\\] table"),
+        ("features = 3", "feature = 3", "unknown key 'feature'"),
+        ('learner = "proximate"', 'learner = "nearest"', "learner = 'nearest'"),
+        ('learner = "proximate"', 'learner = "previous"', "belongs to learner"),
+        ("plausible = [0, 120]", "plausible = [0]", "plausible"),
+        ("plausible = [0, 120]", "plausible = [120, 0]", "plausible"),
+        ("location = 10", "location = [10, 11]", "3 levels, got 2"),
+        ("days_per_person = 2", "days_per_person = 0", "days_per_person"),
+        ("epsilon = 0.5", "epsilon = 0.75", "not even one day"),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_mistakes_in_the_plan(
+    sidelight: Callable[..., Any], tmp_path: Path, example: str, old: str, new: str, match: str
+) -> None:
+    assert old in example
+    path = plan_file(tmp_path, example.replace(old, new))
+    result = sidelight("today", path, "--day", "2026-11-15", "--features", "1,0,0", "-o", tmp_path / "report.html")
+    assert result.status in (1, 2)
+    assert re.search(match, " ".join(result.err.split())), result.err
+
+
+def test_run_points_to_today(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:
+    result = sidelight("run", plan_file(tmp_path, example))
+    assert result.status == 2
+    assert "sidelight today" in result.err
+
+
+def test_every_key_reaches_the_learner(tmp_path: Path, example: str) -> None:
+    more = (
+        'hedge_weight = 0.2\nfallback = {family = "cauchy", location = 9, scale = 4}\nmemory = 30\nmethod = "cocob"\n'
+    )
+    plan = read_daily_plan(plan_file(tmp_path, example.replace("features = 3\n", f"features = 3\n{more}state = 's'\n")))
+    learner = plan.learner
+    assert isinstance(learner, PubProx)
+    assert (learner.hedge_weight, learner.memory, learner.method, learner.features) == (0.2, 30, "cocob", 3)
+    assert plan.state == tmp_path / "s"
+    simple = re.sub(r"(features|plausible) = .*\n", "", example).replace('"proximate"', '"previous"')
+    assert isinstance(read_daily_plan(plan_file(tmp_path, simple)).learner, PubPrev)
+    with pytest.raises(PlanError, match="one prior"):
+        read_daily_plan(plan_file(tmp_path, simple + 'fallback = [{family = "cauchy", location = 9, scale = 4}]\n'))
