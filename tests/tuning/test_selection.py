@@ -314,7 +314,7 @@ def test_liu_talwar_numbers() -> None:
     assert ours.epsilon < cost.claim.epsilon
 
 
-# --- a base that adds up with a pure score at a delta only ---------------------------------------------------------------------------
+# --- a base that adds up with a pure score at a delta only -----------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
