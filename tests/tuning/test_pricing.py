@@ -286,3 +286,20 @@ def test_the_table_of_the_explanation_page() -> None:
     assert round(float(single.epsilon), 3) == 1.292
     for runs, shown in [(logarithmic(10), 1.849), (geometric(15), 2.090), (Poisson(10), 2.472)]:
         assert round(float(selection_epsilon(base, runs, delta="1e-6")), 3) == shown
+
+
+@pytest.mark.parametrize(("runs", "pgf"), LAWS, ids=IDS)
+def test_runs_that_reveal_with_probability_delta_stay_below_it_and_nearly_reach_it(runs: Runs, pgf: Pgf) -> None:
+    """Reveal with probability δ*, else randomised response, in every order of scores: E[K] δ* is nearly attained."""
+    epsilon, delta = 1.0, 1e-4
+    base = Claims.of(ApproxDP(1, "1e-4"))
+    allowed = Fraction(runs.mean().upper) * Fraction(1, 10**4) * (1 + Fraction(1, 10**9))
+    claimed = float(selection_epsilon(base, runs, delta=allowed))
+    truth = np.exp(epsilon) / (1 + np.exp(epsilon))
+    p = np.array([delta, 0, (1 - delta) * truth, (1 - delta) * (1 - truth)])
+    q = np.array([0, delta, (1 - delta) * (1 - truth), (1 - delta) * truth])
+    found = [
+        both_ways(selected(list(p[list(order)]), pgf), selected(list(q[list(order)]), pgf), claimed)
+        for order in itertools.permutations(range(4))
+    ]
+    assert 0.99 * float(allowed) < max(found) <= float(allowed)
