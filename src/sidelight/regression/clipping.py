@@ -19,6 +19,7 @@ from sidelight.regression.losses import Floats
 
 OnViolation = Literal["clip", "normalize"]
 _ULP = 2.0**-53
+_CHUNK = 4096
 
 
 def is_sparse(rows: Any) -> bool:
@@ -36,19 +37,22 @@ def bounded_rows(rows: Any, *, data_norm: Fraction, on_violation: OnViolation) -
     dense = np.asarray(rows)
     if dense.ndim != 2 or dense.dtype.kind not in "fiub":
         raise RangeError(f"rows must be a two-dimensional array of numbers, got {dense.ndim} dimensions, {dense.dtype}")
-    dense = dense.astype(np.float64)  # a copy: the caller's array is never touched
+    dense = np.array(dense, dtype=np.float64, order="C")  # a copy: the caller's array is never touched
     keep = np.isfinite(dense).all(axis=1)
     dense[~keep] = 0.0
-    largest = np.max(np.abs(dense), axis=1, initial=0.0)
-    exponent = _exponents(largest)
-    total = np.zeros(dense.shape[0])
-    for column in range(dense.shape[1]):  # one after the other: the same sum wherever the row stands
-        part = np.ldexp(dense[:, column], -exponent)
-        total += part * part
-    shrink, norms = _factors(np.sqrt(total), exponent, data_norm, on_violation, dense.shape[1])
-    # first to size 1, so that neither the product nor the factor can overflow
-    changed = np.flatnonzero(shrink != 1.0)
-    dense[changed] = np.ldexp(dense[changed], -exponent[changed, None]) * shrink[changed, None]
+    norms = np.empty(dense.shape[0])
+    for start in range(0, dense.shape[0], _CHUNK):
+        part = dense[start : start + _CHUNK]
+        exponent = _exponents(np.max(np.abs(part), axis=1, initial=0.0))
+        scaled = part * np.ldexp(1.0, -exponent)[:, None]  # exact, but for what vanishes beside the largest entry
+        total = np.zeros(part.shape[0])
+        for column in np.ascontiguousarray(scaled.T):  # one after the other: the same sum wherever the row stands
+            total += column * column
+        shrink, norms[start : start + _CHUNK] = _factors(
+            np.sqrt(total), exponent, data_norm, on_violation, dense.shape[1]
+        )
+        changed = np.flatnonzero(shrink != 1.0)
+        part[changed] = scaled[changed] * shrink[changed, None]
     return dense, norms, keep
 
 
@@ -66,7 +70,7 @@ def _bounded_sparse(rows: Any, data_norm: Fraction, mode: OnViolation) -> tuple[
     largest = np.zeros(n)
     np.maximum.at(largest, owner, np.abs(matrix.data))
     exponent = _exponents(largest)
-    part = np.ldexp(matrix.data, -exponent[owner])
+    part = matrix.data * np.ldexp(1.0, -exponent)[owner]
     total = np.bincount(owner, weights=part * part, minlength=n)  # in stored order, row by row
     shrink, norms = _factors(np.sqrt(total), exponent, data_norm, mode, features)
     changed = shrink[owner] != 1.0
@@ -75,7 +79,8 @@ def _bounded_sparse(rows: Any, data_norm: Fraction, mode: OnViolation) -> tuple[
 
 
 def _exponents(largest: Floats) -> NDArray[np.int64]:
-    return np.where(largest > 0, np.frexp(largest)[1], 0).astype(np.int64)
+    """Give the power of two that brings a row to size 1; within ±1000, so that it and its inverse are floats."""
+    return np.clip(np.where(largest > 0, np.frexp(largest)[1], 0), -1000, 1000).astype(np.int64)
 
 
 def _factors(
@@ -95,4 +100,5 @@ def _factors(
     long = norm > bound * (1 - slack)
     change = (long | (mode == "normalize")) & (scaled_norm > 0)
     factors = np.where(change, full, 1.0)
-    return factors, np.where(change, bound, np.where(long, bound, norm * (1 + slack)))
+    # squares of entries below 1e-150 of the largest vanish, and so may a row of size 1e-301: hence the floor
+    return factors, np.where(long | change, bound, np.maximum(norm * (1 + slack), 1e-290))

@@ -54,7 +54,8 @@ class Block:
         if is_sparse(self.features):
             inner = np.asarray((self.features.T @ self.features.multiply(weights)).todense())
         else:
-            inner = self.features.T @ (self.features * weights)
+            scaled = self.features * np.sqrt(weights)
+            inner = scaled.T @ scaled  # symmetric: half the work
         if self.intercept is None:
             return np.asarray(inner)
         side = self.intercept * np.asarray(self.features.T @ weights)
