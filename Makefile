@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.ready
 
-.PHONY: demo test check bench targets docs audit clean
+.PHONY: demo test check bench targets figures docs audit clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sidelight needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -33,6 +33,9 @@ bench: $(STAMP)           ## the speed table
 
 targets: $(STAMP)         ## every target, measured now; ONLY=quantiles for one group
 	$(BIN)/python -m benchmarks.targets $(if $(ONLY),--only $(ONLY))
+
+figures: $(STAMP)         ## Figures 1 to 6 of the paper, quick, into build/figures; fails when a trend does not show
+	$(BIN)/python -m benchmarks.figures
 
 docs: $(STAMP)            ## HTML documentation in docs/_build
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[docs]"
