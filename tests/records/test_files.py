@@ -17,6 +17,7 @@ from sidelight.errors import SchemaError, SourceError
 from sidelight.grid import Grid
 from sidelight.noise import Source
 from sidelight.records import Category, Fill, Number, PersonId, Table
+from sidelight.records.engines.duckdb import connect
 from sidelight.records.rows import Wanted
 from sidelight.testing import SeededEntropy
 
@@ -149,6 +150,16 @@ def test_parquet_reads_the_footer_only(tmp_path):
         row_count(table, lowering="batches")
 
 
+def test_duckdb_does_not_conclude_from_the_statistics_of_a_file(tmp_path):
+    """The second line of defence: without our way through text, NaN is found all the same."""
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [math.nan] * 5 + [1.0, 2.0]}), path)
+    relation = connect().read_parquet(str(path))
+    assert relation.filter("x > 5").aggregate("count(*)").fetchall() == [(5,)]  # NaN is the largest number there
+    assert relation.filter("isnan(x)").aggregate("count(*)").fetchall() == [(5,)]
+    assert relation.aggregate("sum(isnan(x)::int)").fetchall() == [(5,)]
+
+
 def test_parquet_types(tmp_path):
     path = tmp_path / "t.parquet"
     when = pa.array([0], pa.timestamp("s"))
@@ -210,9 +221,13 @@ def test_errors_about_files(tmp_path):
     (tmp_path / "[t].csv").write_text("x\n1\n")
     with pytest.raises(SourceError, match="pattern sign"):
         Table(tmp_path / "[t].csv", schema=schema)
-    (tmp_path / "t.csv").write_text("agee,b,b\n1,2,3\n")
+    (tmp_path / "t.csv").write_text("agee,b,b,c\n1,2,3,4\n")
     with pytest.raises(SchemaError, match=r"no column 'age'.*did you mean 'agee'"):
-        Table(tmp_path / "t.csv", schema=[Number("age")])
+        Table(tmp_path / "t.csv", schema=[Number("age"), Number("c")])
+    (tmp_path / "u.csv").write_text("987,654\n1,2\n")
+    with pytest.raises(SchemaError, match=r"no column 'age', nor any other") as caught:
+        Table(tmp_path / "u.csv", schema=[Number("age")])
+    assert "987" not in str(caught.value)
     with pytest.raises(SchemaError, match="names column 'b' twice"):
         Table(tmp_path / "t.csv", schema=[Number("b")])
 

@@ -91,6 +91,11 @@ def open_csv(paths: Sequence[str], names: Sequence[str]) -> CsvRows:
             raise SchemaError(
                 f"{other!r} has another header than {paths[0]!r}; files of one table have the same columns"
             )
+    if names and not set(names) & set(header):
+        raise SchemaError(
+            f"the source has no column {names[0]!r}, nor any other declared one: the first line of {paths[0]!r} must "
+            "name the columns. Nothing of it is shown, because it may be a record"
+        )
     twice = sorted({name for name in names if header.count(name) > 1})
     if twice:
         raise SchemaError(f"the header of {paths[0]!r} names column {twice[0]!r} twice; rename one of them")
