@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sidelight.guarantees.amounts import decimal_text
@@ -127,6 +128,7 @@ class HalfNormalCurve:
         }
 
 
+@lru_cache(maxsize=1024)
 def with_output(mu: Fraction, output_mu: Fraction) -> Fraction:
     """Give the Gaussian of both noises together, rounded up: S² = mu² + output_mu²."""
     return root_of_sum_of_squares(mu * mu + output_mu * output_mu) if output_mu else mu
