@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import typer
@@ -27,12 +28,24 @@ class Commands(TyperGroup):
     """The commands, with errors told in one message instead of a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; print what went wrong and end with its status."""
+        """Run a command; print what went wrong and end with its status.
+
+        `--traceback` adds the places in the code. The error itself is never printed by Python, which would show the
+        text of an unforeseen error, its notes and what it was raised from.
+        """
         try:
             return super().invoke(ctx)
-        except Exception as error:
-            if ctx.params.get("traceback") or _of_the_parser(error):
+        except SystemExit as stop:
+            if stop.code is None or isinstance(stop.code, int):
                 raise
+            # Python prints whatever else an exit carries.
+            raise typer.Exit(REFUSED) from None
+        except Exception as error:
+            if _of_the_parser(error):
+                raise
+            if ctx.params.get("traceback"):
+                places = traceback.format_tb(error.__traceback__)
+                typer.echo("".join(["Traceback (most recent call last):\n", *places]), err=True, nl=False)
             typer.secho("error: ", err=True, nl=False, fg=typer.colors.RED, bold=True)
             typer.echo(_message(error), err=True)
             raise typer.Exit(_status(error)) from None

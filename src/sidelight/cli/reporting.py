@@ -17,6 +17,11 @@ def write_stored(releases: Path, *, output: Path, title: str) -> None:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SourceError(f"{str(releases)!r} cannot be read: {reason}; name a JSON file of releases") from None
-    report = report_from_json(text, title=title, day=today())
+    try:
+        report = report_from_json(text, title=title, day=today())
+    except RecursionError:
+        raise SourceError(
+            f"{str(releases)!r} is nested too deeply for releases; name a JSON file of releases"
+        ) from None
     write_report(report, output)
     tell(f"{len(report.items)} releases. Report: {output}")
