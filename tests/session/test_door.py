@@ -124,6 +124,15 @@ def test_an_interrupt_keeps_the_charge_and_passes() -> None:
     assert diary.lines == ["reserved", "failed"]
 
 
+def test_an_exit_passes_its_status_and_no_text() -> None:
+    def run(table: Table, source: Source) -> Answer:
+        raise SystemExit("987654.321")
+
+    with pytest.raises(SystemExit) as caught:
+        ask(run)
+    assert caught.value.code == 1
+
+
 def test_with_seeded_noise_the_cause_is_shown() -> None:
     def run(table: Table, source: Source) -> Answer:
         raise ZeroDivisionError("a defect")
