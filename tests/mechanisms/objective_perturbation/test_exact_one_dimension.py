@@ -115,11 +115,11 @@ def test_logistic_at_gaussian_cost_is_tight_and_its_regularisation_is_needed(eps
     shape = shape_of("logistic", logistic())
     fit = calibrate_objective(shape, epsilon=epsilon, delta="1e-5", output_share=0)
     sigma, lam, at = float(fit.noise_scale), float(fit.regularisation), float(Fraction(epsilon))
-    ((low, high),) = divergence(
+    ((low, _),) = divergence(
         logistic(), [(1.0, -1.0, 3000)], (1.0, 1.0), sigma=sigma, lam=lam, epsilons=[at], add=True, cells=40000
     )
     assert low <= 1e-5 * (1 + 1e-9)
-    assert high >= 0.99e-5
+    assert low >= 0.99e-5
     broken = max(
         divergence(
             logistic(), [(1.0, -1.0, n)] if n else [], (1.0, 1.0), sigma=sigma, lam=lam / 20, epsilons=[at], add=False
@@ -136,12 +136,12 @@ def test_log_cosh_removal_reaches_the_gaussian():
     best = 0.0
     for y in (2.0, 5.0, 20.0):
         for n in (30, 300):
-            ((low, high),) = divergence(
+            ((low, _),) = divergence(
                 loss, [(1.0, -y, n)], (1.0, y), sigma=float(fit.noise_scale), lam=float(fit.regularisation),
-                epsilons=[1.0], add=False, cells=20000,
+                epsilons=[1.0], add=False, cells=40000,
             )  # fmt: skip
             assert low <= gaussian * (1 + 1e-9)
-            best = max(best, high)
+            best = max(best, low)
     assert best >= 0.99 * gaussian
 
 
