@@ -13,7 +13,7 @@ import datetime
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +49,11 @@ class Days:
     values: Sequence[np.ndarray]
     features: np.ndarray
     generated: bool
+    number: sl.Number  # what is declared of the values
+    location: float  # guesses for the first day
+    scale: float
+    plausible: tuple[float, float]
+    bounds: Sequence[tuple[float, float]]  # of the Uniform prior, for each level
 
 
 def columns() -> list[Column]:
@@ -118,7 +123,44 @@ def days() -> Days:
         if day in weather:
             found.append(minutes)
             features.append([*_calendar(day.astype(datetime.date)), *weather[day]])
-    return Days("Citi Bike, Jersey City", found, np.array(features), False)
+    return _trips("Citi Bike, Jersey City", found, features, generated=False)
+
+
+def _trips(name: str, values: Sequence[np.ndarray], features: Sequence[Sequence[float]], *, generated: bool) -> Days:
+    """Trip lengths in minutes with the settings of the paper: guess 10 ± 1, Uniform on [0, 50/(1-q)]."""
+    return Days(
+        name,
+        values,
+        np.array(features),
+        generated,
+        sl.Number("minutes", lower=0, granularity="1/60"),
+        10,
+        1,
+        (0, 120),
+        [(0, 50 / (1 - level)) for level in DECILES],
+    )
+
+
+def flights() -> Days | None:
+    """Return departure delays from New York by day with weekday, season and weather; None where the data is not."""
+    folder = real_data.find("nycflights13")
+    if folder is None:
+        return None
+    date, delay = real_data.columns(folder / "flights.parquet", "date", "dep_delay_min")
+    names = ("date", "temp_mean", "wind_speed_mean", "precip_sum", "visib_mean")
+    weather_date, *numbers = real_data.columns(folder / "weather_daily.parquet", *names)
+    weather_date, date = weather_date.astype("datetime64[D]"), date.astype("datetime64[D]")
+    table = np.nan_to_num(np.array(numbers, dtype=float).T / np.array([100, 10, 1, 10]))
+    found, features = [], []
+    for day in np.unique(date):
+        delays = delay[date == day]
+        here = table[weather_date == day]
+        average = here.mean(axis=0) if len(here) else np.zeros(table.shape[1])
+        found.append(delays[np.isfinite(delays)])
+        features.append([*_calendar(day.astype(datetime.date)), *average.tolist()])
+    bounds = [(-30.0, 30 / (1 - level)) for level in DECILES]
+    number = sl.Number("minutes", granularity=1)
+    return Days("flights, New York", found, np.array(features), False, number, 0, 5, (-30, 300), bounds)
 
 
 def _weather(path: object) -> list[tuple[np.datetime64, list[float]]]:
@@ -145,16 +187,19 @@ def _generated_days(count: int) -> Days:
         typical = 6.5 + 2.5 * (day.weekday() >= 5) + 1.5 * np.sin(2 * np.pi * t / 365.25) + weather[0]
         values.append(np.rint(60 * typical * np.exp(0.6 * rng.standard_normal(rng.poisson(600)))) / 60)
         features.append([*_calendar(day), *weather.tolist()])
-    return Days("generated trips", values, np.array(features), True)
+    return _trips("generated trips", values, features, generated=True)
 
 
 def daily(series: Days, *, epsilon: str) -> dict[str, float]:
     """Return the mean error over all days of Uniform priors, the learners and the non-private yardstick."""
     query = sl.Quantiles(DECILES, epsilon=epsilon, column="minutes")
-    schema = sl.Schema([sl.Number("minutes", lower=0, granularity="1/60")])
+    schema = sl.Schema([series.number])
+    guesses = (series.location, series.scale)
+    proximate = {"features": series.features.shape[1], "plausible": series.plausible}
     learners = {
-        "previous": sl.PubPrev(10, 1),
-        "proximate": sl.PubProx(10, 1, features=series.features.shape[1], plausible=(0, 120)),
+        "previous": sl.PubPrev(*guesses),
+        "proximate": sl.PubProx(*guesses, **proximate),  # type: ignore[arg-type]
+        "cocob": sl.PubProx(*guesses, **proximate, method="cocob"),  # type: ignore[arg-type]
     }
     errors: dict[str, list[float]] = {"uniform": [], **{name: [] for name in learners}}
     plans = {
@@ -162,14 +207,14 @@ def daily(series: Days, *, epsilon: str) -> dict[str, float]:
         for name, learner in learners.items()
     }
     learned = {name: plan.begin() for name, plan in plans.items()}
-    bounds = [sl.Uniform(0, 50 / (1 - level)) for level in DECILES]
+    bounds = [sl.Uniform(*each) for each in series.bounds]
     bare = SequencePlan(query=query, schema=schema, learner=learners["previous"], days_per_person=None)
     for t, (minutes, features) in enumerate(zip(series.values, series.features, strict=True)):
         table = sl.Table({"minutes": minutes}, schema=schema)
         flat = seeded_release(bare.with_prediction(tuple(bounds)), table, seed=t)
         errors["uniform"].append(float(nonprivate_gap(minutes, DECILES, flat.value).mean()))
         for name, plan in plans.items():
-            given = features if name == "proximate" else np.empty(0)
+            given = np.empty(0) if name == "previous" else features
             priors = plan.priors(learned[name], given, guess("past releases of this benchmark"))
             release = seeded_release(plan.with_prediction(priors), table, seed=t)
             learned[name] = learned[name].learn(given, release.value)
@@ -177,11 +222,23 @@ def daily(series: Days, *, epsilon: str) -> dict[str, float]:
     return {name: float(np.mean(each)) for name, each in errors.items()}
 
 
-def yardstick(series: Days) -> np.ndarray:
-    """NOT PRIVATE: the locations that learning from the records themselves would predict."""
-    learner = sl.PubProx(10, 1, features=series.features.shape[1], plausible=(0, 120))
+def yardstick(series: Days, *, epsilon: str) -> float:
+    """NOT PRIVATE: the error if the same learner saw the true intervals of earlier days; no method can use it."""
+    learner = sl.PubProx(series.location, series.scale, features=series.features.shape[1], plausible=series.plausible)
+    schema = sl.Schema([series.number])
+    granularity = float(series.number.granularity or 1)
     pairs = zip(series.values, series.features, strict=True)
-    return nonprivate_online(pairs, DECILES, learner, granularity=1 / 60)[0]
+    location, scale = nonprivate_online(pairs, DECILES, learner, granularity=granularity)
+    query = sl.Quantiles(DECILES, epsilon=epsilon, column="minutes")
+    gaps = []
+    for t, values in enumerate(series.values):
+        nonnegative = series.number.lower == 0
+        priors = learner.start.priors(location[t], scale[t], origin=guess("NOT PRIVATE"), nonnegative=nonnegative)
+        release = seeded_release(
+            replace(query, prediction=priors), sl.Table({"minutes": values}, schema=schema), seed=t
+        )
+        gaps.append(float(nonprivate_gap(values, DECILES, release.value).mean()))
+    return float(np.mean(gaps))
 
 
 def fit_seconds() -> float:
@@ -194,7 +251,8 @@ def fit_seconds() -> float:
 def step_milliseconds() -> dict[str, float]:
     """Return the time of a daily step of nine levels with 14 features: predict, release, learn; without the sort.
 
-    "in memory" has no ledger. "durable" is the whole `Sequence.release` with ledger and state on disk.
+    "in memory" has no ledger; it is processor time, which a busy machine does not change. "durable" is the whole
+    `Sequence.release` with ledger and state on disk, by the clock; the tenth part of the days that was quickest.
     """
     import tempfile
     from pathlib import Path
@@ -202,7 +260,6 @@ def step_milliseconds() -> dict[str, float]:
     from sidelight.ledger import open_ledger
     from sidelight.testing import SeededSequence
 
-    rng = np.random.default_rng(6)
     series = _generated_days(40)
     schema = [sl.Number("minutes", lower=0, granularity="1/60")]
     query = sl.Quantiles(DECILES, epsilon="0.1", column="minutes")
@@ -215,17 +272,16 @@ def step_milliseconds() -> dict[str, float]:
         )
         for t, (minutes, features) in enumerate(zip(series.values, series.features, strict=True)):
             table = sl.Table({"minutes": minutes}, schema=plan.schema)
-            start = time.perf_counter()
+            start = time.process_time()
             priors = plan.priors(learned, features, guess("benchmark"))
             release = seeded_release(plan.with_prediction(priors), table, seed=t)
             learned = learned.learn(features, release.value)
-            memory.append(time.perf_counter() - start - _seconds(lambda x=minutes: np.sort(x)))
+            memory.append(time.process_time() - start - _seconds(lambda x=minutes: np.sort(x)))
             day = datetime.date(2026, 1, 1) + datetime.timedelta(t)
             durable.append(
                 _seconds(lambda d=day, x=minutes, f=features: sequence.release({"minutes": x}, day=d, features=f))
             )
-    del rng
-    return {"in memory": 1e3 * float(np.median(memory)), "durable": 1e3 * float(np.median(durable))}
+    return {"in memory": 1e3 * float(np.median(memory)), "durable": 1e3 * float(np.quantile(durable, 0.1))}
 
 
 def _seconds(work: object) -> float:
@@ -257,7 +313,14 @@ def measure() -> dict[str, float]:
     errors = daily(series, epsilon="0.1")
     figures |= {f"daily_{name}_epsilon_0.1": error for name, error in errors.items()}
     figures["daily_vs_uniform_epsilon_0.1"] = errors["proximate"] / errors["uniform"]
+    figures["daily_nonprivate_yardstick_epsilon_0.1"] = yardstick(series, epsilon="0.1")
     figures["generated_days"] = float(series.generated)
+    second = flights()
+    if second is not None:
+        errors = daily(second, epsilon="0.1")
+        figures |= {f"flights_{name}_epsilon_0.1": error for name, error in errors.items()}
+        figures["flights_vs_uniform_epsilon_0.1"] = errors["proximate"] / errors["uniform"]
+        figures["flights_nonprivate_yardstick_epsilon_0.1"] = yardstick(second, epsilon="0.1")
     figures["fit_seconds"] = fit_seconds()
     steps = step_milliseconds()
     figures["step_milliseconds"] = steps["in memory"]

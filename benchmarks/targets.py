@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 
-from benchmarks import noise_cost, peers, quantile_accuracy, quantile_speed
+from benchmarks import learning, noise_cost, peers, quantile_accuracy, quantile_speed
 from benchmarks.target import Target
 
 TARGETS = [
@@ -52,6 +52,35 @@ TARGETS = [
     Target("quantiles", "speed-1e6-vs-python-dp", peers.measure, "python_dp_time_vs_ours_1e6", ">=", 3),
     Target("quantiles", "error-1e4-vs-best-peer", peers.measure, "our_gap_vs_best_peer_1e4", "<=", 0.6),
     Target("quantiles", "error-1e6-vs-best-peer", peers.measure, "our_gap_vs_best_peer_1e6", "<=", 0.6),
+    Target(
+        "learning",
+        "public-fit-error-vs-uniform-epsilon-0.1",
+        learning.measure,
+        "public_fit_vs_uniform_epsilon_0.1",
+        "<=",
+        0.45,
+    ),
+    Target(
+        "learning",
+        "public-fit-error-vs-uniform-epsilon-1",
+        learning.measure,
+        "public_fit_vs_uniform_epsilon_1",
+        "<=",
+        0.6,
+    ),
+    Target(
+        "learning",
+        "public-fit-shifted-vs-uniform-epsilon-1",
+        learning.measure,
+        "shifted_vs_uniform_epsilon_1",
+        "<=",
+        1.15,
+    ),
+    Target(
+        "learning", "daily-error-vs-uniform-epsilon-0.1", learning.measure, "daily_vs_uniform_epsilon_0.1", "<=", 0.55
+    ),
+    Target("learning", "public-fit-seconds", learning.measure, "fit_seconds", "<=", 1),
+    Target("learning", "daily-step-milliseconds", learning.measure, "step_milliseconds", "<=", 20),
 ]
 
 
