@@ -56,7 +56,7 @@ class Figure:
         for trend in trends:
             print(trend.line())
         print(f"\n{path} ({time.process_time() - start:.0f} s of processor time)", flush=True)
-        return 0 if all(trend.shows for trend in trends) else 1
+        return 0 if all(trend.shows or not trend.binding for trend in trends) else 1
 
     def main(self) -> None:
         """Run as a program."""

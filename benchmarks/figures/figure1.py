@@ -105,7 +105,7 @@ FIGURE = Figure(
     note="Mean over data sets of the largest gap. Rounded score of the paper, and our exact score. Uniform prior.",
     measure=measure,
     trends=trends,
-    quick=Size(trials=25),
+    quick=Size(trials=40),
     paper=Size(trials=40),
 )
 

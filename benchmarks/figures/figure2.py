@@ -105,7 +105,7 @@ FIGURE = Figure(
     note="Nine deciles of 100 records. Mean over data sets of the average gap; the band is one standard error.",
     measure=measure,
     trends=trends,
-    quick=Size(trials=25),
+    quick=Size(trials=40),
     paper=Size(trials=40),
 )
 

@@ -125,7 +125,7 @@ FIGURE = Figure(
     note="Nine deciles of 100 records, ε = 1. Mean over data sets of the average gap; the band is one standard error.",
     measure=measure,
     trends=trends,
-    quick=Size(trials=30),
+    quick=Size(trials=40),
     paper=Size(trials=40),
 )
 

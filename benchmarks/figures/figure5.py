@@ -64,7 +64,7 @@ FIGURE = Figure(
     note="Average gap, averaged over all steps of one run, the burn-in included.",
     measure=measure,
     trends=trends,
-    quick=Size(trials=1, steps=500),
+    quick=Size(trials=1, steps=400),
     paper=Size(trials=1, steps=2500),
 )
 

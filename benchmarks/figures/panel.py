@@ -61,15 +61,20 @@ class Panel:
 
 @dataclass(frozen=True)
 class Trend:
-    """Something that the figure must show: in words, with the numbers, and whether it does."""
+    """Something that the figure must show: in words, with the numbers, and whether it does.
+
+    A trend of the paper's data that a stand-in need not have is not binding: it is printed, and does not fail the run.
+    """
 
     words: str
     numbers: str
     shows: bool
+    binding: bool = True
 
     def line(self) -> str:
         """Return the printed line."""
-        return f"{'shows ' if self.shows else 'ABSENT'}  {self.words}: {self.numbers}"
+        verdict = "shows " if self.shows else "ABSENT" if self.binding else "absent (of the paper's data, not binding)"
+        return f"{verdict}  {self.words}: {self.numbers}"
 
 
 def _width(name: str) -> int:

@@ -23,6 +23,8 @@ ORIGIN = guess("learned along a simulated sequence")
 #: What "not robust" still is mixed with, as in the authors' code.
 BARELY: dict[str, object] = {"hedge_weight": 1e-6, "fallback": sl.Uniform(-1e6, 1e6)}
 YARDSTICK = "not private: learns from records"
+#: How many places of a moving average are kept: more would only be jagged.
+PLACES = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +158,7 @@ def moving(gaps: dict[str, np.ndarray], window: int, *, every: int = 1) -> tuple
     window = max(1, window // every)
     window = min(window, *(len(each) for each in gaps.values()))
     kernel = np.full(window, 1 / window)
-    curves = {name: Curve(np.convolve(each, kernel, mode="valid")) for name, each in gaps.items()}
-    length = len(next(iter(curves.values())).mean)
-    return every * np.arange(window, window + length), curves
+    length = len(next(iter(gaps.values()))) - window + 1
+    shown = np.linspace(0, length - 1, min(length, PLACES)).astype(int)
+    curves = {name: Curve(np.convolve(each, kernel, mode="valid")[shown]) for name, each in gaps.items()}
+    return every * (window + shown), curves

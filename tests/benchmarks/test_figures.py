@@ -44,7 +44,10 @@ def test_the_exit_status_says_whether_the_trends_show(shows, status, tmp_path, c
         title="A test",
         note="",
         measure=lambda size: [panel],
-        trends=lambda panels, size: [Trend("falls", "3 to 1", True), Trend("other", f"{size.trials}", shows)],
+        trends=lambda panels, size: [
+            Trend("falls", "3 to 1", False, binding=False),
+            Trend("other", f"{size.trials}", shows),
+        ],
         quick=Size(trials=7),
         paper=Size(trials=40),
     )
