@@ -53,7 +53,7 @@ TARGETS = [
     Target("quantiles", "error-1e4-vs-best-peer", peers.measure, "our_gap_vs_best_peer_1e4", "<=", 0.6),
     Target("quantiles", "error-1e6-vs-best-peer", peers.measure, "our_gap_vs_best_peer_1e6", "<=", 0.6),
     Target(
-        "learning",
+        "predictions",
         "public-fit-error-vs-uniform-epsilon-0.1",
         learning.measure,
         "public_fit_vs_uniform_epsilon_0.1",
@@ -61,7 +61,7 @@ TARGETS = [
         0.45,
     ),
     Target(
-        "learning",
+        "predictions",
         "public-fit-error-vs-uniform-epsilon-1",
         learning.measure,
         "public_fit_vs_uniform_epsilon_1",
@@ -69,7 +69,7 @@ TARGETS = [
         0.6,
     ),
     Target(
-        "learning",
+        "predictions",
         "public-fit-shifted-vs-uniform-epsilon-1",
         learning.measure,
         "shifted_vs_uniform_epsilon_1",
@@ -77,10 +77,15 @@ TARGETS = [
         1.15,
     ),
     Target(
-        "learning", "daily-error-vs-uniform-epsilon-0.1", learning.measure, "daily_vs_uniform_epsilon_0.1", "<=", 0.55
+        "predictions",
+        "daily-error-vs-uniform-epsilon-0.1",
+        learning.measure,
+        "daily_vs_uniform_epsilon_0.1",
+        "<=",
+        0.55,
     ),
-    Target("learning", "public-fit-seconds", learning.measure, "fit_seconds", "<=", 1),
-    Target("learning", "daily-step-milliseconds", learning.measure, "step_milliseconds", "<=", 20),
+    Target("predictions", "public-fit-seconds", learning.measure, "fit_seconds", "<=", 1),
+    Target("predictions", "daily-step-milliseconds", learning.measure, "step_milliseconds", "<=", 20),
 ]
 
 
