@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+#: Fixtures hold no examples, and several files of one name cannot be searched for examples together.
+collect_ignore_glob = ["tests/*/conftest.py"]
+
 
 @pytest.fixture(autouse=True)
 def _examples_write_elsewhere(
