@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from sidelight.records import PersonId as PersonId
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
+    from sidelight.regression.estimators import LinearRegression as LinearRegression
+    from sidelight.regression.estimators import LinearSVC as LinearSVC
+    from sidelight.regression.estimators import LogisticRegression as LogisticRegression
     from sidelight.release import Refused as Refused
     from sidelight.release import Release as Release
     from sidelight.release import outcome_from_json as outcome_from_json
@@ -71,6 +74,7 @@ _HOME = {
     ),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Quantiles", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.regression.estimators": ("LinearRegression", "LinearSVC", "LogisticRegression"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
     "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),

@@ -118,6 +118,10 @@ class Session:
         """Return the sentence that may be published about everything released under this budget."""
         return self._account.rule.statement()
 
+    def __sklearn_clone__(self) -> Session:
+        """Stay the same session in a cloned estimator: a copy of a budget would be spent twice."""
+        return self
+
 
 def release_once(query: ArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Outcome:
     """Run one query on a table or a bare array, with exactly the budget that it costs."""

@@ -1,0 +1,118 @@
+"""Rows X and targets y as `fit` takes them: what may be known before the charge, and how they are read after it.
+
+Before: the number of columns, their types and names, and that X and y belong together. After: the cells, one by one,
+where nothing that stands in a row can raise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+
+from sidelight.errors import SchemaError
+from sidelight.records.engines.arrays import as_array, as_numbers
+from sidelight.regression.clipping import is_sparse
+
+#: Floats, integers, booleans, and untyped cells, which are read one by one.
+_KINDS = "fiubO"
+
+
+@dataclass(frozen=True, repr=False)
+class Examples:
+    """Rows and their targets, not yet looked at."""
+
+    rows: Any
+    targets: Any
+    features: int
+
+    def read(self) -> tuple[Any, NDArray[Any]]:
+        """Give the rows as numbers (NaN for what is none) and the targets as an array. Never raises for a value."""
+        if is_sparse(self.rows):
+            return self.rows, self._labels()
+        raw = np.asanyarray(self.rows)
+        return as_numbers(raw.reshape(-1)).reshape(raw.shape), self._labels()
+
+    def _labels(self) -> NDArray[Any]:
+        """Give the labels; a cell that is neither text nor number becomes None, because comparing it might raise."""
+        labels = as_array(self.targets).reshape(-1)
+        if labels.dtype != object and not isinstance(labels, np.ma.MaskedArray):
+            return labels
+        plain = np.empty(labels.shape[0], dtype=object)
+        for place, cell in enumerate(labels.tolist()):  # a masked cell is None here
+            plain[place] = cell if isinstance(cell, str | Real | np.bool_) else None
+        return plain
+
+    def __repr__(self) -> str:
+        return f"Examples({self.features} features)"  # never a count
+
+
+def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
+    """Check what is public about X and y; no cell is read. `target_kinds` are the NumPy kinds that y may have.
+
+    Raises:
+        SchemaError: X is no matrix of numbers, y is no column, or they differ in length.
+    """
+    if targets is None:
+        raise SchemaError("fit requires y to be passed, but the target y is None; give one target a row")
+    if isinstance(rows, list | tuple):
+        raise SchemaError(
+            "X must be a two-dimensional array, a sparse matrix or a frame, got a list: it does not say how many "
+            "columns it has without reading a row; write np.asarray(X, dtype=float)"
+        )
+    if not hasattr(rows, "shape"):
+        rows = np.asarray(rows)
+    if len(rows.shape) != 2:
+        raise SchemaError(
+            f"X must have two dimensions, rows and columns, got {len(rows.shape)}. Reshape your data either using "
+            "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it contains a single sample"
+        )
+    if not isinstance(targets, list | tuple) and not hasattr(targets, "shape") and hasattr(targets, "__array__"):
+        targets = np.asarray(targets)
+    for dtype in rows.dtypes if hasattr(rows, "dtypes") else [rows.dtype]:
+        _check_type(dtype)
+    _check_target(targets, target_kinds)
+    if rows.shape[0] != len(targets):
+        raise SchemaError("X and y must have the same length: row i of X belongs to entry i of y")
+    return Examples(rows, targets, int(rows.shape[1]))
+
+
+def _check_type(dtype: Any) -> None:
+    """Refuse columns by their declared type, never by their cells."""
+    numeric = getattr(dtype, "is_numeric", None)
+    if callable(numeric):  # Polars
+        good = bool(numeric()) or str(dtype) == "Boolean"
+    else:
+        good = dtype.kind in _KINDS and str(dtype) not in ("string", "str", "category")
+    if good:
+        return
+    if getattr(dtype, "kind", "") == "c":
+        raise SchemaError("Complex data not supported; give real numbers, for example two columns")
+    raise SchemaError(f"X must hold numbers, got a column of type {dtype}; encode it with categories known beforehand")
+
+
+def _check_target(targets: Any, kinds: str) -> None:
+    shape = getattr(targets, "shape", None)
+    if shape is None:
+        if not hasattr(targets, "__len__"):
+            raise SchemaError(f"y must be an array or a list, got {type(targets).__name__}")
+        return
+    if len(shape) == 2 and shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; write y.ravel()",
+            DataConversionWarning,
+            stacklevel=5,
+        )
+    elif len(shape) != 1:
+        raise SchemaError(f"y must be one column, got {len(shape)} dimensions; fit one model for each target")
+    kind = getattr(getattr(targets, "dtype", None), "kind", "O")
+    if kind == "c":
+        raise SchemaError("Complex data not supported; give real targets")
+    if kind not in kinds:
+        wanted = "texts, as the declared classes are" if "U" in kinds else "numbers"
+        raise SchemaError(f"y must hold {wanted}, got an array of type {targets.dtype}; convert it, or the classes")
