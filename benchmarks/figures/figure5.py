@@ -44,7 +44,7 @@ def _panel(stream: Stream, epsilons: np.ndarray) -> Panel:
 def trends(panels: list[Panel], size: Size) -> list[Trend]:
     """State what must show."""
     found = []
-    for panel, epsilons in zip(panels, ((0.316, 1.0), (0.01, 0.1)), strict=True):
+    for panel, epsilons in zip(panels, ((0.1, 0.316, 1.0), (0.01, 0.1)), strict=True):
         for epsilon in epsilons:
             best = min((panel.at(name, epsilon), name) for name in STATIC if name in panel.curves)
             paper, ours = (panel.at(name, epsilon) for name in LEARNED)
