@@ -145,6 +145,8 @@ class TestModels:
             model = MAKERS[0](session=seeded()).fit(frame, y)
             assert model.feature_names_in_.tolist() == ["a", "b", "c"]
             np.testing.assert_array_equal(model.coef_, MAKERS[0](session=seeded()).fit(X, y).coef_)
+        for labels in (pd.Series(y), pl.Series(y), pd.Series(y).astype("Int64"), y.tolist()):
+            assert (MAKERS[0](session=seeded()).fit(X, labels).coef_ == model.coef_).all()
         pipeline = make_pipeline(FunctionTransformer(lambda x: x / 2), MAKERS[0]())
         assert pipeline.fit(X, y).predict(X).shape == y.shape
 
@@ -225,6 +227,7 @@ class TestMistakesAreFoundBeforeTheCharge:
         self.refused(MAKERS[0](classes=[1, 1]), RangeError, "different")
         self.refused(MAKERS[0](classes=[1, "a"]), RangeError, "all texts or all numbers")
         self.refused(MAKERS[0](classes="ab"), RangeError, "list")
+        self.refused(MAKERS[0](classes=[0, np.nan]), RangeError, "finite")
         self.refused(MAKERS[0](classes=["a", "b"]), SchemaError, "texts")
         self.refused(MAKERS[1](classes=[0, 1, 2]), RangeError, "LogisticRegression")
         self.refused(MAKERS[2](target_range=None), RangeError, "target_range")
@@ -240,6 +243,8 @@ class TestMistakesAreFoundBeforeTheCharge:
         self.refused(MAKERS[0](epsilon=-1), RangeError, "epsilon")
         self.refused(MAKERS[0](bound="loose"), RangeError, "bound")
         self.refused(MAKERS[0](solver="adam"), RangeError, "solver")
+        self.refused(MAKERS[0](rows_at_most="many"), RangeError, "rows_at_most")
+        self.refused(MAKERS[0](intercept_value=0), RangeError, "intercept_value")
         with pytest.raises(RangeError, match="Session"):
             MAKERS[0](session="budget.db").fit(*rows(50))
 
@@ -254,6 +259,8 @@ class TestMistakesAreFoundBeforeTheCharge:
         self.refused(make(), SchemaError, "None", X, None)
         self.refused(make(), SchemaError, "one column", X, np.c_[y, y])
         self.refused(make(), SchemaError, "numbers", X, y.astype(str))
+        self.refused(make(), SchemaError, "array or a list", X, iter(y))
+        self.refused(make(), SchemaError, "opened", iter(X), y)
         self.refused(make(), RangeError, "feature", X[:, :0], y)
 
     @maker
@@ -268,6 +275,11 @@ class TestMistakesAreFoundBeforeTheCharge:
         texts = {"a": [1.0, 2.0], "b": ["x", "y"]}
         self.refused(MAKERS[0](), SchemaError, "type", pd.DataFrame(texts).astype({"b": "category"}), [0, 1])
         self.refused(MAKERS[0](), SchemaError, "type", pl.DataFrame(texts), [0, 1])
+        numbers = np.ones((2, 2))
+        for labels in (pd.Series(["a", "b"], dtype="string"), pl.Series(["a", "b"])):
+            self.refused(MAKERS[0](), SchemaError, "must hold numbers", numbers, labels)
+        for labels in (pd.Series([0, 1]), pl.Series([0, 1])):
+            self.refused(MAKERS[0](classes=["a", "b"]), SchemaError, "must hold texts", numbers, labels)
 
     def refused(self, model: Any, kind: type[Exception], text: str, *data: Any) -> None:
         session = seeded()

@@ -28,6 +28,8 @@ def declared_classes(classes: Any, *, at_most: int | None = None) -> NDArray[Any
     texts = all(isinstance(label, str) for label in given)
     if not texts and not all(isinstance(label, Real | np.bool_) for label in given):
         raise RangeError("classes must be all texts or all numbers; map the labels to one of them first")
+    if not texts and not np.isfinite(np.asarray(given, dtype=np.float64)).all():
+        raise RangeError("classes must be finite numbers; a missing label is no class, its row takes no part")
     found = np.unique(np.asarray(given))
     if len(found) != len(given) or len(found) < 2:
         raise RangeError(f"classes must be at least two different labels, got {len(found)} different of {len(given)}")

@@ -66,14 +66,15 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
             "columns it has without reading a row; write np.asarray(X, dtype=float)"
         )
     if not hasattr(rows, "shape"):
-        rows = np.asarray(rows)
+        raise SchemaError(
+            f"X must be a two-dimensional array, a sparse matrix or a frame, got {type(rows).__name__}: its shape "
+            "must be known before the data is opened; write np.asarray(X)"
+        )
     if len(rows.shape) != 2:
         raise SchemaError(
             f"X must have two dimensions, rows and columns, got {len(rows.shape)}. Reshape your data either using "
             "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it contains a single sample"
         )
-    if not isinstance(targets, list | tuple) and not hasattr(targets, "shape") and hasattr(targets, "__array__"):
-        targets = np.asarray(targets)
     for dtype in rows.dtypes if hasattr(rows, "dtypes") else [rows.dtype]:
         _check_type(dtype)
     _check_target(targets, target_kinds)
@@ -84,22 +85,19 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
 
 def _check_type(dtype: Any) -> None:
     """Refuse columns by their declared type, never by their cells."""
-    numeric = getattr(dtype, "is_numeric", None)
-    if callable(numeric):  # Polars
-        good = bool(numeric()) or str(dtype) == "Boolean"
-    else:
-        good = dtype.kind in _KINDS and str(dtype) not in ("string", "str", "category")
-    if good:
-        return
-    if getattr(dtype, "kind", "") == "c":
+    kind = _kind(dtype)
+    if kind == "c":
         raise SchemaError("Complex data not supported; give real numbers, for example two columns")
-    raise SchemaError(f"X must hold numbers, got a column of type {dtype}; encode it with categories known beforehand")
+    if kind not in _KINDS or str(dtype) == "category":
+        raise SchemaError(
+            f"X must hold numbers, got a column of type {dtype}; encode it with categories known beforehand"
+        )
 
 
 def _check_target(targets: Any, kinds: str) -> None:
     shape = getattr(targets, "shape", None)
     if shape is None:
-        if not hasattr(targets, "__len__"):
+        if not isinstance(targets, list | tuple):
             raise SchemaError(f"y must be an array or a list, got {type(targets).__name__}")
         return
     if len(shape) == 2 and shape[1] == 1:
@@ -110,9 +108,19 @@ def _check_target(targets: Any, kinds: str) -> None:
         )
     elif len(shape) != 1:
         raise SchemaError(f"y must be one column, got {len(shape)} dimensions; fit one model for each target")
-    kind = getattr(getattr(targets, "dtype", None), "kind", "O")
+    dtype = getattr(targets, "dtype", None)
+    kind = "O" if dtype is None else _kind(dtype)
     if kind == "c":
         raise SchemaError("Complex data not supported; give real targets")
     if kind not in kinds:
         wanted = "texts, as the declared classes are" if "U" in kinds else "numbers"
-        raise SchemaError(f"y must hold {wanted}, got an array of type {targets.dtype}; convert it, or the classes")
+        raise SchemaError(f"y must hold {wanted}, got an array of type {dtype}; convert it, or the classes")
+
+
+def _kind(dtype: Any) -> str:
+    """Give NumPy's letter for a type of NumPy, pandas or Polars; "O" where only the cells say what they are."""
+    if str(dtype).lower().startswith("str"):
+        return "U"
+    if callable(getattr(dtype, "is_numeric", None)):  # Polars
+        return "f" if dtype.is_numeric() else "b" if str(dtype) == "Boolean" else "O" if str(dtype) == "Object" else "V"
+    return str(dtype.kind)

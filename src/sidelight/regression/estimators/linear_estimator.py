@@ -6,6 +6,7 @@ A class only because scikit-learn wants one: parameters are stored as given and 
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any, get_args
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError, nearest
-from sidelight.guarantees import exact
+from sidelight.guarantees import exact, positive
 from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.regression.clipping import OnViolation, bounded_rows
 from sidelight.regression.estimators.examples import Examples, examples
@@ -83,6 +84,10 @@ class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             self._need(name, hint)
         if not isinstance(self.session, Session | None):
             raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
+        if self.fit_intercept:
+            positive(self.intercept_value, name="intercept_value")
+        if not isinstance(self.rows_at_most, Integral | None):
+            raise RangeError(f"rows_at_most must be a whole number or None, got {type(self.rows_at_most).__name__}")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 hint = nearest(str(getattr(self, name)), choices)
