@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sidelight.records import PersonId as PersonId
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
+    from sidelight.regression.adassp import AdaSSP as AdaSSP
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
@@ -74,6 +75,7 @@ _HOME = {
     ),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Quantiles", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.regression.adassp": ("AdaSSP",),
     "sidelight.regression.estimators": ("LinearRegression", "LinearSVC", "LogisticRegression"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),

@@ -209,3 +209,9 @@ def test_class_weights_are_public_and_priced():
     # Corollary: lambda >= w R^2 / (eps + w^2 R^2 / (2 sigma^2)), and w/sigma is unchanged
     ratio = weighted.mechanism.regularisation / plain.mechanism.regularisation
     assert float(ratio) == pytest.approx(3, rel=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [{"bound": "thesiss"}, {"solver": "newtonn"}])
+def test_unknown_names_are_answered_with_the_nearest(wrong: dict[str, str]) -> None:
+    with pytest.raises(RangeError, match="did you mean"):
+        plan_linear(loss=LogisticLoss(classes=(0, 1)), features=2, epsilon=1, delta="1e-6", data_norm=1, **wrong)

@@ -184,3 +184,18 @@ def test_constants_in_closed_form():
 @pytest.mark.parametrize("name", LOSSES)
 def test_public_parameters_are_strings(name):
     assert all(isinstance(v, str) for v in LOSSES[name].to_json().values())
+
+
+def test_odd_labels_drop_their_record_and_raise_for_nobody() -> None:
+    from sidelight.regression.losses.loss import numbers_of, positions_of
+
+    class Incomparable:
+        def __eq__(self, other: object) -> bool:
+            raise TypeError("no")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    _, kept = positions_of([0, 1, Incomparable(), None, "x", 1.0], (0, 1))
+    assert kept.tolist() == [True, True, False, False, False, True]
+    _, kept = numbers_of([1, 10**400, Incomparable(), None, "2", float("inf")])
+    assert kept.tolist() == [True, False, False, False, True, False]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import (
     Amount,
     Claims,
@@ -154,6 +154,9 @@ def plan_linear(
         raise RangeError(f"a linear model needs at least one feature, got {features}")
     if on_violation not in ("clip", "normalize"):
         raise RangeError(f"on_violation is 'clip' or 'normalize', got {on_violation!r}")
+    for name, given, known in (("bound", bound, get_args(Bound)), ("solver", solver, get_args(Solver))):
+        if given not in known:
+            raise RangeError(f"{name} {given!r} is not known; {nearest(str(given), known)}")
     if isinstance(unit, Person) and unit.max_rows != 1:
         raise RangeError(
             f"the guarantee is for one row, and a person may have {unit.max_rows}; bound persons to one row, or "

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.mechanisms.objective_perturbation import LossShape
+from sidelight.records.cells import numbers_of as numbers_of_cells
 
 Floats: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -66,7 +67,7 @@ def numbers_of(labels: Any) -> tuple[Floats, Mask]:
     if raw.dtype.kind in "fiub":
         values = raw.astype(np.float64).reshape(-1)
     else:
-        values = np.array([_number(item) for item in raw.reshape(-1).tolist()], dtype=np.float64)
+        values = numbers_of_cells(raw.reshape(-1).tolist())
     keep = np.isfinite(values)
     return np.where(keep, values, 0.0)[:, None], keep
 
@@ -76,7 +77,10 @@ def positions_of(labels: Any, classes: tuple[Any, ...]) -> tuple[NDArray[np.int6
     raw = _each(labels).reshape(-1)
     position = np.full(raw.shape[0], -1, dtype=np.int64)
     for i, label in enumerate(classes):
-        same = np.asarray(raw == label)
+        if raw.dtype == object:
+            same = np.fromiter((_same(item, label) for item in raw), dtype=bool, count=len(raw))
+        else:
+            same = np.asarray(raw == label)
         if same.shape == position.shape:  # NumPy answers one False for types that cannot be compared
             position[same.astype(bool)] = i
     return np.maximum(position, 0), position >= 0
@@ -91,8 +95,9 @@ def _each(labels: Any) -> NDArray[Any]:
     return np.asarray(labels)
 
 
-def _number(item: Any) -> float:
+def _same(item: Any, label: Any) -> bool:
+    """Compare one label; an item that cannot be compared (NA and the like) is no label, and raises for nobody."""
     try:
-        return float(item)
-    except (TypeError, ValueError):
-        return float("nan")
+        return bool(item == label)
+    except Exception:
+        return False
