@@ -103,7 +103,8 @@ def test_a_batch_and_an_event_show_nothing_private():
 def test_the_search_itself_finds_what_it_should():
     for private in ("value 987654.321", "id=zeugin-41b", "n = 4873", "[4872]", '"4873"'):
         assert found_in(private)
-    for harmless in ("0.4873", "a14873f", "14873", "4873.5"):
+    by_chance = ("12345678-1234-4873-8abc-123456789abc", "0f" * 20 + "987654" + "ab" * 9, "2026-01-01T00:00:00.987654Z")
+    for harmless in ("0.4873", "a14873f", "14873", "4873.5", *by_chance):
         assert not found_in(harmless)
     assert found_in_bytes(np.array([markers.VALUE]).tobytes())
     assert found_in_error(ValueError("bad cell 987654.321"))
