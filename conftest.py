@@ -1,11 +1,18 @@
-"""Examples in docstrings and pages run in an empty folder of their own."""
+"""How all tests run: examples in an empty folder of their own, generated cases without a clock, the same ones in CI."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A loaded machine is no defect; and CI judges a change by the same cases every time (`make test` looks for new ones).
+settings.register_profile("sidelight", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "sidelight")
 
 #: Fixtures hold no examples, and several files of one name cannot be searched for examples together.
 collect_ignore_glob = ["tests/*/conftest.py"]
