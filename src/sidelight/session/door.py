@@ -97,11 +97,10 @@ def _run(prepared: Sequence[Prepared], table: Table, reservation: Reservation, *
     except SidelightError as error:
         failure = error
         failure.__cause__ = failure.__context__ = failure.__traceback__ = None
-    except (KeyboardInterrupt, SystemExit) as error:
-        code = getattr(error, "code", None)  # a text may quote a record: only a status passes
-        failure = (
-            SystemExit(code if isinstance(code, int) else 1) if isinstance(error, SystemExit) else KeyboardInterrupt()
-        )
+    except KeyboardInterrupt:
+        failure = KeyboardInterrupt()
+    except SystemExit:
+        failure = SystemExit(1)  # its text or status may quote a record
     except BaseException as error:
         failure = ReleaseFailedError(
             "the release failed after the data was opened; its charge stands, and the cause is not shown because it "
