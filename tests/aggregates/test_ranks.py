@@ -177,3 +177,16 @@ def test_many_repeated_codes_become_counts(monkeypatch):
     for start in range(0, 5000, 700):
         distinct.fold(np.arange(start, start + 700.0))
     assert distinct.finish().atom_at(5600)[0] == 5599
+
+
+def test_a_record_alone_with_its_code_is_spread_like_any_other():
+    """Offsets of 16,384 single records on four fine indices: each count within 7 standard deviations."""
+    size = 1 << 14
+    grid = Grid(resolution=Fraction(1), first=0, last=size, dither_bits=2)
+    with Source(SeededEntropy("singles")) as source:
+        ranks = ranks_of_codes(np.arange(size, dtype=np.int64), grid, source)
+        indices = [ranks.order(k) for k in range(1, size + 1)]
+        counts = np.bincount(np.array(indices) & 3, minlength=4)
+        assert np.abs(counts - size / 4).max() < 7 * np.sqrt(size * 3 / 16)
+        assert all(ranks.below(index) == k for k, index in enumerate(indices[:200]))
+        assert all(ranks.below(index + 1) == k + 1 for k, index in enumerate(indices[:200]))
