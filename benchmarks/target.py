@@ -9,17 +9,16 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Target:
-    """One line of `make targets`: `group.name value <= limit ok`."""
+    """One line of `make targets`, `group.name value <= limit ok`; the group is the file it stands in."""
 
-    group: str
     name: str
     script: Callable[[], Mapping[str, float]]
     figure: str
     sense: Literal["<=", ">="]
     limit: float
 
-    def line(self, value: float) -> tuple[str, bool]:
+    def line(self, group: str, value: float) -> tuple[str, bool]:
         """Return the printed line and whether the target is kept."""
         kept = value <= self.limit if self.sense == "<=" else value >= self.limit
         verdict = "ok" if kept else "MISSED"
-        return f"{self.group}.{self.name} {value:.4g} {self.sense} {self.limit:.4g} {verdict}", kept
+        return f"{group}.{self.name} {value:.4g} {self.sense} {self.limit:.4g} {verdict}", kept
