@@ -1,14 +1,20 @@
 """`make figures`: every figure at its quick size. Exit status 1 when a trend does not show."""
 
 import sys
+from importlib import import_module
+from pkgutil import iter_modules
 
-from benchmarks.figures import figure1, figure2, figure3, figure4, figure5, figure6
+from benchmarks import figures
 
 
 def main() -> int:
-    """Run them in order; arguments are those of each figure."""
-    figures = [module.FIGURE for module in (figure1, figure2, figure3, figure4, figure5, figure6)]
-    return max([figure.run() for figure in figures])
+    """Run every module of this folder that has a `FIGURE`, in the order of their names; arguments are those of each."""
+    modules = [
+        import_module(f"benchmarks.figures.{module.name}")
+        for module in iter_modules(figures.__path__)
+        if module.name != "__main__"
+    ]
+    return max([module.FIGURE.run() for module in modules if hasattr(module, "FIGURE")])
 
 
 if __name__ == "__main__":
