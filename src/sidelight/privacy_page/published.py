@@ -1,0 +1,266 @@
+"""The published privacy report: every field that may leave, and no other.
+
+A report is a small JSON file beside a model. It holds public constants and values that were released already, so it
+costs nothing; with it anyone computes a bound on what the model revealed about one row. The schema is the whitelist:
+a field that is not here can neither be written nor read. Numbers of the page's arithmetic are in the file (quantiles,
+slack), so a page needs no inverse normal. Optional fields that are None are left out of the JSON, but for those that
+are null in the schema (`data_dependent`, `intercept_value`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from sidelight.errors import SchemaError
+
+SCHEMA = "privacy-report/1"
+Scope = Literal["one-person", "all-n", "everyone"]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The worst-case guarantee of the release: (ε, δ) for everybody."""
+
+    epsilon: Positive
+    delta: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+
+
+class Weights(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"negative": "-1", "positive": "1"}
+):
+    """Public class weights, by the sign of the label."""
+
+    negative: Positive
+    positive: Positive
+
+
+class Logistic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="logistic"):
+    """f = w·log(1 + exp(-y·u))."""
+
+    weights: Weights
+
+
+class LogCosh(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="log-cosh"):
+    """f = κ²·log cosh((u - y)/κ)."""
+
+    kappa: Positive
+
+
+class Huber(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="huber"):
+    """f' = u - y, cut at ±κ."""
+
+    kappa: Positive
+
+
+class SquaredClipped(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="squared-clipped"
+):
+    """f' = u - y, cut at ±C/‖x‖."""
+
+    clip: Positive
+
+
+class SmoothedHinge(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="smoothed-hinge"
+):
+    """f' = -y·clamp((1 + w - y·u)/(2w), 0, 1)."""
+
+    width: Positive
+
+
+class Softmax(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="softmax"):
+    """f = -log p_y, p = softmax(u); the classes are in the label."""
+
+
+Loss = Logistic | LogCosh | Huber | SquaredClipped | SmoothedHinge | Softmax
+
+
+class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thing that a person is asked for: a number, or one of several levels.
+
+    A number with `lo` and `hi` is clamped to them (`outside` "clamp", the default) or refused ("reject"), and mapped
+    linearly to `to` (default [0, 1]). A number without them is used as it is. A level becomes one entry of `to[1]` in
+    its own column and `to[0]` (default 1 and 0) in the others; an unknown level is refused ("reject", the default), or
+    gives `to[0]` everywhere ("clamp").
+    """
+
+    name: Text
+    lo: float | None = None
+    hi: float | None = None
+    levels: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
+    to: Annotated[list[float], msgspec.Meta(min_length=2, max_length=2)] | None = None
+    outside: Literal["clamp", "reject"] | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of columns it becomes."""
+        return 1 if self.levels is None else len(self.levels)
+
+    @property
+    def rejects(self) -> bool:
+        """Whether a value outside is refused."""
+        return (self.outside or ("clamp" if self.levels is None else "reject")) == "reject"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Where `lo` and `hi`, or off and on, are mapped to."""
+        return (0.0, 1.0) if self.to is None else (self.to[0], self.to[1])
+
+
+class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is predicted: two classes, several classes, or a number in a range (beyond it is clamped).
+
+    A two-class label has `negative` and `positive`, a softmax `classes`, a regression `lo` and `hi`.
+    """
+
+    negative: str | None = None
+    positive: str | None = None
+    classes: Annotated[list[str], msgspec.Meta(min_length=2)] | None = None
+    lo: float | None = None
+    hi: float | None = None
+
+
+class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a raw row became a row of the fit: features in order, norm bound, constant column last."""
+
+    features: Annotated[list[Feature], msgspec.Meta(min_length=1)]
+    row_policy: Literal["clip", "normalize"]
+    data_norm: Positive
+    intercept_value: Positive | None
+    label: Label
+
+    @property
+    def columns(self) -> int:
+        """The number of coefficients of one predictor, the constant column included."""
+        return sum(feature.width for feature in self.features) + (self.intercept_value is not None)
+
+
+class DataDependent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The extra releases of a paid report: gradient with noise sigma2, Hessian with symmetric noise sigma3."""
+
+    gradient: list[float]
+    sigma2: Positive
+    hessian: list[list[float]] | None
+    sigma3: Positive | None
+    kappa: Positive | None
+    zeta: NotNegative | None
+    q: Positive
+
+
+class PublishedReport(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"regularisation": "lambda"}
+):
+    """A privacy report. `theta` has one list for each class of a softmax, else the coefficients themselves.
+
+    `q` bounds the noise along one row; in scope "everyone" it is the quantile of the whole noise vector's norm, and
+    `q_axis` that of its largest entry: the factor is min(q, ‖x‖₁·q_axis/‖x‖₂). `q_out`, where present, replaces `q` in
+    the output step. `n_public` is the public number of people of scope "all-n".
+    """
+
+    schema: Literal["privacy-report/1"]
+    mechanism: Literal["objective-perturbation"]
+    neighbours: Literal["add-or-remove-one-row"]
+    guarantee: Guarantee
+    loss: Loss
+    encoding: Encoding
+    theta: list[float | list[float]]
+    regularisation: Positive
+    sigma: Positive
+    mu_out: NotNegative
+    slack: NotNegative
+    rho: Annotated[float, msgspec.Meta(gt=0, lt=1)]
+    q: Positive
+    q_axis: Positive | None = None
+    q_out: Positive | None = None
+    scope: Scope
+    n_public: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    maximum: NotNegative
+    data_dependent: DataDependent | None
+
+    def __post_init__(self) -> None:
+        from sidelight.privacy_page.consistency import check_consistency
+
+        check_consistency(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the report as plain values, in the order of the schema."""
+        written: dict[str, Any] = _without_none(msgspec.to_builtins(self))
+        written.setdefault("data_dependent", None)
+        written["encoding"].setdefault("intercept_value", None)
+        if isinstance(written["data_dependent"], dict):
+            for name in ("hessian", "sigma3", "kappa", "zeta"):
+                written["data_dependent"].setdefault(name, None)
+        return written
+
+    def to_json(self) -> str:
+        """Give the report as JSON; numbers have the digits that bring the same floats back."""
+        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode() + "\n"
+
+
+def read_report(report: PublishedReport | dict[str, Any] | str | bytes) -> PublishedReport:
+    """Read a published report from its JSON text or its dict, strictly.
+
+    Raises:
+        SchemaError: a field is missing, unknown, of another version or out of range; the message names the field.
+
+    >>> read_report('{"schema": "privacy-report/9"}')
+    Traceback (most recent call last):
+        ...
+    sidelight.errors.SchemaError: field schema: this version reads "privacy-report/1", got 'privacy-report/9'; ...
+    """
+    if isinstance(report, PublishedReport):
+        return report
+    if isinstance(report, str | bytes):
+        try:
+            report = msgspec.json.decode(report)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SchemaError(f"a privacy report must be a JSON file: {error}") from None
+    if not isinstance(report, dict):
+        raise SchemaError(f"a privacy report must be a JSON object, got {type(report).__name__}")
+    _check_version(report)
+    _check_finite(report, "")
+    try:
+        return msgspec.convert(report, PublishedReport)
+    except msgspec.ValidationError as error:
+        raise SchemaError(_sentence(str(error))) from None
+
+
+def _check_version(report: dict[str, Any]) -> None:
+    if "schema" not in report:
+        raise SchemaError(f'field schema: missing; a privacy report begins with "schema": "{SCHEMA}"')
+    if report["schema"] != SCHEMA:
+        raise SchemaError(
+            f'field schema: this version reads "{SCHEMA}", got {report["schema"]!r}; write the report again with this '
+            "version of sidelight, or read it with the one that wrote it"
+        )
+
+
+def _check_finite(value: Any, path: str) -> None:
+    """Refuse NaN and infinity, which JSON has no words for, and which comparisons let through."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise SchemaError(f"field {path}: must be a finite number, got {value}")
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        _check_finite(item, f"{path}.{key}".lstrip("."))
+
+
+def _sentence(message: str) -> str:
+    """Turn msgspec's words into ours: the field first."""
+    text, _, place = message.partition(" - at `")
+    inside = place.rstrip("`").removeprefix("$").lstrip(".")
+    if " field `" in text:
+        name = text.rsplit("`", 2)[1]
+        word = "missing" if "missing" in text else "unknown, and a report holds nothing beyond its schema"
+        return f"field {inside + '.' if inside else ''}{name}: {word}"
+    return f"field {inside}: {text[0].lower()}{text[1:]}" if inside else text
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    return [_without_none(item) for item in value] if isinstance(value, list) else value
