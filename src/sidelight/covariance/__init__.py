@@ -1,0 +1,1 @@
+"""Private second-moment and covariance matrices with predictions, and what is computed from them."""
