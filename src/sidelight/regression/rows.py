@@ -6,7 +6,7 @@ column that is never stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -19,6 +19,10 @@ from sidelight.regression.losses import Floats, Loss
 
 #: Rows a block in memory: large enough for BLAS, small enough for a cache.
 BLOCK_ROWS = 8192
+#: Rows of a sample: enough to come close to the minimum, a small part of a long table.
+SAMPLE_ROWS = 8192
+#: Streamed rows that take no more than this are kept, and the later passes read memory instead of the source.
+KEPT_BYTES = 1 << 28
 Batches = Callable[[], Iterable[tuple[Any, Any]]]
 
 
@@ -64,14 +68,39 @@ class Block:
 
     def part(self, start: int, stop: int) -> Block:
         """Give some of the records."""
-        return Block(self.features[start:stop], self.intercept, self.targets[start:stop], self.norms[start:stop])
+        return self._at(slice(start, stop))
+
+    def every(self, stride: int, *, first: int = 0) -> Block:
+        """Give a copy of every so manieth record, which does not hold on to the others."""
+        some = self._at(slice(first, None, stride))
+        return Block(some.features.copy(), some.intercept, some.targets.copy(), some.norms.copy())
+
+    @property
+    def memory(self) -> int:
+        """The bytes that the block takes; private."""
+        dense = self.features
+        if is_sparse(dense):
+            return int(dense.data.nbytes + dense.indices.nbytes + dense.indptr.nbytes) + 2 * self.targets.nbytes
+        return int(dense.nbytes) + 2 * self.targets.nbytes
+
+    def _at(self, where: slice) -> Block:
+        return Block(self.features[where], self.intercept, self.targets[where], self.norms[where])
 
 
 class Rows(Protocol):
     """Records that can be read again and again, the same in every pass."""
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether a pass is cheap, so that two short ones may be better than a long one."""
+        ...
+
     def blocks(self) -> Iterator[Block]:
         """Give the bounded records, block by block."""
+        ...
+
+    def sample(self) -> tuple[Rows, int]:
+        """Give about `SAMPLE_ROWS` records, evenly spread, and how many each stands for. It only steers the solver."""
         ...
 
 
@@ -104,6 +133,8 @@ class RowPolicy:
 class ArrayRows:
     """Records in memory, bounded once."""
 
+    in_memory = True
+
     def __init__(self, rows: Any, labels: Any, *, policy: RowPolicy) -> None:
         whole = policy.block(rows, labels)
         self._blocks = [whole.part(i, i + BLOCK_ROWS) for i in range(0, whole.size, BLOCK_ROWS)]
@@ -112,20 +143,76 @@ class ArrayRows:
         """Give the bounded records, block by block."""
         return iter(self._blocks)
 
+    def sample(self) -> tuple[Rows, int]:
+        """Give every so manieth record."""
+        return _thinned(self._blocks)
+
     def __repr__(self) -> str:
         return "ArrayRows()"  # never a count
 
 
 class StreamedRows:
-    """Records that a function hands out in batches (rows, labels), the same at every call; bounded as they come."""
+    """Records that a function hands out in batches (rows, labels), the same at every call; bounded as they come.
 
-    def __init__(self, batches: Batches, *, policy: RowPolicy) -> None:
-        self._batches, self._policy = batches, policy
+    What fits into `keep_bytes` is kept after the first pass. Otherwise no more than a batch is held.
+    """
+
+    def __init__(self, batches: Batches, *, policy: RowPolicy, keep_bytes: int = KEPT_BYTES) -> None:
+        self._batches, self._policy, self._keep_bytes = batches, policy, keep_bytes
+        self._kept: list[Block] | None = None
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether everything was kept."""
+        return self._kept is not None
 
     def blocks(self) -> Iterator[Block]:
         """Give the bounded records, block by block."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[Block] = []
+        room = self._keep_bytes
         for rows, labels in self._batches():
-            yield self._policy.block(rows, labels)
+            block = self._policy.block(rows, labels)
+            room -= block.memory
+            if room >= 0:
+                kept.append(block)
+            elif kept:
+                kept = []
+            yield block
+        if room >= 0:
+            self._kept = kept  # a pass that was left early never comes here
+
+    def sample(self) -> tuple[Rows, int]:
+        """Give every so manieth record, in one pass: the stride doubles whenever there are too many."""
+        stride, seen, parts = 1, 0, list[Block]()
+        for block in self.blocks():
+            parts.append(block.every(stride, first=-seen % stride))
+            seen += block.size
+            while sum(part.size for part in parts) > 2 * SAMPLE_ROWS:
+                stride, parts = 2 * stride, [part.every(2) for part in parts]
+        return _Sample(parts), stride
 
     def __repr__(self) -> str:
         return "StreamedRows()"
+
+
+class _Sample:
+    """A few records of others, in memory."""
+
+    in_memory = True
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._blocks = blocks
+
+    def blocks(self) -> Iterator[Block]:
+        return iter(self._blocks)
+
+    def sample(self) -> tuple[Rows, int]:
+        return self, 1
+
+
+def _thinned(blocks: Sequence[Block]) -> tuple[Rows, int]:
+    stride = max(1, sum(block.size for block in blocks) // SAMPLE_ROWS)
+    return _Sample([block.every(stride) for block in blocks]), stride
