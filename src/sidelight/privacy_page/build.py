@@ -1,0 +1,169 @@
+"""From the public constants of a fit to its published report. No row, no gradient and no noise passes through here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sidelight.errors import RangeError, SchemaError
+from sidelight.privacy_page.published import (
+    SCHEMA,
+    DataDependent,
+    Encoding,
+    Feature,
+    Guarantee,
+    Huber,
+    Label,
+    LogCosh,
+    Logistic,
+    Loss,
+    PublishedReport,
+    Scope,
+    SmoothedHinge,
+    SquaredClipped,
+)
+from sidelight.privacy_page.quantiles import Quantiles, report_quantiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitConstants:
+    """The public numbers of a fit: λ, σ, τ, σ_out, and the step to which the released coefficients were rounded."""
+
+    epsilon: float
+    delta: float
+    regularisation: float
+    sigma: float
+    tolerance: float
+    sigma_out: float
+    rounding_step: float = 0.0
+
+    @property
+    def mu_out(self) -> float:
+        """The Gaussian mechanism of the output step, 2τ/(λσ_out)."""
+        return 2 * self.tolerance / (self.regularisation * self.sigma_out) if self.sigma_out else 0.0
+
+    def slack(self, reached: float, columns: int) -> float:
+        """Bound |xᵀ(θ_rel - θᴾ)|/‖x‖: the solver's tolerance, the output noise, and the rounding of what is shown."""
+        rounding = self.rounding_step / 2 * math.sqrt(columns)
+        return self.tolerance / self.regularisation + self.sigma_out * reached + rounding
+
+
+def build_report(
+    *,
+    loss: Loss,
+    encoding: Encoding,
+    theta: Sequence[Any],
+    constants: FitConstants,
+    rho: float = 1e-6,
+    scope: Scope = "one-person",
+    n_public: int | None = None,
+    data_dependent: DataDependent | None = None,
+) -> PublishedReport:
+    """Write the report of a fit.
+
+    Guarantee: post-processing of what is public and released already: free, unless `data_dependent` was paid for.
+
+    Raises:
+        RangeError: rho, scope or n_public make no sense.
+        SchemaError: the encoding does not fit the coefficients.
+    """
+    classes = len(encoding.label.classes) if encoding.label.classes is not None else 1
+    paid = data_dependent is not None
+    reached = report_quantiles(
+        rho, scope=scope, columns=encoding.columns, classes=classes, n_public=n_public, paid=paid
+    )
+    written = {
+        "schema": SCHEMA,
+        "mechanism": "objective-perturbation",
+        "neighbours": "add-or-remove-one-row",
+        "guarantee": Guarantee(epsilon=constants.epsilon, delta=constants.delta),
+        "loss": loss,
+        "encoding": encoding,
+        "theta": list(theta),
+        "regularisation": constants.regularisation,
+        "sigma": constants.sigma,
+        "mu_out": constants.mu_out,
+        "slack": constants.slack(reached.slack, encoding.columns),
+        "rho": rho,
+        "q": reached.along,
+        "q_axis": reached.axis,
+        "q_out": reached.output if scope == "everyone" or classes > 1 else None,
+        "scope": scope,
+        "n_public": n_public,
+        "maximum": largest_bound(
+            loss, encoding=encoding, constants=constants, reached=reached, classes=classes, paid=data_dependent
+        ),
+        "data_dependent": data_dependent,
+    }
+    try:
+        return PublishedReport(**written)  # type: ignore[arg-type]
+    except ValueError as error:  # the fields contradict one another
+        raise SchemaError(str(error)) from None
+
+
+def largest_bound(
+    loss: Loss,
+    *,
+    encoding: Encoding,
+    constants: FitConstants,
+    reached: Quantiles,
+    classes: int = 1,
+    paid: DataDependent | None = None,
+) -> float:
+    """Give the number that nobody's bound exceeds, whatever the row (per-instance proof page, Theorem 3)."""
+    norm = math.hypot(encoding.data_norm, encoding.intercept_value or 0.0)
+    steep, bent = steepness(loss, norm)
+    lam, sigma = constants.regularisation, constants.sigma
+    spread = max(classes - 1, 1)  # a softmax spreads the trace 1 - 1/K over K - 1 eigenvalues
+    curvature = spread * math.log1p((norm * norm / classes if classes > 1 else bent) / lam)
+    along, extra = steep * reached.along / sigma, 0.0
+    if paid is not None:
+        share = sigma**2 / (sigma**2 + paid.sigma2**2)
+        shown = math.sqrt(sum(entry * entry for entry in paid.gradient))
+        along = steep * (share * shown / sigma**2 + paid.sigma2 * paid.q / (sigma * math.hypot(sigma, paid.sigma2)))
+        own = math.hypot(steep / paid.sigma2, bent / (math.sqrt(2) * paid.sigma3) if paid.sigma3 else 0.0)
+        extra = own**2 / 2 + own * paid.q
+    output = constants.mu_out**2 / 2 + constants.mu_out * reached.output
+    return (curvature + steep**2 / (2 * sigma**2) + along + output + extra) * (1 + 1e-12)
+
+
+def steepness(loss: Loss, norm: float) -> tuple[float, float]:
+    """Give L and β of a loss for rows of at most this norm, the constant column included."""
+    if isinstance(loss, Logistic):
+        weight = max(loss.weights.negative, loss.weights.positive)
+        return weight * norm, weight * norm**2 / 4
+    if isinstance(loss, LogCosh | Huber):
+        return loss.kappa * norm, norm**2
+    if isinstance(loss, SquaredClipped):
+        return loss.clip, norm**2
+    if isinstance(loss, SmoothedHinge):
+        return norm, norm**2 / (2 * loss.width)
+    return math.sqrt(2) * norm, norm**2 / 2
+
+
+def features_of(declared: Sequence[Feature | dict[str, Any]]) -> list[Feature]:
+    """Read a declaration of features.
+
+    Raises:
+        SchemaError: a field is missing, unknown or impossible; the message names it.
+    """
+    try:
+        return [msgspec.convert(each, Feature) if isinstance(each, dict) else each for each in declared]
+    except msgspec.ValidationError as error:
+        raise SchemaError(f"features: {error}") from None
+
+
+def label_of(*, names: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None) -> Label:
+    """Declare a label: its classes (two or more, in the model's order), or the range of a number."""
+    if bounds is not None:
+        return Label(lo=bounds[0], hi=bounds[1])
+    if names is None or len(names) < 2:
+        raise RangeError("a label has at least two classes, or a range")
+    texts = [str(name) for name in names]
+    if len(set(texts)) != len(texts):
+        raise RangeError("two classes are spelled alike in a report; use classes whose texts differ")
+    return Label(negative=texts[0], positive=texts[1]) if len(texts) == 2 else Label(classes=texts)

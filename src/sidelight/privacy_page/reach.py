@@ -1,0 +1,103 @@
+"""How steep and how bent a person's loss may be at the exact minimum, which lies within `slack` of what is published.
+
+f is convex, so f' is monotone in the predictor u, and over |u' - u| <= h it lies between f'(u - h) and f'(u + h); the
+curvature is bounded by its extremes over the same interval. All functions are safe against overflow: an exponential
+that runs away gives a slope of 0 or 1, which is right.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.privacy_page.published import (
+    Huber,
+    LogCosh,
+    Logistic,
+    Loss,
+    SmoothedHinge,
+    SquaredClipped,
+)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Bounds over the slack interval: f'·‖x‖ from `low` to `high`, f''·‖x‖² from `bend_low` to `bend_high`."""
+
+    low: Floats
+    high: Floats
+    bend_low: Floats
+    bend_high: Floats
+
+    @property
+    def steepest(self) -> Floats:
+        """The largest |f'|·‖x‖."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @property
+    def flattest(self) -> Floats:
+        """The smallest |f'|·‖x‖; 0 where the slope changes sign."""
+        return np.where(self.low * self.high <= 0, 0.0, np.minimum(np.abs(self.low), np.abs(self.high)))
+
+
+def reach(loss: Loss, *, predictor: Floats, norm: Floats, target: Floats, slack: float) -> Reach:
+    """Bound slope and curvature for every row; arrays have shape (n,)."""
+    h = norm * slack
+    if isinstance(loss, Logistic):
+        return _logistic(loss, predictor, norm, target, h)
+    if isinstance(loss, SmoothedHinge):
+        return _hinge(loss.width, predictor, norm, target, h)
+    error = predictor - target
+    size = np.abs(error)
+    if isinstance(loss, LogCosh):
+        low, high = (loss.kappa * np.tanh((error + sign * h) / loss.kappa) * norm for sign in (-1.0, 1.0))
+        bends = (_sech_squared(z / loss.kappa) for z in (size + h, np.maximum(size - h, 0.0)))
+    else:
+        assert isinstance(loss, Huber | SquaredClipped)
+        # the cut of |f'|·‖x‖: κ‖x‖, or C itself
+        cut = loss.kappa * norm if isinstance(loss, Huber) else np.full_like(norm, loss.clip)
+        low, high = (np.clip((error + sign * h) * norm, -cut, cut) for sign in (-1.0, 1.0))
+        bends = (np.where(z * norm < cut, 1.0, 0.0) for z in (size + h, size - h))
+    bend_low, bend_high = (bend * norm * norm for bend in bends)
+    return Reach(low, high, bend_low, bend_high)
+
+
+def softmax_reach(predictor: Floats, norm: Floats, target: Floats, slack: float) -> Floats:
+    """Bound 1 - p_y from above: lower the logit of the label by the slack, raise all others; shape (n,)."""
+    from scipy.special import expit, logsumexp
+
+    rows, own = np.arange(len(norm)), target.astype(np.int64)
+    others = predictor.copy()
+    others[rows, own] = -np.inf
+    margin = logsumexp(others, axis=1) - predictor[rows, own] + 2 * norm * slack
+    return np.asarray(expit(margin), dtype=np.float64)
+
+
+def _logistic(loss: Logistic, predictor: Floats, norm: Floats, target: Floats, h: Floats) -> Reach:
+    from scipy.special import expit
+
+    weight = np.where(target > 0, loss.weights.positive, loss.weights.negative)
+    ends = (-target * weight * expit(-target * (predictor + sign * h)) * norm for sign in (-1.0, 1.0))
+    low, high = ends
+    size = np.abs(predictor)
+    bend_low, bend_high = (weight * expit(z) * expit(-z) * norm * norm for z in (size + h, np.maximum(size - h, 0.0)))
+    return Reach(low, high, bend_low, bend_high)
+
+
+def _hinge(width: float, predictor: Floats, norm: Floats, target: Floats, h: Floats) -> Reach:
+    low, high = (
+        -target * np.clip((1 + width - target * (predictor + sign * h)) / (2 * width), 0.0, 1.0) * norm
+        for sign in (-1.0, 1.0)
+    )
+    off = np.abs(1 - target * predictor)
+    bend = norm * norm / (2 * width)
+    return Reach(low, high, np.where(off + h < width, bend, 0.0), np.where(off - h < width, bend, 0.0))
+
+
+def _sech_squared(z: Floats) -> Floats:
+    decay = np.exp(-2 * np.abs(z))
+    return np.asarray(4 * decay / (1 + decay) ** 2)
