@@ -1,0 +1,198 @@
+"""RW-Meta: many learners run on the same noisy reports, and each round one of them is chosen. For drifting data.
+
+Given the learners' actions X, X times the noisy report estimates the gains of all learners at once, with covariance
+η² X X'. Fresh noise makes what differences between learners show isotropic, and the choice follows the leader.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sidelight.errors import RangeError
+from sidelight.experts.leader_change import Floats
+from sidelight.experts.learners import Learner, learner_from_state, usual_learners
+from sidelight.experts.player import RoundError, checked_actions, checked_mask, checked_report, checked_scale
+from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
+from sidelight.experts.stream import Stream
+
+
+class RWMeta:
+    """Play the action of the learner that leads in noisy total gain.
+
+    Guarantee: none of its own; it sees reports only, so learners and their number are free.
+
+    Accuracy: against the best learner, `regret.meta_bound`; that bound treats the accumulated noise as independent of
+    the learners' later actions, which learners that look at reports violate: for them it is a guide, not a theorem.
+
+    Args:
+        actions: n.
+        noise_scale: η of a round's report; `update` may give a round its own.
+        learners: The learners; by default the 13 of `usual_learners`.
+        floor: c: the added noise reaches at least variance c·t. 2 for gains in [0, 1]; 2c² for gains in [0, c].
+            0.25 did better on drifting data with μ >= 0.5, without the guarantee's constant.
+        variant: "centred", or the source's "paper".
+        decorrelate: False adds no noise at all: better on benign data, no worst case; an experiment.
+        stream: The server's draws.
+    """
+
+    def __init__(
+        self,
+        *,
+        actions: int,
+        noise_scale: float,
+        learners: Sequence[Learner] | None = None,
+        floor: float = 2.0,
+        variant: str = "centred",
+        decorrelate: bool = True,
+        stream: Stream | None = None,
+    ) -> None:
+        from sidelight.experts.decorrelation import VARIANTS
+
+        self.actions = checked_actions(actions)
+        self.noise_scale = checked_scale(noise_scale)
+        self.stream = Stream() if stream is None else stream
+        self.floor = checked_scale(floor, name="floor")
+        if variant not in VARIANTS:
+            raise RangeError(f"variant must be 'centred' or 'paper', got {variant!r}")
+        self.variant = variant
+        self.decorrelate = decorrelate
+        if learners is None:
+            learners = usual_learners(actions=actions, noise_scale=noise_scale, stream=self.stream)
+        self.learners = list(learners)
+        if not self.learners:
+            raise RangeError("RW-Meta wants at least one learner, got none")
+        self.rounds_played = 0
+        self._window = max(learner.window for learner in self.learners)
+        m = len(self.learners)
+        self._gains = self.noise_scale * self.stream.normals("start", m)
+        self._covariance = self.noise_scale**2 * np.eye(m)
+        self._level = 0.0
+        self._reports = np.zeros((0, self.actions))
+        self._pending: tuple[int, Floats] | None = None
+
+    @property
+    def level(self) -> float:
+        """s², the variance that every learner's total was brought to in the last round."""
+        return self._level
+
+    @property
+    def covariance(self) -> Floats:
+        """Σ, the covariance of the noise in the learners' totals."""
+        return self._covariance.copy()
+
+    def predict(self) -> int:
+        """Open the round and return its action; if the chosen learner mixes actions, one drawn from its mixture."""
+        row = self.predict_mixture()
+        if row.max() == 1.0:
+            return int(np.argmax(row))
+        uniform = int(self.stream.choice(f"mixture {self.rounds_played + 1}", below=2**53)[0]) / 2**53
+        return min(int(np.searchsorted(np.cumsum(row), uniform, side="right")), self.actions - 1)
+
+    def predict_mixture(self) -> Floats:
+        """Open the round and return the chosen learner's point of the simplex."""
+        if self._pending is None:
+            chosen = self._advice()
+            self._pending = (self._choose(), chosen)
+        index, advice = self._pending
+        return advice[index].copy()
+
+    def update(self, report: ArrayLike, *, noise_scale: float | None = None, mask: ArrayLike | None = None) -> None:
+        """Close the round with its report."""
+        if self._pending is None:
+            raise RoundError("update before predict: open the round with predict() first")
+        values, sent = checked_report(report, self.actions), checked_mask(mask, self.actions)
+        scale = self.noise_scale if noise_scale is None else checked_scale(noise_scale)
+        _, advice = self._pending
+        self.rounds_played += 1
+        for learner in self.learners:
+            learner.update(self.rounds_played, values, sent)
+        # sums in one order, so that a resumed server has the same bits whatever its BLAS
+        self._gains = self._gains + (advice * values).sum(axis=1)
+        self._covariance = self._covariance + scale**2 * (advice[:, None, :] * advice[None, :, :]).sum(axis=2)
+        if self._window:
+            self._reports = np.concatenate([self._reports, values[None]])[-self._window :]
+            self._reports.setflags(write=False)
+        self._pending = None
+
+    def _advice(self) -> Floats:
+        time = self.rounds_played + 1
+        advice = np.zeros((len(self.learners), self.actions))
+        for row, learner in zip(advice, self.learners, strict=True):
+            seen = self._reports[len(self._reports) - min(learner.window, len(self._reports)) :]
+            row[:] = self._point(learner.predict(time, seen), learner, name=f"no opinion {time} {learner!r}")
+        return advice
+
+    def _point(self, action: int | Floats | None, learner: Learner, *, name: str) -> Floats:
+        if action is None:
+            action = int(self.stream.choice(name, below=self.actions)[0])
+        point = np.zeros(self.actions)
+        if isinstance(action, int | np.integer):
+            if not 0 <= action < self.actions:
+                raise RangeError(f"{learner!r} named action {action}; actions are 0..{self.actions - 1}")
+            point[action] = 1.0
+            return point
+        given = np.asarray(action, dtype=np.float64)
+        if given.shape != point.shape or not (given >= 0).all() or not math.isclose(given.sum(), 1.0, abs_tol=1e-9):
+            raise RangeError(f"{learner!r} must name an index or {self.actions} weights that sum to 1")
+        return given
+
+    def _choose(self) -> int:
+        if not self.decorrelate:
+            return int(np.argmax(self._gains))
+        from sidelight.experts.decorrelation import complement, seen_covariance
+
+        seen = seen_covariance(self._covariance, variant=self.variant)  # type: ignore[arg-type]
+        time = self.rounds_played + 1
+        self._level, root = complement(seen, at_least=max(self._level, self.floor * time))
+        draws = self.stream.normals(f"choice {time}", len(self.learners))
+        return int(np.argmax(self._gains + (root * draws).sum(axis=1)))
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that the next action depends on, an open round's advice included."""
+        pending = None if self._pending is None else {"chosen": self._pending[0], "advice": written(self._pending[1])}
+        return {
+            "kind": "rw_meta",
+            "version": STATE_VERSION,
+            "actions": self.actions,
+            "noise_scale": self.noise_scale,
+            "floor": self.floor,
+            "variant": self.variant,
+            "decorrelate": self.decorrelate,
+            "rounds_played": self.rounds_played,
+            "level": self._level,
+            "gains": written(self._gains),
+            "covariance": written(self._covariance),
+            "reports": written(self._reports),
+            "learners": [learner.state() for learner in self.learners],
+            "pending": pending,
+            "stream": self.stream.state(),
+        }
+
+    @classmethod
+    def from_state(
+        cls, state: dict[str, Any], *, restore: Callable[[dict[str, Any]], Learner] | None = None
+    ) -> RWMeta:
+        """Return the player that goes on where the stored one stopped. `restore` reads learners of your own back."""
+        checked_kind(state, "rw_meta")
+        n = state["actions"]
+        read = restore or (lambda each: learner_from_state(each, actions=n))
+        player = cls(
+            **{name: state[name] for name in ("actions", "noise_scale", "floor", "variant", "decorrelate")},
+            learners=[read(each) for each in state["learners"]],
+            stream=Stream.from_state(state["stream"]),
+        )
+        m = len(player.learners)
+        player.rounds_played = state["rounds_played"]
+        player._level = state["level"]
+        player._gains = floats(state["gains"], (m,))
+        player._covariance = floats(state["covariance"], (m, m))
+        player._reports = floats(state["reports"], (len(state["reports"]), n))
+        player._reports.setflags(write=False)
+        if state["pending"] is not None:
+            player._pending = (state["pending"]["chosen"], floats(state["pending"]["advice"], (m, n)))
+        return player

@@ -1,0 +1,98 @@
+"""What a player is: it names an action for the round, then takes the round's noisy report. Its state is JSON.
+
+A round is `predict`, then `update`. `predict` twice in a round gives the same action; `update` without `predict` is an
+error. Players see noisy reports only, so nothing they do costs privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError, SidelightError, nearest
+from sidelight.experts.leader_change import Floats
+
+Mask = NDArray[np.bool_]
+
+
+class RoundError(SidelightError, RuntimeError):
+    """A round was closed before it was opened, or a report came for a round that is not open."""
+
+
+class Player(Protocol):
+    """Chooses one action a round from noisy reports."""
+
+    @property
+    def actions(self) -> int:
+        """How many actions there are, n."""
+        ...
+
+    @property
+    def rounds_played(self) -> int:
+        """How many rounds were closed by `update`."""
+        ...
+
+    def predict(self) -> int:
+        """Open the round and return its action; again and again the same until `update`."""
+        ...
+
+    def update(self, report: ArrayLike, *, noise_scale: float | None = None, mask: ArrayLike | None = None) -> None:
+        """Close the round with its report; `noise_scale` is its noise if that is not the usual, `mask` what was sent."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that the next action depends on, ready for JSON."""
+        ...
+
+
+def checked_report(report: ArrayLike, actions: int) -> Floats:
+    """Return the report as n finite floats. A NaN must never enter a running sum: it would stay for ever."""
+    values = np.array(report, dtype=np.float64)  # a copy: nobody changes it afterwards
+    if values.shape != (actions,):
+        raise RangeError(f"a report has {actions} coordinates, got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise RangeError("a report holds finite numbers only; treat a missing coordinate as missing, not as NaN")
+    values.setflags(write=False)
+    return values
+
+
+def checked_mask(mask: ArrayLike | None, actions: int) -> Mask:
+    """Return which coordinates were sent by a client; all of them unless said otherwise."""
+    if mask is None:
+        return np.ones(actions, dtype=np.bool_)
+    sent = np.array(mask, dtype=np.bool_)
+    if sent.shape != (actions,):
+        raise RangeError(f"a mask has {actions} entries, got shape {sent.shape}")
+    sent.setflags(write=False)
+    return sent
+
+
+def checked_scale(scale: float, *, name: str = "noise_scale") -> float:
+    """Return a standard deviation that is positive and finite."""
+    if not (math.isfinite(scale) and scale > 0):
+        raise RangeError(f"{name} must be positive and finite, got {scale}; a report without noise is not private")
+    return float(scale)
+
+
+def checked_actions(actions: int) -> int:
+    """Return a number of actions of at least 2."""
+    if isinstance(actions, bool) or not isinstance(actions, int) or actions < 2:
+        raise RangeError(f"actions must be a whole number of at least 2, got {actions!r}")
+    return actions
+
+
+def player_from_state(state: dict[str, Any]) -> Player:
+    """Return the player that a state describes, whichever kind it is."""
+    from sidelight.experts.adabatch import RWAdaBatch
+    from sidelight.experts.ftpl import RWFTPL
+    from sidelight.experts.meta import RWMeta
+
+    kinds: dict[str, Any] = {"rw_ftpl": RWFTPL, "rw_adabatch": RWAdaBatch, "rw_meta": RWMeta}
+    kind = state.get("kind")
+    if kind not in kinds:
+        raise RangeError(f"no player is called {kind!r}; {nearest(str(kind), kinds)}")
+    player: Player = kinds[kind].from_state(state)
+    return player
