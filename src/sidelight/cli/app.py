@@ -110,6 +110,18 @@ def report(
     write_stored(releases, output=output, title=title)
 
 
+@app.command()
+def privacy_page(
+    report: Annotated[Path, typer.Argument(metavar="REPORT", help="A published privacy report, a JSON file.")],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("privacy-page.html"),
+) -> None:
+    """Make the page on which a person reads what a release revealed about them."""
+    from sidelight.cli.privacy_page import write_privacy_page
+
+    write_privacy_page(report, output=output)
+
+
 @ledger_app.command()
 def show(ledger: Place, *, scope: OneScope = None) -> None:
     """List scopes, what is spent and left, and every entry."""

@@ -1,0 +1,60 @@
+// From a person's own values to the row that the fit would have seen: the same rules as in training, in the same order.
+
+function ruleOf(feature) {
+  return feature.outside || (feature.levels ? "reject" : "clamp");
+}
+
+function isRanged(feature) {
+  return typeof feature.lo === "number";
+}
+
+/** Put one value in its columns. `outside` says that it lies beyond what is declared; `used` is what stands for it. */
+function encodeFeature(feature, value) {
+  const [off, on] = feature.to || [0, 1];
+  if (feature.levels) {
+    const place = feature.levels.indexOf(value);
+    return { columns: feature.levels.map((_, i) => (i === place ? on : off)), outside: place < 0, used: null };
+  }
+  if (!isRanged(feature)) return { columns: [value], outside: false, used: value };
+  const used = Math.min(Math.max(value, feature.lo), feature.hi);
+  const column = off + ((used - feature.lo) / (feature.hi - feature.lo)) * (on - off);
+  return { columns: [column], outside: used !== value, used };
+}
+
+function encodeLabel(label, value) {
+  if (label.classes) return label.classes.indexOf(value);
+  if (label.negative !== undefined) return value === label.positive ? 1 : -1;
+  return Math.min(Math.max(value, label.lo), label.hi);
+}
+
+/** Give the Euclidean norm without overflow. */
+function normOf(columns) {
+  let largest = 0;
+  for (const entry of columns) largest = Math.max(largest, Math.abs(entry));
+  if (largest === 0) return 0;
+  let total = 0;
+  for (const entry of columns) total += (entry / largest) * (entry / largest);
+  return largest * Math.sqrt(total);
+}
+
+/**
+ * Encode a whole row: ranges, levels, the norm bound, the constant column last.
+ * `values` has one number or text for each feature, in their order; `label` is the outcome.
+ */
+function encodeRow(report, values, label) {
+  const { features, row_policy: policy, data_norm: limit, intercept_value: constant } = report.encoding;
+  const parts = features.map((feature, i) => encodeFeature(feature, values[i]));
+  let columns = parts.flatMap((part) => part.columns);
+  const length = normOf(columns);
+  const factor = length > limit || (policy === "normalize" && length > 0) ? limit / length : 1;
+  if (factor !== 1) columns = columns.map((entry) => entry * factor);
+  if (typeof constant === "number") columns.push(constant);
+  return {
+    columns,
+    length,
+    tooLong: length > limit * (1 + 1e-12),
+    parts,
+    refused: parts.flatMap((part, i) => (part.outside && ruleOf(features[i]) === "reject" ? [i] : [])),
+    target: encodeLabel(report.encoding.label, label),
+  };
+}
