@@ -19,6 +19,7 @@ from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.regression.clipping import OnViolation, bounded_rows
 from sidelight.regression.estimators.examples import Examples, examples
 from sidelight.regression.estimators.fit_query import FitQuery, release_fit
+from sidelight.regression.estimators.privacy_report import PrivacyReportMixin
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.solver import Solver
 from sidelight.release import Release
@@ -33,7 +34,7 @@ _NEEDED = {
 _CHOICES = {"bound": get_args(Bound), "solver": get_args(Solver), "on_violation": get_args(OnViolation)}
 
 
-class LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LinearEstimator(PrivacyReportMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A private linear model; see the classes that derive from it."""
 
     epsilon: Any
