@@ -23,6 +23,7 @@ _ROOT_8 = Interval.of(8).sqrt()
 _TINY = Fraction(1, 10**20)
 #: For orders and starts, which need no proof.
 _GUESS = Context(prec=25, Emax=10**15, Emin=-(10**15))
+_FLOAT_DIGITS = 9  # to how many digits a search in floats is usually good
 _LOWEST, _HIGHEST = Fraction(1, 10**45), Fraction(10**9)
 
 
@@ -236,6 +237,7 @@ def gdp_epsilon(mu: Fraction, at: Fraction) -> Fraction:
         lower=min(_LOWEST, ceiling / 2),
         upper=2 * ceiling,
         name="epsilon",
+        close=_FLOAT_DIGITS,
     )
 
 
@@ -263,13 +265,15 @@ def gdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> float(gdp_within(Fraction(1), Fraction("1e-6")))
     0.236704380663
     """
-    rho = zcdp_within(epsilon, delta)
+    guess = _gaussian_mu_guess(epsilon, delta)
+    start = round_down(Interval.of(2 * zcdp_within(epsilon, delta)).sqrt().lower) if guess is None else guess
     return largest(
         lambda mu: gaussian_delta(mu, epsilon).upper <= delta,
-        start=round_down(Interval.of(2 * rho).sqrt().lower),
+        start=start,
         lower=_LOWEST,
         upper=_HIGHEST,
         name="mu",
+        close=6 if guess is None else _FLOAT_DIGITS,
     )
 
 
@@ -295,9 +299,23 @@ def _gaussian_epsilon_guess(mu: Fraction, at: Fraction, ceiling: Fraction) -> Fr
         return ceiling
     for _ in range(60):
         x = (low + high) / 2
-        value = (erfc((x / m - m / 2) / sqrt(2)) - exp(x) * erfc((x / m + m / 2) / sqrt(2))) / 2
-        low, high = (x, high) if value > target else (low, x)
+        low, high = (x, high) if _float_delta(m, x) > target else (low, x)
     return Fraction(high) if high > 0 else ceiling
+
+
+def _gaussian_mu_guess(epsilon: Fraction, delta: Fraction) -> Fraction | None:
+    """Bisect delta_mu(epsilon) = delta over mu in floats; None where floats are of no use."""
+    x, target, low, high = float(epsilon), float(delta), 1e-6, 30.0
+    if not (x < 600 and 1e-280 < target and _float_delta(low, x) <= target < _float_delta(high, x)):
+        return None
+    while high / low > 1 + 1e-13:
+        m = sqrt(low * high)
+        low, high = (m, high) if _float_delta(m, x) <= target else (low, m)
+    return Fraction(low)
+
+
+def _float_delta(mu: float, x: float) -> float:
+    return (erfc((x / mu - mu / 2) / sqrt(2)) - exp(x) * erfc((x / mu + mu / 2) / sqrt(2))) / 2
 
 
 def _root(below: Callable[[Decimal], bool]) -> Fraction:

@@ -118,13 +118,31 @@ def envelope_loss(curve: EnvelopeCurve, v: Floats) -> Floats:
     height, slope = np.log1p(k * bump), k * rise / (1 + k * bump)
     left = height - slope * half + m * edges[:-1] ** 2
     right = height + slope * half + m * edges[1:] ** 2
-    out = np.empty_like(v)
-    for start in range(0, v.size, 256):
-        part = v[start : start + 256, None] * s
-        ends = np.maximum(left + part * edges[:-1], right + part * edges[1:])
-        out[start : start + 256] = ends.max(axis=1)
+    # the two bounds of a cell are lines in v through its edges: W lies below the largest of these lines
+    heights = np.maximum(np.append(left, -np.inf), np.append(-np.inf, right))
+    kept = _concave_hull(edges, heights)
+    turns = -np.diff(heights[kept]) / np.diff(edges[kept]) / s  # v from which on the next line is the larger
+    best = kept[np.searchsorted(turns, v)]
+    out = heights[best] + s * v * edges[best]
     gaussian = np.maximum(float(curve.threshold), m + s * v)  # Theorem 2: W <= max(threshold, m + s v)
-    return np.asarray(np.minimum(out, gaussian) * (1 + 1e-14) + 1e-15, dtype=np.float64)
+    slack = 1e-14 * (1 + np.abs(s * v))  # also for a turn that falls to the neighbour's side by rounding
+    return np.asarray(np.minimum(out + slack, gaussian) * (1 + 1e-14) + 1e-15, dtype=np.float64)
+
+
+def _concave_hull(x: Floats, y: Floats) -> NDArray[np.intp]:
+    """Give the points of the upper concave hull: of lines of slope x and height y, those that are largest somewhere."""
+    import numpy as np
+
+    points = list(zip(x.tolist(), y.tolist(), strict=True))
+    kept: list[int] = []
+    for i, (at, height) in enumerate(points):
+        while len(kept) > 1:
+            (x0, y0), (x1, y1) = points[kept[-2]], points[kept[-1]]
+            if (y1 - y0) * (at - x0) > (height - y0) * (x1 - x0):
+                break
+            kept.pop()
+        kept.append(i)
+    return np.asarray(kept, dtype=np.intp)
 
 
 @lru_cache(maxsize=64)
@@ -135,7 +153,7 @@ def _cells(curve: EnvelopeCurve) -> tuple[Floats, Floats, Floats, Floats]:
 
     far = np.array([-38.0, -20.0, -12.0])
     nodes = np.concatenate([far, np.linspace(-9.0, 10.0, _NODES), -far[::-1]])
-    loss = envelope_loss(curve, nodes)
+    loss = np.maximum.accumulate(envelope_loss(curve, nodes))
     low, high = nodes[:-1], nodes[1:]
     # Φ(b) - Φ(a) on the side where it does not cancel
     mass = np.where(low >= 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low)) * (1 + 1e-12)
@@ -149,24 +167,39 @@ def _cells(curve: EnvelopeCurve) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def _summed(curve: EnvelopeCurve, x: Floats) -> Floats:
-    """Sum P(cell) · E over the output noise of (1 - e^(x - W - G))₊, each cell bounded from above."""
+    """Sum P(cell) · E over the output noise of (1 - e^(x - W - G))₊, each cell bounded from above.
+
+    The integrand is concave in the loss where x - W lies below `_concave_until`: Jensen; else the cell's right end. From
+    twelve deviations of the output noise above x on it is 1 - e^(x - W) up to its tail, so those cells are sums from the
+    right; only the cells within twelve deviations are added one by one.
+    """
     import numpy as np
 
     mass, left, right, chord = _cells(curve)
     output = float(curve.output_mu)
-    concave_until = _concave_until(output)
-    out = np.empty_like(x)
-    for i, point in enumerate(x.tolist()):
-        # the integrand is concave in the loss where x - W lies below `concave_until`: Jensen; else the right end
-        loss = np.where(point - left <= concave_until, chord, right)
-        live = point - loss < 12 * output + 1e-300
-        out[i] = float(np.dot(mass[live], gaussian_upper(output, point - loss[live])))
-        if output:  # cells further than twelve deviations below
-            out[i] += float(gaussian_upper(output, np.array([12 * output]))[0])
+    reach = 12 * output
+    jensen = np.searchsorted(left, x - _concave_until(output), side="left")
+    first = np.searchsorted(right, x - reach, side="right")
+    last = np.maximum(jensen, np.searchsorted(chord, x + reach, side="right"))
+    last = np.maximum(last, first)
+    tails = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
+    weighted = np.append(np.cumsum((mass * np.exp(-chord))[::-1])[::-1], 0.0)
+    far, shrunk = tails[last], np.exp(x) * weighted[last]
+    out = far - shrunk + 2e-12 * (far + shrunk)  # sums of some thousand floats are off by less
+    counts = last - first
+    starts = np.cumsum(counts) - counts
+    owner = np.repeat(np.arange(x.size), counts)
+    cell = np.arange(int(counts.sum())) - starts[owner] + first[owner]
+    loss = np.where(cell >= jensen[owner], chord[cell], right[cell])
+    near = mass[cell] * gaussian_upper(output, x[owner] - loss)
+    out = out + np.bincount(owner, weights=near, minlength=x.size)
+    if output:  # cells further than twelve deviations on either side
+        out = out + 2 * float(gaussian_upper(output, np.array([reach]))[0])
     # beyond the outermost nodes lies less than 1e-300 of the mass
-    return np.asarray(np.minimum(out * (1 + _SUM_SLACK) + 1e-290, 1.0), dtype=np.float64)
+    return np.asarray(np.clip(out * (1 + _SUM_SLACK) + 1e-290, 0.0, 1.0), dtype=np.float64)
 
 
+@lru_cache(maxsize=256)
 def _concave_until(output: float) -> float:
     """Give a point below which δ(y; output) is concave in y: φ(t)/Φ(-t) <= output, t = y/output + output/2."""
     if output == 0:

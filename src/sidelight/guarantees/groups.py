@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sidelight.errors import ClaimError, RangeError
-from sidelight.guarantees.claim_sets import Claims, gdp_of
+from sidelight.guarantees.claim_sets import Claims, gdp_of, zcdp_of
 from sidelight.guarantees.claims import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Claim, Context, Profile, PureDP
 from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.guarantees.curves import RenyiOrders
@@ -64,8 +64,15 @@ def to_replace(claim: Claim) -> Claim | None:
 
 
 def claims_to_replace(claims: Claims) -> Claims:
-    """Convert every claim of a set by `to_replace`."""
-    return claims.map(to_replace)
+    """Convert every claim of a set by `to_replace`; a profile also by the GDP and the zCDP that it proves."""
+    found = [new for claim in claims if (new := to_replace(claim)) is not None]
+    for claim in claims:
+        if isinstance(claim, Profile) and claim.neighbours is Neighbours.ADD_REMOVE:
+            context: Context = {**claim.context, "neighbours": Neighbours.REPLACE}
+            mu, rho = gdp_of(claim), zcdp_of(claim)
+            found += [] if mu is None else [GDP(2 * mu, **context)]
+            found += [] if rho is None else [ZCDP(4 * rho, **context)]
+    return Claims.of(*found)
 
 
 def for_person(claims: Claims, person: Person) -> Claims:

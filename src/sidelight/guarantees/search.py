@@ -15,6 +15,7 @@ from sidelight.guarantees.amounts import short_text
 
 Condition = Callable[[Fraction], bool]
 DIGITS = 12
+_CLOSE = 6  # to how many digits a start is usually good
 
 
 def grid_floor(x: Fraction, *, digits: int = DIGITS) -> Fraction:
@@ -37,15 +38,24 @@ def grid_ceil(x: Fraction, *, digits: int = DIGITS) -> Fraction:
 
 
 def largest(
-    holds: Condition, *, start: Fraction, lower: Fraction, upper: Fraction, name: str, digits: int = DIGITS
+    holds: Condition,
+    *,
+    start: Fraction,
+    lower: Fraction,
+    upper: Fraction,
+    name: str,
+    digits: int = DIGITS,
+    close: int = _CLOSE,
 ) -> Fraction:
     """Find the largest number on the grid for which a condition that fails from some point on holds.
+
+    `start` is a guess that is good to about `close` digits; a wrong one costs evaluations, not correctness.
 
     Raises:
         RangeError: it does not even hold at `lower`; the message names the bracket.
     """
     bottom, top = _index(lower, digits), _index(upper, digits)
-    good, bad = _bracket(holds, start, bottom, top, digits, rising=False)
+    good, bad = _bracket(holds, start, bottom, top, digits, close, rising=False)
     if good is None:
         raise RangeError(_no_bracket(name, lower, upper))
     while bad is not None and bad - good > 1:
@@ -58,11 +68,18 @@ def largest(
 
 
 def smallest(
-    holds: Condition, *, start: Fraction, lower: Fraction, upper: Fraction, name: str, digits: int = DIGITS
+    holds: Condition,
+    *,
+    start: Fraction,
+    lower: Fraction,
+    upper: Fraction,
+    name: str,
+    digits: int = DIGITS,
+    close: int = _CLOSE,
 ) -> Fraction:
     """Find the smallest number on the grid for which a condition that holds from some point on holds."""
     bottom, top = _index(lower, digits), _index(upper, digits)
-    good, bad = _bracket(holds, start, bottom, top, digits, rising=True)
+    good, bad = _bracket(holds, start, bottom, top, digits, close, rising=True)
     if good is None:
         raise RangeError(_no_bracket(name, lower, upper))
     while bad is not None and good - bad > 1:
@@ -75,11 +92,11 @@ def smallest(
 
 
 def _bracket(
-    holds: Condition, start: Fraction, bottom: int, top: int, digits: int, *, rising: bool
+    holds: Condition, start: Fraction, bottom: int, top: int, digits: int, close: int, *, rising: bool
 ) -> tuple[int | None, int | None]:
     """Walk from `start` in growing steps to one index where the condition holds and one where it fails."""
     index = min(max(_index(start, digits), bottom), top)
-    stride = max(1, 10 ** (digits - 6))  # a start that is good to six digits is bracketed in two evaluations
+    stride = max(1, 10 ** (digits - close))  # a start as good as it says is bracketed in two evaluations
     good: int | None = None
     bad: int | None = None
     while True:

@@ -8,12 +8,14 @@ tolerance-sized neighbour is never returned.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from sidelight.accounting import gaussian_noise_scale
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, exact, positive, short_text
+from sidelight.guarantees import Amount, EnvelopeCurve, ProfileCurve, exact, positive, short_text
 from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.curves import gaussian_floats
 from sidelight.guarantees.intervals import Interval, round_up
@@ -22,10 +24,15 @@ from sidelight.mechanisms.objective_perturbation.directions import Bound
 from sidelight.mechanisms.objective_perturbation.mechanism import ObjectivePerturbation
 from sidelight.mechanisms.objective_perturbation.shape import LossShape
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 OUTPUT_SHARE = Fraction(1, 50)  # output_mu / mu: the output noise takes 0.02 % of the privacy
 _TOLERANCE = Fraction(1, 10**6)
 _TAIL = Fraction(1, 1000)  # the share of δ that may fall to large output noise
 _NOISE_FACTOR = Fraction(13, 10)
+_CLOSE = 10  # to how many digits the search in floats is good
 
 
 def calibrate_objective(
@@ -120,7 +127,7 @@ class _Target:
             least_sigma, least_lambda = self._at_gaussian_cost()
             if lam is None or lam >= least_lambda:
                 return least_sigma, lam or least_lambda
-            return self.smallest_noise(lam, digits=6), lam
+            return self.smallest_noise(lam), lam
         if lam is None and self.shape.classes is not None:
             lam = grid_ceil(20 * self.shape.curvature / self.epsilon)  # 10·R²/ε
         if lam is not None:
@@ -134,38 +141,53 @@ class _Target:
             return False
         return max(self.mechanism(sigma, lam).deltas(self.epsilon)) <= self.delta
 
-    def smallest_noise(self, lam: Fraction, *, digits: int = 12) -> Fraction:
+    def smallest_noise(self, lam: Fraction) -> Fraction:
         """Give the smallest σ for a λ; more noise is never less private."""
         start = gaussian_noise_scale(self.epsilon, self.delta, sensitivity=self.shape.gradient)
         return smallest(
             lambda sigma: self.holds(sigma, lam),
-            start=self._guess(start, lam),
+            start=self._near(lambda sigma: self.seems(sigma, lam), start / 2, start * 10**6),
             lower=start / 2,
             upper=start * 10**6,
             name=f"noise scale at regularisation {short_text(lam)}",
-            digits=digits,
+            digits=self._digits,
+            close=_CLOSE,
         )
 
     def smallest_regularisation(self, sigma: Fraction) -> Fraction:
         """Give the smallest λ for a σ; more regularisation is never less private."""
+        lower, upper = self.shape.curvature / 10**6, self.shape.curvature * 10**9
         return smallest(
             lambda lam: self.holds(sigma, lam),
-            start=self.shape.curvature / self.epsilon,
-            lower=self.shape.curvature / 10**6,
-            upper=self.shape.curvature * 10**9,
+            start=self._near(lambda lam: self.seems(sigma, lam), lower, upper),
+            lower=lower,
+            upper=upper,
             name=f"regularisation at noise scale {short_text(sigma)}",
+            digits=self._digits,
+            close=_CLOSE,
         )
 
-    def _guess(self, start: Fraction, lam: Fraction) -> Fraction:
-        """Bisect roughly before the certified search, whose every step costs more."""
-        low, high = float(start) / 2, float(start) * 2
-        if self.shape.envelope != "flat" and self.bound == "tight":
-            return start
-        while not self.holds(Fraction(high), lam) and high < 1e6 * float(start):
-            high *= 4
-        for _ in range(24):
+    @property
+    def _digits(self) -> int:
+        """Below the threshold of an envelope a profile is a sum of floats, which no more digits would improve."""
+        return 9 if self.bound == "tight" and self.shape.envelope != "flat" else 12
+
+    def seems(self, sigma: Fraction, lam: Fraction) -> bool:
+        """Say in floats whether both directions meet the target: for a start; `holds` decides."""
+        import numpy as np
+
+        if self.bound == "thesis" and lam <= self.shape.curvature:
+            return False
+        profile, at = self.mechanism(sigma, lam).profile(), np.array([float(self.epsilon)])
+        return max(_float_delta(curve, at) for curve in (profile.add, profile.remove)) <= float(self.delta)
+
+    @staticmethod
+    def _near(seems: Callable[[Fraction], bool], lower: Fraction, upper: Fraction) -> Fraction:
+        """Bisect in floats before the certified search, whose every step costs more."""
+        low, high = float(lower), float(upper)
+        while high / low > 1 + 1e-11:
             middle = math.sqrt(low * high)
-            low, high = (low, middle) if self.holds(Fraction(middle), lam) else (middle, high)
+            low, high = (low, middle) if seems(grid_ceil(Fraction(middle))) else (middle, high)
         return grid_ceil(Fraction(high))
 
     def _at_gaussian_cost(self) -> tuple[Fraction, Fraction]:
@@ -185,6 +207,13 @@ class _Target:
         else:
             lam = max(self.shape.curvature / rest, 2 * self.shape.curvature / (rest + mu * mu / 2))
         return sigma, grid_ceil(lam)
+
+
+def _float_delta(curve: ProfileCurve, at: NDArray[np.float64]) -> float:
+    """Evaluate one point in floats, without the table that an envelope makes for many."""
+    if isinstance(curve, EnvelopeCurve):
+        return float(curve.delta(Fraction(float(at[0]))))
+    return float(curve.floats(at)[0])
 
 
 def _share(share: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
