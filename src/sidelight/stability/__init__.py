@@ -1,0 +1,28 @@
+"""Mechanisms that adapt to well-behaved data, test privately whether it is well behaved, and refuse honestly.
+
+A refusal is an ordinary result: it costs what a release costs (stability proof page).
+"""
+
+from sidelight.stability.distance_test import GaussianTest, LaplaceTest
+from sidelight.stability.engine import CertifiedProposal, DistanceProposal, propose_and_certify, propose_and_test
+from sidelight.stability.median import StableMedian, median_distance
+from sidelight.stability.mode import StableMode, mode_distance
+from sidelight.stability.prices import price_of_certified_chain, price_of_test_and_release, renyi_of_failing_test
+from sidelight.stability.voting import MajorityVote
+
+__all__ = [
+    "CertifiedProposal",
+    "DistanceProposal",
+    "GaussianTest",
+    "LaplaceTest",
+    "MajorityVote",
+    "StableMedian",
+    "StableMode",
+    "median_distance",
+    "mode_distance",
+    "price_of_certified_chain",
+    "price_of_test_and_release",
+    "propose_and_certify",
+    "propose_and_test",
+    "renyi_of_failing_test",
+]

@@ -1,0 +1,127 @@
+"""Propose, test, release: what every mechanism of this package is to the door.
+
+Two shapes. `DistanceProposal`: an integer distance says whether the proposal is safe, and the release follows or not.
+`CertifiedProposal`: a private bound is released first, a parameter is chosen from that bound alone, and the release
+follows with the parameter. `choose` never sees the data: it gets the certificate and nothing else. The door has charged
+before either begins, and charges a refusal like a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from sidelight.guarantees import Claims
+from sidelight.noise import Source
+from sidelight.records import Table
+from sidelight.session.query import Answer, Refusal
+from sidelight.stability.distance_test import DistanceTest
+
+Secret = TypeVar("Secret")
+Certificate = TypeVar("Certificate")
+Parameter = TypeVar("Parameter")
+
+Numerics = Literal["exact", "idealized"]
+
+
+class DistanceProposal(Protocol[Secret]):
+    """A proposal with an integer distance to the nearest data set where it is wrong."""
+
+    def look(self, table: Table, source: Source) -> Secret:
+        """Read what is needed of the rows, once. Secret."""
+        ...
+
+    def distance(self, secret: Secret, *, cap: int) -> int:
+        """Return how many records must change until the proposal is wrong, at most `cap`. Secret; one record: one."""
+        ...
+
+    def release(self, secret: Secret, source: Source) -> Answer:
+        """Run the mechanism, which is as private as stated wherever the distance is not 0."""
+        ...
+
+
+class CertifiedProposal(Protocol[Secret, Certificate, Parameter]):
+    """A family of mechanisms with a private route to an upper bound of their loss."""
+
+    def look(self, table: Table, source: Source) -> Secret:
+        """Read what is needed of the rows, once. Secret."""
+        ...
+
+    def certify(self, secret: Secret, source: Source) -> Certificate:
+        """Release, with noise, numbers from which a bound of the loss follows."""
+        ...
+
+    def choose(self, certificate: Certificate) -> Parameter | None:
+        """Choose the parameter from the certificate alone; None if none is good enough."""
+        ...
+
+    def release(self, secret: Secret, parameter: Parameter, source: Source) -> Answer:
+        """Run the mechanism with this parameter."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Priced:
+    claims: Claims
+    request: Mapping[str, Any]
+    numerics: Numerics
+    refusal: str
+    prediction: None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedTest(_Priced, Generic[Secret]):
+    """A `DistanceProposal` proposal with its price."""
+
+    proposal: DistanceProposal[Secret]
+    test: DistanceTest
+
+    def run(self, table: Table, source: Source) -> Answer | Refusal:
+        """Test, then release or refuse."""
+        secret = self.proposal.look(table, source)
+        if self.test.passes(self.proposal.distance(secret, cap=self.test.cap), source):
+            return self.proposal.release(secret, source)
+        return Refusal(reason=self.refusal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedCertificate(_Priced, Generic[Secret, Certificate, Parameter]):
+    """A `CertifiedProposal` family with its price."""
+
+    proposal: CertifiedProposal[Secret, Certificate, Parameter]
+
+    def run(self, table: Table, source: Source) -> Answer | Refusal:
+        """Certify, choose, then release or refuse."""
+        secret = self.proposal.look(table, source)
+        parameter = self.proposal.choose(self.proposal.certify(secret, source))
+        if parameter is None:
+            return Refusal(reason=self.refusal)
+        return self.proposal.release(secret, parameter, source)
+
+
+def propose_and_test(
+    proposal: DistanceProposal[Secret],
+    *,
+    test: DistanceTest,
+    claims: Claims,
+    request: Mapping[str, Any],
+    refusal: str,
+    numerics: Numerics = "exact",
+) -> PreparedTest[Secret]:
+    """Return the prepared query of a tested proposal; `refusal` is the public text of its refusals."""
+    return PreparedTest(
+        proposal=proposal, test=test, claims=claims, request=request, refusal=refusal, numerics=numerics
+    )
+
+
+def propose_and_certify(
+    proposal: CertifiedProposal[Secret, Certificate, Parameter],
+    *,
+    claims: Claims,
+    request: Mapping[str, Any],
+    refusal: str,
+    numerics: Numerics = "idealized",
+) -> PreparedCertificate[Secret, Certificate, Parameter]:
+    """Return the prepared query of a certified family."""
+    return PreparedCertificate(proposal=proposal, claims=claims, request=request, refusal=refusal, numerics=numerics)

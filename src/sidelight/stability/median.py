@@ -1,0 +1,192 @@
+"""The median, exactly or with very little noise, wherever the data agrees on it; a refusal elsewhere.
+
+Classic propose-test-release: the proposal is that one record moves the median by at most `spread`. How many records
+have to change until that is false is read off the order statistics near the middle; no data sets are searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import floor, log
+
+from sidelight.aggregates import Ranks, collect_ranks
+from sidelight.errors import RangeError, SchemaError
+from sidelight.grid import Grid
+from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
+from sidelight.noise import Source, discrete_laplace
+from sidelight.quantiles.outcomes import outcome_grid
+from sidelight.records import Number, Schema, Table
+from sidelight.release import Outcome, TailBound
+from sidelight.session import Answer, release_once
+from sidelight.stability.distance_test import LaplaceTest
+from sidelight.stability.engine import PreparedTest, propose_and_test
+from sidelight.stability.row_budget import row_budget
+
+
+@dataclass(frozen=True)
+class StableMedian:
+    """Release the (lower) median if few records cannot move it far, else refuse.
+
+    Guarantee: ApproxDP(epsilon, delta) for the schema's unit, exact on the machine (stability proof page, Theorems 1
+    and 4): the test spends `test_share` of epsilon, the noise the rest, and delta is the chance of a false pass. With
+    `spread=0` there is no noise, the median comes out exactly, and the test spends all of epsilon.
+
+    Accuracy: Laplace noise of scale spread / (epsilon (1 - test_share)). Refuses unless some 2 ln(1/delta)/epsilon
+    records must change before one more record could move the median by more than `spread`.
+
+    Arguments: `spread` in the units of the column, best from public knowledge. The column has bounds, and a granularity
+    unless the query has a `resolution`. `neighbours` REPLACE treats the number of records as public.
+
+    >>> from sidelight.records import Number
+    >>> number = Number("hours", lower=0, upper=99, granularity=1)
+    >>> hours = Table({"hours": [40] * 700 + [20] * 200 + [60] * 100}, schema=[number])
+    >>> StableMedian("hours", epsilon=1, delta="1e-6").release(hours).value
+    40.0
+    """
+
+    column: str | None = None
+    epsilon: Amount = field(kw_only=True)
+    delta: Amount = field(kw_only=True)
+    spread: Amount = field(default=0, kw_only=True)
+    test_share: Amount = field(default="1/2", kw_only=True)
+    resolution: Amount | None = field(default=None, kw_only=True)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, kw_only=True)
+
+    def __post_init__(self) -> None:
+        exact(self.spread, name="spread")
+        share = exact(self.test_share, name="test_share")
+        if not 0 < share < 1:
+            raise RangeError(f"test_share must lie strictly between 0 and 1, got {self.test_share}")
+        if self.neighbours not in (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
+            raise RangeError(f"the median's neighbours are ADD_REMOVE or REPLACE, got {self.neighbours}")
+
+    def prepare(self, schema: Schema) -> PreparedTest[Ranks]:
+        """Check the query against the schema and price it. Opens no data."""
+        number = self._number(schema)
+        resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
+        grid = replace(outcome_grid(number, (), resolution=resolution), dither_bits=0)
+        budget = row_budget(self.epsilon, self.delta, unit=schema.unit, neighbours=self.neighbours)
+        steps = floor(exact(self.spread, name="spread") / grid.resolution)
+        share = exact(self.test_share, name="test_share") if steps else Fraction(1)
+        return propose_and_test(
+            _Proposal(number.name, grid, steps, budget.epsilon * (1 - share), self.neighbours),
+            test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
+            claims=budget.claims,
+            request={
+                "kind": "stable median",
+                "column": number.name,
+                "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
+                "delta": decimal_text(exact(self.delta, name="delta")),
+                "spread": decimal_text(steps * grid.resolution),
+                "test_share": decimal_text(share),
+                "resolution": decimal_text(grid.resolution),
+                "neighbours": self.neighbours.value,
+            },
+            refusal="a few records could move the median further than the spread that was proposed",
+        )
+
+    def release(self, data: Table) -> Outcome:
+        """Release from a table with exactly this query's budget and no ledger."""
+        return release_once(self, data)
+
+    def declare(self) -> Number:
+        """Refuse a bare array: the bounds of a median must be declared."""
+        raise SchemaError("a stable median wants sl.Table(data, schema=[sl.Number(..., lower=..., upper=...)])")
+
+    def _number(self, schema: Schema) -> Number:
+        numbers = [column for column in schema.columns if isinstance(column, Number)]
+        if self.column is None and len(numbers) != 1:
+            raise SchemaError("which column? Write StableMedian(column, ...)")
+        number = numbers[0] if self.column is None else schema.number(self.column)
+        if number.lower is None or number.upper is None:
+            raise SchemaError(
+                f"the median of {number.name!r} needs bounds; declare Number({number.name!r}, lower=..., upper=...)"
+            )
+        return number
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    column: str
+    grid: Grid
+    steps: int
+    noise_epsilon: Fraction
+    neighbours: Neighbours
+
+    def look(self, table: Table, source: Source) -> Ranks:
+        return collect_ranks(table, self.column, self.grid, source)
+
+    def distance(self, secret: Ranks, *, cap: int) -> int:
+        return median_distance(_order(secret, self.grid), secret.size, self.steps, neighbours=self.neighbours, cap=cap)
+
+    def release(self, secret: Ranks, source: Source) -> Answer:
+        code = _order(secret, self.grid)((secret.size - 1) // 2)
+        if self.steps:
+            code += int(discrete_laplace(1, self.steps / self.noise_epsilon, source)[0])
+        code = min(max(code, self.grid.first), self.grid.last)
+        scale = float(self.steps * self.grid.resolution / self.noise_epsilon) if self.steps else 0.0
+        error = TailBound(
+            unit="units of the column",
+            assumption="records are clamped to the bounds and rounded to the resolution",
+            fixed=(scale * log(2),),
+            per_log=(scale,),
+        )
+        return Answer(value=self.grid.value(code), labels=("median",), error=error)
+
+
+def _order(ranks: Ranks, grid: Grid) -> Callable[[int], int]:
+    """Return x_i for i = -1..n: the bounds stand before the first record and after the last."""
+    size = ranks.size
+
+    def at(i: int) -> int:
+        if i < 0:
+            return grid.first
+        return ranks.order(i + 1) if i < size else grid.last
+
+    return at
+
+
+def median_distance(order: Callable[[int], int], size: int, spread: int, *, neighbours: Neighbours, cap: int) -> int:
+    """Return how many records must change until one more can move the median by more than `spread`, at most `cap`.
+
+    `order(i)` is the i-th smallest of `size` integers, with the lower bound at -1 and the upper bound at `size`.
+    Replace: the records between x_i and x_j that lie around the middle are moved away, j - i - 1 of them, for the best
+    pair that is further apart than the spread. Add or remove: the pair may lie anywhere, the records between are
+    removed, and one more change is needed for each by which the pair is off the middle (Theorem 4).
+
+    >>> x = [0, *[5] * 9, 100]
+    >>> median_distance(lambda i: x[i + 1], 9, 0, neighbours=Neighbours.REPLACE, cap=50)
+    4
+    """
+    if neighbours is Neighbours.REPLACE:
+        return _replaced(order, size, spread, cap)
+    return _added_or_removed(order, size, spread, cap)
+
+
+def _replaced(order: Callable[[int], int], size: int, spread: int, cap: int) -> int:
+    middle = (size - 1) // 2
+    best, right = cap, min(size, middle + cap + 1)
+    for left in range(middle, max(-1, middle - cap) - 1, -1):
+        nearest = max(middle, left + 1)
+        if right < nearest or order(right) - order(left) <= spread:
+            continue
+        while right > nearest and order(right - 1) - order(left) > spread:
+            right -= 1
+        best = min(best, right - left - 1)
+    return best
+
+
+def _added_or_removed(order: Callable[[int], int], size: int, spread: int, cap: int) -> int:
+    middle = size // 2  # x_middle - x_(middle - 1) is how far one record moves the median
+    best, right = cap, max(-1, middle - 1 - cap) + 1
+    for left in range(max(-1, middle - 1 - cap), min(size - 1, middle - 1 + cap) + 1):
+        right = max(right, left + 1)
+        while right < size and right - left - 1 < best and order(right) - order(left) <= spread:
+            right += 1
+        if order(right) - order(left) <= spread:
+            continue  # too far away to count, or the bounds themselves are no further apart
+        off = (size - right) - (left + 1)  # records above minus records below: 0 or 1 is balanced
+        best = min(best, right - left - 1 + (-off if off < 0 else max(0, off - 1)))
+    return best

@@ -1,0 +1,81 @@
+"""The stable mode: its distance against search, and releases."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+import sidelight as sl
+from sidelight.errors import SchemaError
+from sidelight.guarantees import Neighbours
+from sidelight.release import Refused, Release
+from sidelight.stability import StableMode, mode_distance
+from sidelight.testing import seeded_release
+
+Counts = tuple[int, ...]
+
+
+def mode(counts: Counts) -> int:
+    return counts.index(max(counts))
+
+
+def steps(counts: Counts, kind: Neighbours) -> Iterator[Counts]:
+    for i, j in itertools.permutations(range(len(counts)), 2):
+        if kind is Neighbours.REPLACE and counts[i]:
+            yield tuple(c - (k == i) + (k == j) for k, c in enumerate(counts))
+    if kind is Neighbours.ADD_REMOVE:
+        for i in range(len(counts)):
+            yield tuple(c + (k == i) for k, c in enumerate(counts))
+            if counts[i]:
+                yield tuple(c - (k == i) for k, c in enumerate(counts))
+
+
+def searched(counts: Counts, kind: Neighbours) -> int:
+    seen, edge, d = {counts}, [counts], 0
+    while not any(mode(other) != mode(each) for each in edge for other in steps(each, kind)):
+        edge = list({other for each in edge for other in steps(each, kind)} - seen)
+        seen.update(edge)
+        d += 1
+    return d
+
+
+@pytest.mark.parametrize("kind", [Neighbours.ADD_REMOVE, Neighbours.REPLACE])
+def test_distance_is_the_distance(kind: Neighbours) -> None:
+    for counts in itertools.product(range(5), repeat=3):
+        if kind is Neighbours.ADD_REMOVE or sum(counts):
+            assert mode_distance(counts, neighbours=kind) == searched(counts, kind), counts
+
+
+def test_reference() -> None:
+    assert mode_distance([50, 30, 20], neighbours=Neighbours.ADD_REMOVE) == 20
+    assert mode_distance([50, 30, 20], neighbours=Neighbours.REPLACE) == 10
+
+
+CITY = sl.Category("city", ["Bonn", "Ulm"])
+
+
+def test_clear_winners_come_out_and_close_races_are_refused() -> None:
+    query = StableMode("city", epsilon=1, delta="1e-6")
+    clear = seeded_release(query, sl.Table({"city": ["Ulm"] * 80 + ["Bonn"] * 20}, schema=[CITY]), seed=1)
+    close = seeded_release(query, sl.Table({"city": ["Ulm"] * 51 + ["Bonn"] * 50}, schema=[CITY]), seed=1)
+    assert isinstance(clear, Release)
+    assert clear.value == "Ulm"
+    assert isinstance(close, Refused)
+    assert clear.guarantee == close.guarantee
+
+
+def test_labels_that_nobody_declared_count_as_other() -> None:
+    rows = sl.Table({"city": ["Hof"] * 90 + ["Bonn"] * 20}, schema=[CITY])
+    assert seeded_release(StableMode("city", epsilon=1, delta="1e-6"), rows, seed=2).value == "other"
+
+
+def test_no_rows_are_refused() -> None:
+    empty = sl.Table({"city": [None, None]}, schema=[sl.Category("city", ["Bonn", "Ulm"], missing=sl.Drop())])
+    assert isinstance(seeded_release(StableMode("city", epsilon=1, delta="1e-6"), empty, seed=3), Refused)
+
+
+def test_one_label_needs_no_data() -> None:
+    with pytest.raises(SchemaError, match="one label only"):
+        StableMode("a", epsilon=1, delta="1e-6").prepare(sl.Schema([sl.Category("a", ["x"], other=None)]))
