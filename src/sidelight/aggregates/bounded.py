@@ -13,7 +13,9 @@ from sidelight.errors import RangeError
 from sidelight.guarantees.neighbours import Neighbours, Unit
 
 Norm = Literal["l1", "l2", "linf"]
-_NORMS = ("l1", "l2", "linf")
+#: Of a symmetric matrix: the sum of the absolute eigenvalues.
+TraceNorm = Literal["trace"]
+_NORMS = ("l1", "l2", "linf", "trace")
 
 #: Statistics saturate here, so that neither they nor their noisy versions can wrap. Clamping each entry moves no two
 #: values further apart in any of the norms, so it never costs privacy; real tables stay far below.
@@ -25,8 +27,9 @@ class Bounded:
     """An integer statistic, and the largest distance between its values on neighbouring data sets.
 
     Guarantee: for data sets that `neighbours` relates by one `unit`, the values differ by at most `sensitivity` in
-    `norm`. Matrices count as vectors of all their entries, so "l2" is the Frobenius norm. Whoever makes a `Bounded`
-    proves the number; the aggregates of this package do, and tests try to refute them.
+    `norm`. Matrices count as vectors of all their entries, so "l2" is the Frobenius norm; "trace" is for symmetric
+    matrices, the sum of the absolute eigenvalues. Whoever makes a `Bounded` proves the number; the aggregates of this
+    package do, and tests try to refute them.
 
     >>> from sidelight.guarantees.neighbours import Neighbours, Row
     >>> Bounded(41, sensitivity=Fraction(1), norm="l1", neighbours=Neighbours.ADD_REMOVE, unit=Row())
@@ -35,7 +38,7 @@ class Bounded:
 
     value: NDArray[np.int64] | int
     sensitivity: Fraction
-    norm: Norm
+    norm: Norm | TraceNorm
     neighbours: Neighbours
     unit: Unit
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 #: overflows; a row that long is clipped to the radius anyway.
 _NUMBER_LIMIT = 2.0**400
 _SCALED_LIMIT = 2.0**200
+#: Entries of a working array of the kernel, and rows at least.
+_BLOCK_CELLS = 1 << 18
+_LEAST_ROWS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +64,11 @@ class ClippedVector:
             )
 
     @property
+    def width(self) -> int:
+        """How many entries the vector has."""
+        return len(self.columns)
+
+    @property
     def numbers(self) -> tuple[str, ...]:
         """The number columns."""
         return tuple(column.name for column in self.columns)
@@ -86,25 +94,33 @@ class ClippedVector:
             return self._kernel(batch)
 
     def _kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+        """Work on blocks of all columns that fit the cache; each entry is computed by itself, whatever is beside it."""
+        columns = [batch.numbers[column.name] for column in self.columns]
+        low, high, stand_in = (np.array(each)[:, None] for each in zip(*map(limits, self.columns), strict=True))
+        centre = np.array([nearest_float(centre) for centre in self.centres])[:, None]
+        dropping = [place for place, column in enumerate(self.columns) if column.fill is None]
+        codes = np.empty((len(columns), len(columns[0])), np.int64)
         kept: Keep = None
-        scaled: list[NDArray[np.float64]] = []
-        for column, centre in zip(self.columns, self.centres, strict=True):
-            values = batch.numbers[column.name]
-            missing = np.isnan(values)
-            low, high, stand_in = _limits(column)
+        step = max(_LEAST_ROWS, _BLOCK_CELLS // len(columns))
+        for start in range(0, codes.shape[1], step):
+            block = slice(start, start + step)
+            part = np.stack([column[block] for column in columns])
+            missing = np.isnan(part)
             if missing.any():
-                values = np.where(missing, stand_in, values)
-                if column.fill is None:
-                    kept = ~missing if kept is None else kept & ~missing
-            part = np.minimum(np.maximum(values, low), high)
-            part -= nearest_float(centre)
+                part = np.where(missing, stand_in, part)
+                kept = np.ones(codes.shape[1], bool) if kept is None else kept
+                for place in dropping:
+                    kept[block] &= ~missing[place]
+            np.minimum(np.maximum(part, low, out=part), high, out=part)
+            part -= centre
             part *= nearest_float(1 / self.radius)
-            scaled.append(np.minimum(np.maximum(part, -_SCALED_LIMIT), _SCALED_LIMIT))
-        length = scaled[0] * scaled[0]
-        for part in scaled[1:]:
-            length = length + part * part
-        factor = float(self.levels) / np.sqrt(np.maximum(length, 1.0))
-        return tuple(np.trunc(part * factor).astype(np.int64) for part in scaled), kept
+            np.minimum(np.maximum(part, -_SCALED_LIMIT, out=part), _SCALED_LIMIT, out=part)
+            length = part[0] * part[0]
+            for row in part[1:]:  # one after the other: `sum` may change the order with the number of rows
+                length += row * row
+            part *= float(self.levels) / np.sqrt(np.maximum(length, 1.0))
+            codes[:, block] = np.trunc(part)
+        return tuple(codes), kept
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
         """Code inside an engine. `trunc` is a floor either way: engines' casts differ."""
@@ -115,7 +131,7 @@ class ClippedVector:
         for column, centre, name in zip(self.columns, self.centres, names, strict=True):
             values = nw.col(wanted.number_alias(column.name))
             missing = is_missing(values)
-            low, high, stand_in = _limits(column)
+            low, high, stand_in = limits(column)
             if column.fill is None:
                 kept = ~missing if kept is None else kept & ~missing
             part = nw.when(missing).then(nw.lit(stand_in)).otherwise(values).clip(low, high)
@@ -134,7 +150,22 @@ class ClippedVector:
         return frame, kept
 
 
-def _limits(column: Number) -> tuple[float, float, float]:
+def clipped_codes(scaled: Sequence[NDArray[np.float64]], levels: int) -> CodeArrays:
+    """Return trunc(levels · z / max(1, ‖z‖)), entry by entry: the last step, where the length becomes at most `levels`.
+
+    One array an entry, without NaN. No row looks at another.
+    """
+    bounded = [np.minimum(np.maximum(part, -_SCALED_LIMIT), _SCALED_LIMIT) for part in scaled]
+    length = bounded[0] * bounded[0]
+    square = np.empty_like(length)
+    for part in bounded[1:]:
+        np.multiply(part, part, out=square)
+        length += square
+    factor = float(levels) / np.sqrt(np.maximum(length, 1.0))
+    return tuple(np.trunc(part * factor).astype(np.int64) for part in bounded)
+
+
+def limits(column: Number) -> tuple[float, float, float]:
     """Return the clamp of a column, and what stands in for a missing number."""
     low = -_NUMBER_LIMIT if column.lower is None else max(nearest_float(column.lower), -_NUMBER_LIMIT)
     high = _NUMBER_LIMIT if column.upper is None else min(nearest_float(column.upper), _NUMBER_LIMIT)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from math import isqrt
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded, Norm, TraceNorm
 from sidelight.aggregates.clipped_vector import ClippedVector
-from sidelight.aggregates.coding import CodeArrays
+from sidelight.aggregates.coding import CodeArrays, Coding
 from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.counts import SQRT2
 from sidelight.aggregates.engine_sums import engine_sums
@@ -26,25 +27,85 @@ if TYPE_CHECKING:
 
 #: Exact products in float64: rows to a block times levels**2 stays within 2**53.
 _EXACT = 1 << 53
-_BLOCK_ROWS = 1 << 16
+#: Entries of a block of rows, and rows at least; rows of the matrix that are added at once.
+_BLOCK_CELLS = 1 << 22
+_LEAST_ROWS = 1 << 12
+_ROWS_AT_ONCE = 64
+
+
+class LengthBounded(Coding, Protocol):
+    """A coding whose first `width` integers are a vector of Euclidean length at most `levels`, worth `radius`."""
+
+    @property
+    def width(self) -> int:
+        """How many entries the vector has."""
+
+    @property
+    def levels(self) -> int:
+        """The length that no vector exceeds, in integers."""
+
+    @property
+    def radius(self) -> Fraction:
+        """What that length is worth in the user's units."""
 
 
 @dataclass(frozen=True)
 class Moments:
     """What one pass over clipped rows gives, in units of radius/levels (total) and its square (second).
 
-    One unit moves all three at once: a mechanism that releases more than one of them adds their costs up.
+    One unit moves all three at once: a mechanism that releases more than one of them adds their costs up. The
+    properties give the same statistics with their sensitivities in other norms (covariance proof page, Theorem 1).
     """
 
     count: Bounded
     total: Bounded
     second: Bounded
     scale: Fraction
+    levels: int
+    rows_per_unit: int
+
+    @property
+    def total_in_l1(self) -> Bounded:
+        """The sum with its sensitivity in l1: ‖x‖₁ <= √d ‖x‖₂, for integers rounded down."""
+        width = self.total.shape[0]
+        return self._again(self.total, (2 if self._replaced else 1) * isqrt(width * self.levels**2), "l1")
+
+    @property
+    def second_in_trace(self) -> Bounded:
+        """The second moment with its sensitivity in trace norm: kM² for an addition, and for a replacement two of them.
+
+        One column is a number between 0 and kM², whatever is replaced.
+        """
+        replaced = self._replaced and self.second.shape[0] > 1
+        return self._again(self.second, (2 if replaced else 1) * self.levels**2, "trace")
+
+    @property
+    def upper_triangle(self) -> Bounded:
+        """The upper triangle, row by row, with its sensitivity in l1.
+
+        An addition: Σ_{i<=j} |x_i x_j| = (‖x‖₁² + ‖x‖₂²)/2 <= (d + 1) M²/2. A replacement: √(d + d(d-1)/4) times the
+        Frobenius norm (Cauchy and Schwarz), or two additions if that is less. Integers: rounded down.
+        """
+        width = self.second.shape[0]
+        added = (width + 1) * self.levels**2 // 2
+        swapped = min(2 * added, isqrt(width * (width + 3) // 2 * self.levels**4)) if width > 1 else added
+        assert not isinstance(self.second.value, int)
+        upper = self.second.value[np.triu_indices(width)]
+        bound = self.rows_per_unit * (swapped if self._replaced else added)
+        return Bounded(upper, Fraction(bound), "l1", self.second.neighbours, self.second.unit)
+
+    @property
+    def _replaced(self) -> bool:
+        return self.second.neighbours is not Neighbours.ADD_REMOVE
+
+    def _again(self, statistic: Bounded, for_a_row: int, norm: Norm | TraceNorm) -> Bounded:
+        sensitivity = Fraction(self.rows_per_unit * for_a_row)
+        return Bounded(statistic.value, sensitivity, norm, statistic.neighbours, statistic.unit)
 
 
 @dataclass(frozen=True)
 class MomentState:
-    """Rows, sums and products as Python integers (object arrays), which cannot wrap."""
+    """Rows, sums and products: int64 while no sum can leave it, then Python integers (object arrays)."""
 
     rows: int
     total: NDArray[Any]
@@ -60,7 +121,7 @@ class ClippedMoments:
     be dropped), 2kM and √2 kM² (both matrices are positive semidefinite, so their inner product is not negative).
     """
 
-    coding: ClippedVector
+    coding: LengthBounded
     rows_per_unit: int
     unit: Unit
     neighbours: Neighbours = Neighbours.ADD_REMOVE
@@ -72,32 +133,47 @@ class ClippedMoments:
 
     def empty(self) -> MomentState:
         """Return the moments of no rows."""
-        d = len(self.coding.columns)
-        return MomentState(0, np.zeros(d, object), np.zeros((d, d), object))
+        d = self.coding.width
+        return MomentState(0, np.zeros(d, np.int64), np.zeros((d, d), np.int64))
 
     def fold(self, state: MomentState, codes: CodeArrays) -> MomentState:
         """Add a batch: BLAS sums integers exactly while every partial sum is below 2**53."""
-        block = min(_BLOCK_ROWS, _EXACT // self.coding.levels**2)
+        width = self.coding.width
+        block = min(max(_LEAST_ROWS, _BLOCK_CELLS // width), _EXACT // self.coding.levels**2)
         rows, total, second = state.rows + len(codes[0]), state.total, state.second
+        if rows * self.coding.levels**2 >= VALUE_LIMIT:  # the same numbers, in a type that cannot wrap
+            total, second = total.astype(object), second.astype(object)
         for start in range(0, len(codes[0]), block):
-            part = np.stack([code[start : start + block].astype(np.float64) for code in codes])
-            total = total + part.sum(axis=1).astype(np.int64).astype(object)
-            second = second + (part @ part.T).astype(np.int64).astype(object)
+            part = np.empty((width, min(block, len(codes[0]) - start)))
+            for place, code in enumerate(codes[:width]):
+                part[place] = code[start : start + block]
+            total += part.sum(axis=1).astype(np.int64)
+            products = part @ part.T
+            for row in range(0, width, _ROWS_AT_ONCE):  # without a second whole matrix
+                some = slice(row, row + _ROWS_AT_ONCE)
+                second[some] += products[some].astype(np.int64)
         return MomentState(rows, total, second)
 
     def merge(self, first: MomentState, second: MomentState) -> MomentState:
-        """Add the moments of two sets of rows."""
-        return MomentState(first.rows + second.rows, first.total + second.total, first.second + second.second)
+        """Add the moments of two sets of rows, as Python integers."""
+        return MomentState(
+            first.rows + second.rows,
+            first.total.astype(object) + second.total.astype(object),
+            first.second.astype(object) + second.second.astype(object),
+        )
 
     def finish(self, state: MomentState) -> Moments:
-        """Return the moments with their sensitivities."""
+        """Return the moments with their sensitivities; `finish(empty())` has all that is public about them."""
         k, length = Fraction(self.rows_per_unit), self.coding.levels
         replaced = self.neighbours is not Neighbours.ADD_REMOVE
+        frobenius = SQRT2 if replaced and self.coding.width > 1 else 1  # one column: a number between 0 and kM²
         return Moments(
             count=Bounded(state.rows, k, "l1", self.neighbours, self.unit),
             total=Bounded(state.total, (2 if replaced else 1) * k * length, "l2", self.neighbours, self.unit),
-            second=Bounded(state.second, (SQRT2 if replaced else 1) * k * length**2, "l2", self.neighbours, self.unit),
+            second=Bounded(state.second, frobenius * k * length**2, "l2", self.neighbours, self.unit),
             scale=self.coding.radius / length,
+            levels=length,
+            rows_per_unit=self.rows_per_unit,
         )
 
     def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> MomentState:
@@ -110,12 +186,12 @@ class ClippedMoments:
             for j, second in enumerate(columns[: i + 1]):
                 terms[f"p{i}_{j}"] = (nw.col(first) * nw.col(second), -(length**2), length**2)
         rows, sums = engine_sums(frame, terms)
-        state = self.empty()
+        total, products = np.zeros(len(columns), object), np.zeros((len(columns), len(columns)), object)
         for i in range(len(columns)):
-            state.total[i] = sums[f"s{i}"]
+            total[i] = sums[f"s{i}"]
             for j in range(i + 1):
-                state.second[i, j] = state.second[j, i] = sums[f"p{i}_{j}"]
-        return MomentState(rows, state.total, state.second)
+                products[i, j] = products[j, i] = sums[f"p{i}_{j}"]
+        return MomentState(rows, total, products)
 
 
 def clipped_moments(
