@@ -106,3 +106,11 @@ def test_bad_votes_are_refused_before_any_charge() -> None:
         MajorityVote("v", noise_scale=0, epsilon=1, delta="1e-6")
     with pytest.raises(RangeError, match="test_share"):
         MajorityVote("v", noise_scale=1, epsilon=1, delta="1e-6", test_share=0)
+
+
+def test_the_largest_unsafe_margin_is_found_by_looking_at_all() -> None:
+    for scale in (Fraction(1), Fraction(3), Fraction(20)):
+        for epsilon in (Fraction(0), Fraction(1, 50), Fraction(1, 10)):
+            safe = SafeMargins(scale=scale, epsilon=epsilon, delta=Fraction(1, 10**6))
+            looked = [t for t in range(1000) if safe.loss(t) > float(epsilon)]
+            assert safe.largest_unsafe == max(looked, default=-1)

@@ -28,8 +28,8 @@ from sidelight.stability.row_budget import row_budget
 
 #: Floating-point probabilities are trusted up to this relative error; the loss that is compared is raised by it.
 _SLACK = 1e-9
-#: Margins are looked at up to so many noise scales: beyond, the loser's probability is below every delta in use.
-_FAR = 800
+#: Margins are looked at one by one; this much noise would take seconds, and no vote needs it.
+_LARGEST_SCALE = 10**5
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class MajorityVote:
     test_share: Amount = field(default="9/10", kw_only=True)
 
     def __post_init__(self) -> None:
-        positive(self.noise_scale, name="noise_scale")
+        if positive(self.noise_scale, name="noise_scale") > _LARGEST_SCALE:
+            raise RangeError(f"noise_scale must be at most {_LARGEST_SCALE}, got {self.noise_scale}")
         if not 0 < exact(self.test_share, name="test_share") <= 1:
             raise RangeError(f"test_share must lie in (0, 1], got {self.test_share}")
 
@@ -71,6 +72,7 @@ class MajorityVote:
         share = exact(self.test_share, name="test_share")
         scale = positive(self.noise_scale, name="noise_scale")
         safe = SafeMargins(scale=scale, epsilon=budget.epsilon * (1 - share), delta=budget.delta)
+        _ = safe.largest_unsafe  # public work, done before the charge
         return propose_and_test(
             _Proposal(category, safe),
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
@@ -125,15 +127,16 @@ class SafeMargins:
 
     @cached_property
     def largest_unsafe(self) -> int:
-        """The largest |margin| that is not safe, -1 if all are. Losses are looked at one by one: they first rise."""
-        far = math.ceil(_FAR * self.scale) + 1
-        unsafe = [margin for margin in range(far + 1) if self.loss(margin) + _SLACK > float(self.epsilon)]
-        if unsafe and unsafe[-1] == far:
-            raise RangeError(
-                f"no margin is safe at epsilon {float(self.epsilon):.3g} and delta {float(self.delta):.3g} with noise "
-                f"of scale {float(self.scale):.3g}; raise epsilon, delta or the noise"
-            )
-        return unsafe[-1] if unsafe else -1
+        """The largest |margin| that is not safe, -1 if all are.
+
+        Where the loser's probability is at most delta even one record nearer, the loss at delta is 0; from there
+        downwards margins are looked at one by one, because losses first rise and then fall.
+        """
+        far = 1
+        while win_probabilities(far - 1, self.scale)[1] > float(self.delta):
+            far *= 2
+        allowed = float(self.epsilon) - _SLACK
+        return next((margin for margin in range(far, -1, -1) if self.loss(margin) > max(allowed, 0.0)), -1)
 
     def loss(self, margin: int) -> float:
         """Return the smallest epsilon that the vote keeps at this margin and `delta`, forward, for every neighbour."""
