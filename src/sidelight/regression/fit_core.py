@@ -17,6 +17,7 @@ from sidelight.mechanisms.objective_perturbation import Bound, grid_exponent, li
 from sidelight.noise import Source
 from sidelight.regression.certificate import certify
 from sidelight.regression.clipping import OnViolation
+from sidelight.regression.kept_noise import PrivateFit, remember
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.objective import Objective
 from sidelight.regression.plan import LinearPlan, plan_linear
@@ -121,19 +122,9 @@ def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
         NotCertifiedError: no point could be certified, which the fallback makes practically impossible. The budget is
             spent, no coefficients are returned, and there is no second attempt.
     """
-    mechanism = plan.mechanism
-    exponent = grid_exponent(mechanism.output_noise_scale)
-    size = plan.coefficients * plan.loss.outputs
-    linear = linear_term(size, mechanism.noise_scale, source).reshape(plan.coefficients, plan.loss.outputs)
-    objective = Objective(
-        rows=rows,
-        loss=plan.loss,
-        row_norm=plan.row_norm,
-        regularisation=mechanism.regularisation,
-        linear=linear,
-    )
-    point = certified_minimum(objective, tolerance=float(mechanism.tolerance), exponent=exponent, solver=plan.solver)
-    released = noisy_point(point, exponent, mechanism.output_noise_scale, source)
+    fit = private_fit(plan, rows, source=source)
+    remember(fit)  # for an audit that asked for it beforehand, and else for nobody
+    released = fit.released
     coefficients = released[: plan.features]
     constant = None
     if plan.intercept is not None:
@@ -149,6 +140,24 @@ def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
         numerics=source.numerics,
         entropy=source.branding,
     )
+
+
+def private_fit(plan: LinearPlan, rows: Rows, *, source: Source) -> PrivateFit:
+    """Run a plan and give its inside too, which is private: only `released` may leave."""
+    mechanism = plan.mechanism
+    exponent = grid_exponent(mechanism.output_noise_scale)
+    size = plan.coefficients * plan.loss.outputs
+    linear = linear_term(size, mechanism.noise_scale, source).reshape(plan.coefficients, plan.loss.outputs)
+    objective = Objective(
+        rows=rows,
+        loss=plan.loss,
+        row_norm=plan.row_norm,
+        regularisation=mechanism.regularisation,
+        linear=linear,
+    )
+    point = certified_minimum(objective, tolerance=float(mechanism.tolerance), exponent=exponent, solver=plan.solver)
+    released = noisy_point(point, exponent, mechanism.output_noise_scale, source)
+    return PrivateFit(plan=plan, objective=objective, point=point, released=released)
 
 
 def certified_minimum(objective: Objective, *, tolerance: float, exponent: int, solver: Solver = "auto") -> Floats:
