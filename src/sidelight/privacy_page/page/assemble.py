@@ -1,7 +1,7 @@
 """From a published report to one HTML file: template, style, script and the report itself, and nothing from elsewhere.
 
-Hand-made rather than bundled by a tool: the files are joined in a fixed order, and the policy of the page names the hashes
-of exactly this style and this script. A browser that keeps it runs nothing else, loads nothing and sends nothing.
+Hand-made rather than bundled by a tool: the files are joined in a fixed order, and the policy of the page names the
+hashes of this style and this script. A browser that keeps it runs nothing else, loads nothing and sends nothing.
 """
 
 from __future__ import annotations

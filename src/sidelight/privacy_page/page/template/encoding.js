@@ -23,18 +23,27 @@ function encodeFeature(feature, value) {
 
 function encodeLabel(label, value) {
   if (label.classes) return label.classes.indexOf(value);
-  if (label.negative !== undefined) return value === label.positive ? 1 : -1;
+  if (typeof label.negative === "string") return value === label.positive ? 1 : value === label.negative ? -1 : NaN;
   return Math.min(Math.max(value, label.lo), label.hi);
 }
 
-/** Give the Euclidean norm without overflow. */
+function largestOf(columns) {
+  return columns.reduce((largest, entry) => Math.max(largest, Math.abs(entry)), 0);
+}
+
+/** Give the Euclidean norm; squares cannot overflow. */
 function normOf(columns) {
-  let largest = 0;
-  for (const entry of columns) largest = Math.max(largest, Math.abs(entry));
-  if (largest === 0) return 0;
-  let total = 0;
-  for (const entry of columns) total += (entry / largest) * (entry / largest);
-  return largest * Math.sqrt(total);
+  const largest = largestOf(columns);
+  return largest === 0 ? 0 : largest * Math.sqrt(columns.reduce((total, entry) => total + (entry / largest) ** 2, 0));
+}
+
+/** Bring a row to its allowed length, without overflow. */
+function boundRow(columns, policy, limit) {
+  const largest = largestOf(columns);
+  if (largest === 0) return columns;
+  const scaled = columns.map((entry) => entry / largest);
+  const full = limit / normOf(scaled);
+  return largest > full || policy === "normalize" ? scaled.map((entry) => entry * full) : columns;
 }
 
 /**
@@ -44,10 +53,8 @@ function normOf(columns) {
 function encodeRow(report, values, label) {
   const { features, row_policy: policy, data_norm: limit, intercept_value: constant } = report.encoding;
   const parts = features.map((feature, i) => encodeFeature(feature, values[i]));
-  let columns = parts.flatMap((part) => part.columns);
-  const length = normOf(columns);
-  const factor = length > limit || (policy === "normalize" && length > 0) ? limit / length : 1;
-  if (factor !== 1) columns = columns.map((entry) => entry * factor);
+  const raw = parts.flatMap((part) => part.columns), length = normOf(raw);
+  const columns = [...boundRow(raw, policy, limit)];
   if (typeof constant === "number") columns.push(constant);
   return {
     columns,

@@ -37,7 +37,7 @@ function rangeHint(each) {
 /** Give the levels that can be chosen for the outcome; null when it is a number. */
 function outcomeLevels(label) {
   if (label.classes) return label.classes;
-  return label.negative === undefined ? null : [label.negative, label.positive];
+  return typeof label.negative !== "string" ? null : [label.negative, label.positive];
 }
 
 function buildForm(report) {

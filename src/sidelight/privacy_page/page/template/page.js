@@ -44,6 +44,7 @@ function update(strict) {
     showWaiting(wrong, empty);
     return wrong;
   }
+  tellIn("form-said", "", false);
   const row = encodeRow(report, read.slice(0, -1).map((each) => each.value), read[read.length - 1].value);
   heedRow(row);
   const { label } = report.encoding, target = read[read.length - 1].value;
