@@ -1,1 +1,97 @@
-"""Experts."""
+"""Prediction with expert advice under local privacy: noisy reports from many clients, one server that learns.
+
+Clients make reports with a `Reporter`; a `Server` plays rounds with one of the players RW-FTPL, RW-AdaBatch or RW-Meta.
+Algorithms, guarantees and corrections of the source: the experts proof page.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sidelight.experts.adabatch import RWAdaBatch as RWAdaBatch
+    from sidelight.experts.amplification import Amplified as Amplified
+    from sidelight.experts.amplification import amplified as amplified
+    from sidelight.experts.amplification import central_guarantee as central_guarantee
+    from sidelight.experts.amplification import gaussian_trade_off as gaussian_trade_off
+    from sidelight.experts.amplification import worst_over as worst_over
+    from sidelight.experts.batch_sizes import size_cdf_bound as size_cdf_bound
+    from sidelight.experts.batch_sizes import size_weights as size_weights
+    from sidelight.experts.delay import DelayRule as DelayRule
+    from sidelight.experts.ftpl import RWFTPL as RWFTPL
+    from sidelight.experts.gap import gap_cdf as gap_cdf
+    from sidelight.experts.gap import gap_density as gap_density
+    from sidelight.experts.learners import LeaderLearner as LeaderLearner
+    from sidelight.experts.learners import Learner as Learner
+    from sidelight.experts.learners import RollingRegression as RollingRegression
+    from sidelight.experts.learners import forecast_weights as forecast_weights
+    from sidelight.experts.learners import usual_learners as usual_learners
+    from sidelight.experts.meta import RWMeta as RWMeta
+    from sidelight.experts.player import Player as Player
+    from sidelight.experts.player import RoundError as RoundError
+    from sidelight.experts.player import player_from_state as player_from_state
+    from sidelight.experts.regret import META_CAVEAT as META_CAVEAT
+    from sidelight.experts.regret import account as account
+    from sidelight.experts.regret import adabatch_bound as adabatch_bound
+    from sidelight.experts.regret import ftpl_bound as ftpl_bound
+    from sidelight.experts.regret import half_width as half_width
+    from sidelight.experts.regret import meta_bound as meta_bound
+    from sidelight.experts.regret import noisy_account as noisy_account
+    from sidelight.experts.report import Report as Report
+    from sidelight.experts.report import ReportError as ReportError
+    from sidelight.experts.reporter import Reporter as Reporter
+    from sidelight.experts.reporting import Reporting as Reporting
+    from sidelight.experts.reporting import move_sensitivity as move_sensitivity
+    from sidelight.experts.reporting import presence_sensitivity as presence_sensitivity
+    from sidelight.experts.server import Closed as Closed
+    from sidelight.experts.server import Receipt as Receipt
+    from sidelight.experts.server import Server as Server
+    from sidelight.experts.states import load_state as load_state
+    from sidelight.experts.states import save_state as save_state
+    from sidelight.experts.stream import Stream as Stream
+    from sidelight.experts.tree import TreeBaseline as TreeBaseline
+
+# Names are loaded when first used: simulators and clients need different halves of this package.
+_HOME = {
+    "adabatch": ("RWAdaBatch",),
+    "amplification": ("Amplified", "amplified", "central_guarantee", "gaussian_trade_off", "worst_over"),
+    "batch_sizes": ("size_cdf_bound", "size_weights"),
+    "delay": ("DelayRule",),
+    "ftpl": ("RWFTPL",),
+    "gap": ("gap_cdf", "gap_density"),
+    "learners": ("LeaderLearner", "Learner", "RollingRegression", "forecast_weights", "usual_learners"),
+    "meta": ("RWMeta",),
+    "player": ("Player", "RoundError", "player_from_state"),
+    "regret": (
+        "META_CAVEAT",
+        "account",
+        "adabatch_bound",
+        "ftpl_bound",
+        "half_width",
+        "meta_bound",
+        "noisy_account",
+    ),
+    "report": ("Report", "ReportError"),
+    "reporter": ("Reporter",),
+    "reporting": ("Reporting", "move_sensitivity", "presence_sensitivity"),
+    "server": ("Closed", "Receipt", "Server"),
+    "states": ("load_state", "save_state"),
+    "stream": ("Stream",),
+    "tree": ("TreeBaseline",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = list(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(import_module(f"sidelight.experts.{_MODULE_OF[name]}"), name)
+    from sidelight.errors import nearest
+
+    raise AttributeError(f"module 'sidelight.experts' has no attribute {name!r}; {nearest(name, _MODULE_OF)}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sidelight.errors import RangeError
-from sidelight.experts.amplified import Amplified, amplified
+from sidelight.experts.amplification import Amplified, amplified
 from sidelight.experts.delay import DelayRule
 from sidelight.experts.leader_change import Bound
 from sidelight.experts.player import RoundError, checked_report, checked_scale
@@ -75,7 +75,7 @@ class RWAdaBatch:
         return tuple(self._boundaries)
 
     def amplified(self, *, mu: float, time: int, clip_failure: float = 0.0) -> Amplified:
-        """Return the guarantee of the report of round `time` against observers, `mu` being that of the report itself."""
+        """Return the guarantee of the report of round `time` against observers; `mu` is that of the report itself."""
         return amplified(self.rule, mu=mu, time=time, clip_failure=clip_failure)
 
     def predict(self) -> int:

@@ -1,7 +1,7 @@
 """How small the batch of one report can be: an upper bound of the distribution function of its size.
 
-For gains fixed in advance and clients that follow the protocol (experts proof page, Theorem 7; the index is the source's,
-corrected by one).
+For gains fixed in advance and clients that follow the protocol (experts proof page, Theorem 7; the index is the
+source's, corrected by one).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def size_cdf_bound(rule: DelayRule, *, time: int, sizes: ArrayLike) -> Floats:
 
     >>> rule = DelayRule(actions=25, noise_scale=5.0)
     >>> size_cdf_bound(rule, time=10_000, sizes=[1, 5, 10, 50]).round(3).tolist()
-    [0.123, 0.375, 0.512, 0.871]
+    [0.122, 0.374, 0.511, 0.87]
     """
     if time < 1:
         raise RangeError(f"rounds are numbered from 1, got {time}")

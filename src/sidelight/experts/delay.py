@@ -1,7 +1,7 @@
 """How long the next batch may be: the largest delay whose chance of a missed change of leader is within the tolerance.
 
-Delay B is allowed at time t when the gap is at least `threshold(t, B)`; this replaces a root search by integer bisection
-(experts proof page, Theorem 5).
+Delay B is allowed at time t when the gap is at least `threshold(t, B)`; this replaces a root search by integer
+bisection (experts proof page, Theorem 5).
 """
 
 from __future__ import annotations
@@ -67,12 +67,11 @@ class DelayRule:
         return np.asarray(self.gain_range * wait + self.noise_scale * np.sqrt(2 * wait) * margin)
 
     def delay(self, gap: ArrayLike, time: ArrayLike) -> NDArray[np.int64]:
-        """Return the largest delay allowed at each gap and time, by bisection on the integers 0..gap/c."""
+        """Return the largest delay allowed at each gap and time, by bisection on the integers."""
         gaps, times = np.broadcast_arrays(np.asarray(gap, dtype=np.float64), np.asarray(time, dtype=np.float64))
-        low = np.zeros(gaps.shape, dtype=np.int64)
-        high = np.floor(np.clip(gaps / self.gain_range, 0, 2.0**52)).astype(np.int64)
+        low, high = self._bracket(np.maximum(gaps, 0.0), times)
         if self.largest_batch is not None:
-            high = np.minimum(high, self.largest_batch - 1)
+            low, high = np.minimum(low, self.largest_batch - 1), np.minimum(high, self.largest_batch - 1)
         while True:
             open_ = low < high
             if not open_.any():
@@ -80,3 +79,22 @@ class DelayRule:
             middle = (low + high + 1) // 2
             fits = gaps >= self.threshold(times, middle)
             low, high = np.where(open_ & fits, middle, low), np.where(open_ & ~fits, middle - 1, high)
+
+    def _bracket(self, gaps: Floats, times: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return delays that are surely allowed and surely enough.
+
+        With the margin ξ held fixed, cB + η √(2B) ξ = k is a quadratic in √B. The margin grows with B: its value at
+        B = 0 gives a B that is too large, and its value at that B one that is too small.
+        """
+
+        def solved(delay: Floats) -> Floats:
+            margin = needed_margin(self.allowed_probability(times, delay), actions=self.actions, bound=self.bound)
+            half = self.noise_scale * margin / math.sqrt(2)
+            root = gaps / (half + np.sqrt(half * half + self.gain_range * gaps) + 1e-300)
+            return np.asarray(np.minimum(root * root, 2.0**52))
+
+        above = solved(np.zeros(gaps.shape))
+        below = solved(above)
+        # room for rounding: one step, and some of the 1e-16 of large numbers
+        low = np.maximum(0.0, np.floor(below * (1 - 1e-9)) - 1)
+        return low.astype(np.int64), (np.floor(above * (1 + 1e-9)) + 1).astype(np.int64)

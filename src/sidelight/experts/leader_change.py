@@ -1,7 +1,7 @@
 """How likely a leader loses its lead: two bounds, and the margin that makes each of them small enough.
 
-n - 1 rivals stand at least k behind the leader. B reports follow, with independent noise N(0, η²) on each coordinate and
-gains that move a rival at most cB nearer. Both bounds are functions of x = (k - cB)/(η √(2B)) alone (experts proof
+n - 1 rivals stand at least k behind the leader. B reports follow, with independent noise N(0, η²) on each coordinate
+and gains that move a rival at most cB nearer. Both bounds are functions of x = (k - cB)/(η √(2B)) alone (experts proof
 page, Theorems 3 and 4).
 """
 
@@ -39,7 +39,7 @@ def change_probability(margin: ArrayLike, *, actions: int, bound: Bound = "union
 
 
 def needed_margin(probability: ArrayLike, *, actions: int, bound: Bound = "union") -> Floats:
-    """Return the smallest margin x at which the bound is at most `probability`: the inverse, in closed form for "union".
+    """Return the smallest margin x at which the bound is at most `probability`; in closed form for "union".
 
     >>> needed_margin([1e-2, 1e-4, 1e-6], actions=25).round(6).tolist()
     [3.529296, 4.602891, 5.483638]
@@ -53,7 +53,7 @@ def needed_margin(probability: ArrayLike, *, actions: int, bound: Bound = "union
 
 
 def paper_tail(b: ArrayLike) -> Floats:
-    """Return 2 Φ(-√2 b) + 2 √π φ(b) [Φ(b) - Φ(-b)] for b > 0 and 1 otherwise: Theorem 4.1 with its lost factor 2 restored.
+    """Return 2 Φ(-√2 b) + 2 √π φ(b) [Φ(b) - Φ(-b)] for b > 0, else 1: Theorem 4.1, its lost factor 2 restored.
 
     >>> paper_tail([0.5, 1, 2, 3]).round(8).tolist()
     [0.95740539, 0.7428856, 0.1873623, 0.01569017]

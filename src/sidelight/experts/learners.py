@@ -148,4 +148,6 @@ def learner_from_state(state: dict[str, Any], *, actions: int) -> Learner:
         case "leader":
             return LeaderLearner._restored(floats(state["sums"], (actions,)))
         case other:
-            raise RangeError(f"no ready-made learner is called {other!r}; pass `restore` to read your own learners back")
+            raise RangeError(
+                f"no ready-made learner is called {other!r}; pass `restore` to read your own learners back"
+            )

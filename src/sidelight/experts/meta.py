@@ -99,7 +99,7 @@ class RWMeta:
             chosen = self._advice()
             self._pending = (self._choose(), chosen)
         index, advice = self._pending
-        return advice[index].copy()
+        return np.array(advice[index])
 
     def update(self, report: ArrayLike, *, noise_scale: float | None = None, mask: ArrayLike | None = None) -> None:
         """Close the round with its report."""
@@ -122,9 +122,9 @@ class RWMeta:
     def _advice(self) -> Floats:
         time = self.rounds_played + 1
         advice = np.zeros((len(self.learners), self.actions))
-        for row, learner in zip(advice, self.learners, strict=True):
+        for place, learner in enumerate(self.learners):
             seen = self._reports[len(self._reports) - min(learner.window, len(self._reports)) :]
-            row[:] = self._point(learner.predict(time, seen), learner, name=f"no opinion {time} {learner!r}")
+            advice[place] = self._point(learner.predict(time, seen), learner, name=f"no opinion {time} {place}")
         return advice
 
     def _point(self, action: int | Floats | None, learner: Learner, *, name: str) -> Floats:
@@ -174,9 +174,7 @@ class RWMeta:
         }
 
     @classmethod
-    def from_state(
-        cls, state: dict[str, Any], *, restore: Callable[[dict[str, Any]], Learner] | None = None
-    ) -> RWMeta:
+    def from_state(cls, state: dict[str, Any], *, restore: Callable[[dict[str, Any]], Learner] | None = None) -> RWMeta:
         """Return the player that goes on where the stored one stopped. `restore` reads learners of your own back."""
         checked_kind(state, "rw_meta")
         n = state["actions"]

@@ -40,7 +40,7 @@ class Player(Protocol):
         ...
 
     def update(self, report: ArrayLike, *, noise_scale: float | None = None, mask: ArrayLike | None = None) -> None:
-        """Close the round with its report; `noise_scale` is its noise if that is not the usual, `mask` what was sent."""
+        """Close the round with its report; `noise_scale` is its noise where not the usual, `mask` what was sent."""
         ...
 
     def state(self) -> dict[str, Any]:

@@ -87,8 +87,8 @@ def account(gains: ArrayLike, actions: ArrayLike) -> Account:
 class NoisyAccount:
     """What a deployment knows of its gain from noisy reports alone.
 
-    `gain` is unbiased with standard error `standard_error`. The best fixed action's gain is overestimated by the largest
-    noisy sum; `best_action_at_least` is a lower confidence bound, at level 1 - p for all actions together.
+    `gain` is unbiased with standard error `standard_error`. The best fixed action's gain is overestimated by the
+    largest noisy sum; `best_action_at_least` is a lower confidence bound, at level 1 - p for all actions together.
     """
 
     gain: float
@@ -99,7 +99,7 @@ class NoisyAccount:
 def noisy_account(
     sums: ArrayLike, *, played_gain: float, rounds: int, noise_scale: float, failure: float = 0.025
 ) -> NoisyAccount:
-    """Account for a deployment: `sums` are G with their initial draw, `played_gain` is Σ of the reports' played entries."""
+    """Account for a deployment: `sums` are G with their initial draw, `played_gain` the sum of played entries."""
     from scipy.special import ndtri
 
     totals: Floats = np.asarray(sums, dtype=np.float64)

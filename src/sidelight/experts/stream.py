@@ -1,8 +1,8 @@
 """The server's own random draws, so that a saved server goes on exactly where it stopped.
 
 One key is drawn when a server starts; every draw has a name (its round and purpose), and its bytes are SHAKE-128 of key
-and name. Nothing moves on, so the key is the whole state of the generator: asking again for the same name gives the same
-bytes. These draws are never what protects a client: that noise is drawn by the client, from the operating system.
+and name. Nothing moves on, so the key is the whole state of the generator: asking again for the same name gives the
+same bytes. These draws are never what protects a client: that noise is drawn by the client, from the operating system.
 """
 
 from __future__ import annotations

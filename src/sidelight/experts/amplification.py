@@ -90,7 +90,7 @@ class Amplified:
         return high
 
     def claim(self, epsilon: float) -> ApproxDP:
-        """Return the claim at an epsilon: for observers only, and computed with floats. A ledger does not charge by it."""
+        """Return the claim at an epsilon: for observers only, computed with floats. A ledger does not charge by it."""
         return ApproxDP(
             epsilon,
             Fraction(float(self.delta(epsilon))),

@@ -1,0 +1,67 @@
+"""From whatever a client holds to bounded integers, before any noise, without ever raising for what a value is.
+
+A gain that is missing or not finite becomes the public fill, one outside [0, c] is clipped, and all are rounded to the
+grid. Only the length, which is public, can be wrong.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.errors import RangeError
+from sidelight.experts.leader_change import Floats
+from sidelight.experts.reporting import Reporting
+
+
+def bounded_codes(gains: Any, reporting: Reporting) -> NDArray[np.int64]:
+    """Return the gains as integers in 0..largest_code; None means no data at all, and every gain is then the fill.
+
+    Neighbours' codes differ by at most `grid_sensitivity` in units of the grid: clipping moves no two values apart, and
+    `rint` moves each by at most half a step, exactly.
+    """
+    values = _floats(gains, reporting.coordinates)
+    fill = float(reporting.exact_fill)
+    limit = 2.0 * float(reporting.exact_gain_range)
+    finite = np.where(np.isfinite(values), values, fill)
+    steps = np.rint(np.ldexp(np.clip(finite, -limit, limit), reporting.grid_bits))  # ldexp and rint are exact
+    codes: NDArray[np.int64] = np.clip(steps, 0, reporting.largest_code).astype(np.int64)
+    return codes
+
+
+def _floats(gains: Any, count: int) -> Floats:
+    if gains is None:
+        return np.full(count, np.nan)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # a warning about a value would tell that the value is there
+        if isinstance(gains, np.ma.MaskedArray):
+            gains = np.ma.filled(gains.astype(np.float64), np.nan)
+        given = np.empty(0)
+        try:
+            given = np.array(gains, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            given = _one_by_one(gains)
+    if given.ndim == 0 and count == 1:
+        given = given.reshape(1)
+    if given.shape != (count,):
+        raise RangeError(f"this client reports {count} gains a round, got shape {given.shape}")
+    return given
+
+
+def _one_by_one(gains: Any) -> Floats:
+    """Read each entry by itself; what is no number is NaN."""
+    try:
+        entries = list(gains)
+    except TypeError:
+        entries = [gains]
+    return np.array([_number(entry) for entry in entries], dtype=np.float64)
+
+
+def _number(entry: Any) -> float:
+    try:
+        return float(entry)
+    except Exception:  # whatever an entry does when asked for its value, it must not show
+        return float("nan")

@@ -1,0 +1,244 @@
+"""What clients report, how much noise it gets, and what that guarantees: public, fixed before the first round.
+
+The statistic is put on a public grid and gets rounded Gaussian noise, so the report's bits are μ-GDP exactly (experts
+proof page, Theorem 1). The sensitivity is enlarged by what rounding to the grid and floating point can add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from sidelight.errors import RangeError, nearest
+from sidelight.guarantees import (
+    GDP,
+    Amount,
+    Claims,
+    Event,
+    Neighbours,
+    decimal_text,
+    exact,
+    native_claims,
+    per_person,
+    positive,
+)
+from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.noise import scale_up
+
+Adjacency = Literal["presence", "move", "replace"]
+Kind = Literal["vector", "coordinate"]
+
+_NEIGHBOURS = {
+    "presence": Neighbours.LOCAL_PRESENCE,
+    "move": Neighbours.LOCAL_MOVE,
+    "replace": Neighbours.LOCAL,
+}
+#: The grid adds at most this part to the sensitivity.
+_GRID_SHARE = Fraction(1, 2**20)
+#: A gain may be computed with an error of this part of the gain range: floats do much better.
+FLOAT_SHARE = Fraction(1, 2**40)
+#: Largest code; codes and noise stay far inside int64.
+_LARGEST_CODE = 2**50
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reporting:
+    """The public terms under which clients report.
+
+    Guarantee: each report is `mu`-GDP for one event: one person's part in one round. With `max_rounds_per_person` also
+    `person_claims`, √k μ. In coordinate reports a person who moves touches two clients; μ holds for both together.
+
+    Args:
+        actions: n, the length of the gain vector of a round.
+        mu: What each round costs a person in it.
+        sensitivity: Δ, the largest Euclidean change of one round's gain vector, over all clients, between neighbours.
+        adjacency: What neighbours are: "presence" (one person present or not), "move" (or elsewhere), "replace" (any
+            two inputs of one report: then the whole range must be covered).
+        rounds: How many rounds a client will ever report; more are refused.
+        gain_range: c: gains lie in [0, c]; what lies outside is clipped before the noise.
+        kind: A whole "vector", or one "coordinate" a client.
+        fill: The gain in place of one that is missing or not a finite number, also before the noise.
+        max_rounds_per_person: In how many rounds one person can take part.
+
+    >>> terms = Reporting(actions=24, mu=1, sensitivity=move_sensitivity(8), adjacency="move", rounds=148)
+    >>> print(terms.claims, round(float(terms.noise_scale), 6))
+    GDP(μ = 1; one person present or not, or elsewhere, in the reports, unit: event) 0.176777
+    """
+
+    actions: int
+    mu: Amount
+    sensitivity: Amount | None = None
+    adjacency: Adjacency | None = None
+    rounds: int
+    gain_range: Amount = 1
+    kind: Kind = "vector"
+    fill: Amount = 0
+    max_rounds_per_person: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("actions", "rounds"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise RangeError(f"{name} must be a whole number of at least 1, got {value!r}")
+        if self.sensitivity is None:
+            raise RangeError(
+                "sensitivity is not declared: say how far one person can move the gain vector of a round, from public "
+                "numbers (presence_sensitivity and move_sensitivity help)"
+            )
+        if self.adjacency is None:
+            raise RangeError("adjacency is not declared: say 'presence', 'move' or 'replace'")
+        if self.adjacency not in _NEIGHBOURS:
+            raise RangeError(f"no adjacency is called {self.adjacency!r}; {nearest(str(self.adjacency), _NEIGHBOURS)}")
+        if self.kind not in ("vector", "coordinate"):
+            raise RangeError(f"kind must be 'vector' or 'coordinate', got {self.kind!r}")
+        k = self.max_rounds_per_person
+        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+            raise RangeError(f"max_rounds_per_person must be a whole number of at least 1, got {k!r}")
+        positive(self.mu, name="mu")
+        if self.exact_fill > self.exact_gain_range:
+            raise RangeError(f"fill must lie within the gains, 0..{decimal_text(self.exact_gain_range)}")
+        if self.adjacency == "replace" and self.exact_sensitivity < self._full_range:
+            raise RangeError(
+                "adjacency 'replace' means any two inputs of a report, which differ by the gain range in every "
+                f"coordinate: sensitivity must be at least about {float(self._full_range):.6g}, got "
+                f"{float(self.exact_sensitivity):.6g}; for one person among many declare 'presence' or 'move'"
+            )
+        if self.largest_code > _LARGEST_CODE:
+            raise RangeError(
+                "the sensitivity is too small against the gain range for one grid to hold both; declare a smaller range"
+            )
+
+    @cached_property
+    def exact_sensitivity(self) -> Fraction:
+        """Δ as declared."""
+        assert self.sensitivity is not None
+        return positive(self.sensitivity, name="sensitivity")
+
+    @cached_property
+    def exact_gain_range(self) -> Fraction:
+        """c."""
+        return positive(self.gain_range, name="gain_range")
+
+    @property
+    def exact_mu(self) -> Fraction:
+        """μ."""
+        return positive(self.mu, name="mu")
+
+    @property
+    def exact_fill(self) -> Fraction:
+        """The gain in place of one that is no number."""
+        return exact(self.fill, name="fill")
+
+    @property
+    def coordinates(self) -> int:
+        """How many numbers one report holds."""
+        return self.actions if self.kind == "vector" else 1
+
+    @cached_property
+    def grid_bits(self) -> int:
+        """j of the grid width q = 2^-j: the coarsest with q √n at most 2^-20 Δ."""
+        wanted = _GRID_SHARE * self.exact_sensitivity / _root_up(self.actions)
+        bits = wanted.denominator.bit_length() - wanted.numerator.bit_length()
+        while Fraction(1, 2) ** bits > wanted:
+            bits += 1
+        while Fraction(1, 2) ** (bits - 1) <= wanted:
+            bits -= 1
+        return bits
+
+    @property
+    def grid(self) -> Fraction:
+        """q, the width of the grid."""
+        return Fraction(1, 2) ** self.grid_bits
+
+    @property
+    def largest_code(self) -> int:
+        """The code of the largest gain: ⌊c/q⌋."""
+        return (self.exact_gain_range / self.grid).__floor__()
+
+    @cached_property
+    def grid_sensitivity(self) -> Fraction:
+        """Δ + √n (q + 2 c 2^-40): what neighbours differ by after rounding to the grid, computed in floats."""
+        slack = self.grid + 2 * FLOAT_SHARE * self.exact_gain_range
+        return self.exact_sensitivity + _root_up(self.actions) * slack
+
+    @cached_property
+    def noise_scale(self) -> Fraction:
+        """η of the client's noise, rounded up once; `mu` is the guarantee of exactly this number."""
+        return scale_up(self.grid_sensitivity / self.exact_mu)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation that the claims speak of."""
+        assert self.adjacency is not None
+        return _NEIGHBOURS[self.adjacency]
+
+    @property
+    def claims(self) -> Claims:
+        """What one round costs one event: everybody may see the reports."""
+        return native_claims(GDP(self.exact_mu, neighbours=self.neighbours, unit=Event()), mechanism="rounded_gaussian")
+
+    @property
+    def person_claims(self) -> Claims:
+        """What all rounds cost one person; refused without `max_rounds_per_person`."""
+        return per_person(self.claims, max_rounds_per_person=self.max_rounds_per_person)
+
+    @property
+    def budget(self) -> GDP:
+        """What the client's ledger allows in all: `rounds` reports, as if one person were in every one."""
+        root = GDP.from_squares(self.rounds * self.exact_mu**2).mu
+        digits = Fraction(10**18)  # a budget is a decimal of few digits; rounded up, so that the last round fits
+        return GDP((root * digits).__ceil__() / digits, neighbours=self.neighbours, unit=Event())
+
+    @property
+    def _full_range(self) -> Fraction:
+        return self.exact_gain_range * (_root_up(self.actions) if self.kind == "vector" else 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the terms with strings only: what clients and server must agree on."""
+        return {
+            "actions": str(self.actions),
+            "mu": decimal_text(self.exact_mu),
+            "sensitivity": decimal_text(self.exact_sensitivity),
+            "adjacency": self.adjacency,
+            "rounds": str(self.rounds),
+            "gain_range": decimal_text(self.exact_gain_range),
+            "kind": self.kind,
+            "fill": decimal_text(self.exact_fill),
+            "max_rounds_per_person": None if self.max_rounds_per_person is None else str(self.max_rounds_per_person),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Reporting:
+        """Read the terms back."""
+        k = data["max_rounds_per_person"]
+        return cls(
+            actions=int(data["actions"]),
+            mu=data["mu"],
+            sensitivity=data["sensitivity"],
+            adjacency=data["adjacency"],
+            rounds=int(data["rounds"]),
+            gain_range=data["gain_range"],
+            kind=data["kind"],
+            fill=data["fill"],
+            max_rounds_per_person=None if k is None else int(k),
+        )
+
+
+def presence_sensitivity(smallest_count: Amount) -> Fraction:
+    """Return Δ = 1/b for shares among at least b public places, one person present or not.
+
+    The smallest count must be public metadata: one that is read off the private data leaks.
+    """
+    return 1 / positive(smallest_count, name="smallest_count")
+
+
+def move_sensitivity(smallest_count: Amount) -> Fraction:
+    """Return Δ = √2/b, rounded up: a person leaves one coordinate and joins another."""
+    return _root_up(2) / positive(smallest_count, name="smallest_count")
+
+
+def _root_up(x: int) -> Fraction:
+    return round_up(Interval.of(x).sqrt().upper)

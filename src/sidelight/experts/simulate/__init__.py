@@ -1,0 +1,22 @@
+"""Many runs at once in floating point, with a seedable NumPy generator: for experiments on generated or public data.
+
+Not private: every name says `simulate`, true gains are passed in, and nothing of a deployment comes from here.
+"""
+
+from sidelight.experts.simulate.adabatch import SimulatedBatches, simulate_adabatch
+from sidelight.experts.simulate.drifting import simulate_rotating_gains
+from sidelight.experts.simulate.ftpl import SimulatedRuns, simulate_ftpl
+from sidelight.experts.simulate.meta import SimulatedMeta, simulate_meta
+from sidelight.experts.simulate.tree import simulate_tree, simulate_tree_noise
+
+__all__ = [
+    "SimulatedBatches",
+    "SimulatedMeta",
+    "SimulatedRuns",
+    "simulate_adabatch",
+    "simulate_ftpl",
+    "simulate_meta",
+    "simulate_rotating_gains",
+    "simulate_tree",
+    "simulate_tree_noise",
+]
