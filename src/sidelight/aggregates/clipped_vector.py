@@ -136,18 +136,8 @@ class ClippedVector:
                 kept = ~missing if kept is None else kept & ~missing
             part = nw.when(missing).then(nw.lit(stand_in)).otherwise(values).clip(low, high)
             part = (part - nearest_float(centre)) * nearest_float(1 / self.radius)
-            parts.append(part.clip(-_SCALED_LIMIT, _SCALED_LIMIT).alias(name))
-        frame = frame.with_columns(*parts)
-        length = nw.col(names[0]) * nw.col(names[0])
-        for name in names[1:]:
-            length = length + nw.col(name) * nw.col(name)
-        factor = nw.lit(float(self.levels)) / length.clip(lower_bound=1.0).sqrt()
-        frame = frame.with_columns(factor.alias("factor"))
-        frame = frame.with_columns(*((nw.col(name) * nw.col("factor")).alias(name) for name in names))
-        negative = {name: (nw.col(name) * -1.0).floor() * -1.0 for name in names}
-        wholes = (nw.when(nw.col(n) < 0.0).then(negative[n]).otherwise(nw.col(n).floor()) for n in names)
-        frame = frame.with_columns(*(whole.cast(nw.Int64).alias(n) for whole, n in zip(wholes, names, strict=True)))
-        return frame, kept
+            parts.append(part.alias(name))
+        return lower_clipped(frame.with_columns(*parts), names, self.levels), kept
 
 
 def clipped_codes(scaled: Sequence[NDArray[np.float64]], levels: int) -> CodeArrays:
@@ -163,6 +153,22 @@ def clipped_codes(scaled: Sequence[NDArray[np.float64]], levels: int) -> CodeArr
         length += square
     factor = float(levels) / np.sqrt(np.maximum(length, 1.0))
     return tuple(np.trunc(part * factor).astype(np.int64) for part in bounded)
+
+
+def lower_clipped(frame: Frame, names: Sequence[str], levels: int) -> Frame:
+    """Do the step of `clipped_codes` inside an engine, to columns of these names."""
+    import narwhals.stable.v2 as nw
+
+    frame = frame.with_columns(*(nw.col(name).clip(-_SCALED_LIMIT, _SCALED_LIMIT) for name in names))
+    length = nw.col(names[0]) * nw.col(names[0])
+    for name in names[1:]:
+        length = length + nw.col(name) * nw.col(name)
+    factor = nw.lit(float(levels)) / length.clip(lower_bound=1.0).sqrt()
+    frame = frame.with_columns(factor.alias("factor"))
+    frame = frame.with_columns(*((nw.col(name) * nw.col("factor")).alias(name) for name in names))
+    negative = {name: (nw.col(name) * -1.0).floor() * -1.0 for name in names}
+    wholes = (nw.when(nw.col(n) < 0.0).then(negative[n]).otherwise(nw.col(n).floor()) for n in names)
+    return frame.with_columns(*(whole.cast(nw.Int64).alias(n) for whole, n in zip(wholes, names, strict=True)))
 
 
 def limits(column: Number) -> tuple[float, float, float]:

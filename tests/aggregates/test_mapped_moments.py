@@ -1,0 +1,187 @@
+"""Moments through an affine map: against the plain sums, on all engines, row by row, and cell by cell."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidelight.aggregates.celled_moments import CelledMoments, CelledVector, moments_by_cell
+from sidelight.aggregates.collect import collect
+from sidelight.aggregates.mapped_moments import mapped_aggregate, mapped_moments
+from sidelight.aggregates.mapped_vector import RowMap, affine
+from sidelight.errors import RangeError, SourceError
+from sidelight.guarantees.neighbours import Neighbours, Person, Row
+from sidelight.records import Fill, Number, PersonId, Table
+from sidelight.records.rows import Batch
+
+NASTY = [0.0, -0.0, 5e-324, 1e300, -1e300, math.inf, -math.inf, math.nan, 0.5, 1.0, -1.0, 0.7071067811865476, 1e16]
+numbers = st.sampled_from(NASTY) | st.floats(-2, 2)
+TURN = np.array([[0.6, -0.3, 1.7], [0.01, 4.0, -1e-5]])
+CENTRE = np.array([0.1, -0.2, 0.3])
+
+
+def test_moments_are_those_of_the_mapped_and_clipped_rows() -> None:
+    rows = np.random.default_rng(1).normal(size=(500, 3))
+    mapped = (rows - CENTRE) @ TURN.T
+    clipped = mapped / np.maximum(1.0, np.linalg.norm(mapped, axis=1, keepdims=True) / 2.5)
+    moments = mapped_moments(rows, radius=2.5, centre=CENTRE, matrix=TURN)
+    unit = float(moments.scale)
+    assert moments.count.value == 500
+    assert np.abs(moments.total.value * unit - clipped.sum(axis=0)).max() < 500 * unit
+    assert np.abs(moments.second.value * unit**2 - clipped.T @ clipped).max() < 3 * 500 * 2.5 * unit
+    assert moments.count.unit == Row()
+
+
+def test_rows_that_cannot_be_used_become_zero_or_are_dropped() -> None:
+    rows = np.array([[1.0, 1.0], [math.nan, 1.0], [math.inf, 1.0], [1.0, -math.inf]])
+    kept = mapped_moments(rows, radius=1, levels=100)
+    dropped = mapped_moments(rows, radius=1, levels=100, unusable="drop")
+    assert (kept.count.value, dropped.count.value) == (4, 1)
+    assert kept.total.value.tolist() == dropped.total.value.tolist() == [70, 70]
+    bounded = Table({"a": rows[:, 0], "b": rows[:, 1]}, schema=[Number("a", upper=1, missing=Fill(0)), Number("b")])
+    moments = mapped_moments(bounded, radius=10, levels=10, unusable="drop")
+    assert moments.count.value == 3  # infinity clamps to a bound, a missing number is filled; the last row has neither
+    assert moments.total.value.tolist() == [2, 3]
+
+
+@given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=8), st.sampled_from([1, 7, 2**14, 2**20]))
+def test_no_row_is_too_long_and_none_looks_at_another(rows, levels) -> None:
+    table = Table(np.array(rows), schema=[Number(name) for name in "abc"])
+    row_map = RowMap.of(3, centre=CENTRE, matrix=TURN, radius="0.37")
+    coding = mapped_aggregate(table, None, row_map=row_map, levels=levels).coding
+    values = np.array(rows, np.float64)
+
+    def codes(part):
+        batch = Batch(len(part), {name: part[:, place].copy() for place, name in enumerate("abc")})
+        return np.array(coding.kernel(batch)[0])
+
+    whole = codes(values)
+    assert all(sum(int(entry) ** 2 for entry in column) <= levels**2 for column in whole.T)
+    alone = np.concatenate([codes(values[place : place + 1]) for place in range(len(values))], axis=1)
+    assert np.array_equal(whole, alone)
+
+
+def test_a_matrix_product_would_let_rows_look_at_each_other_and_ours_does_not() -> None:
+    """The trap: BLAS chooses its kernels by the number of rows. Column by column no bit moves."""
+    generator = np.random.default_rng(5)
+    rows, turn = generator.normal(size=(65, 50)), generator.normal(size=(50, 50))
+    ours = [affine(list(part.T), turn, np.zeros(50)) for part in (rows, rows[:64], rows[:1])]
+    assert np.array_equal(ours[0][:, :64], ours[1])
+    assert np.array_equal(ours[0][:, :1], ours[2])
+    assert np.allclose(ours[0].T, rows @ turn.T)
+
+
+@pytest.mark.parametrize("unusable", ["zero", "drop"])
+def test_engines_and_arrays_give_the_same_integers(unusable) -> None:
+    generator = np.random.default_rng(2)
+    rows = np.concatenate(
+        [generator.normal(size=(300, 3)), np.array(np.meshgrid(NASTY, NASTY[:5], [0.25])).reshape(3, -1).T]
+    )
+    schema = [Number("a", lower=-1, upper="1.5"), Number("b", missing=Fill("0.5")), Number("c")]
+    columns = dict(zip("abc", rows.T.copy(), strict=True))
+    frame = pl.DataFrame(columns)
+    results = []
+    for source in (columns, frame, duckdb.connect().from_arrow(frame.to_arrow())):
+        for lowering in ("batches", "engine"):
+            table = Table(source, schema=schema)
+            if lowering == "engine" and table.rows.length is not None and table.engine == "numpy":
+                continue
+            moments = mapped_moments(
+                table, radius="1.25", centre=CENTRE, matrix=TURN, unusable=unusable, lowering=lowering
+            )
+            results.append((moments.count.value, moments.total.value.tolist(), moments.second.value.tolist()))
+    assert len(results) == 5
+    assert all(result == results[0] for result in results)
+
+
+class Sign:
+    """Rows by the sign of their first number; those near 0 belong nowhere."""
+
+    cells = 2
+
+    def label(self, columns):
+        return np.where(np.abs(columns[0]) < 0.1, -1, (columns[0] > 0).astype(np.int64))
+
+
+def test_cells_are_collected_in_one_pass_each_by_its_own_map() -> None:
+    rows = np.random.default_rng(3).normal(size=(2000, 2))
+    rows[7, 1] = math.nan
+    maps = [RowMap.of(2, centre=[-1, 0], matrix=None, radius=1), RowMap.of(2, centre=[1, 0], matrix=None, radius=3)]
+    usable = rows[np.isfinite(rows).all(axis=1)]
+    cells = moments_by_cell(rows, maps=maps, rule=Sign())
+    for moments, row_map, here in zip(cells, maps, (usable[:, 0] <= -0.1, usable[:, 0] >= 0.1), strict=True):
+        alone = mapped_moments(usable[here], radius=row_map.radius, centre=row_map.centre)
+        assert moments.count.value == alone.count.value == here.sum()
+        assert moments.second.value.tolist() == alone.second.value.tolist()
+        assert moments.scale == alone.scale
+
+
+def test_cells_merge_and_a_person_spreads_at_most_its_rows_over_them() -> None:
+    schema = [Number("a"), Number("b"), PersonId("who", max_rows=3)]
+    rows = {"a": [1.0, -1.0, 1.0, -1.0, 2.0], "b": [0.0] * 5, "who": ["p", "p", "p", "p", "q"]}
+    table = Table(rows, schema=schema)
+    maps = [RowMap.of(2, centre=None, matrix=None, radius=1)] * 2
+    cells = moments_by_cell(table, ["a", "b"], maps=maps, rule=Sign(), levels=10)
+    assert sum(moments.count.value for moments in cells) == 4
+    assert [moments.second.sensitivity for moments in cells] == [300, 300]
+    assert cells[0].count.unit == Person("who", 3)
+    parts = tuple(mapped_aggregate(table, ["a", "b"], row_map=each, levels=10) for each in maps)
+    aggregate = CelledMoments(coding=CelledVector(parts=tuple(p.coding for p in parts), rule=Sign()), cells=parts)
+    merged = aggregate.finish(aggregate.merge(aggregate.empty(), aggregate.empty()))
+    assert [moments.count.value for moments in merged] == [0, 0]
+    relation = duckdb.connect().from_arrow(pl.DataFrame(rows).to_arrow())
+    with pytest.raises(SourceError, match="batches"):
+        moments_by_cell(Table(relation, schema=schema), ["a", "b"], maps=maps, rule=Sign())
+    with pytest.raises(SourceError, match="batches"):
+        collect(table, aggregate, lowering="engine")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"radius": 0},
+        {"radius": -1},
+        {"radius": "nan"},
+        {"centre": [0.0]},
+        {"centre": [0.0, math.inf]},
+        {"matrix": [[1.0, math.nan]]},
+        {"matrix": [1.0, 2.0]},
+        {"matrix": np.eye(3)},
+        {"levels": 0},
+        {"levels": 2**30},
+        {"unusable": "raise"},
+    ],
+)
+def test_bad_public_parameters_are_refused(arguments) -> None:
+    with pytest.raises(RangeError):
+        mapped_moments(np.zeros((3, 2)), **({"radius": 1} | arguments))
+
+
+def test_bad_shapes_are_refused() -> None:
+    with pytest.raises(RangeError, match="axes"):
+        mapped_moments(np.zeros(3), radius=1)
+    one = RowMap.of(2, centre=None, matrix=None, radius=1)
+    with pytest.raises(RangeError, match="cells"):
+        moments_by_cell(np.zeros((3, 2)), maps=[one], rule=Sign())
+    flat = RowMap.of(2, centre=None, matrix=[[1, 0]], radius=1)
+    with pytest.raises(RangeError, match="same number"):
+        moments_by_cell(np.zeros((3, 2)), maps=[one, flat], rule=Sign())
+
+
+def test_sensitivities_in_other_norms() -> None:
+    def moments(width, neighbours, levels=10):
+        return mapped_moments(np.zeros((2, width)), radius=1, levels=levels, neighbours=neighbours)
+
+    added, swapped = moments(3, Neighbours.ADD_REMOVE), moments(3, Neighbours.REPLACE)
+    assert (added.total_in_l1.sensitivity, swapped.total_in_l1.sensitivity) == (17, 34)  # 10√3 = 17.3
+    assert (added.second_in_trace.sensitivity, swapped.second_in_trace.sensitivity) == (100, 200)
+    assert (added.upper_triangle.sensitivity, swapped.upper_triangle.sensitivity) == (200, 300)  # 100·√9 = 300
+    one = moments(1, Neighbours.REPLACE)
+    assert {one.second.sensitivity, one.second_in_trace.sensitivity, one.upper_triangle.sensitivity} == {Fraction(100)}
