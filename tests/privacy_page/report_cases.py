@@ -22,6 +22,7 @@ from sidelight.privacy_page.published import (
     LogCosh,
     Logistic,
     Loss,
+    Poisson,
     PublishedReport,
     SmoothedHinge,
     Softmax,
@@ -54,6 +55,8 @@ LOSSES: dict[str, tuple[Loss, Label]] = {
     "squared-clipped": (SquaredClipped(clip=1.25), NUMBER),
     "smoothed-hinge": (SmoothedHinge(width=0.5), TWO),
     "softmax": (Softmax(), THREE),
+    "softmax-weighted": (Softmax(weights=[0.5, 2, 1.25]), THREE),
+    "poisson": (Poisson(clip=1.5), Label(lo=0.0, hi=7.0)),
 }
 SCOPES: list[dict[str, Any]] = [{}, {"scope": "all-n", "n_public": 30000}, {"scope": "everyone"}]
 

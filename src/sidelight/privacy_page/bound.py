@@ -77,9 +77,10 @@ def _bounds(report: PublishedReport, rows: Floats, targets: Floats, member: Memb
     if theta.ndim == 2:
         classes = theta.shape[0]
         away = softmax_reach(predictor, norm, targets, report.slack)
-        trace = np.minimum(1 - 1 / classes, 2 * away) * norm * norm
+        weights = np.asarray(getattr(report.loss, "weights", None) or np.ones(classes))[targets.astype(np.int64)]
+        trace = weights * np.minimum(1 - 1 / classes, 2 * away) * norm * norm
         bent = (classes - 1) * np.log1p(trace / ((classes - 1) * lam))
-        steep = np.sqrt(2) * away * norm
+        steep = np.sqrt(2) * weights * away * norm
         return np.asarray(bent + steep**2 / (2 * sigma**2) + steep * factor / sigma + output_step(report))
     found = reach(report.loss, predictor=predictor, norm=norm, target=targets, slack=report.slack)
     if report.data_dependent is not None:

@@ -21,9 +21,11 @@ from sidelight.privacy_page.published import (
     LogCosh,
     Logistic,
     Loss,
+    Poisson,
     PublishedReport,
     Scope,
     SmoothedHinge,
+    Softmax,
     SquaredClipped,
 )
 from sidelight.privacy_page.quantiles import Quantiles, report_quantiles
@@ -116,10 +118,10 @@ def largest_bound(
 ) -> float:
     """Give the number that nobody's bound exceeds, whatever the row (per-instance proof page, Theorem 3)."""
     norm = math.hypot(encoding.data_norm, encoding.intercept_value or 0.0)
-    steep, bent = steepness(loss, norm)
+    steep, bent = steepness(loss, norm, largest=encoding.label.hi or 0.0)
     lam, sigma = constants.regularisation, constants.sigma
     spread = max(classes - 1, 1)  # a softmax spreads the trace 1 - 1/K over K - 1 eigenvalues
-    curvature = spread * math.log1p((norm * norm / classes if classes > 1 else bent) / lam)
+    curvature = spread * math.log1p((2 * bent / classes if classes > 1 else bent) / lam)
     along, extra = steep * reached.along / sigma, 0.0
     if paid is not None:
         share = sigma**2 / (sigma**2 + paid.sigma2**2)
@@ -131,18 +133,26 @@ def largest_bound(
     return (curvature + steep**2 / (2 * sigma**2) + along + output + extra) * (1 + 1e-12)
 
 
-def steepness(loss: Loss, norm: float) -> tuple[float, float]:
-    """Give L and β of a loss for rows of at most this norm, the constant column included."""
-    if isinstance(loss, Logistic):
-        weight = max(loss.weights.negative, loss.weights.positive)
-        return weight * norm, weight * norm**2 / 4
-    if isinstance(loss, LogCosh | Huber):
-        return loss.kappa * norm, norm**2
-    if isinstance(loss, SquaredClipped):
-        return loss.clip, norm**2
-    if isinstance(loss, SmoothedHinge):
-        return norm, norm**2 / (2 * loss.width)
-    return math.sqrt(2) * norm, norm**2 / 2
+def steepness(loss: Loss, norm: float, *, largest: float = 0.0) -> tuple[float, float]:
+    """Give L and β of a loss for rows of at most this norm, the constant column included.
+
+    `largest` bounds the counts of a Poisson loss. For a softmax β is the largest eigenvalue of a row's Hessian.
+    """
+    match loss:
+        case Logistic():
+            weight = max(loss.weights.negative, loss.weights.positive)
+            return weight * norm, weight * norm**2 / 4
+        case LogCosh() | Huber():
+            return loss.kappa * norm, norm**2
+        case SquaredClipped():
+            return loss.clip, norm**2
+        case SmoothedHinge():
+            return norm, norm**2 / (2 * loss.width)
+        case Poisson():
+            return loss.clip, largest * norm**2 + loss.clip * norm
+        case Softmax():
+            weight = max(loss.weights or [1.0])
+            return math.sqrt(2) * weight * norm, weight * norm**2 / 2
 
 
 def features_of(declared: Sequence[Feature | dict[str, Any]]) -> list[Feature]:

@@ -22,6 +22,9 @@ def check_consistency(report: PublishedReport) -> None:
         if names.index(feature.name) != place:
             _refuse(f"encoding.features.{place}.name", f"{feature.name!r} stands there twice")
     _check_label(report.encoding.label, loss_name(report))
+    weights = getattr(report.loss, "weights", None)
+    if isinstance(weights, list) and len(weights) != len(report.encoding.label.classes or []):
+        _refuse("loss.weights", "must have one weight for each class")
     _check_theta(report)
     everyone = report.scope == "everyone"
     for field, present, wanted in (

@@ -73,11 +73,19 @@ class SmoothedHinge(
     width: Positive
 
 
+class Poisson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="poisson"):
+    """f' = exp(u) - y, cut at ±C/‖x‖."""
+
+    clip: Positive
+
+
 class Softmax(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name", tag="softmax"):
-    """f = -log p_y, p = softmax(u); the classes are in the label."""
+    """f = -w_y·log p_y, p = softmax(u); the classes are in the label, and `weights`, where present, in their order."""
+
+    weights: Annotated[list[Positive], msgspec.Meta(min_length=2)] | None = None
 
 
-Loss = Logistic | LogCosh | Huber | SquaredClipped | SmoothedHinge | Softmax
+Loss = Logistic | LogCosh | Huber | SquaredClipped | SmoothedHinge | Poisson | Softmax
 
 
 class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

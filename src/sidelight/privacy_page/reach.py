@@ -17,6 +17,7 @@ from sidelight.privacy_page.published import (
     LogCosh,
     Logistic,
     Loss,
+    Poisson,
     SmoothedHinge,
     SquaredClipped,
 )
@@ -51,6 +52,8 @@ def reach(loss: Loss, *, predictor: Floats, norm: Floats, target: Floats, slack:
         return _logistic(loss, predictor, norm, target, h)
     if isinstance(loss, SmoothedHinge):
         return _hinge(loss.width, predictor, norm, target, h)
+    if isinstance(loss, Poisson):
+        return _poisson(loss.clip, predictor, norm, target, h)
     error = predictor - target
     size = np.abs(error)
     if isinstance(loss, LogCosh):
@@ -96,6 +99,16 @@ def _hinge(width: float, predictor: Floats, norm: Floats, target: Floats, h: Flo
     off = np.abs(1 - target * predictor)
     bend = norm * norm / (2 * width)
     return Reach(low, high, np.where(off + h < width, bend, 0.0), np.where(off - h < width, bend, 0.0))
+
+
+def _poisson(clip: float, predictor: Floats, norm: Floats, target: Floats, h: Floats) -> Reach:
+    rates = [np.exp(np.minimum(predictor + sign * h, 700.0)) for sign in (-1.0, 1.0)]
+    low, high = (np.clip((rate - target) * norm, -clip, clip) for rate in rates)
+    # inside the cut e^u < y + C/‖x‖, and f'' = e^u; where the whole interval lies outside, f'' = 0
+    outside = ((rates[1] - target) * norm <= -clip) | ((rates[0] - target) * norm >= clip)
+    inside = ((rates[0] - target) * norm > -clip) & ((rates[1] - target) * norm < clip)
+    most = np.minimum(rates[1] * norm, target * norm + clip) * norm
+    return Reach(low, high, np.where(inside, rates[0] * norm * norm, 0.0), np.where(outside, 0.0, most))
 
 
 def _sech_squared(z: Floats) -> Floats:

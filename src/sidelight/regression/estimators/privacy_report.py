@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -23,12 +23,16 @@ from sidelight.privacy_page.published import (
     LogCosh,
     Logistic,
     Loss,
+    Poisson,
     PublishedReport,
     SmoothedHinge,
     Softmax,
     SquaredClipped,
     Weights,
 )
+from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit
+from sidelight.regression.kept_noise import require_curator
+from sidelight.regression.losses import Floats
 from sidelight.release import Release
 
 #: Released coefficients are multiples of at most this share of the output noise.
@@ -77,7 +81,6 @@ class PrivacyReportMixin:
         return report_of(
             self.release_,
             classes=getattr(self, "classes_", None),
-            middle=_middle(self),
             names=getattr(self, "feature_names_in_", None),
             features=features,
             rho=rho,
@@ -85,20 +88,41 @@ class PrivacyReportMixin:
             n_public=n_public,
         ).to_dict()
 
+    def fit_keeping_noise(self, X: Any, y: Any, *, i_am_the_curator: bool = False) -> Self:  # noqa: N803
+        """Fit, and keep the noise in this process for `_true_losses`: for audits by whoever holds the data anyway."""
+        fit_and_keep(self, X, y, i_am_the_curator=i_am_the_curator)
+        return self
+
+    def _true_losses(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        *,
+        member: Literal["yes", "no"],
+        i_am_the_curator: bool = False,
+    ) -> Floats:
+        """Give the exact signed losses of the fit for rows that are (or are not) in its data. Never publish them."""
+        require_curator(i_am_the_curator=i_am_the_curator)
+        return exact_losses(kept_fit(self), X, y, member=member, i_am_the_curator=i_am_the_curator)
+
 
 def report_of(
     release: Release,
     *,
     classes: Sequence[Any] | None,
-    middle: float = 0.0,
     names: Sequence[str] | None = None,
     features: Sequence[Feature | dict[str, Any]] | None = None,
     rho: float = 1e-6,
     scope: Scope = "one-person",
     n_public: int | None = None,
 ) -> PublishedReport:
-    """Write the report of a released linear model; `middle` is what a regression counts its targets from."""
+    """Write the report of a released linear model."""
     request = release.query
+    if request["kind"] != "linear_model":
+        raise RangeError(
+            "there is a privacy report for one joint model; for one model a class, report each, and add bounds and rhos"
+        )
+    middle = float(request.get("target_centre", 0))  # what a regression counts its targets from
     weights = np.asarray(release.value["coefficients"], dtype=np.float64)
     intercept_value = None if request["intercept"] == "none" else float(request["intercept"])
     declared = _features(weights.shape[1], names, features)
@@ -107,7 +131,7 @@ def report_of(
         row_policy=request["on_violation"],
         data_norm=float(request["data_norm"]),
         intercept_value=intercept_value,
-        label=_label(request, classes, middle),
+        label=_label(request, classes),
     )
     if encoding.columns - (intercept_value is not None) != weights.shape[1]:
         raise RangeError(
@@ -149,7 +173,8 @@ def loss_of(request: Mapping[str, Any]) -> Loss:
         negative, positive = (float(weight) for weight in request["class_weights"].split())
         return Logistic(weights=Weights(negative=negative, positive=positive))
     if name == "softmax":
-        return Softmax()
+        weights = [float(weight) for weight in request.get("class_weights", "").split()]
+        return Softmax(weights=weights or None)
     if name == "smoothed_hinge":
         return SmoothedHinge(width=float(request["width"]))
     if name == "log_cosh":
@@ -158,6 +183,8 @@ def loss_of(request: Mapping[str, Any]) -> Loss:
         return Huber(kappa=float(request["threshold"]))
     if name == "squared_clipped":
         return SquaredClipped(clip=float(request["clip"]))
+    if name == "poisson":
+        return Poisson(clip=float(request["clip"]))
     raise RangeError(f"there is no privacy report for the {name} loss")
 
 
@@ -169,17 +196,12 @@ def _features(
     return [Feature(name=str(name)) for name in (names if names is not None else [f"x{i}" for i in range(width)])]
 
 
-def _label(request: Mapping[str, Any], classes: Sequence[Any] | None, middle: float) -> Label:
+def _label(request: Mapping[str, Any], classes: Sequence[Any] | None) -> Label:
     if classes is not None:
         if request["loss"] == "softmax":
             return Label(classes=[str(name) for name in classes])
         return label_of(names=list(classes))
+    if request["loss"] == "poisson":
+        return label_of(bounds=(0.0, float(request["largest_count"])))
     low, high = ast.literal_eval(request["target_range"])
-    return label_of(bounds=(low + middle, high + middle))
-
-
-def _middle(model: Any) -> float:
-    """Give what a regression added to its released intercept."""
-    if hasattr(model, "classes_"):
-        return 0.0
-    return float(model.intercept_) - float(np.reshape(model.release_.value["intercept"], -1)[0])
+    return label_of(bounds=(float(low), float(high)))

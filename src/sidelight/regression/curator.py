@@ -1,0 +1,124 @@
+"""What a fit really revealed about each person, exactly: for the curator's audits, and never to be published.
+
+log p_D(θᴾ) - log p_D±z(θᴾ) depends on everyone's data; publishing a single true loss can give a count, and with it a
+row, away exactly. Bounds that may be published come from `privacy_report` instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from sidelight.regression.kept_noise import CuratorOnlyError, PrivateFit, keep_noise, require_curator
+from sidelight.regression.losses import Floats
+from sidelight.regression.objective import Objective
+from sidelight.regression.rows import Block
+
+#: Beside the models, not in them: a model that is pickled, copied or cloned has nothing here. With what was released
+#: then, so that a later fit does not answer for an earlier one.
+_INSIDES: WeakKeyDictionary[Any, tuple[Any, PrivateFit]] = WeakKeyDictionary()
+
+
+def fit_and_keep(model: Any, rows: Any, targets: Any, *, i_am_the_curator: bool = False) -> None:
+    """Fit an estimator and keep the inside of the fit beside it, in this process."""
+    with keep_noise(i_am_the_curator=i_am_the_curator) as kept:
+        model.fit(rows, targets)
+    assert kept.fit is not None  # a fit that returned has been remembered
+    _INSIDES[model] = (model.release_, kept.fit)
+
+
+def kept_fit(model: Any) -> PrivateFit:
+    """Give the inside of an estimator's last fit.
+
+    Raises:
+        CuratorOnlyError: it was not kept, or this is a copy.
+    """
+    release, fit = _INSIDES.get(model, (None, None))
+    if fit is None or release is not model.release_:
+        raise CuratorOnlyError(
+            "the noise of this fit was not kept: fit it with fit_keeping_noise(X, y, i_am_the_curator=True) in this "
+            "process. A model that was copied, saved or loaded never holds it"
+        )
+    return fit
+
+
+def exact_losses(
+    fit: PrivateFit, rows: Any, labels: Any, *, member: Literal["yes", "no"], i_am_the_curator: bool = False
+) -> Floats:
+    """Give log p_D(θᴾ) - log p_D±z(θᴾ) for every row z: removed from D if it is a member, else added.
+
+    The exact loss of the minimum, without the output step, signed (per-instance proof page, Theorem 1). NaN for a row
+    that could not have taken part. Not private.
+
+    Args:
+        fit: The inside of a fit, from `keep_noise`.
+        rows: Raw rows, bounded here as the fit bounded its own.
+        labels: Their labels.
+        member: Whether these rows are in the data of the fit.
+        i_am_the_curator: Must be True.
+
+    Raises:
+        CuratorOnlyError: without `i_am_the_curator=True`.
+    """
+    require_curator(i_am_the_curator=i_am_the_curator)
+    from sidelight.regression.clipping import bounded_rows
+
+    plan = fit.plan
+    _, _, finite = bounded_rows(rows, data_norm=plan.data_norm, on_violation=plan.on_violation)
+    _, known = plan.loss.admit(labels)
+    losses = np.full(len(finite), np.nan)
+    block = plan.policy.block(rows, labels)
+    sigma = float(plan.mechanism.noise_scale)
+    sign: Literal[1, -1] = -1 if member == "yes" else 1
+    losses[finite & known] = losses_at(fit.objective, fit.point, block, sigma=sigma, sign=sign)
+    return losses
+
+
+def losses_at(objective: Objective, theta: Floats, block: Block, *, sigma: float, sign: Literal[1, -1]) -> Floats:
+    """Evaluate formula (1) at the minimum theta of the objective, whose linear term is the noise b = -∇J.
+
+    -log det(I + s·H⁻¹∇²ℓ) + ‖∇ℓ‖²/(2σ²) + s·⟨∇ℓ, ∇J⟩/σ²
+    """
+    x = dense_rows(block)
+    predictor = block.predict(theta)
+    slope = objective.loss.slope(predictor, block.targets, block.norms)
+    bend = _bends(objective, predictor, block)
+    inverse = np.linalg.inv(full_hessian(objective, theta)).reshape((theta.shape[1], x.shape[1]) * 2)
+    # (I ⊗ xᵀ)·H⁻¹·(I ⊗ x), one outputs x outputs matrix a row
+    leverage = np.einsum("ni,kilj,nj->nkl", x, inverse, x, optimize=True)
+    _, curvature = np.linalg.slogdet(np.eye(theta.shape[1]) + sign * bend @ leverage)
+    square = np.sum(slope**2, axis=1) * np.sum(x**2, axis=1)
+    along = np.sum(slope * (x @ -objective.linear), axis=1)  # ⟨∇ℓ, ∇J⟩, ∇J = -b
+    return np.asarray(-curvature + square / (2 * sigma**2) + sign * along / sigma**2)
+
+
+def full_hessian(objective: Objective, theta: Floats) -> Floats:
+    """Give the Hessian of J, coefficients of one output after those of the other."""
+    columns, outputs = theta.shape
+    total = np.zeros((outputs, columns, outputs, columns))
+    for block in objective.rows.blocks():
+        x = dense_rows(block)
+        total += np.einsum("nkl,ni,nj->kilj", _bends(objective, block.predict(theta), block), x, x, optimize=True)
+    size = outputs * columns
+    return np.asarray(total.reshape(size, size) + float(objective.regularisation) * np.eye(size))
+
+
+def dense_rows(block: Block) -> Floats:
+    """Give the rows as one dense array, the constant column included."""
+    features = block.features.toarray() if hasattr(block.features, "toarray") else np.asarray(block.features)
+    if block.intercept is None:
+        return np.asarray(features)
+    return np.hstack([features, np.full((features.shape[0], 1), block.intercept)])
+
+
+def _bends(objective: Objective, predictor: Floats, block: Block) -> Floats:
+    """Give the second derivative of the loss in its predictors, one matrix a row."""
+    outputs = predictor.shape[1]
+    columns = []
+    for place in range(outputs):
+        along = np.zeros_like(predictor)
+        along[:, place] = 1.0
+        columns.append(objective.loss.bend(predictor, block.targets, block.norms, along))
+    return np.stack(columns, axis=2)
