@@ -1,0 +1,100 @@
+"""The benchmarks of linear models run from end to end on generated stand-ins, and prepare each row by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.groups import regression
+from benchmarks.linear_sets import Labelled
+
+from benchmarks import (
+    dp_sgd,
+    linear_models,
+    linear_regression_accuracy,
+    linear_regression_sets,
+    linear_sets,
+    linear_speed,
+)
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch, tmp_path):
+    monkeypatch.setenv("SIDELIGHT_DATA", str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("make", [linear_sets.adult, linear_sets.four_or_nine, linear_sets.words])
+def test_missing_sets_are_generated_and_say_so(make):
+    data = make()
+    assert data.note.startswith("STAND-IN: generated")
+    assert np.linalg.norm(data.rows, axis=1).max() <= 1 + 1e-12
+    assert set(np.unique(data.labels)) == {0, 1}
+
+
+def test_regression_sets_are_generated_and_say_so():
+    for data in (linear_regression_sets.bike_sharing(), linear_regression_sets.uci("protein")):
+        assert data.note.startswith("STAND-IN: generated")
+        assert np.linalg.norm(data.rows, axis=1).max() <= 1 + 1e-12
+
+
+def test_ranges_come_from_the_public_tenth_alone():
+    """Changing a private row changes that row and no other; changing a public one may change all."""
+    rng = np.random.default_rng(4)
+    rows, targets, public = rng.standard_normal((200, 3)), rng.standard_normal(200), np.arange(200) < 20
+    before = linear_regression_sets._by_public_tenth("set", rows, targets, public, "test")
+    other = rows.copy()
+    other[50] = 1e6
+    after = linear_regression_sets._by_public_tenth("set", other, targets, public, "test")
+    assert np.flatnonzero((before.rows != after.rows).any(axis=1)).tolist() == [30]
+    assert np.linalg.norm(after.rows, axis=1).max() <= 1 + 1e-12
+    assert before.target_range == after.target_range
+    other[5] = 1e6
+    moved = linear_regression_sets._by_public_tenth("set", other, targets, public, "test")
+    assert (moved.rows != before.rows).any(axis=1).mean() > 0.9
+
+
+def test_splits_are_disjoint_and_differ():
+    data = Labelled("numbers", np.arange(50.0)[:, None], np.arange(50), "test")
+    (_, train), (_, test) = data.split(1)
+    assert sorted([*train, *test]) == list(range(50))
+    assert len(test) == 10
+    assert data.split(2)[1][1].tolist() != test.tolist()
+
+
+def test_a_table_of_accuracies_names_every_method(monkeypatch):
+    monkeypatch.setattr(dp_sgd, "noise_multiplier", lambda rows, **_: 1.0)  # the search is another test's, and slow
+    rng = np.random.default_rng(5)
+    rows = linear_sets.unit(rng.standard_normal((900, 3)))
+    data = Labelled("small", rows, (rows[:, 0] > 0).astype(int), "generated")
+    found = linear_models.table(data, epsilons=(8.0,), splits=2, sgd_splits=1)
+    assert found[linear_models.OURS].shape == (1, 2)
+    assert found[linear_models.HONEST].shape == (1, 1)
+    assert found[linear_models.OURS].min() > 0.85
+    printed = linear_models.text(data, found, epsilons=(8.0,))
+    assert all(name in printed for name in found)
+
+
+def test_the_noise_of_a_logistic_fit_is_the_gaussian_mechanisms():
+    assert 1 <= linear_models.noise_ratio() <= 1.001
+
+
+def test_a_set_is_won_by_the_smaller_error():
+    won = {"log-cosh": np.array([0.9]), "AdaSSP": np.array([0.8])}
+    lost = {"log-cosh": np.array([0.7]), "AdaSSP": np.array([0.8])}
+    assert linear_regression_accuracy.share_won({"a": won, "b": won, "c": lost}, 0) == pytest.approx(2 / 3)
+
+
+def test_a_parquet_file_is_fitted_in_few_passes(tmp_path):
+    path = tmp_path / "rows.parquet"
+    linear_speed.write_parquet(path, rows=3000)
+    found = linear_speed.fit_parquet(path, rows=3000)
+    assert 1 <= found["parquet_passes"] <= 12
+
+
+def test_every_target_of_the_group_is_a_figure_of_its_script():
+    assert len({target.name for target in regression.TARGETS}) == len(regression.TARGETS)
+    assert {target.script.__module__.split(".")[1] for target in regression.TARGETS} == {
+        "linear_models",
+        "linear_peers",
+        "linear_regression_accuracy",
+        "linear_speed",
+    }
