@@ -43,7 +43,8 @@ def served(small_report: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(page)
 
-        do_POST = do_GET
+        def do_POST(self) -> None:
+            self.do_GET()
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -97,7 +98,8 @@ def test_the_policy_stops_what_should_not_be_there(
         const ask = Object.assign(new XMLHttpRequest(), {{ onload: done, onerror: failed }});
         ask.open("GET", "{other}-xhr");
         ask.send();
-    }}), Promise.resolve(navigator.sendBeacon("{other}-beacon", "x"))]).then((found) => found.map((each) => each.status))"""
+    }}), Promise.resolve(navigator.sendBeacon("{other}-beacon", "x"))])
+        .then((found) => found.map((each) => each.status))"""
     seen = opened(html)
     assert seen.page.title() == "What did this release reveal about you?"
     assert seen.page.evaluate(tries)[:2] == ["rejected", "rejected"]

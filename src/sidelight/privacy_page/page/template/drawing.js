@@ -73,16 +73,15 @@ function drawScale(place, report, bound) {
 
 /** Draw what somebody may believe afterwards, for three beliefs before. */
 function drawBeliefs(place, bound) {
-  place.replaceChildren();
-  for (const before of [0.1, 0.5, 0.9]) {
+  const rows = [0.1, 0.5, 0.9].map((before) => {
     const { low, high } = beliefs(before, bound);
-    const words = `${percentDown(low)} to ${percentUp(high)} after`;
-    const row = element("div", { class: "belief" }, element("span", {}, `${100 * before} % sure before`));
-    place.append(row);
-    row.append(element("span", {}, words));
-    const holder = element("div", {});
-    row.insertBefore(holder, row.lastChild);
-    const width = Math.max(holder.clientWidth, 120), at = (share) => 8 + share * (width - 16);
+    const words = `${percentDown(low)} to ${percentUp(high)} after`, holder = element("div", {});
+    const row = element("div", { class: "belief" }, element("span", {}, `${100 * before} % sure before`), holder, element("span", {}, words));
+    return { before, low, high, words, holder, row };
+  });
+  place.replaceChildren(...rows.map(({ row }) => row));
+  const width = Math.max(rows[0].holder.clientWidth, 120), at = (share) => 8 + share * (width - 16);
+  for (const { before, low, high, words, holder } of rows) {
     const svg = canvas(width, 18, `${100 * before} % before, ${words}`);
     svg.append(shape("rect", { class: "rail", x: 1, y: 4, width: width - 2, height: 10, rx: "5" }));
     svg.append(shape("rect", { class: "range", x: at(low), y: 4, width: Math.max(at(high) - at(low), 2), height: 10 }));

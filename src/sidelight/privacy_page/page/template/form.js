@@ -84,11 +84,17 @@ function readField(field) {
   return { problem: `“${cut}” is not a number.${hint}` };
 }
 
+/** Write a text where it is new: what stays as it was costs no layout, and no screen reader repeats it. */
+function write(id, words) {
+  const place = byId(id);
+  if (place.textContent !== words) place.textContent = words;
+}
+
 function say(field, problem, heed) {
-  byId(`${field.id}-trouble`).textContent = problem || "";
-  byId(`${field.id}-heed`).textContent = heed || "";
+  write(`${field.id}-trouble`, problem || "");
+  write(`${field.id}-heed`, heed || "");
   if (problem) field.control.setAttribute("aria-invalid", "true");
-  else field.control.removeAttribute("aria-invalid");
+  else if (field.control.hasAttribute("aria-invalid")) field.control.removeAttribute("aria-invalid");
 }
 
 /** Put a text into a field; a level that is not in the list becomes "something else". */

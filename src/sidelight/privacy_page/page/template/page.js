@@ -6,6 +6,10 @@ const LARGEST_FILE = 20e6;
 let shownBound = null;
 let fileRows = null;
 
+function insteadWords(used) {
+  return `This is outside the range. Training used ${plainNumber(used)} instead, and so does this page.`;
+}
+
 /** Say what the training rule did to values beyond the declared ranges; give whether the row could have been used. */
 function heedRow(row) {
   report.encoding.features.forEach((feature, i) => {
@@ -16,7 +20,7 @@ function heedRow(row) {
     } else if (part.outside) {
       words = feature.levels
         ? "Training counted a value that is not in the list as none of them, and so does this page."
-        : `This is outside the range. Training used ${plainNumber(part.used)} instead, and so does this page.`;
+        : insteadWords(part.used);
     } else if (!feature.levels && Math.abs(part.columns[0]) > report.encoding.data_norm * (1 + 1e-12)) {
       words = "This number alone makes your row longer than allowed. Is it right?";
     }
@@ -25,7 +29,7 @@ function heedRow(row) {
   const limit = plainNumber(report.encoding.data_norm);
   const normal = report.encoding.row_policy === "normalize";
   const words = `Your row is longer than the limit of ${limit}: its length is ${plainNumber(Number(row.length.toPrecision(4)))}. Training shortened such rows to ${limit}, and so does this page.`;
-  byId("row-heed").textContent = row.tooLong && !normal ? words : "";
+  write("row-heed", row.tooLong && !normal ? words : "");
 }
 
 /** Read all fields, and show the answer or what is still wanted. `strict` marks empty fields too. */
@@ -34,12 +38,12 @@ function update(strict) {
     const found = readField(field);
     const visible = found.problem && (strict || (field.touched && !found.missing) || (field.complained && found.missing));
     if (visible) field.complained = true;
-    say(field, visible ? found.problem : "", "");
-    return found;
+    return { ...found, visible };
   });
-  byId("row-heed").textContent = "";
   const wrong = form.all.filter((_, i) => read[i].problem);
   if (wrong.length > 0) {
+    form.all.forEach((field, i) => say(field, read[i].visible ? read[i].problem : "", ""));
+    write("row-heed", "");
     const empty = form.all.filter((_, i) => read[i].missing);
     showWaiting(wrong, empty);
     return wrong;
@@ -48,9 +52,8 @@ function update(strict) {
   const row = encodeRow(report, read.slice(0, -1).map((each) => each.value), read[read.length - 1].value);
   heedRow(row);
   const { label } = report.encoding, target = read[read.length - 1].value;
-  if (isRanged(label) && (target < label.lo || target > label.hi)) {
-    say(form.outcome, "", `This is outside the range. Training used ${plainNumber(row.target)} instead, and so does this page.`);
-  }
+  const beyond = isRanged(label) && (target < label.lo || target > label.hi);
+  say(form.outcome, "", beyond ? insteadWords(row.target) : "");
   if (row.refused.length > 0) showRefusal(row);
   else showAnswer(personBound(report, row, membership()));
   return [];
@@ -75,7 +78,7 @@ function showWaiting(wrong, empty) {
     : wrong.length > empty.length
       ? `Please look at ${listText(wrong.filter((field) => !empty.includes(field)).map((field) => field.name), 3)} once more.`
       : `Almost there: ${some(empty)} ${empty.length === 1 ? "is" : "are"} still empty.`;
-  if (byId("waiting").textContent !== words) byId("waiting").textContent = words;
+  write("waiting", words);
   showOnly("waiting");
   if (shownBound !== null || byId("bound").textContent === "") showNothing();
 }
@@ -112,7 +115,7 @@ function fillRow(cells, layout) {
 }
 
 function tellIn(id, words, bad) {
-  byId(id).textContent = words;
+  write(id, words);
   byId(id).classList.toggle("bad", bad);
 }
 
