@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any
 from sidelight.version import VERSION as __version__  # noqa: N811 - the usual name
 
 if TYPE_CHECKING:
+    from sidelight import experts as experts
     from sidelight import quantiles as quantiles
     from sidelight import tuning as tuning
+    from sidelight.covariance import Covariance as Covariance
+    from sidelight.covariance import PublicRows as PublicRows
+    from sidelight.covariance.pca import PCA as PCA
     from sidelight.guarantees import GDP as GDP
     from sidelight.guarantees import ZCDP as ZCDP
     from sidelight.guarantees import ApproxDP as ApproxDP
@@ -49,6 +53,9 @@ if TYPE_CHECKING:
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
+    from sidelight.regression.estimators import NotPrivateWarning as NotPrivateWarning
+    from sidelight.regression.estimators import PoissonRegressor as PoissonRegressor
+    from sidelight.regression.row_check import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.release import Refused as Refused
     from sidelight.release import Release as Release
     from sidelight.release import outcome_from_json as outcome_from_json
@@ -59,6 +66,8 @@ if TYPE_CHECKING:
 
 # Names are loaded when first used: importing sidelight costs little more than importing NumPy.
 _HOME = {
+    "sidelight.covariance": ("Covariance", "PublicRows"),
+    "sidelight.covariance.pca": ("PCA",),
     "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
     "sidelight.ledger": ("open_ledger",),
     "sidelight.predictions": (
@@ -76,13 +85,20 @@ _HOME = {
     "sidelight.quantiles": ("PubPrev", "PubProx", "Quantiles", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
     "sidelight.regression.adassp": ("AdaSSP",),
-    "sidelight.regression.estimators": ("LinearRegression", "LinearSVC", "LogisticRegression"),
+    "sidelight.regression.estimators": (
+        "LinearRegression",
+        "LinearSVC",
+        "LogisticRegression",
+        "NotPrivateWarning",
+        "PoissonRegressor",
+    ),
+    "sidelight.regression.row_check": ("nonprivate_check_rows",),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
     "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_PACKAGES = ("quantiles", "tuning")
+_PACKAGES = ("experts", "quantiles", "tuning")
 
 __all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 

@@ -105,14 +105,16 @@ def divergence_of(values: np.ndarray, limit: float, *, shift: bool) -> float:
 
 @pytest.mark.parametrize("shift", [False, True])
 @pytest.mark.parametrize("limit", [0.0, 0.2, 0.7, 1.5])
-def test_divergence_is_that_of_finite_differences(shift: bool, limit: float) -> None:  # noqa: FBT001
+def test_divergence_is_that_of_finite_differences(shift: bool, limit: float) -> None:
     rng = np.random.default_rng(7)
     matrix = goe(rng, 6, 1.0)
     expected = numeric_divergence(matrix, limit, shift=shift)
     assert divergence_of(np.linalg.eigvalsh(matrix), limit, shift=shift) == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize("values", [[0.5, 0.5, 2, 2, 2], [-3, -3, -3, 1, 1], [0.0, 0, 0, 0, 0], [1, 1, 1, 1, 1 + 1e-13]])
+@pytest.mark.parametrize(
+    "values", [[0.5, 0.5, 2, 2, 2], [-3, -3, -3, 1, 1], [0.0, 0, 0, 0, 0], [1, 1, 1, 1, 1 + 1e-13]]
+)
 @pytest.mark.parametrize("limit", [0.3, 0.75])
 def test_equal_eigenvalues_have_the_divergence_of_nearly_equal_ones(values: list[float], limit: float) -> None:
     near = np.array(values) + 1e-5 * np.arange(5)
@@ -144,15 +146,13 @@ def _risk_and_estimate(*, shift: bool, scale_told: float, draws: int = 4000) -> 
         noisy = truth + goe(rng, 6, 0.3)
         mean = np.trace(noisy) / 6 * np.eye(6) if shift else np.zeros((6, 6))
         errors.append(((mean + threshold_matrix(noisy - mean, 0.5) - truth) ** 2).sum())
-        estimates.append(
-            estimated_risk(np.linalg.eigvalsh(noisy), threshold=0.5, noise_scale=scale_told, shift=shift)
-        )
+        estimates.append(estimated_risk(np.linalg.eigvalsh(noisy), threshold=0.5, noise_scale=scale_told, shift=shift))
     spread = float(np.std(np.array(estimates) - np.array(errors))) / math.sqrt(draws)
     return float(np.mean(errors)), float(np.mean(estimates)), spread
 
 
 @pytest.mark.parametrize("shift", [False, True])
-def test_risk_is_unbiased(shift: bool) -> None:  # noqa: FBT001
+def test_risk_is_unbiased(shift: bool) -> None:
     error, estimate, spread = _risk_and_estimate(shift=shift, scale_told=0.3)
     assert abs(error - estimate) < 5.5 * spread
     if not shift:
@@ -183,9 +183,7 @@ def test_laws(seed: int, turn: float, unit: float) -> None:
     scaled = denoise(unit * noisy, noise_scale=0.2 * unit, predictions=[unit * prediction])
     np.testing.assert_allclose(scaled.matrix, unit * found.matrix, rtol=1e-7, atol=1e-7 * unit)
     rotation = np.linalg.qr(rng.normal(size=(5, 5)) + turn)[0]
-    rotated = denoise(
-        rotation @ noisy @ rotation.T, noise_scale=0.2, predictions=[rotation @ prediction @ rotation.T]
-    )
+    rotated = denoise(rotation @ noisy @ rotation.T, noise_scale=0.2, predictions=[rotation @ prediction @ rotation.T])
     assert rotated.risk == pytest.approx(found.risk, rel=1e-6, abs=1e-9)
 
 

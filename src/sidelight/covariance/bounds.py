@@ -1,0 +1,75 @@
+"""How large the noise is, as public formulas of the form fixed + per_log · log(1/β), and their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+
+from sidelight.errors import RangeError
+from sidelight.mechanisms.noisy_moments import MatrixNoise, VectorNoise
+
+#: √(2x) <= x/(2s) + s for every s > 0; this one is best at a failure probability of 5 %.
+_TANGENT = 1.36
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A number that exceeds fixed + per_log · log(1/β) with probability at most β."""
+
+    fixed: float
+    per_log: float
+
+    def at(self, confidence: float) -> float:
+        """Return the bound that holds with this confidence."""
+        if not 0 < confidence < 1:
+            raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
+        return self.fixed + self.per_log * log(1 / (1 - confidence))
+
+    def times(self, factor: float) -> Tail:
+        """Return the bound of a multiple."""
+        return Tail(self.fixed * factor, self.per_log * factor)
+
+    def plus_root(self, scale: float, *, terms: int) -> Tail:
+        """Add scale · t for a law that exceeds it with probability at most terms · exp(-t²/2)."""
+        slope = scale / (2 * _TANGENT)
+        return Tail(self.fixed + scale * _TANGENT + slope * log(terms), self.per_log + slope)
+
+
+def added(tails: Sequence[Tail]) -> Tail:
+    """Return a bound of the sum: each part gets an equal share of the failure probability."""
+    per_log = sum(tail.per_log for tail in tails)
+    return Tail(sum(tail.fixed for tail in tails) + per_log * log(len(tails)), per_log)
+
+
+def matrix_tail(shape: MatrixNoise, *, size: int, noise_scale: float) -> Tail:
+    """Bound the operator norm of the noise: no eigenvalue moves by more (Weyl).
+
+    GOE: σ(√(2d) + t) but for 2 exp(-t²/2). Two-sided Wishart: the larger of two norms ‖G‖² of d × (d+1) Gaussian
+    matrices, (√d + √(d+1) + t)²/(2c) but for 2 exp(-t²/2). Laplace: the largest sum of absolute values in a row, whose
+    moment generating function at half the rate is at most 2^d.
+    """
+    if shape == "goe":
+        return Tail(noise_scale * sqrt(2 * size), 0.0).plus_root(noise_scale, terms=2)
+    if shape == "wishart":
+        unit = noise_scale / sqrt(size + 1)  # 1/c
+        reach = sqrt(size) + sqrt(size + 1)
+        # (reach + t)²/(2c) = (reach² + 2 reach t + t²)/(2c), and t² = 2 log(2/β)
+        return Tail(unit * reach**2 / 2 + unit * log(2), unit).plus_root(unit * reach, terms=2)
+    scale = noise_scale / sqrt(2)
+    return Tail(2 * scale * (size * log(2) + log(size)), 2 * scale)
+
+
+def vector_tail(noise: VectorNoise, *, size: int, deviation: float) -> Tail:
+    """Bound the Euclidean length of the noise of a vector sum."""
+    if noise == "gaussian":
+        return Tail(deviation * sqrt(size), 0.0).plus_root(deviation, terms=1)
+    scale = deviation / (sqrt(size + 1) if noise == "spherical" else sqrt(2))
+    return Tail(2 * scale * size * log(2), 2 * scale)  # a gamma length, or the sum of absolute values
+
+
+def count_tail(*, deviation: float, gaussian: bool) -> Tail:
+    """Bound the error of the number of rows."""
+    if gaussian:
+        return Tail(0.5, 0.0).plus_root(deviation, terms=2)
+    return Tail(1.0, deviation / sqrt(2))

@@ -1,0 +1,141 @@
+"""Predictions of a covariance matrix: a matrix with its origin, or public rows that become one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.errors import RangeError
+from sidelight.predictions.origin import Origin, guess, joint_origin, public
+
+Floats = NDArray[np.float64]
+#: Entries (i, j) and (j, i) may differ by this share of the largest entry: what computing a matrix leaves.
+_ROUNDING = 1e-8
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PredictedMatrix:
+    """A guess of the matrix that will be released, and where it came from. It is never charged.
+
+    >>> PredictedMatrix([[1.0, 0.2], [0.2, 0.5]])
+    PredictedMatrix(2 columns, a guess)
+    """
+
+    matrix: Any
+    origin: Origin = field(default_factory=guess)
+
+    def __post_init__(self) -> None:
+        try:
+            given = np.array(self.matrix, np.float64)
+        except (TypeError, ValueError):
+            raise RangeError("a prediction must be a square matrix of numbers") from None
+        if given.ndim != 2 or given.shape[0] != given.shape[1]:
+            raise RangeError(f"a prediction must be a square matrix, one row and column each, got shape {given.shape}")
+        if not np.isfinite(given).all():
+            raise RangeError("a prediction must hold finite numbers only; leave it out where nothing is known")
+        largest = float(np.abs(given).max(initial=0.0))
+        if float(np.abs(given - given.T).max(initial=0.0)) > _ROUNDING * largest:
+            raise RangeError("a prediction must be symmetric; if both halves are estimates, give (W + W.T) / 2")
+        given = (given + given.T) / 2
+        given.setflags(write=False)
+        object.__setattr__(self, "matrix", given)
+
+    def for_columns(self, width: int) -> PredictedMatrix:
+        """Check that the matrix is of the right size."""
+        if len(self.matrix) != width:
+            raise RangeError(
+                f"a prediction must have the shape ({width}, {width}) of the columns, got {self.matrix.shape}"
+            )
+        return self
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the numbers, for the ledger."""
+        return hashlib.sha256(np.ascontiguousarray(self.matrix, "<f8").tobytes()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"PredictedMatrix({len(self.matrix)} columns, {self.origin})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicRows:
+    """Rows that anyone may see, in the order of the query's columns: their matrix becomes the prediction.
+
+    Whoever writes this states that publishing the rows would harm nobody. They are clipped and centred as the private
+    ones are. Rows that miss a number are left out.
+    """
+
+    rows: Any
+    description: str
+
+    def __post_init__(self) -> None:
+        if hasattr(self.rows, "schema") and hasattr(self.rows, "engine"):
+            raise RangeError("a sidelight.Table is a private source and cannot be public data; pass published rows")
+        given = np.array(self.rows, np.float64)
+        if given.ndim != 2:
+            raise RangeError(f"public rows must be a two-dimensional array, got {given.ndim} dimension(s)")
+        kept = given[np.isfinite(given).all(axis=1)]
+        if not len(kept):
+            raise RangeError("public rows must have at least one row without a missing number, got none")
+        if not self.description:
+            raise RangeError("say where the public rows come from: PublicRows(rows, 'census of 2020')")
+        kept.setflags(write=False)
+        object.__setattr__(self, "rows", kept)
+
+    def predict(self, *, radius: float, center: Floats | Literal["mean", "pairs"] | None = None) -> PredictedMatrix:
+        """Return the matrix of the clipped rows, centred as the query asks."""
+        rows = self.rows
+        if isinstance(center, np.ndarray):
+            if center.shape != (rows.shape[1],):
+                raise RangeError(f"the public rows have {rows.shape[1]} columns, the query {len(center)}")
+            rows = rows - center
+        if isinstance(center, str) and center == "pairs":
+            rows = (rows - np.roll(rows, 1, axis=0)) / np.sqrt(2) if len(rows) > 1 else np.zeros_like(rows)
+        rows = rows * np.minimum(1.0, radius / np.maximum(np.linalg.norm(rows, axis=1), radius))[:, None]
+        matrix = rows.T @ rows / len(rows)
+        if isinstance(center, str) and center == "mean":
+            mean = rows.mean(axis=0)
+            matrix = matrix - np.outer(mean, mean)
+        return PredictedMatrix((matrix + matrix.T) / 2, public(self.description))
+
+    def __repr__(self) -> str:
+        return f"PublicRows({len(self.rows)} rows, {self.description})"
+
+
+Prediction = PredictedMatrix | PublicRows
+
+
+def as_predictions(given: Any) -> tuple[Prediction, ...]:
+    """Read what a user may pass: nothing, a matrix, public rows, or a list of them."""
+    if given is None:
+        return ()
+    if isinstance(given, Prediction):
+        return (given,)
+    if hasattr(given, "values") and hasattr(given, "description"):
+        raise RangeError("a PublicSample has no columns; give public rows as PublicRows(rows, description)")
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        parts = list(given)
+        # a list of matrices or predictions, or one matrix written as a list of rows
+        if all(isinstance(part, Prediction) or np.ndim(part) == 2 for part in parts):
+            return tuple(part if isinstance(part, Prediction) else PredictedMatrix(part) for part in parts)
+    if isinstance(given, np.ndarray) and given.ndim == 3:
+        return tuple(PredictedMatrix(part) for part in given)
+    return (PredictedMatrix(given),)
+
+
+def described(predictions: Sequence[PredictedMatrix]) -> Mapping[str, Any] | None:
+    """Return what a release says about its predictions."""
+    if not predictions:
+        return None
+    origin = joint_origin(each.origin for each in predictions)
+    count = "a predicted matrix" if len(predictions) == 1 else f"{len(predictions)} predicted matrices"
+    return {
+        "description": f"{count} ({'; '.join(dict.fromkeys(str(each.origin) for each in predictions))})",
+        "origin": origin.to_json(),
+        "sha256": [each.digest for each in predictions],
+    }

@@ -1,0 +1,275 @@
+"""A covariance query fitted to a schema: its parts, their prices, and the one pass over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from sidelight.aggregates.clipped_vector import ClippedVector
+from sidelight.aggregates.collect import collect
+from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
+from sidelight.covariance.bounds import Tail, added, count_tail, matrix_tail, vector_tail
+from sidelight.covariance.denoise import Denoised, Floats, denoise, eigenvalues
+from sidelight.covariance.pairs import pair_moments, pair_statistics
+from sidelight.covariance.predicted import PredictedMatrix, described
+from sidelight.covariance.price import Price, together
+from sidelight.covariance.projection import nearest_covariance
+from sidelight.guarantees import Claims, Neighbours, decimal_text
+from sidelight.mechanisms.noisy_moments import (
+    MatrixNoise,
+    NoisyMatrix,
+    count_claims,
+    count_deviation,
+    matrix_noise,
+    noisy_count,
+    noisy_second_moment,
+    noisy_vector_sum,
+    second_moment_claims,
+    second_moment_scale,
+    vector_noise,
+    vector_sum_claims,
+    vector_sum_deviation,
+)
+from sidelight.noise import Source
+from sidelight.records import Schema, Table
+from sidelight.release import TailBound
+from sidelight.session import Answer
+
+Method = Literal["denoise", "gauss", "separate", "ies"]
+#: A noisy count below so many standard deviations says nothing but "hardly any rows": predictions then stand alone.
+_ENOUGH = 4.0
+
+
+class CovarianceValue(dict[str, Any]):
+    """The value of a covariance release: a plain mapping that prints in a few lines."""
+
+    def __repr__(self) -> str:
+        matrix = self["matrix"]
+        shown = np.array2string(matrix, precision=4, suppress_small=True, threshold=36, edgeitems=3)
+        return f"{len(matrix)} x {len(matrix)} matrix {shown}, noise {self['noise_scale']:.3g} on the diagonal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedCovariance:
+    """Everything but `run` is a function of public parameters."""
+
+    coding: ClippedVector
+    schema: Schema
+    price: Price
+    predictions: tuple[PredictedMatrix, ...]
+    method: Method
+    noise: MatrixNoise | None
+    center: Literal["mean", "pairs"] | None
+    rows: int | None
+    project: bool
+    limit_trace: bool
+    count_share: Fraction
+    mean_share: Fraction
+    value_share: Fraction
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Replace one where the number of rows is public."""
+        return Neighbours.ADD_REMOVE if self.rows is None else Neighbours.REPLACE
+
+    @cached_property
+    def shares(self) -> dict[str, Fraction]:
+        """The budget's parts: "count", "mean" and "matrix"."""
+        count = self.count_share if self.rows is None else Fraction(0)
+        mean = self.mean_share if self.center == "mean" else Fraction(0)
+        shares = {"count": count, "mean": mean, "matrix": 1 - count - mean}
+        return {name: share for name, share in shares.items() if share}
+
+    @cached_property
+    def statistics(self) -> ClippedMoments:
+        """The sums that are made of the rows."""
+        context: dict[str, Any] = {"rows_per_unit": self.schema.rows_per_unit, "unit": self.schema.unit}
+        return ClippedMoments(coding=self.coding, neighbours=self.neighbours, **context)
+
+    @cached_property
+    def matrix_statistics(self) -> ClippedMoments:
+        """The sums that the matrix is made of: of the rows, or of differences of pairs."""
+        if self.center != "pairs":
+            return self.statistics
+        return pair_statistics(self.coding, rows_per_unit=self.schema.rows_per_unit, unit=self.schema.unit)
+
+    @cached_property
+    def _public(self) -> Moments:
+        return self.statistics.finish(self.statistics.empty())
+
+    @cached_property
+    def _public_matrix(self) -> Moments:
+        return self.matrix_statistics.finish(self.matrix_statistics.empty())
+
+    @cached_property
+    def law(self) -> MatrixNoise:
+        """The law of the matrix's noise."""
+        part = self.price.part(self.shares["matrix"])
+        return matrix_noise(self._public_matrix, rho=part.get("rho"), epsilon=part.get("epsilon"), noise=self.noise)
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The price: all parts together, for the noise that is drawn."""
+        parts = [second_moment_claims(self._public_matrix, **self.price.part(self.shares["matrix"]), noise=self.noise)]
+        if "count" in self.shares:
+            parts.append(count_claims(self._public, **self.price.part(self.shares["count"])))
+        if "mean" in self.shares:
+            parts.append(
+                vector_sum_claims(self._public, **self.price.part(self.shares["mean"]), noise=self._mean_noise)
+            )
+        # pairs: constants of replacement, guarantee for the query's neighbours (covariance proof page)
+        return together([part.under(neighbours=self.neighbours) for part in parts])
+
+    @property
+    def _mean_noise(self) -> Literal["laplace"] | None:
+        return "laplace" if self.noise == "laplace" else None
+
+    @property
+    def numerics(self) -> Literal["exact", "idealized"]:
+        """Exact for integer noise."""
+        return self.claims.numerics
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.coding.numbers
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The public description for ledger and report, in strings."""
+        price = {"rho": self.price.rho, "epsilon": self.price.epsilon}
+        return {
+            "kind": "covariance",
+            "columns": list(self.labels),
+            "radius": decimal_text(self.coding.radius),
+            "method": self.method,
+            "noise": self.law,
+            "center": self.center or [decimal_text(centre) for centre in self.coding.centres],
+            "rows": "private" if self.rows is None else str(self.rows),
+            "project": str(self.project).lower(),
+            "limit_trace": str(self.limit_trace).lower(),
+            "shares": {name: decimal_text(share) for name, share in self.shares.items()},
+            "predictions": [each.digest for each in self.predictions],
+            **{name: decimal_text(total) for name, total in price.items() if total is not None},
+        }
+
+    @property
+    def prediction(self) -> Mapping[str, Any] | None:
+        """What was predicted and where it came from."""
+        return described(self.predictions)
+
+    def noise_scale(self, rows: float) -> float:
+        """Return the standard deviation of the noise on the diagonal of the matrix of so many rows."""
+        part = self.price.part(self.shares["matrix"])
+        return second_moment_scale(self._public_matrix, **part, noise=self.noise) / max(rows, 1.0)
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Read the rows once, add noise, and shrink."""
+        moments, matrix_moments = self._collect(table, source)
+        rows = self._rows(moments, source)
+        mean = self._mean(moments, rows, source)
+        part = self.price.part(self.shares["matrix"])
+        released = noisy_second_moment(matrix_moments, **part, noise=self.noise, source=source)
+        del moments, matrix_moments
+        return self.answer(released, rows=rows, mean=mean)
+
+    def _collect(self, table: Table, source: Source) -> tuple[Moments, Moments]:
+        if self.center != "pairs":
+            moments = collect(table, self.statistics)
+            return moments, moments
+        pairs, count = pair_moments(table, self.coding, self.matrix_statistics, source)
+        nothing = self.statistics.empty()
+        return self.statistics.finish(MomentState(count, nothing.total, nothing.second)), pairs
+
+    def _rows(self, moments: Moments, source: Source) -> float:
+        if self.rows is not None:
+            return float(self.rows)
+        return noisy_count(moments, **self.price.part(self.shares["count"]), source=source).value
+
+    def _mean(self, moments: Moments, rows: float, source: Source) -> Floats | None:
+        if "mean" not in self.shares:
+            return None
+        part = self.price.part(self.shares["mean"])
+        total = noisy_vector_sum(moments, **part, noise=self._mean_noise, source=source)
+        mean = total.value / max(rows, 1.0)
+        length, radius = float(np.linalg.norm(mean)), float(self.coding.radius)
+        return np.asarray(mean * (radius / length) if length > radius else mean)
+
+    def answer(self, released: NoisyMatrix, *, rows: float, mean: Floats | None) -> Answer:
+        """Turn noisy numbers into the answer: all post-processing."""
+        divisor = max(rows, 1.0)
+        noisy = released.value
+        noisy /= divisor
+        if mean is not None:
+            noisy -= np.outer(mean, mean)
+        scale = released.noise_scale / divisor
+        size = len(noisy)
+        found = self._shrunk(noisy, effective_scale(scale, released.shape, size), rows)
+        matrix = noisy.copy() if found is None else found.matrix
+        if self.project or self.limit_trace:
+            largest = float(self.coding.radius) ** 2 if self.limit_trace else None
+            matrix = nearest_covariance(matrix, largest_trace=largest)
+        value = CovarianceValue(matrix=matrix, noisy=noisy, noise_scale=scale, noise=released.shape, rows=rows)
+        if mean is not None:
+            value["mean"] = mean + np.array([float(centre) for centre in self.coding.centres])
+        if found is not None:
+            value["shrinkage"] = {
+                "prediction": found.candidate,
+                "identity": found.shift,
+                "threshold": None if np.isinf(found.threshold) else found.threshold,
+                "factor": found.factor,
+                "estimated_error": None if np.isnan(found.risk) else sqrt(max(found.risk, 0.0)),
+            }
+        return Answer(value=value, labels=self.labels, error=self._error(matrix, noisy, rows))
+
+    def _shrunk(self, noisy: Floats, scale: float, rows: float) -> Denoised | None:
+        if self.method != "denoise":
+            return None
+        matrices = [each.matrix for each in self.predictions]
+        if matrices and self.rows is None and rows < _ENOUGH * self._count_deviation:
+            return Denoised(
+                matrix=matrices[0].copy(), candidate=0, shift=False, threshold=np.inf, factor=1.0, risk=np.nan
+            )
+        return denoise(noisy, noise_scale=scale, predictions=matrices, shape=self.law)
+
+    @cached_property
+    def _count_deviation(self) -> float:
+        return count_deviation(self._public, **self.price.part(self.shares["count"]))
+
+    def noise_tail(self, rows: float) -> Tail:
+        """Bound the operator norm of what noise does to the unshrunk matrix of (noisily) so many rows."""
+        divisor, size = max(rows, 1.0), len(self.labels)
+        tails = [matrix_tail(self.law, size=size, noise_scale=self.noise_scale(divisor))]
+        square = float(self.coding.radius) ** 2
+        if "count" in self.shares:
+            count = count_tail(deviation=self._count_deviation, gaussian=self.price.rho is not None)
+            tails.append(count.times((3 if self.center == "mean" else 1) * square / divisor))  # it divides the mean too
+        if "mean" in self.shares:
+            part = self.price.part(self.shares["mean"])
+            law = vector_noise(self._public, rho=part.get("rho"), epsilon=part.get("epsilon"), noise=self._mean_noise)
+            deviation = vector_sum_deviation(self._public, **part, noise=self._mean_noise)
+            length = vector_tail(law, size=size, deviation=deviation).times(2 * float(self.coding.radius) / divisor)
+            tails.append(length)  # ‖ââᵀ − aaᵀ‖ <= 2r‖â − a‖
+        return added(tails)
+
+    def _error(self, matrix: Floats, noisy: Floats, rows: float) -> TailBound:
+        """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
+        moved = float(np.abs(eigenvalues(matrix - noisy)).max())
+        tail = self.noise_tail(rows)
+        return TailBound(
+            unit="in operator norm",
+            assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}",
+            fixed=(moved + tail.fixed,),
+            per_log=(tail.per_log,),
+        )
+
+
+def effective_scale(noise_scale: float, law: MatrixNoise, size: int) -> float:
+    """Return the diagonal deviation of GOE noise with the same Frobenius error."""
+    return noise_scale * sqrt(2 * size / (size + 1)) if law == "laplace" else noise_scale

@@ -1,0 +1,186 @@
+"""`Covariance`: the query a user writes. What it becomes against a schema stands in `prepared`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from sidelight.aggregates.clipped_vector import ClippedVector
+from sidelight.covariance.predicted import PredictedMatrix, Prediction, PublicRows, as_predictions
+from sidelight.covariance.prepared import Method, PreparedCovariance
+from sidelight.covariance.price import Price, share_of
+from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.guarantees import Amount, exact, positive
+from sidelight.mechanisms.noisy_moments import MatrixNoise
+from sidelight.records import Number, Schema, Table
+from sidelight.release import Outcome
+from sidelight.session import release_once
+
+Center = Literal["mean", "pairs"]
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Release the second-moment or covariance matrix of some columns, better where a prediction is good.
+
+    Guarantee: zCDP of at most `rho` (and the GDP claim of the Gaussian noise), exact on the machine; or PureDP(epsilon)
+    with two-sided Wishart noise, idealized, or with noise="laplace", exact and noisier. For the schema's unit under
+    adding or removing one; with a public number of `rows` under replacing one. Never depends on the prediction: rows
+    longer than `radius` are shortened, and rows that miss a number are left out (covariance proof page).
+
+    Accuracy: `release.error_bound(0.95)` bounds the error in every direction at once. With the default method and a
+    prediction W from which the truth C differs by little, ‖Ĉ - C‖_F² is about 4τ‖C - W‖_tr, τ the operator norm of the
+    noise; a bad prediction costs next to nothing.
+
+    The matrix is (1/n) Σ x xᵀ, about 0, unless `center` says otherwise. The value of a release has "matrix", and the
+    unshrunk "noisy" matrix with its "noise_scale", on which later releases can build (`learned_prediction`).
+
+    Args:
+        columns: Names of number columns; all number columns of the schema if left out.
+        radius: The public Euclidean length that (centred) rows are shortened to.
+        rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
+        prediction: A matrix, a `PredictedMatrix` with its origin, `PublicRows`, or a list of them.
+        method: "denoise" (one release of the whole budget, shrunk towards the best prediction, which is free); "gauss"
+            (the noisy matrix as it is); "separate" and "ies" of the literature, for comparison.
+        noise: "goe" for rho; "wishart" or "laplace" for epsilon. The best one if left out.
+        center: None; a public vector; "mean" to release and subtract a mean; "pairs" to use differences of pairs.
+        rows: The public number of rows. Neighbours then replace a row instead of adding or removing one.
+        project: Set negative eigenvalues to 0.
+        limit_trace: Also scale the trace down to radius², above which no true trace can lie.
+        count_share: The share of the budget for the noisy number of rows; none is needed with `rows`.
+        mean_share: The share for the mean, with center="mean".
+        value_share: The share for the eigenvalues, of methods that release them by themselves.
+
+    >>> data = np.random.default_rng(0).normal(size=(20_000, 2)) * [0.4, 0.1]
+    >>> release = Covariance(radius=1, rho="0.5").release(data)
+    >>> bool(0.12 < release.value["matrix"][0, 0] < 0.18)
+    True
+    """
+
+    columns: Sequence[str] | None = None
+    radius: Amount = field(kw_only=True)
+    rho: Amount | None = field(default=None, kw_only=True)
+    epsilon: Amount | None = field(default=None, kw_only=True)
+    delta: Amount | None = field(default=None, kw_only=True)
+    prediction: Any = field(default=None, kw_only=True)
+    method: Method = field(default="denoise", kw_only=True)
+    noise: MatrixNoise | None = field(default=None, kw_only=True)
+    center: Center | Sequence[float] | None = field(default=None, kw_only=True)
+    rows: int | None = field(default=None, kw_only=True)
+    project: bool = field(default=True, kw_only=True)
+    limit_trace: bool = field(default=False, kw_only=True)
+    count_share: Amount = field(default="0.03", kw_only=True)
+    mean_share: Amount = field(default="0.1", kw_only=True)
+    value_share: Amount = field(default="1/2", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str):
+            raise RangeError(f"columns must be a list of names, got the text {self.columns!r}")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+        positive(self.radius, name="radius")
+        _ = self.price
+        for name, known in (("method", get_args(Method)), ("noise", get_args(MatrixNoise))):
+            given = getattr(self, name)
+            if given not in known and not (name == "noise" and given is None):
+                raise RangeError(f"{name} is {given!r}, which is no choice; {nearest(str(given), known)}")
+        allowed = ("goe",) if self.price.rho is not None else ("wishart", "laplace")
+        if self.noise is not None and self.noise not in allowed:
+            raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {self.noise!r}")
+        for name in ("count_share", "mean_share", "value_share"):
+            share_of(getattr(self, name), name=name)
+        if self.rows is not None and (isinstance(self.rows, bool) or int(self.rows) != self.rows or self.rows < 1):
+            raise RangeError(f"rows must be the public number of rows, a whole number of at least 1, got {self.rows!r}")
+        self._read_center()
+        object.__setattr__(self, "prediction", as_predictions(self.prediction))
+        if self.columns is not None:
+            self.predictions_for(len(self.columns))
+
+    @property
+    def price(self) -> Price:
+        """The total budget."""
+        return Price.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
+
+    def _read_center(self) -> None:
+        if self.center is None:
+            return
+        if isinstance(self.center, str):
+            known: tuple[str, ...] = get_args(Center)
+            if self.center not in known:
+                raise RangeError(f"center is {self.center!r}, which is no choice; {nearest(self.center, known)}")
+            return
+        middle = tuple(exact(entry, name="center") for entry in np.asarray(self.center).reshape(-1).tolist())
+        if self.columns is not None and len(middle) != len(self.columns):
+            raise RangeError(
+                f"center must have one number for each of the {len(self.columns)} columns, got {len(middle)}"
+            )
+        object.__setattr__(self, "center", middle)
+
+    def predictions_for(self, width: int) -> tuple[PredictedMatrix, ...]:
+        """Return the predictions as matrices of the right size."""
+        given: tuple[Prediction, ...] = self.prediction
+        center: Any = np.array(self.center, np.float64) if isinstance(self.center, tuple) else self.center
+        radius = float(positive(self.radius, name="radius"))
+        return tuple(
+            (each.predict(radius=radius, center=center) if isinstance(each, PublicRows) else each).for_columns(width)
+            for each in given
+        )
+
+    def prepare(self, schema: Schema) -> PreparedCovariance:
+        """Check the query against the schema and price it. Opens no data."""
+        if self.columns is None:
+            numbers = tuple(column for column in schema.columns if isinstance(column, Number))
+        else:
+            numbers = tuple(schema.number(name) for name in self.columns)
+        if not numbers:
+            raise SchemaError("a covariance wants at least one Number column; declare sl.Number(...) in the schema")
+        centres = self.center if isinstance(self.center, tuple) else (Fraction(0),) * len(numbers)
+        if len(centres) != len(numbers):
+            raise RangeError(f"center must have one number for each of the {len(numbers)} columns, got {len(centres)}")
+        coding = ClippedVector(
+            columns=numbers, radius=positive(self.radius, name="radius"), levels=1 << 14, centres=centres
+        )
+        prepared = PreparedCovariance(
+            coding=coding,
+            schema=schema,
+            price=self.price,
+            predictions=self.predictions_for(len(numbers)),
+            method=self.method,
+            noise=self.noise,
+            center=self.center if isinstance(self.center, str) else None,
+            rows=self.rows,
+            project=self.project,
+            limit_trace=self.limit_trace,
+            count_share=share_of(self.count_share, name="count_share"),
+            mean_share=share_of(self.mean_share, name="mean_share"),
+            value_share=share_of(self.value_share, name="value_share"),
+        )
+        _ = prepared.claims
+        return prepared
+
+    def declare(self) -> Number:
+        """Return the declaration of a bare one-dimensional array."""
+        if self.columns is not None and len(self.columns) != 1:
+            raise SchemaError(f"the query has {len(self.columns)} columns; pass sl.Table(data, schema=[...])")
+        return Number("x0" if self.columns is None else self.columns[0])
+
+    def release(self, data: Any) -> Outcome:
+        """Release from a table, a two-dimensional array, or (with names) a frame, with exactly this query's budget."""
+        return release_once(self, data if isinstance(data, Table) else self.table(data))
+
+    def table(self, data: Any) -> Table:
+        """Declare the columns of an array or a frame: numbers, and every row one protected unit."""
+        names = self.columns
+        if names is None:
+            shape = getattr(data, "shape", None)
+            if shape is None or len(shape) != 2:
+                raise SchemaError(
+                    "which columns? Pass a two-dimensional array, name them, or pass sl.Table(data, schema=[...])"
+                )
+            named = getattr(data, "columns", None)
+            names = [f"x{place}" for place in range(shape[1])] if named is None else [str(name) for name in named]
+        return Table(data, schema=[Number(name) for name in names])
