@@ -30,19 +30,20 @@ class Size:
 class Figure:
     """One figure: what it measures, what must show, and how large it is, quick and full."""
 
-    number: int
+    number: int | str
     title: str
     note: str
     measure: Callable[[Size], list[Panel]]
     trends: Callable[[list[Panel], Size], list[Trend]]
     quick: Size
     paper: Size
+    name: str = ""  # of the module and the picture; figure1 and so on where it is empty
+    remark: str = HONEST
 
     def run(self, arguments: Sequence[str] | None = None) -> int:
         """Run the command; return 1 when a trend does not show."""
-        parser = argparse.ArgumentParser(
-            prog=f"python -m benchmarks.figures.figure{self.number}", description=self.title
-        )
+        name = self.name or f"figure{self.number}"
+        parser = argparse.ArgumentParser(prog=f"python -m benchmarks.figures.{name}", description=self.title)
         parser.add_argument("--output", type=Path, default=Path("build/figures"), help="folder of the picture")
         parser.add_argument("--full", action="store_true", help="the paper's size; takes long")
         parser.add_argument("--trials", type=int, help="how many data sets (figures of one release) to average")
@@ -52,9 +53,9 @@ class Figure:
         size = Size(given.trials or size.trials, given.steps or size.steps, given.full)
         start = time.process_time()
         panels = self.measure(size)
-        path = given.output / f"figure{self.number}.svg"
+        path = given.output / f"{name}.svg"
         draw(panels, path, title=f"Figure {self.number}. {self.title}", note=self.note)
-        print(f"Figure {self.number}. {self.title}\n{self.note}\n{HONEST}\n")
+        print(f"Figure {self.number}. {self.title}\n{self.note}\n{self.remark}\n")
         print("\n\n".join(panel.table() for panel in panels) + "\n")
         trends = self.trends(panels, size)
         for trend in trends:

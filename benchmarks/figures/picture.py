@@ -42,6 +42,15 @@ STYLES: dict[str, tuple[str, str, bool]] = {
     "K-ary, edge": (RED, "-", False),
     "K-ary, conditional": (OCHRE, "-", False),
     "binary, exact score (ours)": (GREEN, "-", True),
+    "Kifer et al. 2012": (OCHRE, "-", False),
+    "thesis, Rényi": (SKY, "-", False),
+    "thesis, hockey stick": (BLUE, "-", False),
+    "our bound": (GREEN, "-", True),
+    "Gaussian mechanism (floor)": (INK, "--", False),
+    "sidelight": (GREEN, "-", True),
+    "DP-SGD, honest": (RED, "-", False),
+    "DP-SGD, dishonest": (OCHRE, "-", False),
+    "not private": (INK, ":", False),
 }
 
 
