@@ -23,7 +23,7 @@ _SLACK = 1e-9
 #: Points at which the cost is checked to fall with the quantile.
 _CHECKED = 4096
 #: Beyond, error probabilities leave the range of floats; the cost there is taken to be the cost here, from above.
-_LARGEST_QUANTILE = 35.0
+LARGEST_QUANTILE = 35.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +48,13 @@ class VoteCost:
         return np.asarray(self._largest_after[places])
 
     def _raw(self, quantile: Floats) -> Floats:
-        logs = log_q_at(np.minimum(quantile, _LARGEST_QUANTILE), classes=self.classes)
+        logs = log_q_at(np.minimum(quantile, LARGEST_QUANTILE), classes=self.classes)
         return noisy_max_renyi(logs, noise_scale=self.noise_scale, order=self.order)
 
     @cached_property
     def _grid(self) -> Floats:
         lowest = float(vote_quantile(math.log1p(-1 / self.classes), classes=self.classes))
-        return np.linspace(lowest, _LARGEST_QUANTILE, _CHECKED)
+        return np.linspace(lowest, LARGEST_QUANTILE, _CHECKED)
 
     @cached_property
     def _largest_after(self) -> Floats:
