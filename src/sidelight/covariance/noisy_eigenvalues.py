@@ -1,0 +1,109 @@
+"""The eigenvalues of a second moment minus a prediction, released by themselves.
+
+Sorted eigenvalues move by no more than the matrix: by its trace norm in l1 (Lidskii), by its Frobenius norm in l2
+(Hoffman and Wielandt). They are put on the integers before integer noise is added, which costs one step an eigenvalue.
+What keeps them idealized is that floats compute them (covariance proof page, Theorem 4).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
+from sidelight.aggregates.moments import Moments
+from sidelight.errors import RangeError
+from sidelight.guarantees import Amount, Claims
+from sidelight.mechanisms.additive import (
+    gaussian,
+    gaussian_claims,
+    gaussian_scale,
+    laplace,
+    laplace_claims,
+    laplace_scale,
+)
+from sidelight.noise import Source
+
+Floats = NDArray[np.float64]
+
+#: A prediction may exceed radius² by this factor; beyond it floats could overflow later, where nothing may raise.
+_LARGEST_PREDICTION = 2.0**100
+
+
+def in_steps(moments: Moments, prediction: Floats, *, rows: float) -> Floats:
+    """Return rows · W in the units of the second moment: what is subtracted from it. Symmetrised."""
+    guess = np.asarray(prediction, np.float64)
+    if guess.shape != moments.second.shape:
+        raise RangeError(f"a prediction must have the shape {moments.second.shape}, got {guess.shape}")
+    if not np.isfinite(guess).all():
+        raise RangeError("a prediction must hold finite numbers")
+    if np.abs(guess).max() > _LARGEST_PREDICTION * float(moments.scale * moments.levels) ** 2:
+        raise RangeError("a prediction must lie within 2**100 radius² of 0; check its unit")
+    return (guess + guess.T) * (0.5 * max(rows, 1.0) / float(moments.scale) ** 2)
+
+
+def difference(moments: Moments, prediction: Floats, *, rows: float) -> Floats:
+    """Return the private matrix S - rows·W in steps, as floats."""
+    assert not isinstance(moments.second.value, int)
+    return moments.second.value.astype(np.float64) - in_steps(moments, prediction, rows=rows)
+
+
+def on_integers(moments: Moments, values: Floats, *, pure: bool) -> Bounded:
+    """Round eigenvalues to integers, with their sensitivity: in l1 for pure noise, in l2 for Gaussian noise.
+
+    Rounding is monotone, so sorted values stay sorted, and each moves by less than one step more.
+    """
+    count = values.size
+    limited = np.clip(values, -float(VALUE_LIMIT), float(VALUE_LIMIT) * (1 - 2.0**-50))
+    whole = np.rint(limited).astype(np.int64)
+    if pure:
+        statistic = moments.second_in_trace
+        return Bounded(whole, statistic.sensitivity + count, "l1", statistic.neighbours, statistic.unit)
+    statistic = moments.second
+    return Bounded(
+        whole, statistic.sensitivity + Fraction(isqrt(count) + 1), "l2", statistic.neighbours, statistic.unit
+    )
+
+
+def noisy_values(
+    moments: Moments, values: Floats, *, rho: Amount | None = None, epsilon: Amount | None = None, source: Source
+) -> Floats:
+    """Add Laplace noise of scale Δ_tr/ε, or Gaussian noise of deviation Δ_F/√(2ρ), to sorted private eigenvalues.
+
+    In steps, in the order given: the caller says what is paired with what.
+    """
+    source.note_idealized()  # the noise is exact, the eigenvalues are not
+    bounded = on_integers(moments, values, pure=rho is None)
+    if rho is not None:
+        noisy = gaussian(bounded, rho=rho, source=source)
+    else:
+        assert epsilon is not None
+        noisy = laplace(bounded, epsilon=epsilon, source=source)
+    return np.asarray(noisy).astype(np.float64)
+
+
+def values_scale(
+    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, count: int | None = None
+) -> float:
+    """Return the Laplace scale (for epsilon) or the deviation (for rho) of the noise, in the user's units."""
+    public = on_integers(moments, np.zeros(count or moments.second.shape[0]), pure=rho is None)
+    if rho is not None:
+        steps = gaussian_scale(public, rho=rho)
+    else:
+        assert epsilon is not None
+        steps = laplace_scale(public, epsilon=epsilon)
+    return float(steps) * float(moments.scale**2)
+
+
+def values_claims(
+    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, count: int | None = None
+) -> Claims:
+    """Return what `noisy_values` of so many eigenvalues proves; needs the public parts of the moments only."""
+    public = on_integers(moments, np.zeros(count or moments.second.shape[0]), pure=rho is None)
+    if rho is not None:
+        return gaussian_claims(public, rho=rho).with_numerics("idealized")
+    assert epsilon is not None
+    return laplace_claims(public, epsilon=epsilon).with_numerics("idealized")
