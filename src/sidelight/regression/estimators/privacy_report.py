@@ -17,6 +17,7 @@ from sidelight.errors import RangeError
 from sidelight.privacy_page import Feature, Scope
 from sidelight.privacy_page.build import FitConstants, build_report, features_of, label_of
 from sidelight.privacy_page.published import (
+    DataDependent,
     Encoding,
     Huber,
     Label,
@@ -115,10 +116,11 @@ def report_of(
     rho: float = 1e-6,
     scope: Scope = "one-person",
     n_public: int | None = None,
+    data_dependent: DataDependent | None = None,
 ) -> PublishedReport:
     """Write the report of a released linear model."""
     request = release.query
-    if request["kind"] != "linear_model":
+    if request["kind"] not in ("linear_model", "linear_model_with_paid_report"):
         raise RangeError(
             "there is a privacy report for one joint model; for one model a class, report each, and add bounds and rhos"
         )
@@ -150,6 +152,7 @@ def report_of(
         rho=rho,
         scope=scope,
         n_public=n_public,
+        data_dependent=data_dependent,
     )
 
 

@@ -1,0 +1,204 @@
+"""A fit together with a noisy gradient and a noisy Hessian, through the door, and the report that shows them.
+
+The gradient of the objective at its minimum is minus the noise of the fit, which is drawn as floats, so the release is
+idealized like the fit itself; what is added to gradient and Hessian are exact rounded Gaussians on public grids.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from sidelight.aggregates.bounded import Bounded
+from sidelight.guarantees import Claims, Neighbours
+from sidelight.mechanisms.objective_perturbation import on_grid
+from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
+from sidelight.noise import Source, rounded_gaussian
+from sidelight.noise.goe_norm import goe_norm_quantile
+from sidelight.privacy_page import Feature, PublishedReport
+from sidelight.privacy_page.build import FitConstants
+from sidelight.privacy_page.published import DataDependent
+from sidelight.privacy_page.quantiles import chi_upper, report_quantiles
+from sidelight.records import Schema, Table
+from sidelight.regression.curator import dense_rows
+from sidelight.regression.fit_core import private_fit
+from sidelight.regression.kept_noise import PrivateFit, remember
+from sidelight.regression.losses import Floats, Loss
+from sidelight.regression.paid_plan import PaidPlan, Preset, plan_paid
+from sidelight.regression.rows import ArrayRows
+from sidelight.release import Release
+from sidelight.session import Answer
+
+#: Rows whose d x d matrices are held at once.
+_CELLS = 1 << 21
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaidFit:
+    """A query: fit `loss` to rows X and labels y, and release gradient and Hessian beside it.
+
+    Guarantee: ApproxDP(epsilon, delta) for everything together; numerics "idealized" (per-instance proof page,
+    Theorem 6). `settings` are the other arguments of `plan_paid`.
+    """
+
+    loss: Loss
+    X: Any
+    y: Any
+    epsilon: Any
+    delta: Any
+    data_norm: Any
+    preset: Preset = "gradient"
+    settings: Mapping[str, Any] | None = None
+
+    def prepare(self, schema: Schema) -> PreparedPaidFit:
+        """Plan and price it for the schema's protected unit. Reads no row."""
+        plan = plan_paid(
+            loss=self.loss,
+            features=int(np.shape(self.X)[1]),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            data_norm=self.data_norm,
+            preset=self.preset,
+            unit=schema.unit,
+            **(self.settings or {}),
+        )
+        return PreparedPaidFit(plan=plan, X=self.X, y=self.y)
+
+    def __repr__(self) -> str:
+        return f"PaidFit({self.loss.name}, preset={self.preset!r})"  # never the rows
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PreparedPaidFit:
+    """A planned fit with its extra releases; everything but `run` is public."""
+
+    plan: PaidPlan
+    X: Any
+    y: Any
+
+    @property
+    def claims(self) -> Claims:
+        """The price of everything."""
+        return self.plan.claims
+
+    @property
+    def numerics(self) -> Literal["idealized"]:
+        """The noise of the fit is drawn as floats."""
+        return "idealized"
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The public description for ledger and report."""
+        return self.plan.request()
+
+    @property
+    def prediction(self) -> None:
+        """No side information is used."""
+        return
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Fit, then add noise to gradient and Hessian."""
+        del table  # the session's; X was derived from it
+        plan = self.plan.fit
+        fit = private_fit(plan, ArrayRows(self.X, self.y, policy=plan.policy), source=source)
+        remember(fit)
+        outputs = plan.loss.outputs
+        constant = np.zeros(outputs)
+        if plan.intercept is not None:
+            constant = fit.released[-1] * float(plan.intercept)
+        value = {"coefficients": fit.released[: plan.features].T.copy(), "intercept": constant}
+        if self.plan.gradient_noise is not None:
+            value["gradient"] = noisy_gradient(fit, self.plan.gradient_noise, source)
+        if self.plan.hessian_noise is not None:
+            value["hessian"] = noisy_hessian(fit, self.plan, source)
+        return Answer(value=value)
+
+
+def noisy_gradient(fit: PrivateFit, scale: Fraction, source: Source) -> Floats:
+    """Release ∇J(θᴾ; D) = -b with noise N(0, scale²·I): exact rounded Gaussians on a grid of scale·2⁻⁴⁰."""
+    exponent = math.frexp(float(scale))[1] - 1 - 40
+    unit = Fraction(2) ** exponent
+    own = on_grid(-fit.objective.linear[:, 0], exponent)
+    noise = rounded_gaussian(own.size, scale / unit, source)
+    entries = zip(own.tolist(), noise.tolist(), strict=True)
+    return np.array([float(Fraction(entry) + extra * unit) for entry, extra in entries])
+
+
+def noisy_hessian(fit: PrivateFit, plan: PaidPlan, source: Source) -> Floats:
+    """Release the Hessian of J at the released point, with symmetric Gaussian noise.
+
+    Every row's matrix f''·xxᵀ is put on a public grid by itself, so one row moves the sum of integers by at most
+    `plan.hessian_sensitivity`; λ is public and added afterwards.
+    """
+    unit, columns = float(plan.hessian_unit), plan.fit.coefficients
+    total = np.zeros((columns, columns), dtype=np.int64)
+    step = max(1, _CELLS // columns**2)
+    loss = fit.objective.loss
+    for whole in fit.objective.rows.blocks():
+        for start in range(0, whole.size, step):
+            block = whole.part(start, start + step)
+            predictor = block.predict(fit.released)
+            bend = loss.bend(predictor, block.targets, block.norms, np.ones_like(predictor))
+            x = dense_rows(block)
+            each = (bend * x)[:, :, None] * x[:, None, :]
+            each = (each + each.transpose(0, 2, 1)) / 2  # the two products may differ in the last bit
+            total += np.rint(each / unit).astype(np.int64).sum(axis=0)
+    bounded = Bounded(
+        total,
+        sensitivity=Fraction(plan.hessian_sensitivity),
+        norm="l2",
+        neighbours=Neighbours.ADD_REMOVE,
+        unit=plan.fit.unit,
+    )
+    noisy = symmetric_gaussian(bounded, mu=plan.hessian_mu, source=source)
+    return np.asarray(noisy.astype(np.float64) * unit + float(plan.fit.mechanism.regularisation) * np.eye(columns))
+
+
+def paid_report_of(
+    release: Release,
+    *,
+    classes: Sequence[Any] | None,
+    features: Sequence[Feature | dict[str, Any]] | None = None,
+    rho: float = 1e-6,
+) -> PublishedReport:
+    """Write the report of a released `PaidFit`, for one person who is fixed beforehand."""
+    from sidelight.regression.estimators.privacy_report import constants_of, loss_of, report_of
+
+    request = release.query
+    paid = None
+    if request["gradient_noise"] != "none":
+        columns = len(release.value["gradient"])
+        quantiles = report_quantiles(rho, scope="one-person", columns=columns, paid=True)
+        hessian = release.value.get("hessian")
+        sigma3 = None if hessian is None else float(request["hessian_noise"])
+        loss = loss_of(request)
+        paid = DataDependent(
+            gradient=[float(entry) for entry in release.value["gradient"]],
+            sigma2=float(request["gradient_noise"]),
+            hessian=None if hessian is None else np.asarray(hessian).tolist(),
+            sigma3=sigma3,
+            kappa=None if sigma3 is None else hessian_reach(sigma3, columns, rho, float(request["row_norm"])),
+            zeta=None
+            if sigma3 is None
+            else drift(loss, constants_of(request), columns, float(request["row_norm"]), rho),
+            q=quantiles.along,
+        )
+    return report_of(release, classes=classes, features=features, rho=rho, data_dependent=paid)
+
+
+def hessian_reach(sigma3: float, columns: int, rho: float, row_norm: float) -> float:
+    """Give κ: the noise of the Hessian has norm above it with probability at most ρ/6; with room for its rounding."""
+    return sigma3 * goe_norm_quantile(columns, rho / 6) * (1 + 1e-9) + row_norm**2 / 1024
+
+
+def drift(loss: Any, constants: FitConstants, columns: int, row_norm: float, rho: float) -> float:
+    """Give ζ: between the released point and the exact minimum no curvature changes by more than a factor e^ζ."""
+    from sidelight.privacy_page.published import LogCosh
+
+    pace = 2 / loss.kappa if isinstance(loss, LogCosh) else 1.0  # |f'''| <= M·f''
+    return pace * row_norm * constants.slack(chi_upper(columns, rho / 6), columns)
