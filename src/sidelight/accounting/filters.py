@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
+from sidelight.accounting.items import chosen_item
 from sidelight.accounting.quanta import DECIMALS, amount_of, capacity_quanta, charge_quanta, quanta_from_text
 from sidelight.accounting.remaining import Remaining, Shortfall, Spent, find_remaining, find_shortfall, find_spent
 from sidelight.accounting.totals import NAMES, Charge, Route, Totals
@@ -40,7 +41,7 @@ from sidelight.guarantees import conversions as convert
 Budget: TypeAlias = PureDP | ZCDP | GDP | ApproxDP
 Share: TypeAlias = Literal["items", "gdp", "zcdp"]
 ROUTES: tuple[Route, ...] = ("basic", "gdp", "zcdp")
-_DEFAULT_POOL = Fraction(1, 10)
+_DEFAULT_POOL = Fraction(2, 5)
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,10 @@ class Rule:
     def charge(self, claims: Claims) -> Charge:
         """Price one event for every route of the rule: a pure function of public parameters, in whole quanta.
 
-        A declared (epsilon, delta) is used where its epsilon is below the pure one: by the basic route, and as
-        randomised response by the others where that is less than their own claim; its delta enters the pool once. One
-        that could never fit the pool is left aside if another claim serves.
+        An (epsilon, delta) is used where its epsilon is below the pure one: by the basic route, and as randomised
+        response by the others where that is less than their own claim; its delta enters the pool once. It is the
+        declared one, or one at a smaller delta that a profile or a Renyi curve proves, so that models do not use up the
+        pool before anything else (`chosen_item`).
 
         Raises:
             ClaimError: other neighbours, unit or audience, or no route of the rule can count the event.
@@ -119,7 +121,13 @@ class Rule:
         epsilon = None if pure is None else pure.epsilon
         rho_amount = None if rho is None else rho.rho
         mu_amount = None if mu is None else mu.mu
-        item = self._item(claims, epsilon, served=rho_amount is not None or mu_amount is not None)
+        item = chosen_item(
+            claims,
+            below=epsilon,
+            pool=amount_of(self.pool),
+            epsilon=getattr(self.budget, "epsilon", Fraction(0)),
+            served=self._served(rho_amount, mu_amount),
+        )
         if item is not None:
             epsilon = item.epsilon  # randomised response; with epsilon 0 it says nothing and costs only its delta
             if "zcdp" in self.routes:
@@ -136,7 +144,8 @@ class Rule:
         )
         if all(charge.of(route) is None for route in self.routes):
             raise ClaimError(
-                f"a budget of {self.budget} cannot count {claims}: it needs a claim for {' or '.join(self.routes)}"
+                f"a budget of {self.budget} cannot count {claims}: it needs a claim for {' or '.join(self.routes)}; "
+                "a budget of ApproxDP(epsilon, delta) counts every kind of release"
             )
         return charge
 
@@ -231,13 +240,12 @@ class Rule:
             "only add-or-remove claims convert into a replace budget"
         )
 
-    def _item(self, claims: Claims, epsilon: Fraction | None, *, served: bool) -> ApproxDP | None:
-        """Pick the (epsilon, delta) claim that is charged, if any: the smallest epsilon whose delta can fit."""
-        items = [i for i in claims.items if epsilon is None or i.epsilon < epsilon]
-        fitting = [i for i in items if charge_quanta(i.delta) <= self.pool]
-        if fitting:
-            return min(fitting, key=lambda i: (i.epsilon, i.delta))
-        return None if served or not items or not self.pool else min(items, key=lambda i: (i.epsilon, i.delta))
+    def _served(self, rho: Fraction | None, mu: Fraction | None) -> Fraction | None:
+        """Give the smallest share of a route's capacity that the event takes by a claim of its own."""
+        amounts: dict[Route, Fraction | None] = {"zcdp": rho, "gdp": None if mu is None else mu * mu}
+        capacities = dict(self.capacities)
+        shares = [amount / amount_of(capacities[r]) for r, amount in amounts.items() if amount and capacities.get(r)]
+        return min(shares, default=None)
 
 
 def _proved(budget: ApproxDP, route: Route, cap: int, share: Mapping[Share, Fraction]) -> bool:

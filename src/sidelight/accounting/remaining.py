@@ -158,14 +158,26 @@ def find_shortfall(rule: Rule, totals: Totals, charge: Charge) -> Shortfall:
 
     if totals.delta_items + charge.delta_items > rule.pool:
         compare("δ of items", charge.delta_items, max(0, rule.pool - totals.delta_items))
+        remaining[-1] += _about_pool(rule)
     else:
         for route, cap in rule.capacities:
             asked = charge.of(route)
             if route not in totals.closed and asked is not None:
                 compare(_SYMBOLS[route], asked, max(0, cap - totals.of(route)))
+                if route == "basic" and charge.delta_items:
+                    requested[-1] += f" at δ {_up(charge.delta_items)}"
+                    remaining[-1] += _about_pool(rule)
     if not requested:
         return Shortfall("a route that is closed", "no open route", "a new scope")
     return Shortfall(" or ".join(requested), " or ".join(remaining), " or ".join(difference))
+
+
+def _about_pool(rule: Rule) -> str:
+    """Say where the pool of deltas comes from, and what would enlarge it."""
+    if len(rule.routes) == 1:
+        return ""
+    kept = f"{_down(rule.pool)} of its δ" if rule.pool else "none of its δ"
+    return f" (this budget keeps {kept} for (ε, δ) releases; routes=['basic'], set when it is opened, gives them all)"
 
 
 def _compared(total: int, capacity: int, *, is_open: bool) -> RouteSpent:

@@ -169,8 +169,11 @@ def zcdp_of(claim: Claim) -> Fraction | None:
         case ZCDP():
             return claim.rho
         case Profile():
-            mu = gdp_of(claim)
-            return None if mu is None else convert.zcdp_from_gdp(mu)
+            from sidelight.guarantees.renyi_from_profile import zcdp_from_profile
+
+            mu, rho = gdp_of(claim), zcdp_from_profile(claim.remove, claim.add)
+            found = [r for r in (rho, None if mu is None else convert.zcdp_from_gdp(mu)) if r is not None]
+            return min(found, default=None)
         case _:
             return None  # a finite set of orders, or one (epsilon, delta), bounds no Renyi divergence at every order
 

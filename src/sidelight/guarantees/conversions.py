@@ -306,7 +306,7 @@ def _gaussian_epsilon_guess(mu: Fraction, at: Fraction, ceiling: Fraction) -> Fr
 def _gaussian_mu_guess(epsilon: Fraction, delta: Fraction) -> Fraction | None:
     """Bisect delta_mu(epsilon) = delta over mu in floats; None where floats are of no use."""
     x, target, low, high = float(epsilon), float(delta), 1e-6, 30.0
-    if not (x < 600 and 1e-280 < target and _float_delta(low, x) <= target < _float_delta(high, x)):
+    if not (x < 600 and target > 1e-280 and _float_delta(low, x) <= target < _float_delta(high, x)):
         return None
     while high / low > 1 + 1e-13:
         m = sqrt(low * high)

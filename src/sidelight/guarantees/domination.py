@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MOST_CELLS = 4_000_000
 
 
+@lru_cache(maxsize=1024)
 def epsilon_from_profile(remove: ProfileCurve, add: ProfileCurve, at: Fraction) -> Fraction | None:
     """Give the smallest epsilon of 12 digits at which both directions are proved to be at most `at`."""
 

@@ -169,9 +169,9 @@ def _cells(curve: EnvelopeCurve) -> tuple[Floats, Floats, Floats, Floats]:
 def _summed(curve: EnvelopeCurve, x: Floats) -> Floats:
     """Sum P(cell) · E over the output noise of (1 - e^(x - W - G))₊, each cell bounded from above.
 
-    The integrand is concave in the loss where x - W lies below `_concave_until`: Jensen; else the cell's right end. From
-    twelve deviations of the output noise above x on it is 1 - e^(x - W) up to its tail, so those cells are sums from the
-    right; only the cells within twelve deviations are added one by one.
+    The integrand is concave in the loss where x - W lies below `_concave_until`: Jensen; else the cell's right end.
+    From twelve deviations of the output noise above x on it is 1 - e^(x - W) up to its tail, so those cells are sums
+    from the right; only the cells within twelve deviations are added one by one.
     """
     import numpy as np
 

@@ -59,6 +59,25 @@ def renyi_add(shape: LossShape, order: Fraction, *, mu: Fraction, regularisation
     return _half_normal(mu, order)
 
 
+def closed_form_zcdp(
+    shape: LossShape, *, mu: Fraction, regularisation: Fraction, output_mu: Fraction, bound: Bound
+) -> Fraction:
+    """Bound D_α/α over all α > 1 by the closed forms: cells of orders, D rising, and a line beyond the last.
+
+    For comparison: the two profiles together prove much less (`Claims.zcdp`).
+    """
+    orders = [1 + Fraction(k, 10**5) for k in (1, 100, 2000)] + [1 + Fraction(21, 20) ** k / 10 for k in range(200)]
+    values = renyi_curve(
+        shape, mu=mu, regularisation=regularisation, output_mu=output_mu, bound=bound, orders=orders
+    ).points
+    cells = [value / before for (before, _), (_, value) in zip([(Fraction(1), None), *values], values, strict=False)]
+    # beyond the last order A: D_α <= shift + log(2 + count)/t + α·(mu² + output_mu²)/2, and each part of D_α/α falls
+    last = orders[-1]
+    shift = thesis_shift(shape, regularisation) if bound == "thesis" else curvature_shift(shape, regularisation)
+    rest = shift / last + Fraction(2 + _count(shape)) / (last * (last - 1)) + (mu * mu + output_mu * output_mu) / 2
+    return max(*cells, rest)
+
+
 def _count(shape: LossShape) -> int:
     return 1 if shape.classes is None else shape.classes - 1
 

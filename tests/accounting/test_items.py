@@ -1,0 +1,94 @@
+"""Which (epsilon, delta) a budget counts: what users expect of a session, and that only what holds is charged."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from sidelight.accounting import Rule, Totals, amount_of
+from sidelight.errors import ClaimError
+from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims
+from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
+
+F = Fraction
+LOGISTIC = LossShape(gradient=F(1), curvature=F(1, 4), envelope="logistic", sign_definite=True)
+HUBER = LossShape(gradient=F(1), curvature=F(1))
+
+
+def fits_within(rule: Rule, claims: Claims) -> int:
+    charge, totals, count = rule.charge(claims), Totals.zero(), 0
+    while rule.grants(totals, charge):
+        totals, count = totals.plus(charge), count + 1
+    return count
+
+
+def model(shape: LossShape, epsilon: str, delta: str) -> Claims:
+    return calibrate_objective(shape, epsilon=epsilon, delta=delta).claims(epsilon=epsilon, delta=delta)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "least"),
+    [("1", "1e-7", 3), ("1", "1e-6", 3), ("0.5", "1e-7", 10), ("0.1", "1e-7", 250), ("3", "4e-7", 1)],
+)
+def test_models_fit_a_default_budget(epsilon: str, delta: str, least: int) -> None:
+    """Three models of epsilon 1 fit a budget of 3, and ever so many small ones more than their sum would allow."""
+    rule = Rule.for_budget(ApproxDP(3, "1e-6"))
+    assert fits_within(rule, model(LOGISTIC, epsilon, delta)) >= least
+
+
+def test_a_model_is_charged_as_declared_where_that_fits() -> None:
+    rule = Rule.for_budget(ApproxDP(3, "1e-6"))
+    charge = rule.charge(model(HUBER, "1", "1e-7"))
+    assert charge.epsilon == 10**30
+    assert charge.delta_items == 10**23
+    basic = Rule.for_budget(ApproxDP(3, "1e-6"), routes=["basic"])
+    assert fits_within(basic, model(LOGISTIC, "1", "3e-7")) == 3  # all of delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("0.05", "1e-9"), ("0.3", "1e-6"), ("2", "1e-5")])
+def test_only_what_the_profile_proves_is_charged(epsilon: str, delta: str) -> None:
+    claims = model(LOGISTIC, epsilon, delta)
+    charge = Rule.for_budget(ApproxDP(3, "1e-6")).charge(claims)
+    profile = next(c for c in claims if hasattr(c, "remove"))
+    assert charge.epsilon is not None
+    assert charge.delta_items > 0
+    assert profile.delta(amount_of(charge.epsilon)) <= amount_of(charge.delta_items)
+
+
+def test_the_pool_never_ends_what_another_route_allows() -> None:
+    rule = Rule.for_budget(ApproxDP(3, "1e-6"))
+    for epsilon, delta in (("0.1", "1e-7"), ("0.2", "1e-6"), ("1", "1e-5")):
+        charge = rule.charge(model(LOGISTIC, epsilon, delta))
+        assert charge.rho is not None
+        assert F(charge.delta_items, rule.pool) <= F(charge.rho, rule.capacity("zcdp"))
+
+
+def test_a_gaussian_keeps_the_sum_of_epsilons_open_only_if_it_declares_an_item() -> None:
+    rule = Rule.for_budget(ApproxDP(3, "1e-6"))
+    assert rule.charge(Claims.of(GDP("0.1"))).epsilon is None
+    both = rule.charge(Claims.of(GDP("0.1"), ApproxDP("0.5", "1e-3")))
+    assert both.epsilon is not None
+    assert GDP("0.1").implies(ApproxDP(amount_of(both.epsilon), amount_of(both.delta_items)))
+
+
+def test_finite_renyi_orders_are_charged_at_a_delta() -> None:
+    rule = Rule.for_budget(ApproxDP(3, "1e-6"))
+    orders = Claims.of(RDP({2: "0.02", 8: "0.08", 32: "0.32"}))
+    charge = rule.charge(orders)
+    assert charge.epsilon is not None
+    found = orders.approx_at(amount_of(charge.delta_items))
+    assert found is not None
+    assert 0 <= amount_of(charge.epsilon) - found.epsilon <= F(1, 10**30)
+    assert rule.grants(Totals.zero(), charge)
+
+
+def test_what_cannot_be_counted_says_what_would() -> None:
+    with pytest.raises(ClaimError, match="ApproxDP\\(epsilon, delta\\) counts every kind"):
+        Rule.for_budget(ZCDP("0.1")).charge(Claims.of(ApproxDP(1, "1e-7")))
+    rule = Rule.for_budget(ApproxDP(1, "1e-6"))
+    short = rule.shortfall(Totals.zero(), rule.charge(model(LOGISTIC, "1", "1e-6")))
+    assert "at δ 4e-7" in short.requested
+    assert "routes=['basic']" in short.remaining
+    alone = Rule.for_budget(ApproxDP(1, "1e-6"), routes=["basic"])
+    assert fits_within(alone, model(LOGISTIC, "1", "1e-6")) == 1
