@@ -24,8 +24,9 @@ MAKERS: list[Callable[..., Any]] = [
     lambda **more: sl.LogisticRegression(**BUDGET | {"classes": [0, 1]} | more),
     lambda **more: sl.LinearSVC(**BUDGET | {"classes": [0, 1]} | more),
     lambda **more: sl.LinearRegression(**BUDGET | {"target_range": (0, 1)} | more),
+    lambda **more: sl.PoissonRegressor(**BUDGET | {"largest_count": 2} | more),
 ]
-maker = pytest.mark.parametrize("make", MAKERS, ids=["logistic", "svc", "linear"])
+maker = pytest.mark.parametrize("make", MAKERS, ids=["logistic", "svc", "linear", "poisson"])
 
 
 def people() -> sl.Table:
@@ -57,7 +58,7 @@ class Watched:
 
 
 class TestModels:
-    @maker
+    @pytest.mark.parametrize("make", MAKERS[:3], ids=["logistic", "svc", "linear"])
     def test_a_model_learns(self, make: Any) -> None:
         X, y = rows()
         model = make(session=seeded()).fit(X, y)
@@ -238,7 +239,15 @@ class TestMistakesAreFoundBeforeTheCharge:
     def test_parameters_without_sense(self) -> None:
         self.refused(MAKERS[0](class_weight="balanced"), RangeError, "public numbers")
         self.refused(MAKERS[0](class_weight={7: 1}), RangeError, "not declared")
-        self.refused(MAKERS[0](classes=[0, 1, 2], class_weight={0: 1}), RangeError, "two classes")
+        self.refused(MAKERS[0](class_weight={0: "five"}), RangeError, "explicit number")
+        self.refused(MAKERS[0](class_weight={0: 0}), RangeError, "class_weight of 0")
+        self.refused(MAKERS[0](class_weight={0: -1}), RangeError, "class_weight of 0")
+        self.refused(MAKERS[0](class_weight=[1, 2]), RangeError, "public numbers")
+        self.refused(MAKERS[0](classes=[0, 1, 2], class_weight="balanced"), RangeError, "public numbers")
+        more = {"classes": [0, 1, 2], "multi_class": "one_vs_rest"}
+        self.refused(MAKERS[0](**more, class_weight={0: 1}), RangeError, "one_vs_rest")
+        self.refused(MAKERS[0](multi_class="ovr"), RangeError, "multi_class")
+        self.refused(MAKERS[0](on_missing="ignore"), RangeError, "on_missing")
         self.refused(MAKERS[0](on_violation="raise"), RangeError, "on_violation")
         self.refused(MAKERS[0](epsilon=-1), RangeError, "epsilon")
         self.refused(MAKERS[0](bound="loose"), RangeError, "bound")
@@ -252,7 +261,9 @@ class TestMistakesAreFoundBeforeTheCharge:
     def test_shapes_and_types(self, make: Any) -> None:
         X, y = rows(50)
         self.refused(make(), SchemaError, "two dimensions", X[:, 0], y)
-        self.refused(make(), SchemaError, "list", X.tolist(), y)
+        self.refused(make(), SchemaError, "two dimensions", X[:, 0].tolist(), y)
+        self.refused(make(), SchemaError, "two dimensions", [], [])
+        self.refused(make(), SchemaError, "same length", X.tolist(), y[:-1])
         self.refused(make(), SchemaError, "Complex", X.astype(complex), y)
         self.refused(make(), SchemaError, "numbers", X.astype(str), y)
         self.refused(make(), SchemaError, "same length", X, y[:-1])
@@ -264,9 +275,13 @@ class TestMistakesAreFoundBeforeTheCharge:
         self.refused(make(), RangeError, "feature", X[:, :0], y)
 
     @maker
-    def test_seeds_are_refused_with_a_hint(self, make: Any) -> None:
-        with pytest.raises(RangeError, match="SeededSession"):
-            make(random_state=0)
+    def test_seeds_of_a_budget_are_refused_with_a_hint(self, make: Any) -> None:
+        self.refused(make(random_state=0), RangeError, "SeededSession")
+
+    @pytest.mark.parametrize("state", [True, "1", 1.5, np.random.RandomState(0)], ids=repr)
+    def test_what_is_no_seed(self, state: Any) -> None:
+        with pytest.raises(RangeError, match="random_state"):
+            MAKERS[0](random_state=state).fit(*rows(50))
 
     def test_text_columns_of_frames(self) -> None:
         import pandas as pd

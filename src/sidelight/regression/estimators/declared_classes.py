@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import Amount, positive
+from sidelight.records import Category, Number
 
 
-def declared_classes(classes: Any, *, at_most: int | None = None) -> NDArray[Any]:
-    """Check and sort declared classes: all texts, or all numbers.
+def declared_classes(
+    classes: Any, column: Number | Category | None = None, *, at_most: int | None = None
+) -> NDArray[Any]:
+    """Check and sort declared classes: all texts, or all numbers. A category of a table declares its own.
 
     >>> declared_classes(["yes", "no"]).tolist()
     ['no', 'yes']
     """
+    if isinstance(column, Number):
+        raise SchemaError(
+            f"the target {column.name!r} is a number, and a classifier wants labels; declare "
+            f"Category({column.name!r}, [...]), or use LinearRegression"
+        )
+    if classes is None and column is not None:
+        classes = column.categories
     if classes is None:
         raise RangeError(
             "classes=... must be declared, for example classes=[0, 1]: which labels occur is private, so they are not "
@@ -36,6 +50,29 @@ def declared_classes(classes: Any, *, at_most: int | None = None) -> NDArray[Any
     if at_most is not None and len(found) > at_most:
         raise RangeError(f"this model separates {at_most} classes, got {len(found)}; LogisticRegression takes more")
     return found
+
+
+def class_weights(given: Any, labels: tuple[Any, ...]) -> tuple[Amount, ...]:
+    """Check weights, explicit public numbers by label; labels that are not named weigh 1. None gives none."""
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        raise RangeError(
+            "class_weight must map labels to public numbers, such as {0: 1, 1: 5}; weights computed from the "
+            "labels ('balanced') would reveal how many there are"
+        )
+    unknown = [label for label in given if label not in labels]
+    if unknown:
+        raise RangeError(f"class_weight has labels that are not declared in classes: {unknown}")
+    for label, weight in given.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float | Fraction | Decimal | np.number):
+            raise RangeError(f"class_weight of {label!r} must be an explicit number, got {type(weight).__name__}")
+    weights = {label: positive(_plain(weight), name=f"class_weight of {label!r}") for label, weight in given.items()}
+    return tuple(weights.get(label, Fraction(1)) for label in labels)
+
+
+def _plain(weight: Any) -> Any:
+    return weight.item() if isinstance(weight, np.number) else weight
 
 
 def label_kinds(classes: NDArray[Any]) -> str:

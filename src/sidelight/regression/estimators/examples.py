@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from sidelight.errors import SchemaError
+from sidelight.records import Table
 from sidelight.records.engines.arrays import as_array, as_numbers
 from sidelight.regression.clipping import is_sparse
+from sidelight.regression.rows import ArrayRows, RowPolicy
 
 #: Floats, integers, booleans, and untyped cells, which are read one by one.
 _KINDS = "fiubO"
@@ -31,11 +33,16 @@ class Examples:
     targets: Any
     features: int
 
+    def bounded(self, table: Table, policy: RowPolicy) -> ArrayRows:
+        """Open the data."""
+        del table  # the door's; these examples were derived from it
+        return ArrayRows(*self.read(), policy=policy)
+
     def read(self) -> tuple[Any, NDArray[Any]]:
         """Give the rows as numbers (NaN for what is none) and the targets as an array. Never raises for a value."""
         if is_sparse(self.rows):
             return self.rows, self._labels()
-        raw = np.asanyarray(self.rows)
+        raw = _cells(self.rows, self.features) if isinstance(self.rows, list | tuple) else np.asanyarray(self.rows)
         return as_numbers(raw.reshape(-1)).reshape(raw.shape), self._labels()
 
     def _labels(self) -> NDArray[Any]:
@@ -61,15 +68,9 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
     if targets is None:
         raise SchemaError("fit requires y to be passed, but the target y is None; give one target a row")
     if isinstance(rows, list | tuple):
-        raise SchemaError(
-            "X must be a two-dimensional array, a sparse matrix or a frame, got a list: it does not say how many "
-            "columns it has without reading a row; write np.asarray(X, dtype=float)"
-        )
-    if not hasattr(rows, "shape"):
-        raise SchemaError(
-            f"X must be a two-dimensional array, a sparse matrix or a frame, got {type(rows).__name__}: its shape "
-            "must be known before the data is opened; write np.asarray(X)"
-        )
+        _check_target(targets, target_kinds)
+        return _listed(rows, targets)
+    rows = _with_shape(rows)
     if len(rows.shape) != 2:
         raise SchemaError(
             f"X must have two dimensions, rows and columns, got {len(rows.shape)}. Reshape your data either using "
@@ -78,9 +79,51 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
     for dtype in rows.dtypes if hasattr(rows, "dtypes") else [rows.dtype]:
         _check_type(dtype)
     _check_target(targets, target_kinds)
+    if not hasattr(targets, "__len__"):
+        targets = np.asarray(targets)
     if rows.shape[0] != len(targets):
         raise SchemaError("X and y must have the same length: row i of X belongs to entry i of y")
     return Examples(rows, targets, int(rows.shape[1]))
+
+
+def _listed(rows: Any, targets: Any) -> Examples:
+    """Take a list of rows. Its first row says how many columns there are, and is public in that respect alone."""
+    if len(rows) == 0 or not hasattr(rows[0], "__len__") or isinstance(rows[0], str):
+        raise SchemaError(
+            "X must have two dimensions, rows and columns, got a list that is empty or not of rows: Reshape your data "
+            "either using array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it contains a "
+            "single sample; an array of shape (0, columns) is a table without rows"
+        )
+    if len(rows) != len(targets):
+        raise SchemaError("X and y must have the same length: row i of X belongs to entry i of y")
+    return Examples(rows, targets, len(rows[0]))
+
+
+def _cells(rows: Any, features: int) -> NDArray[Any]:
+    """Give the cells of a list of rows; a row of another length has none that could be used."""
+    out = np.full((len(rows), features), None, dtype=object)
+    for place, row in enumerate(rows):
+        if hasattr(row, "__len__") and not isinstance(row, str) and len(row) == features:
+            for column, cell in enumerate(row):
+                out[place, column] = cell
+    return out
+
+
+def _with_shape(rows: Any) -> Any:
+    """Give what says its shape; what only becomes an array says it then. No cell is looked at."""
+    if hasattr(rows, "shape"):
+        return rows
+    if hasattr(rows, "__array__") or hasattr(rows, "__array_interface__"):
+        try:
+            return np.asarray(rows)
+        except Exception:  # its text may quote a cell
+            rows = None
+    if rows is None:
+        raise SchemaError("X cannot be made an array; write np.asarray(X, dtype=float)")
+    raise SchemaError(
+        f"X must be a two-dimensional array, a sparse matrix, a frame or a list of rows, got {type(rows).__name__}: "
+        "its shape must be known before the data is opened; write np.asarray(X)"
+    )
 
 
 def _check_type(dtype: Any) -> None:
@@ -97,7 +140,7 @@ def _check_type(dtype: Any) -> None:
 def _check_target(targets: Any, kinds: str) -> None:
     shape = getattr(targets, "shape", None)
     if shape is None:
-        if not isinstance(targets, list | tuple):
+        if not isinstance(targets, list | tuple) and not hasattr(targets, "__array__"):
             raise SchemaError(f"y must be an array or a list, got {type(targets).__name__}")
         return
     if len(shape) == 2 and shape[1] == 1:

@@ -5,33 +5,47 @@ A class only because scikit-learn wants one: parameters are stored as given and 
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.errors import RangeError, nearest
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import exact, positive
 from sidelight.mechanisms.objective_perturbation import Bound
+from sidelight.records import Category, Number, Table
 from sidelight.regression.clipping import OnViolation, bounded_rows
-from sidelight.regression.estimators.examples import Examples, examples
-from sidelight.regression.estimators.fit_query import FitQuery, release_fit
+from sidelight.regression.estimators.examples import examples
+from sidelight.regression.estimators.fit_progress import fitting
+from sidelight.regression.estimators.fit_query import FitQuery, Records, release_fit
+from sidelight.regression.estimators.fitted_privacy import FittedPrivacy
+from sidelight.regression.estimators.goal import Goal
 from sidelight.regression.estimators.privacy_report import PrivacyReportMixin
-from sidelight.regression.losses import Floats, Loss
+from sidelight.regression.estimators.seeded_fit import entropy_for
+from sidelight.regression.estimators.table_encoding import TableEncoding, encoding_for
+from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
+from sidelight.regression.estimators.unusable_rows import refuse_unusable
+from sidelight.regression.losses import Floats
 from sidelight.regression.solver import Solver
 from sidelight.release import Release
 from sidelight.session import Session
 
+OnMissing = Literal["drop", "raise"]
 _NEEDED = {
     "epsilon": "the privacy budget of this fit; 1 is a common choice, 0.1 is strict",
     "delta": "there is no default; 1e-6 is usual, and it should be far below one over the number of people",
     "data_norm": "the public bound of a row's Euclidean norm; scale each feature by a public range to [-1, 1], divide "
     "by the square root of their number, and it is 1",
 }
-_CHOICES = {"bound": get_args(Bound), "solver": get_args(Solver), "on_violation": get_args(OnViolation)}
+_CHOICES = {
+    "bound": get_args(Bound),
+    "solver": get_args(Solver),
+    "on_violation": get_args(OnViolation),
+    "on_missing": get_args(OnMissing),
+}
 
 
 class LinearEstimator(PrivacyReportMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -43,33 +57,23 @@ class LinearEstimator(PrivacyReportMixin, BaseEstimator):  # type: ignore[misc] 
     fit_intercept: bool
     intercept_value: Any
     on_violation: Any
+    on_missing: Any
     regularisation: Any
     theta_norm: Any
     rows_at_most: int | None
+    tolerance: Any
     bound: Any
     solver: Any
     session: Session | None
-
-    def __new__(cls, *_: Any, **parameters: Any) -> Any:
-        """Answer `random_state` with more than "unexpected keyword"; scikit-learn reads parameters off `__init__`."""
-        if "random_state" in parameters:
-            raise RangeError(
-                f"{cls.__name__} takes no random_state: a seed publishes the noise and with it the data; for "
-                "reproducible tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
-            )
-        return super().__new__(cls)
+    random_state: Any
+    coef_: Any
+    intercept_: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.non_deterministic = True  # private: a second fit draws new noise and is paid again
+        tags.non_deterministic = self.random_state is None  # private: a second fit draws new noise and is paid again
         return tags
-
-    def _need(self, name: str, hint: str) -> Any:
-        value = getattr(self, name)
-        if value is None:
-            raise RangeError(f"{type(self).__name__} wants {name}=...: {hint}")
-        return value
 
     def __getstate__(self) -> Any:
         if self.session is not None:
@@ -79,12 +83,86 @@ class LinearEstimator(PrivacyReportMixin, BaseEstimator):  # type: ignore[misc] 
             )
         return super().__getstate__()
 
-    def _examples(self, rows: Any, targets: Any, *, target_kinds: str) -> Examples:
+    def fit(self, X: Any, y: Any, *, key: str | None = None) -> Self:  # noqa: N803  # as scikit-learn names it
+        """Charge, fit and release.
+
+        Args:
+            X: Rows: an array, a sparse matrix, a frame or a list of rows.
+            y: One target a row.
+            key: With a session that has a ledger: the release is remembered under it, and asking again returns the
+                stored model for nothing.
+        """
+        goal = self._goal()
+        self._check()
+        self._need("data_norm", _NEEDED["data_norm"])
+        found = examples(X, y, target_kinds=goal.target_kinds)
+        if self.on_missing == "raise":
+            refuse_unusable(self, X, y, classes=goal.classes)
+        self._release(goal, found, data_norm=self.data_norm, table=None, key=key)
+        self.__dict__.pop("encoding_", None)
+        validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_, of what was released
+        return self
+
+    def fit_table(
+        self, table: Table, *, target: str, features: Sequence[str] | None = None, key: str | None = None
+    ) -> Self:
+        """Charge, and fit columns of a table, which may be a file larger than memory: it is read in a few passes.
+
+        Numbers are scaled by their public ranges and categories have one column for each declared label; each is
+        divided by the square root of the number of columns, so that `data_norm` is 1 unless a smaller one is given.
+        Rows that miss a value follow the schema. `encoding_` has the features, and `predict` takes a table too.
+
+        Args:
+            table: Rows with a schema; with a session its own table.
+            target: The column to predict. Of a category come the classes, of a number the `target_range`.
+            features: The columns to predict from; default all others.
+            key: As in `fit`.
+        """
+        if not isinstance(table, Table):
+            raise SchemaError(
+                f"fit_table wants a sidelight.Table, got {type(table).__name__}; write sl.Table(data, schema=[...]), "
+                "or fit(X, y) for arrays"
+            )
+        column = target_column(table, target)
+        goal = self._goal(column)
+        self._check()
+        if self.on_missing == "raise":
+            raise RangeError("on_missing='raise' is for arrays; a table's schema says what becomes of a missing value")
+        encoding = encoding_for(table.schema, target=target, features=features)
+        labels = None
+        if isinstance(column, Category):
+            assert goal.classes is not None
+            labels = labels_of(column, goal.classes)
+        data_norm = 1 if self.data_norm is None else self.data_norm
+        found = TableExamples(encoding, column, labels)
+        with fitting(table):
+            self._release(goal, found, data_norm=data_norm, table=table, key=key)
+        self.encoding_: TableEncoding = encoding
+        self.n_features_in_ = len(encoding.names)
+        self.feature_names_in_ = np.array(encoding.names, dtype=object)
+        return self
+
+    def _goal(self, column: Number | Category | None = None) -> Goal:
+        """Say what is to be learned; a table's target column fills in what the parameters leave out."""
+        raise NotImplementedError
+
+    def _need(self, name: str, hint: str) -> Any:
+        value = getattr(self, name)
+        if value is None:
+            raise RangeError(f"{type(self).__name__} wants {name}=...: {hint}")
+        return value
+
+    def _check(self) -> None:
         """Check everything public that all models need."""
-        for name, hint in _NEEDED.items():
-            self._need(name, hint)
+        for name in ("epsilon", "delta"):
+            self._need(name, _NEEDED[name])
         if not isinstance(self.session, Session | None):
             raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
+        if self.session is not None and self.random_state is not None:
+            raise RangeError(
+                "random_state and session cannot be had together: a budget pays for private noise; for reproducible "
+                "tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
+            )
         if self.fit_intercept:
             positive(self.intercept_value, name="intercept_value")
         if not isinstance(self.rows_at_most, Integral | None):
@@ -93,42 +171,48 @@ class LinearEstimator(PrivacyReportMixin, BaseEstimator):  # type: ignore[misc] 
             if getattr(self, name) not in choices:
                 hint = nearest(str(getattr(self, name)), choices)
                 raise RangeError(f"{name} is {getattr(self, name)!r}, which is no choice; {hint}")
-        found = examples(rows, targets, target_kinds=target_kinds)
-        validate_data(self, rows, skip_check_array=True)  # n_features_in_ and feature_names_in_
-        return found
 
-    def _release(self, loss: Loss, found: Examples) -> tuple[Floats, Floats]:
-        """Go through the door; give coefficients (outputs, features) and intercepts (outputs,)."""
+    def _release(self, goal: Goal, found: Records, *, data_norm: Any, table: Table | None, key: str | None) -> None:
+        """Go through the door, and keep what came out: nothing is kept of a fit that was refused."""
         settings = {
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "data_norm": self.data_norm,
+            "data_norm": data_norm,
             "intercept": self.intercept_value if self.fit_intercept else None,
             "on_violation": self.on_violation,
             "regularisation": self.regularisation,
             "theta_norm": self.theta_norm,
+            "tolerance": self.tolerance,
             "rows_at_most": self.rows_at_most,
             "bound": self.bound,
             "solver": self.solver,
         }
-        _warn(settings)
-        released = release_fit(FitQuery(loss=loss, examples=found, settings=settings), self.session)
-        self.release_: Release = released
-        self.guarantee_ = released.guarantee
-        return released.value["coefficients"], released.value["intercept"]
+        classes = tuple(goal.classes.tolist()) if goal.one_vs_rest and goal.classes is not None else None
+        query = FitQuery(loss=goal.loss, examples=found, settings=settings, one_vs_rest=classes)
+        entropy = entropy_for(self.random_state)
+        released, plans = release_fit(query, self.session, table=table, entropy=entropy, key=key)
+        assert isinstance(released, Release)  # a fit runs no private test that could refuse
+        self.release_, self.guarantee_ = released, released.guarantee
+        self.privacy_ = FittedPrivacy.of(plans[0], released.guarantee, fits=len(plans))
+        self._keep(goal, np.asarray(released.value["coefficients"]), np.asarray(released.value["intercept"]))
+
+    def _keep(self, goal: Goal, coefficients: Floats, intercepts: Floats) -> None:
+        """Set the attributes: coefficients are (outputs, features), intercepts (outputs,)."""
+        self.coef_, self.intercept_ = coefficients, intercepts
+        if goal.classes is not None:
+            self.classes_ = goal.classes
 
     def _rows(self, rows: Any) -> Any:
         """Give new rows as the model wants them. Prediction is post-processing and free."""
         check_is_fitted(self)
-        checked = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
+        if isinstance(rows, Table):
+            if not hasattr(self, "encoding_"):
+                raise SchemaError("this model was fitted to an array, so it cannot read a table; use fit_table")
+            rows = self.encoding_.matrix(rows)
+            checked = rows
+        else:
+            checked = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
         if self.on_violation == "normalize":  # a model of normalised rows
-            norm = exact(self.data_norm, name="data_norm")
+            norm = exact(self.data_norm if self.data_norm is not None else 1, name="data_norm")
             checked, _, _ = bounded_rows(checked, data_norm=norm, on_violation="normalize")
         return checked
-
-
-def _warn(settings: dict[str, Any]) -> None:
-    if exact(settings["epsilon"], name="epsilon") > 10:
-        warnings.warn("epsilon is above 10: hardly any privacy", UserWarning, stacklevel=4)
-    if exact(settings["delta"], name="delta") * 1000 >= 1:
-        warnings.warn("delta is 1e-3 or more: that share of people may be revealed", UserWarning, stacklevel=4)

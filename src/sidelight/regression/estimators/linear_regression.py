@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from sidelight.errors import RangeError, nearest
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.objective_perturbation import Bound
-from sidelight.records.engines.arrays import as_array, as_numbers
+from sidelight.records import Category, Number
 from sidelight.regression.clipping import OnViolation
-from sidelight.regression.estimators.examples import Examples
-from sidelight.regression.estimators.linear_estimator import LinearEstimator
+from sidelight.regression.estimators.goal import Goal
+from sidelight.regression.estimators.linear_estimator import LinearEstimator, OnMissing
+from sidelight.regression.estimators.table_encoding import check_bounds
 from sidelight.regression.losses import ClippedSquaredLoss, Floats, HuberLoss, LogCoshLoss, Loss
 from sidelight.regression.solver import Solver
 from sidelight.session import Session
@@ -61,12 +60,15 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         intercept_value: Amount = 1,
         on_violation: OnViolation = "clip",
+        on_missing: OnMissing = "drop",
         regularisation: Amount | None = None,
         theta_norm: Amount | None = None,
         rows_at_most: int | None = None,
+        tolerance: Amount | None = None,
         bound: Bound = "tight",
         solver: Solver = "auto",
         session: Session | None = None,
+        random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -77,30 +79,37 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.fit_intercept = fit_intercept
         self.intercept_value = intercept_value
         self.on_violation = on_violation
+        self.on_missing = on_missing
         self.regularisation = regularisation
         self.theta_norm = theta_norm
         self.rows_at_most = rows_at_most
+        self.tolerance = tolerance
         self.bound = bound
         self.solver = solver
         self.session = session
+        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  # as scikit-learn names it
-        """Charge, fit and release."""
-        low, high = self._range()
+    def _goal(self, column: Number | Category | None = None) -> Goal:
+        low, high = self._range(column)
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0  # the penalty pulls the intercept to the middle
-        loss = self._loss(low - middle, high - middle)
-        found = self._examples(X, y, target_kinds="Ofiub")
-        shifted = CentredExamples(found.rows, found.targets, found.features, low, high, middle)
-        coefficients, intercepts = self._release(loss, shifted)
-        self.coef_, self.intercept_ = coefficients[0], float(intercepts[0]) + middle
-        return self
+        return Goal(loss=self._loss(low, high, middle), target_kinds="Ofiub", middle=middle)
+
+    def _keep(self, goal: Goal, coefficients: Floats, intercepts: Floats) -> None:
+        self.coef_, self.intercept_ = coefficients[0], float(intercepts[0]) + goal.middle
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Give the predicted target of each row; not clamped to the range."""
         return np.asarray(self._rows(X) @ self.coef_ + self.intercept_)
 
-    def _range(self) -> tuple[float, float]:
-        given = self._need("target_range", "the public lower and upper bound of y, such as (0, 100); beyond is clamped")
+    def _range(self, column: Number | Category | None) -> tuple[float, float]:
+        if isinstance(column, Category):
+            raise SchemaError(f"the target {column.name!r} is a category; LogisticRegression predicts categories")
+        given: Any = self.target_range
+        if given is None and column is not None:
+            check_bounds(column)
+            given = (column.lower, column.upper)
+        if given is None:
+            self._need("target_range", "the public lower and upper bound of y, such as (0, 100); beyond is clamped")
         try:
             low, high = (float(bound) for bound in given)
         except (TypeError, ValueError):
@@ -109,26 +118,13 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             raise RangeError(f"target_range must be two finite numbers, the lower first, got {given!r}")
         return low, high
 
-    def _loss(self, low: float, high: float) -> Loss:
-        width = Fraction(high) - Fraction(low)
-        scale = _SHARE * width if self.scale is None else positive(self.scale, name="scale")
+    def _loss(self, low: float, high: float, middle: float) -> Loss:
+        scale = _SHARE * (Fraction(high) - Fraction(low)) if self.scale is None else positive(self.scale, name="scale")
+        targets: dict[str, Any] = {"target_range": (low, high), "target_centre": middle}
         if self.loss == "log_cosh":
-            return LogCoshLoss(scale=scale, target_range=(low, high))
+            return LogCoshLoss(scale=scale, **targets)
         if self.loss == "huber":
-            return HuberLoss(threshold=scale, target_range=(low, high))
+            return HuberLoss(threshold=scale, **targets)
         if self.loss == "squared_clipped":
-            return ClippedSquaredLoss(clip=scale, target_range=(low, high))
+            return ClippedSquaredLoss(clip=scale, **targets)
         raise RangeError(f"unknown loss {self.loss!r}; {nearest(str(self.loss), get_args(RegressionLoss))}")
-
-
-@dataclass(frozen=True, repr=False)
-class CentredExamples(Examples):
-    """Examples whose targets are clamped to a public range and counted from its middle, each by itself."""
-
-    low: float
-    high: float
-    middle: float
-
-    def _labels(self) -> NDArray[Any]:
-        targets = as_numbers(as_array(self.targets).reshape(-1))
-        return np.where(np.isfinite(targets), np.clip(targets, self.low, self.high) - self.middle, np.nan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +10,18 @@ from sklearn.base import ClassifierMixin
 
 from sidelight.guarantees import Amount
 from sidelight.mechanisms.objective_perturbation import Bound
+from sidelight.records import Category, Number
 from sidelight.regression.clipping import OnViolation
 from sidelight.regression.estimators.declared_classes import declared_classes, label_kinds
-from sidelight.regression.estimators.linear_estimator import LinearEstimator
+from sidelight.regression.estimators.goal import Goal
+from sidelight.regression.estimators.linear_estimator import LinearEstimator, OnMissing
+from sidelight.regression.estimators.private_score import PrivateScoreMixin
 from sidelight.regression.losses import Floats, SmoothedHingeLoss
 from sidelight.regression.solver import Solver
 from sidelight.session import Session
 
 
-class LinearSVC(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     """A linear classifier of two classes with (ε, δ)-differential privacy, by the smoothed hinge loss.
 
     Guarantee: as `LogisticRegression`, by the generic bound: it needs 1.3 times the noise of the Gaussian mechanism.
@@ -47,12 +50,15 @@ class LinearSVC(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         intercept_value: Amount = 1,
         on_violation: OnViolation = "clip",
+        on_missing: OnMissing = "drop",
         regularisation: Amount | None = None,
         theta_norm: Amount | None = None,
         rows_at_most: int | None = None,
+        tolerance: Amount | None = None,
         bound: Bound = "tight",
         solver: Solver = "auto",
         session: Session | None = None,
+        random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -62,27 +68,26 @@ class LinearSVC(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.fit_intercept = fit_intercept
         self.intercept_value = intercept_value
         self.on_violation = on_violation
+        self.on_missing = on_missing
         self.regularisation = regularisation
         self.theta_norm = theta_norm
         self.rows_at_most = rows_at_most
+        self.tolerance = tolerance
         self.bound = bound
         self.solver = solver
         self.session = session
+        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  # as scikit-learn names it
-        """Charge, fit and release."""
-        classes = declared_classes(self.classes, at_most=2)
+    def _goal(self, column: Number | Category | None = None) -> Goal:
+        classes = declared_classes(self.classes, column, at_most=2)
         low, high = classes.tolist()
         loss = SmoothedHingeLoss(classes=(low, high), width=self.width)
-        found = self._examples(X, y, target_kinds=label_kinds(classes))
-        coefficients, intercepts = self._release(loss, found)
-        self.classes_, self.coef_, self.intercept_ = classes, coefficients, intercepts
-        return self
+        return Goal(loss=loss, target_kinds=label_kinds(classes), classes=classes)
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
         """Give xᵀθ; positive for the second class."""

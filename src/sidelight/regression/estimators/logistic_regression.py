@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import Amount
 from sidelight.mechanisms.objective_perturbation import Bound
+from sidelight.records import Category, Number
 from sidelight.regression.clipping import OnViolation
-from sidelight.regression.estimators.declared_classes import declared_classes, label_kinds
-from sidelight.regression.estimators.linear_estimator import LinearEstimator
-from sidelight.regression.losses import Floats, LogisticLoss, Loss, SoftmaxLoss
+from sidelight.regression.estimators.declared_classes import class_weights, declared_classes, label_kinds
+from sidelight.regression.estimators.goal import Goal
+from sidelight.regression.estimators.linear_estimator import LinearEstimator, OnMissing
+from sidelight.regression.estimators.private_score import PrivateScoreMixin
+from sidelight.regression.losses import Floats, LogisticLoss, Loss, OneVsRestLoss, SoftmaxLoss
 from sidelight.regression.solver import Solver
 from sidelight.session import Session
 
+MultiClass = Literal["softmax", "one_vs_rest"]
 
-class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+
+class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     """Logistic regression with (ε, δ)-differential privacy, and nothing to tune.
 
     Guarantee: `guarantee_` after each fit: ApproxDP(epsilon, delta) for one row added or removed, with its two profiles
@@ -37,16 +42,28 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         delta: No default.
         data_norm: The public bound of a row's Euclidean norm, the intercept not counted.
         classes: The labels, public; two give one predictor, more a joint softmax.
-        class_weight: Public weights by label, two classes only; "balanced" would read the data and is refused.
+        class_weight: Public weights by label, such as {0: 1, 1: 5}; the largest scales the noise. "balanced" would
+            read the data and is refused.
+        multi_class: More than two classes as a joint "softmax", or "one_vs_rest": a model each, at nearly twice the
+            noise for ten classes.
         fit_intercept: Adds a constant column, penalised like the others.
         intercept_value: The constant. Smaller costs less noise, and the intercept is shrunk more.
         on_violation: "clip" shortens long rows, "normalize" gives every row the full length (in `predict` too).
+        on_missing: "drop" leaves rows out that miss a value or have an undeclared label. "raise" raises for them, as
+            scikit-learn does, before any charge: the curator's own choice, whose errors must not be forwarded.
         regularisation: λ beside the sum of losses (scikit-learn's C is 1/λ); default: the least.
         theta_norm: A public guess of the coefficients' norm, which raises λ.
-        rows_at_most: A public bound of the number of rows; give it above a million.
+        rows_at_most: A public bound of the number of rows; give it above a million. `fit` warns where the
+            regularisation outweighs so many rows.
+        tolerance: τ, the certified bound of the gradient at the released point; default a millionth of L.
         bound: "tight", or "thesis" and "generic" for comparison.
         solver: "auto", "newton", "newton_cg" or "accelerated"; outside the privacy proof.
         session: The budget to charge; X must be rows of what it protects, one for each unit.
+        random_state: None. A whole number makes the noise reproducible and the model NOT PRIVATE, with a
+            `NotPrivateWarning`: for tests.
+
+    Attributes after a fit: `coef_`, `intercept_`, `classes_`, `n_features_in_`, `privacy_` (every public constant),
+    `guarantee_` and `release_`. There is no `n_iter_`, no training score and no number of rows: they would be releases.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LogisticRegression
@@ -64,39 +81,54 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         data_norm: Amount | None = None,
         classes: Any = None,
         class_weight: Mapping[Any, Amount] | None = None,
+        multi_class: MultiClass = "softmax",
         fit_intercept: bool = True,
         intercept_value: Amount = 1,
         on_violation: OnViolation = "clip",
+        on_missing: OnMissing = "drop",
         regularisation: Amount | None = None,
         theta_norm: Amount | None = None,
         rows_at_most: int | None = None,
+        tolerance: Amount | None = None,
         bound: Bound = "tight",
         solver: Solver = "auto",
         session: Session | None = None,
+        random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.data_norm = data_norm
         self.classes = classes
         self.class_weight = class_weight
+        self.multi_class = multi_class
         self.fit_intercept = fit_intercept
         self.intercept_value = intercept_value
         self.on_violation = on_violation
+        self.on_missing = on_missing
         self.regularisation = regularisation
         self.theta_norm = theta_norm
         self.rows_at_most = rows_at_most
+        self.tolerance = tolerance
         self.bound = bound
         self.solver = solver
         self.session = session
+        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  # as scikit-learn names it
-        """Charge, fit and release."""
-        classes = declared_classes(self.classes)
-        loss = self._loss(classes)
-        found = self._examples(X, y, target_kinds=label_kinds(classes))
-        coefficients, intercepts = self._release(loss, found)
-        self.classes_, self.coef_, self.intercept_ = classes, coefficients, intercepts
-        return self
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # classes are declared and never learned: with two of them this is a model of two classes, whatever y holds
+        tags.classifier_tags.multi_class = not (hasattr(self.classes, "__len__") and len(self.classes) == 2)
+        return tags
+
+    def _goal(self, column: Number | Category | None = None) -> Goal:
+        classes = declared_classes(self.classes, column)
+        several = self._one_vs_rest(classes)
+        return Goal(
+            loss=self._loss(classes, several=several),
+            target_kinds=label_kinds(classes),
+            classes=classes,
+            one_vs_rest=several,
+        )
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
         """Give xᵀθ: one number a row for two classes, one a class for more."""
@@ -110,6 +142,9 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
+        if self.privacy_.fits > 1:  # one against the rest: each has its own probability, made to add up
+            each = expit(scores)
+            return np.asarray(each / each.sum(axis=1, keepdims=True))
         return np.asarray(softmax(scores, axis=1))
 
     def predict_log_proba(self, X: Any) -> Floats:  # noqa: N803
@@ -119,6 +154,8 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])
+        if self.privacy_.fits > 1:
+            return np.asarray(np.log(self.predict_proba(X)))
         return np.asarray(log_softmax(scores, axis=1))
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
@@ -126,19 +163,20 @@ class LogisticRegression(ClassifierMixin, LinearEstimator):  # type: ignore[misc
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
 
-    def _loss(self, classes: NDArray[Any]) -> Loss:
-        labels = tuple(classes.tolist())
-        if self.class_weight is None:
-            return LogisticLoss(classes=labels) if len(labels) == 2 else SoftmaxLoss(classes=labels)
-        if not isinstance(self.class_weight, Mapping):
+    def _one_vs_rest(self, classes: NDArray[Any]) -> bool:
+        if self.multi_class not in get_args(MultiClass):
             raise RangeError(
-                "class_weight must map labels to public numbers, such as {0: 1, 1: 5}; weights computed from the "
-                "labels ('balanced') would reveal how many there are"
+                f"multi_class is {self.multi_class!r}; {nearest(str(self.multi_class), get_args(MultiClass))}"
             )
-        if len(labels) != 2:
-            raise RangeError(f"class_weight is for two classes, got {len(labels)}; leave it out")
-        unknown = [label for label in self.class_weight if label not in labels]
-        if unknown:
-            raise RangeError(f"class_weight has labels that are not declared in classes: {unknown}")
-        low, high = (self.class_weight.get(label, 1) for label in labels)
-        return LogisticLoss(classes=labels, class_weights=(low, high))
+        return self.multi_class == "one_vs_rest" and len(classes) > 2
+
+    def _loss(self, classes: NDArray[Any], *, several: bool) -> Loss:
+        labels = tuple(classes.tolist())
+        weights = class_weights(self.class_weight, labels)
+        if several:
+            if weights:
+                raise RangeError("class_weight is for two classes or a softmax; leave it out with one_vs_rest")
+            return OneVsRestLoss(classes=labels, label=labels[0])
+        if len(labels) == 2:
+            return LogisticLoss(classes=labels, class_weights=(weights[0], weights[1]) if weights else (1, 1))
+        return SoftmaxLoss(classes=labels, class_weights=weights)

@@ -5,6 +5,7 @@ from sidelight.regression.losses.huber import HuberLoss
 from sidelight.regression.losses.log_cosh import LogCoshLoss
 from sidelight.regression.losses.logistic import LogisticLoss
 from sidelight.regression.losses.loss import Floats, Loss
+from sidelight.regression.losses.one_vs_rest import OneVsRestLoss
 from sidelight.regression.losses.poisson import PoissonLoss
 from sidelight.regression.losses.smoothed_hinge import SmoothedHingeLoss
 from sidelight.regression.losses.softmax import SoftmaxLoss
@@ -16,6 +17,7 @@ __all__ = [
     "LogCoshLoss",
     "LogisticLoss",
     "Loss",
+    "OneVsRestLoss",
     "PoissonLoss",
     "SmoothedHingeLoss",
     "SoftmaxLoss",

@@ -12,7 +12,7 @@ from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.mechanisms.objective_perturbation import LossShape
 from sidelight.regression.losses.huber import huber_value
 from sidelight.regression.losses.loss import Floats, Mask
-from sidelight.regression.losses.regression_targets import Range, admit_numbers, check_range
+from sidelight.regression.losses.regression_targets import Range, admit_numbers, check_range, describe_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +24,11 @@ class ClippedSquaredLoss:
 
     clip: Amount = 1
     target_range: Range = None
+    target_centre: float = 0.0
 
     def __post_init__(self) -> None:
         positive(self.clip, name="clip")
-        check_range(self.target_range)
+        check_range(self.target_range, self.target_centre)
 
     @property
     def name(self) -> str:
@@ -41,7 +42,7 @@ class ClippedSquaredLoss:
         return LossShape(gradient=positive(self.clip, name="clip"), curvature=row_norm * row_norm)
 
     def admit(self, labels: Any) -> tuple[Floats, Mask]:
-        return admit_numbers(labels, self.target_range)
+        return admit_numbers(labels, self.target_range, self.target_centre)
 
     def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         return huber_value(predictor - targets, self._kappa(norms))
@@ -58,7 +59,7 @@ class ClippedSquaredLoss:
 
     def to_json(self) -> dict[str, str]:
         written = {"loss": self.name, "clip": decimal_text(positive(self.clip, name="clip"))}
-        return written | ({"target_range": repr(self.target_range)} if self.target_range else {})
+        return written | describe_range(self.target_range, self.target_centre)
 
     def _kappa(self, norms: Floats) -> Floats:
         # a row without length pulls nowhere; 1e300 keeps its threshold finite

@@ -11,7 +11,7 @@ import numpy as np
 from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.mechanisms.objective_perturbation import LossShape
 from sidelight.regression.losses.loss import Floats, Mask
-from sidelight.regression.losses.regression_targets import Range, admit_numbers, check_range
+from sidelight.regression.losses.regression_targets import Range, admit_numbers, check_range, describe_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,11 @@ class HuberLoss:
 
     threshold: Amount = 1
     target_range: Range = None
+    target_centre: float = 0.0
 
     def __post_init__(self) -> None:
         positive(self.threshold, name="threshold")
-        check_range(self.target_range)
+        check_range(self.target_range, self.target_centre)
 
     @property
     def name(self) -> str:
@@ -40,7 +41,7 @@ class HuberLoss:
         return LossShape(gradient=positive(self.threshold, name="threshold") * row_norm, curvature=row_norm * row_norm)
 
     def admit(self, labels: Any) -> tuple[Floats, Mask]:
-        return admit_numbers(labels, self.target_range)
+        return admit_numbers(labels, self.target_range, self.target_centre)
 
     def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         return huber_value(predictor - targets, np.full_like(norms, self._kappa))
@@ -56,7 +57,7 @@ class HuberLoss:
 
     def to_json(self) -> dict[str, str]:
         written = {"loss": self.name, "threshold": decimal_text(positive(self.threshold, name="threshold"))}
-        return written | ({"target_range": repr(self.target_range)} if self.target_range else {})
+        return written | describe_range(self.target_range, self.target_centre)
 
     @property
     def _kappa(self) -> float:

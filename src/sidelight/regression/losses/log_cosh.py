@@ -11,7 +11,7 @@ import numpy as np
 from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.mechanisms.objective_perturbation import LossShape
 from sidelight.regression.losses.loss import Floats, Mask
-from sidelight.regression.losses.regression_targets import Range, admit_numbers, check_range
+from sidelight.regression.losses.regression_targets import Range, admit_numbers, check_range, describe_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,11 @@ class LogCoshLoss:
 
     scale: Amount = 1
     target_range: Range = None
+    target_centre: float = 0.0
 
     def __post_init__(self) -> None:
         positive(self.scale, name="scale")
-        check_range(self.target_range)
+        check_range(self.target_range, self.target_centre)
 
     @property
     def name(self) -> str:
@@ -44,7 +45,7 @@ class LogCoshLoss:
         )
 
     def admit(self, labels: Any) -> tuple[Floats, Mask]:
-        return admit_numbers(labels, self.target_range)
+        return admit_numbers(labels, self.target_range, self.target_centre)
 
     def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         kappa = self._kappa
@@ -63,7 +64,7 @@ class LogCoshLoss:
 
     def to_json(self) -> dict[str, str]:
         written = {"loss": self.name, "scale": decimal_text(positive(self.scale, name="scale"))}
-        return written | ({"target_range": repr(self.target_range)} if self.target_range else {})
+        return written | describe_range(self.target_range, self.target_centre)
 
     @property
     def _kappa(self) -> float:

@@ -1,4 +1,4 @@
-"""The joint softmax (multinomial logistic) loss of K classes, f = -log p_y with p = softmax(Θᵀx)."""
+"""The joint softmax (multinomial logistic) loss of K classes, f = -w_y·log p_y with p = softmax(Θᵀx)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
+from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.mechanisms.objective_perturbation import LossShape
 from sidelight.regression.losses.loss import Floats, Mask, positions_of
@@ -16,15 +17,23 @@ from sidelight.regression.losses.loss import Floats, Mask, positions_of
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxLoss:
-    """Declared classes, one column of coefficients each.
+    """Declared classes, one column of coefficients each; optionally with public weights, one a class.
 
-    Guarantee: the gradient x ⊗ (p - e_y) has norm at most √2·R, one record's Hessian eigenvalues at most R²/2
-    (objective-perturbation proof page, Theorem 3).
+    Guarantee: with W the largest weight the gradient w_y·x ⊗ (p - e_y) has norm at most √2·WR, one record's Hessian
+    eigenvalues are at most WR²/2 (objective-perturbation proof page, Theorem 3). Why a weight only scales both: with
+    t = 1 - p_y the loss of privacy beside the determinant is convex in w_y·‖x‖·t, which lies in [0, WR] instead of
+    [0, R]; and the Hessian is w_y·xxᵀ ⊗ M with w_y·‖x‖² at most WR², so the log-determinant is at most
+    (K-1)·log(1 + WR²/(Kλ)).
     """
 
     classes: tuple[Any, ...]
+    class_weights: tuple[Amount, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.class_weights and len(self.class_weights) != len(self.classes):
+            raise RangeError(f"a softmax of {len(self.classes)} classes got {len(self.class_weights)} weights")
+        for weight in self.class_weights:
+            positive(weight, name="class weight")
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             raise RangeError(f"a softmax needs at least two different classes, got {len(self.classes)}")
 
@@ -37,9 +46,10 @@ class SoftmaxLoss:
         return len(self.classes)
 
     def shape(self, row_norm: Fraction) -> LossShape:
+        weight = max((positive(w, name="class weight") for w in self.class_weights), default=Fraction(1))
         return LossShape(
-            gradient=round_up((Interval.of(2).sqrt() * Interval.of(row_norm)).upper, digits=20),
-            curvature=row_norm * row_norm / 2,
+            gradient=round_up((Interval.of(2).sqrt() * Interval.of(weight * row_norm)).upper, digits=20),
+            curvature=weight * row_norm * row_norm / 2,
             classes=len(self.classes),
         )
 
@@ -51,7 +61,7 @@ class SoftmaxLoss:
         from scipy.special import logsumexp
 
         chosen = np.take_along_axis(predictor, targets.astype(np.int64), axis=1)
-        return np.asarray(logsumexp(predictor, axis=1) - chosen[:, 0])
+        return np.asarray((logsumexp(predictor, axis=1) - chosen[:, 0]) * self._weights(targets)[:, 0])
 
     def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         p = _softmax(predictor)
@@ -59,17 +69,28 @@ class SoftmaxLoss:
         # p_y - 1 cancels near 1; the sum of the others does not
         np.put_along_axis(p, at, 0.0, axis=1)
         np.put_along_axis(p, at, -p.sum(axis=1, keepdims=True), axis=1)
-        return p
+        return p * self._weights(targets) if self.class_weights else p
 
     def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         p = _softmax(predictor)
-        return np.asarray(p * (along - np.sum(p * along, axis=1, keepdims=True)))
+        change = p * (along - np.sum(p * along, axis=1, keepdims=True))
+        return np.asarray(change * self._weights(targets) if self.class_weights else change)
 
     def slope_error(self, row_norm: Fraction) -> float:
         return (32 + 4 * len(self.classes)) * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
-        return {"loss": self.name, "classes": repr(list(self.classes))}
+        written = {"loss": self.name, "classes": repr(list(self.classes))}
+        if self.class_weights:
+            weights = [decimal_text(positive(w, name="class weight")) for w in self.class_weights]
+            written["class_weights"] = " ".join(weights)
+        return written
+
+    def _weights(self, targets: Floats) -> Floats:
+        if not self.class_weights:
+            return np.ones_like(targets)
+        table = np.array([float(positive(w, name="class weight")) for w in self.class_weights])
+        return table[targets.astype(np.int64)]
 
 
 def _softmax(predictor: Floats) -> Floats:

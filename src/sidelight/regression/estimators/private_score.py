@@ -1,0 +1,166 @@
+"""How good a classifier is on private rows: two noisy counts, right and wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sidelight.aggregates.bounded import Bounded
+from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import Amount, Claims, Neighbours, Person, Unit, decimal_text, positive, unit_to_text
+from sidelight.mechanisms.additive import laplace, laplace_claims
+from sidelight.noise import Source
+from sidelight.records import Category, Schema, Table
+from sidelight.regression.estimators.declared_classes import label_kinds
+from sidelight.regression.estimators.examples import Examples, examples
+from sidelight.regression.estimators.fit_query import release_from
+from sidelight.regression.estimators.seeded_fit import entropy_for
+from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
+from sidelight.regression.losses.loss import positions_of
+from sidelight.release import Release
+from sidelight.session import Answer, Session
+
+
+class PrivateScoreMixin:
+    """`dp_score` for a classifier with a linear predictor."""
+
+    def dp_score(
+        self,
+        X: Any,  # noqa: N803  # as scikit-learn names it
+        y: Any = None,
+        *,
+        epsilon: Amount,
+        target: str | None = None,
+        session: Session | None = None,
+        key: str | None = None,
+    ) -> Release:
+        """Release the accuracy on private rows. (`score` is for public ones.)
+
+        Guarantee: PureDP(epsilon) for one row added or removed, exact on the machine: a row changes one of the counts
+        "right" and "wrong" by one, and both get discrete Laplace noise. Rows that were used for the fit compose with
+        it; use other rows, or pass the session that paid for the fit.
+
+        Accuracy: each count is off by about 1/epsilon. `value["score"]` is right / (right + wrong), within 0 and 1.
+
+        Args:
+            X: Rows, or a table (of a model that was fitted to one). Rows that cannot be used take no part.
+            y: Their labels; not with a table.
+            epsilon: The price.
+            target: The column of the labels, with a table.
+            session: The budget to charge; default a budget of exactly this score.
+            key: As in `fit`.
+        """
+        check_is_fitted(self)
+        model: Any = self
+        positive(epsilon, name="epsilon")
+        if isinstance(X, Table):
+            if not hasattr(self, "encoding_") or target is None or y is not None:
+                raise SchemaError("a table wants target=... and no y, and a model that was fitted with fit_table")
+            column = target_column(X, target)
+            if not isinstance(column, Category):
+                raise SchemaError(f"the target {target!r} must be a category")
+            found: Examples | TableExamples = TableExamples(self.encoding_, column, labels_of(column, model.classes_))
+        else:
+            found = examples(X, y, target_kinds=label_kinds(model.classes_))
+            if found.features != model.n_features_in_:
+                raise SchemaError(f"the model has {model.n_features_in_} features, X has {found.features}")
+        query = ScoreQuery(model=model, examples=found, epsilon=epsilon)
+        table = X if isinstance(X, Table) else None
+        released = release_from(query, session, table=table, entropy=entropy_for(model.random_state), key=key)
+        assert isinstance(released, Release)
+        return released
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreQuery:
+    """The accuracy of a released model on examples that are not yet looked at."""
+
+    model: Any
+    examples: Examples | TableExamples
+    epsilon: Amount
+
+    def prepare(self, schema: Schema) -> PreparedScore:
+        """Price the score for the schema's protected unit. Reads no row."""
+        if isinstance(schema.unit, Person) and schema.unit.max_rows != 1:
+            raise RangeError(
+                f"a score counts one row a person, and a person may have {schema.unit.max_rows}; bound persons to one"
+            )
+        return PreparedScore(query=self, unit=schema.unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedScore:
+    """A priced score; everything but `run` is public."""
+
+    query: ScoreQuery
+    unit: Unit
+    numerics: Literal["exact"] = "exact"
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The price."""
+        return laplace_claims(self._bounded([0, 0]), epsilon=self.query.epsilon)
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The public description for ledger and report."""
+        return {
+            "kind": "model_score",
+            "epsilon": decimal_text(positive(self.query.epsilon, name="epsilon")),
+            "model": type(self.query.model).__name__,
+            "features": str(self.query.examples.features),
+            "unit": unit_to_text(self.unit),
+        }
+
+    @property
+    def prediction(self) -> None:
+        """No side information is used."""
+        return
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count, once, and add the noise."""
+        counts = np.zeros(2, np.int64)
+        if isinstance(self.query.examples, TableExamples):
+            for rows, labels in self.query.examples.batches(table):
+                counts += self._count(rows, labels)
+        else:
+            counts += self._count(*self.query.examples.read())
+        noisy = laplace(self._bounded(counts.tolist()), epsilon=self.query.epsilon, source=source)
+        right, wrong = (int(count) for count in np.asarray(noisy))
+        both = max(right, 0) + max(wrong, 0)
+        value = {"score": max(right, 0) / both if both else 0.5, "right": float(right), "wrong": float(wrong)}
+        return Answer(value=value)
+
+    def _count(self, rows: Any, labels: Any) -> np.ndarray:
+        """Count right and wrong rows; each row by itself, and none makes it fail."""
+        model = self.query.model
+        scores, usable = linear_scores(model, rows)
+        truth, known = positions_of(labels, tuple(model.classes_.tolist()))
+        with np.errstate(invalid="ignore"):
+            chosen = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
+        right = (chosen == truth)[usable & known]
+        return np.array([right.sum(), len(right) - right.sum()])
+
+    def _bounded(self, counts: list[int]) -> Bounded:
+        return Bounded(
+            np.array(counts), sensitivity=Fraction(1), norm="l1", neighbours=Neighbours.ADD_REMOVE, unit=self.unit
+        )
+
+
+def linear_scores(model: Any, rows: Any) -> tuple[Any, Any]:
+    """Give the predictors of rows as `fit` takes them, and which rows can be used."""
+    from sidelight.guarantees import exact
+    from sidelight.regression.clipping import bounded_rows
+
+    # the norm bound matters for "normalize" only; otherwise rows are taken as they are, as in `predict`
+    norm = exact(model.data_norm if model.data_norm is not None else 1, name="data_norm")
+    if model.on_violation != "normalize":
+        norm = Fraction(10) ** 300
+    bounded, _, finite = bounded_rows(rows, data_norm=norm, on_violation=model.on_violation)
+    return np.asarray(bounded @ model.coef_.T + model.intercept_), finite

@@ -1,0 +1,97 @@
+"""The rows of a table as examples of a model: read in passes, so that a file may be larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.coding import CategoryCoding, Coding, SideBySide
+from sidelight.aggregates.collect import coded_rows
+from sidelight.errors import SchemaError
+from sidelight.records import Category, Number, Table
+from sidelight.regression.estimators.table_encoding import LEVELS, TableEncoding, scaled_number
+from sidelight.regression.rows import RowPolicy, StreamedRows
+
+
+@dataclass(frozen=True, repr=False)
+class TableExamples:
+    """Features and target of a table's rows, at most one row a person, not yet looked at.
+
+    `labels` holds what each code of a category stands for, None where its rows take no part; it is None for a number.
+    """
+
+    encoding: TableEncoding
+    target: Number | Category
+    labels: tuple[Any, ...] | None = None
+
+    @property
+    def features(self) -> int:
+        """The number of features of the model; public."""
+        return len(self.encoding.names)
+
+    def bounded(self, table: Table, policy: RowPolicy) -> StreamedRows:
+        """Give the bounded records, read again in every pass unless they fit into memory."""
+        return StreamedRows(lambda: self.batches(table), policy=policy)
+
+    def batches(self, table: Table) -> Iterator[tuple[Any, NDArray[Any]]]:
+        """Give rows of features and their targets. Never raises for a value."""
+        target: Coding = (
+            CategoryCoding(self.target) if isinstance(self.target, Category) else scaled_number(self.target)
+        )
+        for *features, codes in coded_rows(table, SideBySide((*self.encoding.codings, target))):
+            values = self._decoded(codes)
+            start = 0
+            for rows in self.encoding.rows(tuple(features)):
+                yield rows, values[start : start + rows.shape[0]]
+                start += rows.shape[0]
+
+    def _decoded(self, codes: NDArray[np.int64]) -> NDArray[Any]:
+        if isinstance(self.target, Category):
+            assert self.labels is not None
+            known = np.array([label is not None for label in self.labels])
+            # the labels are of one type where there are any, and -1, which is no place, marks the others
+            sorts = np.array([label for label in self.labels if label is not None])
+            places = np.where(known, np.cumsum(known) - 1, -1)[codes]
+            if sorts.dtype.kind in "iufb":
+                return np.where(places >= 0, sorts[places].astype(np.float64), np.nan)
+            return np.where(places >= 0, sorts[places], "")
+        assert self.target.lower is not None
+        assert self.target.upper is not None
+        half, middle = (self.target.upper - self.target.lower) / 2, (self.target.upper + self.target.lower) / 2
+        return codes * (float(half) / LEVELS) + float(middle)
+
+    def __repr__(self) -> str:
+        return f"TableExamples({self.features} features)"
+
+
+def target_column(table: Table, target: Any) -> Number | Category:
+    """Find the declaration of the target."""
+    if not isinstance(target, str):
+        raise SchemaError(f"target must name a column of the table, got {type(target).__name__}")
+    for column in table.schema.columns:
+        if column.name == target and isinstance(column, Number | Category):
+            return column
+    return table.schema.number(target)  # raises, and says what to declare
+
+
+def labels_of(category: Category, classes: NDArray[Any]) -> tuple[Any, ...]:
+    """Give the class of each label of a category; classes that are no labels of it are a mistake of the user."""
+    by_text = {_text(label): label for label in classes.tolist()}
+    unknown = [label for label in by_text if label not in category.labels]
+    if unknown:
+        raise SchemaError(
+            f"classes has {unknown[0]!r}, which column {category.name!r} does not declare; "
+            f"its labels are {', '.join(category.labels)}"
+        )
+    return tuple(by_text.get(label) for label in category.labels)
+
+
+def _text(label: Any) -> str:
+    """Write a class as schemas write labels."""
+    if isinstance(label, bool):
+        return "true" if label else "false"
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
