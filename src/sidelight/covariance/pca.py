@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -25,7 +26,20 @@ from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
 
 
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
+class _NoSeed:
+    """A class of its own, because Python reads the parameters of a class off the nearest of `__new__` and `__init__`."""
+
+    def __new__(cls, *_: Any, **parameters: Any) -> Any:
+        """Answer `random_state` with more than "unexpected keyword"; scikit-learn reads parameters off `__init__`."""
+        if "random_state" in parameters:
+            raise RangeError(
+                "PCA takes no random_state: a seed publishes the noise and with it the data; for reproducible tests "
+                "pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
+            )
+        return super().__new__(cls)
+
+
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, _NoSeed):  # type: ignore[misc]  # untyped library
     """Principal components of private rows, from one covariance release.
 
     Guarantee: that of `sl.Covariance` with the same arguments, in `guarantee_` after each fit; fitting again is another
@@ -76,15 +90,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         self.noise = noise
         self.rows = rows
         self.session = session
-
-    def __new__(cls, *_: Any, **parameters: Any) -> Any:
-        """Answer `random_state` with more than "unexpected keyword"; scikit-learn reads parameters off `__init__`."""
-        if "random_state" in parameters:
-            raise RangeError(
-                "PCA takes no random_state: a seed publishes the noise and with it the data; for reproducible tests "
-                "pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
-            )
-        return super().__new__(cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -147,7 +152,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # 
         self.explained_variance_error_ = found.variance_error
         self.n_components_ = len(found.components)
         center = release.query["center"]
-        fixed = [0.0] * len(release.labels) if isinstance(center, str) else [float(entry) for entry in center]
+        fixed = [0.0] * len(release.labels) if isinstance(center, str) else [float(Fraction(entry)) for entry in center]
         self.mean_ = np.asarray(release.value.get("mean", fixed), np.float64)
         self.release_: Release = release
         self.guarantee_ = release.guarantee

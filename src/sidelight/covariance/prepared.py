@@ -38,6 +38,7 @@ from sidelight.mechanisms.noisy_moments import (
 )
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
+from sidelight.records.numbers import number_text
 from sidelight.release import TailBound
 from sidelight.session import Answer
 
@@ -150,7 +151,7 @@ class PreparedCovariance:
             "radius": decimal_text(self.coding.radius),
             "method": self.method,
             "noise": self.law,
-            "center": self.center or [decimal_text(centre) for centre in self.coding.centres],
+            "center": self.center or [number_text(centre) for centre in self.coding.centres],
             "rows": "private" if self.rows is None else str(self.rows),
             "project": str(self.project).lower(),
             "limit_trace": str(self.limit_trace).lower(),

@@ -14,9 +14,10 @@ from sidelight.covariance.predicted import PredictedMatrix, Prediction, PublicRo
 from sidelight.covariance.prepared import Method, PreparedCovariance
 from sidelight.covariance.price import Price, share_of
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.guarantees import Amount, exact, positive
+from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.noisy_moments import MatrixNoise
 from sidelight.records import Number, Schema, Table
+from sidelight.records.numbers import exact_number
 from sidelight.release import Outcome
 from sidelight.session import release_once
 
@@ -113,7 +114,7 @@ class Covariance:
             if self.center not in known:
                 raise RangeError(f"center is {self.center!r}, which is no choice; {nearest(self.center, known)}")
             return
-        middle = tuple(exact(entry, name="center") for entry in np.asarray(self.center).reshape(-1).tolist())
+        middle = tuple(exact_number(entry, name="center") for entry in np.asarray(self.center).reshape(-1).tolist())
         if self.columns is not None and len(middle) != len(self.columns):
             raise RangeError(
                 f"center must have one number for each of the {len(self.columns)} columns, got {len(middle)}"
