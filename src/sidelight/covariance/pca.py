@@ -27,7 +27,7 @@ from sidelight.session.door import release_through
 
 
 class _NoSeed:
-    """A class of its own, because Python reads the parameters of a class off the nearest of `__new__` and `__init__`."""
+    """A class of its own, because parameters are read off the nearest of `__new__` and `__init__`."""
 
     def __new__(cls, *_: Any, **parameters: Any) -> Any:
         """Answer `random_state` with more than "unexpected keyword"; scikit-learn reads parameters off `__init__`."""
