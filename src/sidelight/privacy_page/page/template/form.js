@@ -30,8 +30,12 @@ function levelSelect(levels, withOther) {
   return select;
 }
 
+function rangeWords(each) {
+  return `${plainNumber(each.lo)} to ${plainNumber(each.hi)}`;
+}
+
 function rangeHint(each) {
-  return isRanged(each) ? `from ${plainNumber(each.lo)} to ${plainNumber(each.hi)}` : "a number";
+  return isRanged(each) ? `from ${rangeWords(each)}` : "a number";
 }
 
 /** Give the levels that can be chosen for the outcome; null when it is a number. */
@@ -45,14 +49,12 @@ function buildForm(report) {
   const fields = features.map((feature, i) => {
     const control = feature.levels ? levelSelect(feature.levels, true) : numberInput();
     byId("fields").append(makeField(`f${i}`, feature.name, feature.levels ? "one of the list" : rangeHint(feature), control));
-    return { id: `f${i}`, name: feature.name, control, levels: feature.levels || null, touched: false };
+    return { id: `f${i}`, name: feature.name, control, levels: feature.levels || null, complained: false };
   });
   const levels = outcomeLevels(label);
   const control = levels ? levelSelect(levels, false) : numberInput();
-  const holder = element("div", { class: "fields" });
-  holder.append(makeField("outcome-field", "The outcome", levels ? "what the model predicts, as it was for you" : `what the model predicts, as it was for you; ${rangeHint(label)}`, control));
-  byId("outcome").append(holder);
-  const outcome = { id: "outcome-field", name: "The outcome", control, levels, touched: false };
+  byId("outcome").append(makeField("outcome-field", "The outcome", levels ? "what the model predicts, as it was for you" : `what the model predicts, as it was for you; ${rangeHint(label)}`, control));
+  const outcome = { id: "outcome-field", name: "The outcome", control, levels, complained: false };
   if (report.data_dependent) byId("outcome").append(membershipChoice());
   return { fields, outcome, all: [...fields, outcome] };
 }
@@ -64,7 +66,7 @@ function membershipChoice() {
     radio.defaultChecked = value === "unknown";
     choices.append(element("label", {}, radio, words));
   }
-  return element("fieldset", { class: "fields" }, element("legend", {}, "Were you in the data?"), choices);
+  return element("fieldset", {}, element("legend", {}, "Were you in the data?"), choices);
 }
 
 function membership() {
@@ -99,7 +101,6 @@ function say(field, problem, heed) {
 
 /** Put a text into a field; a level that is not in the list becomes "something else". */
 function fillField(field, text) {
-  field.touched = true;
   if (!field.levels) field.control.value = text;
   else if (text.trim() === "") field.control.value = "";
   else {

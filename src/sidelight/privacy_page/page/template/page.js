@@ -10,50 +10,46 @@ function insteadWords(used) {
   return `This is outside the range. Training used ${plainNumber(used)} instead, and so does this page.`;
 }
 
-/** Say what the training rule did to values beyond the declared ranges; give whether the row could have been used. */
-function heedRow(row) {
-  report.encoding.features.forEach((feature, i) => {
-    const part = row.parts[i];
-    let words = "";
-    if (part.outside && row.refused.includes(i)) {
-      words = feature.levels ? "Rows with a value that is not in the list were not used." : `Rows with a value outside ${rangeHint(feature).replace("from ", "")} were not used.`;
-    } else if (part.outside) {
-      words = feature.levels
-        ? "Training counted a value that is not in the list as none of them, and so does this page."
-        : insteadWords(part.used);
-    } else if (!feature.levels && Math.abs(part.columns[0]) > report.encoding.data_norm * (1 + 1e-12)) {
-      words = "This number alone makes your row longer than allowed. Is it right?";
-    }
-    say(form.fields[i], "", words);
-  });
-  const limit = plainNumber(report.encoding.data_norm);
-  const normal = report.encoding.row_policy === "normalize";
-  const words = `Your row is longer than the limit of ${limit}: its length is ${plainNumber(Number(row.length.toPrecision(4)))}. Training shortened such rows to ${limit}, and so does this page.`;
-  write("row-heed", row.tooLong && !normal ? words : "");
+/** Say what the training rule does with a value beyond what is declared. */
+function heedWords(feature, value) {
+  const part = encodeFeature(feature, value);
+  const alone = Math.abs(part.columns[0]) > report.encoding.data_norm * (1 + 1e-12);
+  if (!part.outside) return !feature.levels && alone ? "This number alone makes your row longer than allowed. Is it right?" : "";
+  if (ruleOf(feature) === "reject") return `Rows with a value ${feature.levels ? "that is not in the list" : `outside ${rangeWords(feature)}`} were not used.`;
+  return feature.levels ? "Training counted a value that is not in the list as none of them, and so does this page." : insteadWords(part.used);
 }
 
-/** Read all fields, and show the answer or what is still wanted. `strict` marks empty fields too. */
+/** Read one field, and say beside it what is wrong or what to heed. `strict` complains about empty fields too. */
+function checkField(field, i, strict) {
+  const found = readField(field);
+  const visible = found.problem && (strict || field.complained || !found.missing);
+  if (visible) field.complained = true;
+  const { features, label } = report.encoding;
+  let heed = "";
+  if (!found.problem && i < features.length) heed = heedWords(features[i], found.value);
+  else if (!found.problem && isRanged(label) && encodeLabel(label, found.value) !== found.value) heed = insteadWords(encodeLabel(label, found.value));
+  say(field, visible ? found.problem : "", heed);
+  return found;
+}
+
+function heedLength(row) {
+  const limit = plainNumber(report.encoding.data_norm), length = plainNumber(Number(row.length.toPrecision(4)));
+  const heeded = row.tooLong && report.encoding.row_policy !== "normalize";
+  write("row-heed", heeded ? `Your row is longer than the limit of ${limit}: its length is ${length}. Training shortened such rows to ${limit}, and so does this page.` : "");
+}
+
+/** Read all fields, and show the answer or what is still wanted. Gives the fields that cannot be used. */
 function update(strict) {
-  const read = form.all.map((field) => {
-    const found = readField(field);
-    const visible = found.problem && (strict || (field.touched && !found.missing) || (field.complained && found.missing));
-    if (visible) field.complained = true;
-    return { ...found, visible };
-  });
+  const read = form.all.map((field, i) => checkField(field, i, strict));
   const wrong = form.all.filter((_, i) => read[i].problem);
   if (wrong.length > 0) {
-    form.all.forEach((field, i) => say(field, read[i].visible ? read[i].problem : "", ""));
     write("row-heed", "");
-    const empty = form.all.filter((_, i) => read[i].missing);
-    showWaiting(wrong, empty);
+    showWaiting(wrong, form.all.filter((_, i) => read[i].missing));
     return wrong;
   }
   tellIn("form-said", "", false);
-  const row = encodeRow(report, read.slice(0, -1).map((each) => each.value), read[read.length - 1].value);
-  heedRow(row);
-  const { label } = report.encoding, target = read[read.length - 1].value;
-  const beyond = isRanged(label) && (target < label.lo || target > label.hi);
-  say(form.outcome, "", beyond ? insteadWords(row.target) : "");
+  const outcome = read.pop().value, row = encodeRow(report, read.map((each) => each.value), outcome);
+  heedLength(row);
   if (row.refused.length > 0) showRefusal(row);
   else showAnswer(personBound(report, row, membership()));
   return [];
@@ -168,16 +164,12 @@ function start() {
   byId("maximum").append(boundText(report.maximum), element("small", {}, `×\u2009${factorText(report.maximum)}`));
   byId("maximum-means").textContent = "No row, however unusual, gets a higher bound from this model.";
   byId("guarantee").append(`ε = ${plainNumber(epsilon)}`, element("small", {}, `δ = ${plainNumber(delta)}`));
-  byId("guarantee-means").textContent = "Promised to everybody beforehand, for any model that could come out. A different promise: it stands beside your bound.";
+  byId("guarantee-means").textContent = "What was promised to everybody beforehand, about every model that could come out. It stands beside your bound; neither replaces the other.";
   byId("sum-words").textContent = "Each part is an upper bound of what it names. Shown numbers are rounded up where they matter.";
   const { is, isNot } = aboutLists(report);
   byId("is").append(...is.map((words) => element("li", {}, words)));
   byId("is-not").append(...isNot.map((words) => element("li", {}, words)));
-  byId("form").addEventListener("input", (event) => {
-    const field = form.all.find((each) => each.control === event.target);
-    if (field) field.touched = true;
-    update(false);
-  });
+  byId("form").addEventListener("input", () => update(false));
   byId("form").addEventListener("submit", (event) => {
     event.preventDefault();
     const wrong = update(true);
@@ -186,7 +178,7 @@ function start() {
     else byId("result").focus();
   });
   byId("form").addEventListener("reset", () => {
-    for (const field of form.all) field.touched = field.complained = false;
+    for (const field of form.all) field.complained = false;
     for (const id of ["paste", "file"]) byId(id).value = "";
     for (const id of ["paste-said", "file-said", "form-said"]) tellIn(id, "", false);
     byId("picker").hidden = true;

@@ -87,8 +87,8 @@ function aboutLists(report) {
   const { epsilon, delta } = report.guarantee;
   const chance = chanceText(report.rho);
   const is = [
-    "A bound, made for you. What really became known about you is at most this, and usually far less.",
-    `About one question only: was this row in the data?`,
+    "A bound, made for you: the real change of the odds is at most this, with the exception named below, and usually far smaller.",
+    "About one question only: was this row in the data?",
     `Right except with probability ${chance}. ${scopeSentence(report)}`,
     report.data_dependent
       ? "Worked out from your row, the published model and extra published numbers that were paid for with privacy. Their price for you is part of your bound."

@@ -1,0 +1,130 @@
+"""The small functions of the page, run in Chromium: what is shown is never smaller than what is true; CSV is read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.browser
+
+Call = Callable[[str, Any], Any]
+POWERS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+
+
+@pytest.fixture(scope="module")
+def call(the_browser: Any) -> Iterator[Call]:
+    """Run a piece of JavaScript that knows the page's functions, with one argument `given`."""
+    page = the_browser.new_page()
+    folder = files("sidelight.privacy_page.page").joinpath("template")
+    known = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("words.js", "reading.js"))
+
+    def run(code: str, given: Any) -> Any:
+        return page.evaluate(f"(given) => {{ {known}\nreturn {code}; }}", given)
+
+    yield run
+    page.close()
+
+
+def number_in(text: str) -> float:
+    """Read "1.38", "1,235", "4.9 × 10⁸"."""
+    head, _, power = text.replace(",", "").partition("10" if "×" in text else "\0")
+    return float(head.strip(" ×") or 1) * 10.0 ** int(power.translate(POWERS) or 0)
+
+
+def test_bounds_and_factors_are_rounded_up(call: Call) -> None:
+    generator = np.random.default_rng(4)
+    bounds = [0.0, 1e-9, 0.693, math.log(1.38), *(10 ** generator.uniform(-6, 2.3, size=400)).tolist()]
+    factors, shown = call("[given.map(factorText), given.map(boundText)]", bounds)
+    for bound, factor, text in zip(bounds, factors, shown, strict=True):
+        assert number_in(factor) >= math.exp(bound) * (1 - 1e-11)
+        assert number_in(factor) <= math.exp(bound) * 1.012
+        assert number_in(text) >= bound * (1 - 1e-11)
+        assert number_in(text) <= bound + max(1e-3, 0.02 * bound)
+    assert call("factorText(given)", math.log(1.38)) == "1.38"
+    assert call("factorText(given)", 2000.0) == "more than 10²⁹⁹"
+
+
+def test_beliefs_enclose_what_bayes_allows(call: Call) -> None:
+    for before in (0.1, 0.5, 0.9):
+        for bound in (0.0, 0.01, 0.322, 1.66, 8.0, 900.0):
+            low, high = call(
+                "(({low, high}) => [percentDown(low), percentUp(high)])(beliefs(...given))", [before, bound]
+            )
+            odds = before / (1 - before)
+            up = 1 / (1 + math.exp(-bound) / odds)
+            down = 1 - 1 / (1 + math.exp(-bound) * odds)
+            assert float(high.removesuffix(" %")) >= 100 * up - 1e-9
+            assert float(high.removesuffix(" %")) <= 100 * up + 0.1 + 1e-9
+            assert float(low.removesuffix(" %")) <= 100 * down + 1e-9
+            assert float(low.removesuffix(" %")) >= 100 * down - 0.1 - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("chance", "words"),
+    [
+        (1e-6, "one in a million"),
+        (1e-3, "one in a thousand"),
+        (0.1, "one in ten"),
+        (0.05, "one in 20"),
+        (3e-6, "one in 333,333"),
+        (0.7, "70 %"),
+    ],
+)
+def test_small_chances_are_said_and_never_made_smaller(call: Call, chance: float, words: str) -> None:
+    assert call("chanceText(given)", chance) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("39", 39),
+        (" -2.5 ", -2.5),
+        ("−3", -3),
+        ("1e3", 1000),
+        (".5", 0.5),
+        ("5.", 5),
+        ("+7", 7),
+        ("", None),
+        ("1,5", None),
+        ("1 000", None),
+        ("0x10", None),
+        ("Infinity", None),
+        ("NaN", None),
+        ("1e999", None),
+        ("--1", None),
+        ("1.2.3", None),
+    ],
+)
+def test_numbers_as_people_write_them(call: Call, text: str, value: float | None) -> None:
+    assert call("numberOf(given)", text) == value
+
+
+def test_csv_is_read_as_python_writes_it(call: Call) -> None:
+    """Cells with separators, quotes and line ends inside; plain first lines decide which separator it is."""
+    generator = np.random.default_rng(9)
+    alphabet = np.array(list('ab1.,;\t"\n é'))
+    tables, texts = [], []
+    for turn in range(150):
+        width, height = int(generator.integers(2, 6)), int(generator.integers(1, 5))
+        names = [[f"name {place}" for place in range(width)]]
+        table = names + [
+            ["x" + "".join(generator.choice(alphabet, size=generator.integers(0, 6))) + "y" for _ in range(width)]
+            for _ in range(height)
+        ]
+        out = io.StringIO()
+        csv.writer(
+            out,
+            delimiter=",;\t"[turn % 3],
+            quoting=csv.QUOTE_ALL if turn % 2 else csv.QUOTE_MINIMAL,
+            lineterminator="\n" if turn % 4 else "\r\n",
+        ).writerows(table)
+        tables.append(table)
+        texts.append(out.getvalue())
+    assert call("given.map(rowsOf)", texts) == tables
