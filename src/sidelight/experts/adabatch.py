@@ -5,7 +5,6 @@ Observers of the actions learn sums of batches only, so each report hides among 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sidelight.errors import RangeError
 from sidelight.experts.amplification import Amplified, amplified
 from sidelight.experts.delay import DelayRule
 from sidelight.experts.leader_change import Bound
-from sidelight.experts.player import RoundError, checked_report, checked_scale
+from sidelight.experts.player import RoundError, checked_report, checked_scale, checked_scales
 from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
 from sidelight.experts.stream import Stream
 
@@ -83,21 +82,21 @@ class RWAdaBatch:
         self._open = True
         return int(np.argmax(self._sums))
 
-    def update(self, report: ArrayLike, *, noise_scale: float | None = None, mask: ArrayLike | None = None) -> None:
+    def update(self, report: ArrayLike, *, noise_scale: ArrayLike | None = None, mask: ArrayLike | None = None) -> None:
         """Close the round; the report goes into the buffer, and the buffer into the sums when its delay has run out."""
         del mask
         if not self._open:
             raise RoundError("update before predict: open the round with predict() first")
         values = checked_report(report, self.actions)
-        given = self.noise_scale if noise_scale is None else checked_scale(noise_scale)
-        if given > self.noise_scale * (1 + 1e-12):
+        given = checked_scales(noise_scale, usual=self.noise_scale, actions=self.actions)
+        if (given > self.noise_scale * (1 + 1e-12)).any():
             raise RangeError(
-                f"RW-AdaBatch wants reports with noise of at most {self.noise_scale}, got {given}; start it with the "
-                "largest noise that a round can have"
+                f"RW-AdaBatch wants reports with noise of at most {self.noise_scale}, got {given.max()}; start it with "
+                "the largest noise that a round can have"
             )
         self.rounds_played += 1
-        if given < self.noise_scale:
-            padding = math.sqrt(max(0.0, self.noise_scale**2 - given**2))
+        if (given < self.noise_scale).any():
+            padding = np.sqrt(np.maximum(0.0, self.noise_scale**2 - given**2))
             values = values + padding * self.stream.normals(f"padding {self.rounds_played}", self.actions)
         self._buffer = self._buffer + values
         if self._delay > 0:

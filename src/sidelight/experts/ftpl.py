@@ -62,7 +62,7 @@ class RWFTPL:
         self._open = True
         return int(np.argmax(self._sums))
 
-    def update(self, report: ArrayLike, *, noise_scale: float | None = None, mask: ArrayLike | None = None) -> None:
+    def update(self, report: ArrayLike, *, noise_scale: ArrayLike | None = None, mask: ArrayLike | None = None) -> None:
         """Close the round with its report."""
         del noise_scale, mask
         if not self._open:

@@ -1,7 +1,8 @@
 """RW-Meta: many learners run on the same noisy reports, and each round one of them is chosen. For drifting data.
 
 Given the learners' actions X, X times the noisy report estimates the gains of all learners at once, with covariance
-η² X X'. Fresh noise makes what differences between learners show isotropic, and the choice follows the leader.
+X D X', D the noise of the coordinates. Fresh noise makes what differences between learners show isotropic, and the
+choice follows the leader.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from numpy.typing import ArrayLike
 from sidelight.errors import RangeError
 from sidelight.experts.leader_change import Floats
 from sidelight.experts.learners import Learner, learner_from_state, usual_learners
-from sidelight.experts.player import RoundError, checked_actions, checked_mask, checked_report, checked_scale
+from sidelight.experts.player import (
+    RoundError,
+    checked_actions,
+    checked_mask,
+    checked_report,
+    checked_scale,
+    checked_scales,
+)
 from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
 from sidelight.experts.stream import Stream
 
@@ -31,7 +39,7 @@ class RWMeta:
 
     Args:
         actions: n.
-        noise_scale: η of a round's report; `update` may give a round its own.
+        noise_scale: η of a round's report; `update` may give a round, or each of its coordinates, its own.
         learners: The learners; by default the 13 of `usual_learners`.
         floor: c: the added noise reaches at least variance c·t. 2 for gains in [0, 1]; 2c² for gains in [0, c].
             0.25 did better on drifting data with μ >= 0.5, without the guarantee's constant.
@@ -72,7 +80,7 @@ class RWMeta:
         self._gains = self.noise_scale * self.stream.normals("start", m)
         self._covariance = self.noise_scale**2 * np.eye(m)
         self._level = 0.0
-        self._reports = np.zeros((0, self.actions))
+        self._reports = self._scales = np.zeros((0, self.actions))
         self._pending: tuple[int, Floats] | None = None
 
     @property
@@ -101,30 +109,31 @@ class RWMeta:
         index, advice = self._pending
         return np.array(advice[index])
 
-    def update(self, report: ArrayLike, *, noise_scale: float | None = None, mask: ArrayLike | None = None) -> None:
+    def update(self, report: ArrayLike, *, noise_scale: ArrayLike | None = None, mask: ArrayLike | None = None) -> None:
         """Close the round with its report."""
         if self._pending is None:
             raise RoundError("update before predict: open the round with predict() first")
         values, sent = checked_report(report, self.actions), checked_mask(mask, self.actions)
-        scale = self.noise_scale if noise_scale is None else checked_scale(noise_scale)
+        scales = checked_scales(noise_scale, usual=self.noise_scale, actions=self.actions)
         _, advice = self._pending
         self.rounds_played += 1
         for learner in self.learners:
             learner.update(self.rounds_played, values, sent)
         # sums in one order, so that a resumed server has the same bits whatever its BLAS
         self._gains = self._gains + (advice * values).sum(axis=1)
-        self._covariance = self._covariance + scale**2 * (advice[:, None, :] * advice[None, :, :]).sum(axis=2)
+        self._covariance = self._covariance + (scales**2 * advice[:, None, :] * advice[None, :, :]).sum(axis=2)
         if self._window:
-            self._reports = np.concatenate([self._reports, values[None]])[-self._window :]
-            self._reports.setflags(write=False)
+            self._reports = _appended(self._reports, values, self._window)
+            self._scales = _appended(self._scales, scales, self._window)
         self._pending = None
 
     def _advice(self) -> Floats:
         time = self.rounds_played + 1
         advice = np.zeros((len(self.learners), self.actions))
         for place, learner in enumerate(self.learners):
-            seen = self._reports[len(self._reports) - min(learner.window, len(self._reports)) :]
-            advice[place] = self._point(learner.predict(time, seen), learner, name=f"no opinion {time} {place}")
+            start = len(self._reports) - min(learner.window, len(self._reports))
+            action = learner.predict(time, self._reports[start:], self._scales[start:])
+            advice[place] = self._point(action, learner, name=f"no opinion {time} {place}")
         return advice
 
     def _point(self, action: int | Floats | None, learner: Learner, *, name: str) -> Floats:
@@ -168,6 +177,7 @@ class RWMeta:
             "gains": written(self._gains),
             "covariance": written(self._covariance),
             "reports": written(self._reports),
+            "scales": written(self._scales),
             "learners": [learner.state() for learner in self.learners],
             "pending": pending,
             "stream": self.stream.state(),
@@ -190,7 +200,15 @@ class RWMeta:
         player._gains = floats(state["gains"], (m,))
         player._covariance = floats(state["covariance"], (m, m))
         player._reports = floats(state["reports"], (len(state["reports"]), n))
-        player._reports.setflags(write=False)
+        player._scales = floats(state["scales"], player._reports.shape)
+        for kept in (player._reports, player._scales):
+            kept.setflags(write=False)
         if state["pending"] is not None:
             player._pending = (state["pending"]["chosen"], floats(state["pending"]["advice"], (m, n)))
         return player
+
+
+def _appended(rows: Floats, row: Floats, most: int) -> Floats:
+    longer = np.concatenate([rows, row[None]])[-most:]
+    longer.setflags(write=False)  # learners see it
+    return longer

@@ -39,8 +39,11 @@ class Player(Protocol):
         """Open the round and return its action; again and again the same until `update`."""
         ...
 
-    def update(self, report: ArrayLike, *, noise_scale: float | None = None, mask: ArrayLike | None = None) -> None:
-        """Close the round with its report; `noise_scale` is its noise where not the usual, `mask` what was sent."""
+    def update(self, report: ArrayLike, *, noise_scale: ArrayLike | None = None, mask: ArrayLike | None = None) -> None:
+        """Close the round with its report.
+
+        `noise_scale` is its noise, one number or one a coordinate, where not the usual; `mask` tells what was sent.
+        """
         ...
 
     def state(self) -> dict[str, Any]:
@@ -75,6 +78,14 @@ def checked_scale(scale: float, *, name: str = "noise_scale") -> float:
     if not (math.isfinite(scale) and scale > 0):
         raise RangeError(f"{name} must be positive and finite, got {scale}; a report without noise is not private")
     return float(scale)
+
+
+def checked_scales(scale: ArrayLike | None, *, usual: float, actions: int) -> Floats:
+    """Return the noise of each coordinate of a report: the usual one unless given, one number or one a coordinate."""
+    scales = np.array(np.broadcast_to(np.asarray(usual if scale is None else scale, dtype=np.float64), (actions,)))
+    if not (np.isfinite(scales).all() and (scales > 0).all()):
+        raise RangeError("noise_scale must be positive and finite; a report without noise is not private")
+    return scales
 
 
 def checked_actions(actions: int) -> int:

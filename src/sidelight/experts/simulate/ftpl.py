@@ -27,11 +27,12 @@ def checked_gains(gains: ArrayLike) -> Floats:
     return true
 
 
-def scales_of(noise_scale: ArrayLike, rounds: int) -> Floats:
-    """Return η of each round; 0 is allowed in a simulation and means no privacy."""
-    scales = np.broadcast_to(np.asarray(noise_scale, dtype=np.float64), (rounds,))
+def scales_of(noise_scale: ArrayLike, shape: tuple[int, int]) -> Floats:
+    """Return η of each round and coordinate, from one number, one a round or all; 0 means no privacy."""
+    given = np.asarray(noise_scale, dtype=np.float64)
+    scales = np.broadcast_to(given[:, None] if given.ndim == 1 else given, shape)
     if not (np.isfinite(scales).all() and (scales >= 0).all()):
-        raise RangeError("noise_scale must be finite and not negative, one for all rounds or one for each")
+        raise RangeError("noise_scale must be finite and not negative: one, one for each round, or T x n")
     return scales
 
 
@@ -42,9 +43,9 @@ def simulate_ftpl(
     runs: int,
     rng: np.random.Generator,  # noqa: TID251 - simulation
 ) -> SimulatedRuns:
-    """Run RW-FTPL `runs` times on the same T x n gains; `noise_scale` is η, one or one a round."""
+    """Run RW-FTPL `runs` times on the same T x n gains; `noise_scale` is η: one, one a round, or T x n."""
     true = checked_gains(gains)
-    scales = scales_of(noise_scale, len(true))
+    scales = scales_of(noise_scale, (len(true), true.shape[1]))
     n = true.shape[1]
     sums = scales[0] * rng.standard_normal((runs, n))
     total, switches = np.zeros(runs), np.zeros(runs, dtype=np.int64)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sidelight.experts.decorrelation import Variant, seen_covariance
 from sidelight.experts.leader_change import Floats
-from sidelight.experts.learners import STRENGTHS, WINDOWS, forecast_weights
+from sidelight.experts.learners import SPREAD, STRENGTHS, WINDOWS, forecast_weights, shrunk
 from sidelight.experts.simulate.ftpl import checked_gains, scales_of
 
 
@@ -43,14 +43,16 @@ def simulate_meta(
     variant: Variant = "centred",
     decorrelate: bool = True,
 ) -> SimulatedMeta:
-    """Run RW-Meta `runs` times on the same T x n gains; `noise_scale` is η, one or one a round, 0 for no privacy."""
+    """Run RW-Meta `runs` times on the same T x n gains; `noise_scale` is η: one, one a round, or T x n; 0 is no
+    privacy."""
     true = checked_gains(gains)
     rounds, n = true.shape
-    scales = scales_of(noise_scale, rounds)
+    scales = scales_of(noise_scale, (rounds, n))
     pairs = [(w, r) for w in WINDOWS for r in STRENGTHS]
     m, longest = len(pairs) + 1, max(WINDOWS)
-    totals = scales[0] * rng.standard_normal((runs, m))
-    covariance = np.broadcast_to(scales[0] ** 2 * np.eye(m), (runs, m, m)).copy()
+    first = float(scales[0].max())
+    totals = first * rng.standard_normal((runs, m))
+    covariance = np.broadcast_to(first**2 * np.eye(m), (runs, m, m)).copy()
     sums = scales[0] * rng.standard_normal((runs, n))
     level = np.zeros(runs)
     window = np.zeros((2 * longest, runs, n))  # the last reports, in window[stop - seen : stop]
@@ -61,7 +63,7 @@ def simulate_meta(
     for t, (now, scale) in enumerate(zip(true, scales, strict=True), start=1):
         choice = np.empty((runs, m), dtype=np.int64)
         choice[:, -1] = np.argmax(sums, axis=1)
-        choice[:, :-1] = _forecasts(window[stop - seen : stop], pairs, rng, runs=runs, actions=n)
+        choice[:, :-1] = _forecasts(window[stop - seen : stop], scales[t - 1 - seen : t - 1], pairs, rng, runs=runs)
         if decorrelate:
             values, vectors = np.linalg.eigh(seen_covariance(covariance, variant=variant))
             largest = values[:, -1]
@@ -75,7 +77,7 @@ def simulate_meta(
         learner_gains += now[choice]
         report = now + scale * rng.standard_normal((runs, n))
         totals += np.take_along_axis(report, choice, axis=1)
-        covariance += scale**2 * (choice[:, :, None] == choice[:, None, :])
+        covariance += (scale**2)[choice][:, :, None] * (choice[:, :, None] == choice[:, None, :])
         sums += report
         if stop == len(window):
             window[: longest - 1] = window[stop - longest + 1 :]
@@ -88,18 +90,19 @@ def simulate_meta(
 
 def _forecasts(
     reports: Floats,
+    scales: Floats,
     pairs: list[tuple[int, float]],
     rng: np.random.Generator,  # noqa: TID251 - simulation
     *,
     runs: int,
-    actions: int,
 ) -> Floats:
-    """Return the action of each regression in each run, from reports of shape (seen, runs, n)."""
-    seen = len(reports)
+    """Return the action of each regression in each run, from reports of shape (seen, runs, n), scales (seen, n)."""
+    seen, actions = len(reports), scales.shape[1]
     if seen == 0:
         return np.asarray(rng.integers(0, actions, (runs, len(pairs))))
     weights = np.zeros((len(pairs), seen))
     for row, (w, r) in zip(weights, pairs, strict=True):
         row[seen - min(w, seen) :] = forecast_weights(min(w, seen), r)
     forecasts = (weights @ reports.reshape(seen, -1)).reshape(len(pairs), runs, actions)
-    return np.asarray(np.argmax(forecasts, axis=2).T)
+    variances = (weights**2 @ scales**2)[:, None, :]
+    return np.asarray(np.argmax(shrunk(forecasts, variances, spread=SPREAD), axis=2).T)
