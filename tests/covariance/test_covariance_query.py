@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.covariance import PredictedMatrix, correlation, nearest_covariance
+from sidelight.covariance import Choice, PredictedMatrix, correlation, nearest_covariance
 from sidelight.errors import BudgetError, RangeError, SchemaError, SidelightError, StrictError
 from sidelight.predictions.origin import public
 from sidelight.testing import SeededSession, seeded_release
@@ -303,3 +303,46 @@ def test_noise_has_the_stated_size_and_30_percent_off_is_seen(price: dict[str, A
     # 60 matrices of 21 entries: the mean square has a relative deviation of about 5 % (9 % for Wishart noise)
     assert _spread(1.0, price=price, rows=rows) == pytest.approx(1.0, abs=0.35)
     assert _spread(1.3, price=price, rows=rows) != pytest.approx(1.0, abs=0.35)
+
+
+METHODS: list[dict[str, Any]] = [
+    {"method": "separate", "rho": "0.5"},
+    {"method": "separate", "epsilon": 1},
+    {"method": "separate", "epsilon": 1, "noise": "laplace"},
+    {"method": "ies", "epsilon": 1},
+    {"method": "separate", "rho": "0.5", "prediction": TRUTH, "choice": Choice()},
+    {"method": "separate", "epsilon": 1, "prediction": [TRUTH, np.eye(6)], "choice": Choice(shift_invariant=True)},
+    {"method": "ies", "epsilon": 1, "prediction": TRUTH, "choice": Choice(form="threshold")},
+]
+
+
+@pytest.mark.parametrize("settings", METHODS)
+@pytest.mark.parametrize("center", [None, "mean", "pairs"])
+@pytest.mark.parametrize("rows", [None, 2000])
+def test_methods_of_the_literature(settings: dict[str, Any], center: Any, rows: int | None) -> None:
+    query = sl.Covariance(radius=1, center=center, rows=rows, **settings)
+    release = seeded_release(query, table_of(ROWS), seed=4)
+    assert isinstance(release, sl.Release)
+    assert np.linalg.norm(release.value["matrix"] - TRUTH) < 0.35
+    assert release.circumstances.numerics == "idealized"
+    total = release.guarantee.zcdp() if "rho" in settings else release.guarantee.pure()
+    assert total is not None
+    amount = total.rho if isinstance(total, sl.ZCDP) else total.epsilon
+    assert amount <= Fraction("0.5" if "rho" in settings else "1")
+    assert sl.outcome_from_json(release.to_json()) == release
+    if "choice" in settings:
+        assert release.value["chosen"] in (0, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ({"method": "ies", "rho": 1}, "pure price"),
+        ({"rho": 1, "prediction": np.eye(2), "choice": Choice()}, "for free"),
+        ({"rho": 1, "method": "separate", "prediction": [np.eye(2), np.eye(2)]}, "one prediction"),
+        ({"rho": 1, "method": "separate", "choice": Choice()}, "no prediction"),
+    ],
+)
+def test_methods_take_what_they_can_use(mistake: dict[str, Any], message: str) -> None:
+    with pytest.raises(RangeError, match=message):
+        sl.Covariance(radius=1, **mistake)

@@ -16,10 +16,13 @@ from sidelight.aggregates.collect import collect
 from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
 from sidelight.covariance.bounds import Tail, added, count_tail, matrix_tail, vector_tail
 from sidelight.covariance.denoise import Denoised, Floats, denoise, eigenvalues
+from sidelight.covariance.eigenvector_sampling import sample_eigenvectors, sampling_claims
 from sidelight.covariance.pairs import pair_moments, pair_statistics
 from sidelight.covariance.predicted import PredictedMatrix, described
 from sidelight.covariance.price import Price, together
+from sidelight.covariance.private_choice import Choice, choice_claims, choose_prediction, use_prediction
 from sidelight.covariance.projection import nearest_covariance
+from sidelight.covariance.separate import separate, separate_claims
 from sidelight.guarantees import Claims, Neighbours, decimal_text
 from sidelight.mechanisms.noisy_moments import (
     MatrixNoise,
@@ -53,7 +56,9 @@ class CovarianceValue(dict[str, Any]):
     def __repr__(self) -> str:
         matrix = self["matrix"]
         shown = np.array2string(matrix, precision=4, suppress_small=True, threshold=36, edgeitems=3)
-        return f"{len(matrix)} x {len(matrix)} matrix {shown}, noise {self['noise_scale']:.3g} on the diagonal"
+        scale = self["noise_scale"]
+        noise = "" if scale is None else f", noise {scale:.3g} on the diagonal"
+        return f"{len(matrix)} x {len(matrix)} matrix {shown}{noise}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +78,8 @@ class PreparedCovariance:
     count_share: Fraction
     mean_share: Fraction
     value_share: Fraction
+    choice: Choice | None
+    choice_share: Fraction
 
     @property
     def neighbours(self) -> Neighbours:
@@ -81,10 +88,11 @@ class PreparedCovariance:
 
     @cached_property
     def shares(self) -> dict[str, Fraction]:
-        """The budget's parts: "count", "mean" and "matrix"."""
+        """The budget's parts: "count", "mean", "choice" and "matrix", those that are needed."""
         count = self.count_share if self.rows is None else Fraction(0)
         mean = self.mean_share if self.center == "mean" else Fraction(0)
-        shares = {"count": count, "mean": mean, "matrix": 1 - count - mean}
+        choice = self.choice_share if self.choice is not None else Fraction(0)
+        shares = {"count": count, "mean": mean, "choice": choice, "matrix": 1 - count - mean - choice}
         return {name: share for name, share in shares.items() if share}
 
     @cached_property
@@ -117,7 +125,10 @@ class PreparedCovariance:
     @cached_property
     def claims(self) -> Claims:
         """The price: all parts together, for the noise that is drawn."""
-        parts = [second_moment_claims(self._public_matrix, **self.price.part(self.shares["matrix"]), noise=self.noise)]
+        parts = [self._matrix_claims()]
+        if self.choice is not None:
+            part = self.price.part(self.shares["choice"])
+            parts.append(choice_claims(self._public_matrix, **part, choice=self.choice))
         if "count" in self.shares:
             parts.append(count_claims(self._public, **self.price.part(self.shares["count"])))
         if "mean" in self.shares:
@@ -126,6 +137,14 @@ class PreparedCovariance:
             )
         # pairs: constants of replacement, guarantee for the query's neighbours (covariance proof page)
         return together([part.under(neighbours=self.neighbours) for part in parts])
+
+    def _matrix_claims(self) -> Claims:
+        part = self.price.part(self.shares["matrix"])
+        if self.method == "separate":
+            return separate_claims(self._public_matrix, **part, value_share=self.value_share, noise=self.noise)
+        if self.method == "ies":
+            return sampling_claims(self._public_matrix, epsilon=part["epsilon"])
+        return second_moment_claims(self._public_matrix, **part, noise=self.noise)
 
     @property
     def _mean_noise(self) -> Literal["laplace"] | None:
@@ -150,7 +169,7 @@ class PreparedCovariance:
             "columns": list(self.labels),
             "radius": decimal_text(self.coding.radius),
             "method": self.method,
-            "noise": self.law,
+            "noise": "bingham" if self.method == "ies" else self.law,
             "center": self.center or [number_text(centre) for centre in self.coding.centres],
             "rows": "private" if self.rows is None else str(self.rows),
             "project": str(self.project).lower(),
@@ -176,9 +195,56 @@ class PreparedCovariance:
         rows = self._rows(moments, source)
         mean = self._mean(moments, rows, source)
         part = self.price.part(self.shares["matrix"])
+        if self.method in ("separate", "ies"):
+            return self._by_eigenvectors(matrix_moments, rows=rows, mean=mean, source=source)
         released = noisy_second_moment(matrix_moments, **part, noise=self.noise, source=source)
         del moments, matrix_moments
         return self.answer(released, rows=rows, mean=mean)
+
+    def _by_eigenvectors(self, moments: Moments, *, rows: float, mean: Floats | None, source: Source) -> Answer:
+        """Release by one of the methods that look at the exact difference to one prediction."""
+        size, divisor = len(self.labels), max(rows, 1.0)
+        middle = np.zeros((size, size)) if mean is None else np.outer(mean, mean)
+        candidates = [each.matrix + middle for each in self.predictions] or [middle]
+        place = self._chosen(moments, candidates, rows=rows, source=source) if self.choice is not None else 0
+        guess = candidates[place] if place < len(candidates) else middle
+        part = self.price.part(self.shares["matrix"])
+        if self.method == "ies":
+            matrix = sample_eigenvectors(moments, rows=rows, prediction=guess, epsilon=part["epsilon"], source=source)
+            noisy, scale = None, None
+        else:
+            found = separate(
+                moments,
+                rows=rows,
+                prediction=guess,
+                **part,
+                value_share=self.value_share,
+                noise=self.noise,
+                source=source,
+            )
+            matrix, noisy, scale = found.matrix, found.noisy.value / divisor - middle, found.noisy.noise_scale / divisor
+        matrix = self._projected(symmetric(matrix - middle))
+        value = CovarianceValue(matrix=matrix, noisy=noisy, noise_scale=scale, noise=self.request["noise"], rows=rows)
+        if mean is not None:
+            value["mean"] = self._placed(mean)
+        if self.choice is not None:
+            value["chosen"] = place if place < len(self.predictions) else None
+        return Answer(value=value, labels=self.labels)
+
+    def _chosen(self, moments: Moments, candidates: list[Floats], *, rows: float, source: Source) -> int:
+        """Return the place of the privately chosen prediction; one beyond the last for none of them."""
+        part = self.price.part(self.shares["choice"])
+        if len(candidates) == 1 and not candidates[0].any():
+            return 0
+        nothing = np.zeros_like(candidates[0])
+        if len(candidates) == 1:
+            used = use_prediction(
+                moments, rows=rows, prediction=candidates[0], **part, choice=self.choice, source=source
+            )
+            return 0 if used else 1
+        return choose_prediction(
+            moments, rows=rows, predictions=[*candidates, nothing], **part, choice=self.choice, source=source
+        )
 
     def _collect(self, table: Table, source: Source) -> tuple[Moments, Moments]:
         if self.center != "pairs":
@@ -213,12 +279,10 @@ class PreparedCovariance:
         size = len(noisy)
         found = self._shrunk(noisy, effective_scale(scale, released.shape, size), rows)
         matrix = noisy.copy() if found is None else found.matrix
-        if self.project or self.limit_trace:
-            largest = float(self.coding.radius) ** 2 if self.limit_trace else None
-            matrix = nearest_covariance(matrix, largest_trace=largest)
+        matrix = self._projected(matrix)
         value = CovarianceValue(matrix=matrix, noisy=noisy, noise_scale=scale, noise=released.shape, rows=rows)
         if mean is not None:
-            value["mean"] = mean + np.array([float(centre) for centre in self.coding.centres])
+            value["mean"] = self._placed(mean)
         if found is not None:
             value["shrinkage"] = {
                 "prediction": found.candidate,
@@ -228,6 +292,14 @@ class PreparedCovariance:
                 "estimated_error": None if np.isnan(found.risk) else sqrt(max(found.risk, 0.0)),
             }
         return Answer(value=value, labels=self.labels, error=self._error(matrix, noisy, rows))
+
+    def _projected(self, matrix: Floats) -> Floats:
+        if not (self.project or self.limit_trace):
+            return matrix
+        return nearest_covariance(matrix, largest_trace=float(self.coding.radius) ** 2 if self.limit_trace else None)
+
+    def _placed(self, mean: Floats) -> Floats:
+        return np.asarray(mean + np.array([float(centre) for centre in self.coding.centres]))
 
     def _shrunk(self, noisy: Floats, scale: float, rows: float) -> Denoised | None:
         if self.method != "denoise":
@@ -269,6 +341,11 @@ class PreparedCovariance:
             fixed=(moved + tail.fixed,),
             per_log=(tail.per_log,),
         )
+
+
+def symmetric(matrix: Floats) -> Floats:
+    """Return the mean of a matrix and its transpose: what rounding has left."""
+    return np.asarray((matrix + matrix.T) / 2)
 
 
 def effective_scale(noise_scale: float, law: MatrixNoise, size: int) -> float:

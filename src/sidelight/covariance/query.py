@@ -13,6 +13,7 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.covariance.predicted import PredictedMatrix, Prediction, PublicRows, as_predictions
 from sidelight.covariance.prepared import Method, PreparedCovariance
 from sidelight.covariance.price import Price, share_of
+from sidelight.covariance.private_choice import Choice
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.noisy_moments import MatrixNoise
@@ -54,7 +55,8 @@ class Covariance:
         limit_trace: Also scale the trace down to radius², above which no true trace can lie.
         count_share: The share of the budget for the noisy number of rows; none is needed with `rows`.
         mean_share: The share for the mean, with center="mean".
-        value_share: The share for the eigenvalues, of methods that release them by themselves.
+        value_share: The share for the eigenvalues, with method="separate".
+        choice: How "separate" and "ies" choose privately between the predictions and none; `choice_share` pays for it.
 
     >>> data = np.random.default_rng(0).normal(size=(20_000, 2)) * [0.4, 0.1]
     >>> release = Covariance(radius=1, rho="0.5").release(data)
@@ -77,6 +79,8 @@ class Covariance:
     count_share: Amount = field(default="0.03", kw_only=True)
     mean_share: Amount = field(default="0.1", kw_only=True)
     value_share: Amount = field(default="1/2", kw_only=True)
+    choice: Choice | None = field(default=None, kw_only=True)
+    choice_share: Amount = field(default="0.1", kw_only=True)
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
@@ -92,14 +96,30 @@ class Covariance:
         allowed = ("goe",) if self.price.rho is not None else ("wishart", "laplace")
         if self.noise is not None and self.noise not in allowed:
             raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {self.noise!r}")
-        for name in ("count_share", "mean_share", "value_share"):
+        for name in ("count_share", "mean_share", "value_share", "choice_share"):
             share_of(getattr(self, name), name=name)
         if self.rows is not None and (isinstance(self.rows, bool) or int(self.rows) != self.rows or self.rows < 1):
             raise RangeError(f"rows must be the public number of rows, a whole number of at least 1, got {self.rows!r}")
         self._read_center()
+        if self.method == "ies" and self.price.epsilon is None:
+            raise RangeError("method 'ies' has a pure price only: epsilon without delta; 'separate' takes rho")
         object.__setattr__(self, "prediction", as_predictions(self.prediction))
+        self._check_choice()
         if self.columns is not None:
             self.predictions_for(len(self.columns))
+
+    def _check_choice(self) -> None:
+        sampled = self.method in ("separate", "ies")
+        if self.choice is not None and not sampled:
+            raise RangeError(
+                f"method {self.method!r} takes no choice=...; 'denoise' chooses between predictions for free"
+            )
+        if sampled and self.choice is None and len(self.prediction) > 1:
+            raise RangeError(
+                f"method {self.method!r} uses one prediction, got {len(self.prediction)}; pass choice=Choice()"
+            )
+        if self.choice is not None and not self.prediction:
+            raise RangeError("choice=... chooses between predictions and none, and there is no prediction")
 
     @property
     def price(self) -> Price:
@@ -159,6 +179,8 @@ class Covariance:
             count_share=share_of(self.count_share, name="count_share"),
             mean_share=share_of(self.mean_share, name="mean_share"),
             value_share=share_of(self.value_share, name="value_share"),
+            choice=self.choice,
+            choice_share=share_of(self.choice_share, name="choice_share"),
         )
         _ = prepared.claims
         return prepared
