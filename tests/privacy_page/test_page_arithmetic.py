@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sidelight.privacy_page import report_bound
 from sidelight.privacy_page.page import privacy_page
+from sidelight.privacy_page.published import Loss, Scope
 
 pytestmark = pytest.mark.browser
 
@@ -50,6 +51,16 @@ def test_the_shared_cases(javascript: Bounds) -> None:
     given_bounds = javascript(CASES["reports"], asked)
     for case, bound in zip(cases, given_bounds, strict=True):
         assert bound == pytest.approx(case["bound"], rel=TOLERANCE, abs=TOLERANCE), case
+
+
+def test_every_loss_scope_and_policy_is_among_the_cases() -> None:
+    """A loss that Python learns and the page does not would fail here first."""
+    asked = [CASES["reports"][case["report"]] for case in CASES["cases"]]
+    assert {report["loss"]["name"] for report in asked} == {each.__struct_config__.tag for each in get_args(Loss)}
+    assert {report["scope"] for report in asked} == set(get_args(Scope))
+    assert {report["encoding"]["row_policy"] for report in asked} == {"clip", "normalize"}
+    assert {report["encoding"]["intercept_value"] is None for report in asked} == {True, False}
+    assert {report["data_dependent"] is None for report in asked} == {True, False}
 
 
 def test_a_forgotten_constant_column_would_be_noticed(javascript: Bounds) -> None:

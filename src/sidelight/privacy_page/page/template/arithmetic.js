@@ -19,35 +19,48 @@ function sechSquared(z) {
  * f'·‖x‖ from `low` to `high`, f''·‖x‖² from `bendLow` to `bendHigh`.
  */
 function reachOf(loss, u, y, r, h) {
-  let slope, bendLow, bendHigh;
-  if (loss.name === "logistic") {
-    const weight = loss.weights[y > 0 ? "1" : "-1"], size = Math.abs(u);
-    const bend = (z) => weight * expit(z) * expit(-z);
-    slope = (s) => -y * weight * expit(-y * (u + s)) * r;
-    [bendLow, bendHigh] = [bend(size + h), bend(Math.max(size - h, 0))];
-  } else if (loss.name === "smoothed-hinge") {
-    const w = loss.width, off = Math.abs(1 - y * u);
-    slope = (s) => -y * clamp((1 + w - y * (u + s)) / (2 * w), 0, 1) * r;
-    [bendLow, bendHigh] = [off + h, off - h].map((z) => (z < w ? 1 / (2 * w) : 0));
-  } else if (loss.name === "log-cosh") {
-    const error = u - y, size = Math.abs(error);
-    slope = (s) => loss.kappa * Math.tanh((error + s) / loss.kappa) * r;
-    [bendLow, bendHigh] = [size + h, Math.max(size - h, 0)].map((z) => sechSquared(z / loss.kappa));
-  } else {
-    const error = u - y, size = Math.abs(error);
-    const cut = loss.name === "huber" ? loss.kappa * r : loss.clip; // of |f'|·‖x‖
-    slope = (s) => clamp((error + s) * r, -cut, cut);
-    [bendLow, bendHigh] = [size + h, size - h].map((z) => (z * r < cut ? 1 : 0));
-  }
-  const low = slope(-h), high = slope(h);
+  const [low, high, bendLow, bendHigh] = REACHES[loss.name](loss, u, y, r, h);
   return {
     low,
     high,
     steepest: Math.max(Math.abs(low), Math.abs(high)),
     flattest: low * high <= 0 ? 0 : Math.min(Math.abs(low), Math.abs(high)),
-    bendLow: bendLow * r * r,
-    bendHigh: bendHigh * r * r,
+    bendLow,
+    bendHigh,
   };
+}
+
+const REACHES = {
+  logistic(loss, u, y, r, h) {
+    const weight = loss.weights[y > 0 ? "1" : "-1"], size = Math.abs(u);
+    const slope = (s) => -y * weight * expit(-y * (u + s)) * r, bend = (z) => weight * expit(z) * expit(-z) * r * r;
+    return [slope(-h), slope(h), bend(size + h), bend(Math.max(size - h, 0))];
+  },
+  "smoothed-hinge"(loss, u, y, r, h) {
+    const w = loss.width, off = Math.abs(1 - y * u);
+    const slope = (s) => -y * clamp((1 + w - y * (u + s)) / (2 * w), 0, 1) * r, bend = (z) => (z < w ? (r * r) / (2 * w) : 0);
+    return [slope(-h), slope(h), bend(off + h), bend(off - h)];
+  },
+  "log-cosh"(loss, u, y, r, h) {
+    const error = u - y, size = Math.abs(error), kappa = loss.kappa;
+    const slope = (s) => kappa * Math.tanh((error + s) / kappa) * r, bend = (z) => sechSquared(z / kappa) * r * r;
+    return [slope(-h), slope(h), bend(size + h), bend(Math.max(size - h, 0))];
+  },
+  huber: (loss, u, y, r, h) => cutReach(u - y, loss.kappa * r, r, h),
+  "squared-clipped": (loss, u, y, r, h) => cutReach(u - y, loss.clip, r, h),
+  poisson(loss, u, y, r, h) {
+    const [least, most] = [u - h, u + h].map((z) => Math.exp(Math.min(z, 700)));
+    const pull = (rate) => (rate - y) * r, clip = loss.clip;
+    const outside = pull(most) <= -clip || pull(least) >= clip, inside = pull(least) > -clip && pull(most) < clip;
+    const bends = [inside ? least * r * r : 0, outside ? 0 : Math.min(most * r, y * r + clip) * r];
+    return [clamp(pull(least), -clip, clip), clamp(pull(most), -clip, clip), ...bends];
+  },
+};
+
+/** A slope that is the error itself, cut so that |f'|·‖x‖ <= cut. */
+function cutReach(error, cut, r, h) {
+  const slope = (s) => clamp((error + s) * r, -cut, cut), bend = (z) => (z * r < cut ? r * r : 0);
+  return [slope(-h), slope(h), bend(Math.abs(error) + h), bend(Math.abs(error) - h)];
 }
 
 /** Bound 1 - p_y from above: the logit of the person's own class lowered by h, all others raised. */
@@ -72,9 +85,10 @@ function personBound(report, row, member) {
   let bent, steep;
   if (loss.name === "softmax") {
     const classes = theta.length, away = awayOf(theta.map((each) => dot(each, x)), row.target, r * slack);
-    const trace = Math.min(1 - 1 / classes, 2 * away) * r * r;
+    const weight = loss.weights ? loss.weights[row.target] : 1;
+    const trace = weight * Math.min(1 - 1 / classes, 2 * away) * r * r;
     bent = (classes - 1) * Math.log1p(trace / ((classes - 1) * lambda));
-    steep = Math.SQRT2 * away * r;
+    steep = Math.SQRT2 * weight * away * r;
   } else {
     const reach = reachOf(loss, dot(theta, x), row.target, r, r * slack);
     if (report.data_dependent) return paidBound(report, x, r, reach, member, out);
