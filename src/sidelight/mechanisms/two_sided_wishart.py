@@ -18,15 +18,15 @@ from sidelight.mechanisms.gridded import gridded_sum
 from sidelight.noise import Source, standard_normal
 
 
-def wishart_noise(size: int, rate: float, source: Source) -> NDArray[np.float64]:
-    """Return Z = G₁G₁ᵀ - G₂G₂ᵀ for two independent size × (size + 1) matrices of N(0, 1/(2·rate)) entries.
+def wishart_noise(count: int, size: int, rate: float, source: Source) -> NDArray[np.float64]:
+    """Return `count` matrices Z = G₁G₁ᵀ - G₂G₂ᵀ, G of size × (size + 1) independent N(0, 1/(2·rate)) entries.
 
     Mean 0, uncorrelated entries, variance (size + 1)/rate² on the diagonal and half of that off it.
     """
-    factors = standard_normal(2 * size * (size + 1), source).reshape(2, size, size + 1)
-    difference = factors[0] @ factors[0].T - factors[1] @ factors[1].T
-    upper = np.triu(difference) / (2.0 * rate)  # one triangle: a BLAS need not give two equal halves
-    return np.asarray(upper + np.triu(upper, 1).T)
+    factors = standard_normal(2 * count * size * (size + 1), source).reshape(2, count, size, size + 1)
+    first, second = (factor @ factor.transpose(0, 2, 1) for factor in factors)
+    upper = np.triu(first - second) / (2.0 * rate)  # one triangle: a BLAS need not give two equal halves
+    return np.asarray(upper + np.triu(upper, 1).transpose(0, 2, 1))
 
 
 def two_sided_wishart(bounded: Bounded, *, epsilon: Amount, source: Source) -> NDArray[np.float64]:
@@ -41,7 +41,7 @@ def two_sided_wishart(bounded: Bounded, *, epsilon: Amount, source: Source) -> N
     deviation = wishart_deviation(bounded, epsilon=epsilon)
     assert not isinstance(bounded.value, int)
     size = bounded.shape[0]
-    noise = wishart_noise(size, sqrt(size + 1) / deviation, source)
+    noise = wishart_noise(1, size, sqrt(size + 1) / deviation, source)[0]
     return gridded_sum(bounded.value, noise, smallest_deviation=deviation / sqrt(2))
 
 
