@@ -12,6 +12,7 @@ which changes the law of no single run; a real release would draw each anew.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import numpy as np
 BATCH, EPOCHS, CLIP = 256, 60, math.sqrt(2)
 RATES = np.logspace(-8, -1, 10)
 MEAN_RUNS = 15.4
-#: As far as the accountant's float answers may be trusted to decide; the noise is rounded up by as much.
+#: The noise is rounded up by about as much.
 _PRECISION = 1e-4
 
 
@@ -42,14 +43,22 @@ def steps(rows: int) -> int:
 @lru_cache(maxsize=64)
 def noise_multiplier(rows: int, *, epsilon: float, delta: float, honest: bool) -> float:
     """Return the smallest noise multiplier whose run (or whose selection of runs) is (epsilon, delta)-private."""
+    from scipy.optimize import brentq
+
     price = selection_epsilon if honest else run_epsilon
-    low, high = 0.3, 0.6
+    low = high = 1.0
     while price(high, rows, delta) > epsilon:
         low, high = high, 2 * high
-    while high > low * (1 + _PRECISION):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if price(middle, rows, delta) > epsilon else (low, middle)
-    return high
+    while price(low, rows, delta) <= epsilon:
+        low, high = low / 1.25, low
+
+    def excess(log_multiplier: float) -> float:
+        return math.log(min(price(math.exp(log_multiplier), rows, delta), 1e300) / epsilon)
+
+    found = math.exp(brentq(excess, math.log(low), math.log(high), xtol=_PRECISION))
+    while price(found, rows, delta) > epsilon:
+        found *= 1 + _PRECISION
+    return found
 
 
 def renyi(multiplier: float, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -58,6 +67,7 @@ def renyi(multiplier: float, rows: int) -> tuple[np.ndarray, np.ndarray]:
     from dp_accounting.rdp import RdpAccountant
 
     orders = [1 + x / 10 for x in range(1, 100)] + [*range(11, 64), 128, 256, 512, 1024]
+    logging.getLogger("absl").setLevel(logging.ERROR)  # orders for which its series fails are left out, with a warning
     accountant = RdpAccountant(orders)
     accountant.compose(PoissonSampledDpEvent(BATCH / rows, GaussianDpEvent(multiplier)), steps(rows))
     return np.array(orders), np.array(accountant._rdp)  # no public way to read the curve

@@ -111,7 +111,8 @@ def _panel(axis, panel: Panel) -> dict[str, object]:  # type: ignore[no-untyped-
         axis.xaxis.set_minor_formatter(NullFormatter())
     if panel.log_y:
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = axis.get_ylim()
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high < 1e4 * low else LogLocator(numticks=8))
         axis.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         axis.yaxis.set_minor_formatter(NullFormatter())
     elif panel.from_zero:

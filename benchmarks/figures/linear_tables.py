@@ -1,0 +1,26 @@
+"""Tables 4.1 and 4.2 of the thesis: test accuracy on Synthetic-L and Adult, beside the printed numbers.
+
+`python -m benchmarks.figures.linear_tables`, on two splits; `--full` for the thesis's ten.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import linear_models, linear_sets
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--full", action="store_true", help="ten splits, as in the thesis; minutes")
+    splits = linear_models.SPLITS if parser.parse_args().full else 2
+    for number, make in (("4.1", linear_sets.synthetic_low), ("4.2", linear_sets.adult)):
+        data = make()
+        print(
+            f"Table {number}. " + linear_models.text(data, linear_models.table(data, splits=splits)) + "\n", flush=True
+        )
+
+
+if __name__ == "__main__":
+    main()
