@@ -106,7 +106,7 @@ def answer_times(page: str) -> list[tuple[float, float]]:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         path = Path(folder) / "page.html"
         path.write_text(page, encoding="utf-8")
-        browser = play.chromium.launch(executable_path=_chromium(), args=_FLAGS)
+        browser = play.chromium.launch(executable_path=chromium(), args=_FLAGS)
         view = browser.new_page()
         view.goto(path.as_uri())
         found = view.evaluate(_SCRIPT, INPUTS)
@@ -116,7 +116,8 @@ def answer_times(page: str) -> list[tuple[float, float]]:
     return [(total, worked) for total, worked, _ in found]
 
 
-def _chromium() -> str:
+def chromium() -> str:
+    """Return the path of Chromium."""
     names = ("chromium", "chromium-browser", "google-chrome")
     found = os.environ.get("SIDELIGHT_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if found is None:

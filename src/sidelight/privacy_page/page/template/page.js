@@ -164,7 +164,7 @@ function start() {
   byId("maximum").append(boundText(report.maximum), element("small", {}, `×\u2009${factorText(report.maximum)}`));
   byId("maximum-means").textContent = "No row, however unusual, gets a higher bound from this model.";
   byId("guarantee").append(`ε = ${plainNumber(epsilon)}`, element("small", {}, `δ = ${plainNumber(delta)}`));
-  byId("guarantee-means").textContent = "What was promised to everybody beforehand, about every model that could come out. It stands beside your bound; neither replaces the other.";
+  byId("guarantee-means").textContent = "What was promised to everybody beforehand, about every model that could come out. It and your bound stand side by side.";
   byId("sum-words").textContent = "Each part is an upper bound of what it names. Shown numbers are rounded up where they matter.";
   const { is, isNot } = aboutLists(report);
   byId("is").append(...is.map((words) => element("li", {}, words)));

@@ -1,42 +1,59 @@
 // The bound from a paid report: intervals from a noisy gradient and a noisy Hessian, plus what those releases cost.
 
-/** Give xᵀM⁻¹x by Cholesky, or null where M is not positive definite: the noise may have made it so. */
-function quadratic(matrix, x) {
-  const size = x.length, root = [], solved = [];
-  let total = 0;
-  for (let i = 0; i < size; i++) {
-    const row = new Float64Array(size);
+/** Give the Cholesky root of a matrix, or null where it is not positive definite: the noise may have made it so. */
+function rootOf(matrix) {
+  const root = [];
+  for (let i = 0; i < matrix.length; i++) {
+    const row = new Float64Array(i + 1);
     for (let j = 0; j <= i; j++) {
+      const other = j === i ? row : root[j];
       let entry = matrix[i][j];
-      for (let k = 0; k < j; k++) entry -= row[k] * (j === i ? row[k] : root[j][k]);
+      for (let k = 0; k < j; k++) entry -= row[k] * other[k];
       if (j === i && !(entry > 0)) return null;
-      row[j] = j === i ? Math.sqrt(entry) : entry / root[j][j];
+      row[j] = j === i ? Math.sqrt(entry) : entry / other[j];
     }
     root.push(row);
+  }
+  return root;
+}
+
+/** Give xᵀM⁻¹x from the root of M. */
+function quadratic(root, x) {
+  const solved = new Float64Array(x.length);
+  let total = 0;
+  for (let i = 0; i < x.length; i++) {
     let value = x[i];
-    for (let k = 0; k < i; k++) value -= row[k] * solved[k];
-    solved.push(value / row[i]);
+    for (let k = 0; k < i; k++) value -= root[i][k] * solved[k];
+    solved[i] = value / root[i][i];
     total += solved[i] ** 2;
   }
   return total;
 }
 
-function combined(hessian, times, shift) {
-  return hessian.map((row, i) => row.map((entry, j) => times * entry + (i === j ? shift : 0)));
+const knownRoots = new WeakMap(); // the same for everybody, so they are taken once
+
+/** Give the roots of the matrices (1-w)·λI + w·(Ĥ - κI), which lie below H while ‖noise‖ <= κ, and that of Ĥ + κI. */
+function rootsOf(report) {
+  if (knownRoots.has(report)) return knownRoots.get(report);
+  const { hessian, kappa } = report.data_dependent, lambda = report.lambda;
+  const combined = (times, shift) => hessian.map((row, i) => row.map((entry, j) => times * entry + (i === j ? shift : 0)));
+  const weights = [lambda / (lambda + 2 * kappa), 0.5, 0.75, 1];
+  const roots = {
+    lower: weights.map((w) => rootOf(combined(w, (1 - w) * lambda - w * kappa))).filter((root) => root !== null),
+    upper: rootOf(combined(1, kappa)),
+  };
+  knownRoots.set(report, roots);
+  return roots;
 }
 
-/** Bound xᵀH⁻¹x from below and above. Every matrix (1-w)·λI + w·(Ĥ - κI) lies below H while ‖noise‖ <= κ. */
+/** Bound xᵀH⁻¹x at the exact minimum from below and above. */
 function leverage(report, x, r) {
-  const { hessian, kappa, zeta } = report.data_dependent, lambda = report.lambda;
-  let above = r ** 2 / lambda;
-  if (!hessian) return [0, above];
-  const stretch = Math.exp(zeta);
-  for (const w of [lambda / (lambda + 2 * kappa), 0.5, 0.75, 1]) {
-    const value = quadratic(combined(hessian, w, (1 - w) * lambda - w * kappa), x);
-    if (value !== null) above = Math.min(above, stretch * value);
-  }
-  const highest = quadratic(combined(hessian, 1, kappa), x);
-  return [highest === null ? 0 : Math.min(highest / stretch, above), above];
+  const { hessian, zeta } = report.data_dependent;
+  const free = r ** 2 / report.lambda;
+  if (!hessian) return [0, free];
+  const { lower, upper } = rootsOf(report), stretch = Math.exp(zeta);
+  const above = Math.min(free, ...lower.map((root) => stretch * quadratic(root, x)));
+  return [upper === null ? 0 : Math.min(quadratic(upper, x) / stretch, above), above];
 }
 
 /** Enclose the term of the determinant, -log(1 + s·f''·μ). */
