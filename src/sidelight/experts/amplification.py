@@ -56,7 +56,7 @@ class Amplified:
         total = np.zeros(x.shape)
         for size, weight in zip(self.sizes, self.weights, strict=True):
             total = total + weight * gaussian_floats(self.mu / math.sqrt(size), x)
-        return np.asarray(np.minimum(1.0, total + (1 + np.exp(x)) * self.clip_failure + _SLACK))
+        return np.asarray(np.minimum(1.0, total + (1 + np.exp(np.minimum(x, 700.0))) * self.clip_failure + _SLACK))
 
     def trade_off(self, threshold: ArrayLike) -> tuple[Floats, Floats]:
         """Return (α, β) at thresholds τ of the log-likelihood ratio: the errors of an observer's best tests.
@@ -80,7 +80,7 @@ class Amplified:
         low, high = 0.0, 1.0
         while float(self.delta(high)) > delta:
             high *= 2
-            if high > 1e4:
+            if high > 500:
                 raise RangeError(f"no epsilon reaches delta = {delta}: it is below what clipping and rounding add")
         if float(self.delta(low)) <= delta:
             return 0.0
