@@ -13,6 +13,7 @@ from sidelight.regression import (
     HuberLoss,
     LogCoshLoss,
     LogisticLoss,
+    OneVsRestLoss,
     PoissonLoss,
     SmoothedHingeLoss,
     SoftmaxLoss,
@@ -27,6 +28,8 @@ LOSSES = {
     "hinge": SmoothedHingeLoss(classes=(0, 1), width="0.5"),
     "poisson": PoissonLoss(largest_count=6, clip=2),
     "softmax": SoftmaxLoss(classes=("a", "b", "c", "d")),
+    "weighted_softmax": SoftmaxLoss(classes=("a", "b", "c", "d"), class_weights=("0.5", 1, 2, 3)),
+    "one_vs_rest": OneVsRestLoss(classes=("a", "b", "c", "d"), label="c"),
 }
 ROW_NORM = Fraction(3, 2)
 
@@ -34,7 +37,7 @@ ROW_NORM = Fraction(3, 2)
 def labels_for(name, n, rng):
     if name in ("logistic", "weighted", "hinge"):
         return rng.integers(0, 2, n)
-    if name == "softmax":
+    if name in ("softmax", "weighted_softmax", "one_vs_rest"):
         return rng.choice(["a", "b", "c", "d"], n)
     return rng.uniform(-1, 8, n)
 

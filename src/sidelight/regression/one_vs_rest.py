@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from sidelight.accounting import batch, gaussian_noise_scale
-from sidelight.accounting.profiles import compose, interval_for
+from sidelight.accounting.profiles import compose
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, Claims, positive, short_text
 from sidelight.guarantees.intervals import Interval, round_up
@@ -61,7 +61,9 @@ def smallest_noise(
     """Find the noise of each of several fits at which their composition is (ε, δ)-DP, to a tenth of a percent."""
     root = round_up(Interval.of(fits).sqrt().upper)
     low = gaussian_noise_scale(epsilon, delta, sensitivity=shape.gradient * root)  # below it no composition holds
-    sigma = low
+    # a coarser grid than the price is read from: it errs on the private side, and by the square of its step
+    step = max(1e-4, float(epsilon) / 2000)
+    sigma = low * Fraction(1 + _CLOSE)
     high: Fraction | None = None
     for _ in range(_MOST_TRIES):
         mechanism = calibrate_objective(
@@ -69,7 +71,7 @@ def smallest_noise(
         )
         profile = mechanism.profile()
         items = [(profile.remove, profile.add)] * fits
-        spent = compose(items, step=interval_for(float(epsilon))).epsilon(delta)
+        spent = compose(items, step=step).epsilon(delta)
         if spent is not None and spent <= epsilon:
             high = sigma
         else:

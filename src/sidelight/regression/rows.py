@@ -22,7 +22,7 @@ BLOCK_ROWS = 8192
 #: Rows of a sample: enough to come close to the minimum, a small part of a long table.
 SAMPLE_ROWS = 8192
 #: Streamed rows that take no more than this are kept, and the later passes read memory instead of the source.
-KEPT_BYTES = 1 << 28
+KEPT_BYTES = 1 << 26
 Batches = Callable[[], Iterable[tuple[Any, Any]]]
 
 

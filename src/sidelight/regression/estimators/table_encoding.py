@@ -24,8 +24,8 @@ from sidelight.regression.losses import Floats
 
 #: Steps from the middle of a range to its end.
 LEVELS = 1 << 20
-#: Cells of a block of rows: 16 MB.
-_CELLS = 1 << 21
+#: Cells of a block of rows: 4 MB.
+_CELLS = 1 << 19
 #: Rows with many more columns than entries stay sparse.
 _SPARSE_FROM = 256
 
