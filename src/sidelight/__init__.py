@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
     from sidelight.regression.estimators import NotPrivateWarning as NotPrivateWarning
     from sidelight.regression.estimators import PoissonRegressor as PoissonRegressor
+    from sidelight.regression.model_query import ModelQuery as ModelQuery
     from sidelight.regression.row_check import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.release import Refused as Refused
     from sidelight.release import Release as Release
@@ -92,6 +93,7 @@ _HOME = {
         "NotPrivateWarning",
         "PoissonRegressor",
     ),
+    "sidelight.regression.model_query": ("ModelQuery",),
     "sidelight.regression.row_check": ("nonprivate_check_rows",),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),

@@ -10,13 +10,14 @@ from typing import Literal
 import numpy as np
 from rich.table import Table as RichTable
 
-from sidelight.accounting import Rule, Totals
+from sidelight.accounting import Route, Rule, Totals
 from sidelight.cli.accounts import routes_of
 from sidelight.cli.failures import FailedError
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
+from sidelight.cli.plans.sequences import is_daily, read_daily_plan
 from sidelight.cli.terminal import console, plain, table, tell, warnings_told
 from sidelight.errors import LedgerError
-from sidelight.guarantees import Claims, short_text
+from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import Entry, open_ledger
 
 CONFIDENCE = 0.95
@@ -56,7 +57,7 @@ class Quote:
 
 def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
     """Price every charge of the plan in order, as the ledger would decide it now; resumed attempts pay again."""
-    rule, before, entries = _account(plan)
+    rule, before, entries = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
     live = {entry.key: entry for entry in entries if entry.state != "failed"}
     after, lines = before, []
     for position, (title, claims, planned) in enumerate(_charges(plan)):
@@ -76,13 +77,18 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
 def show_price(path: Path, *, label: str) -> None:
     """Print the price of a plan; a plan that does not fit is an error with status 1."""
     with warnings_told():
+        if is_daily(path):
+            from sidelight.cli.daily_pricing import show_days
+
+            show_days(read_daily_plan(path))
+            return
         plan = read_plan(path)
         priced = quote(plan, label=label)
     tell(plan.title, style="bold")
     console().print(_query_table(priced))
     tell("")
     tell("What is charged: bookkeeping, not a guarantee", style="bold")
-    console().print(_route_table(priced))
+    console().print(route_table(priced.rule, priced.before, priced.after))
     tell("")
     for sentence in _summary(plan, priced):
         tell(sentence)
@@ -105,12 +111,11 @@ def _query_table(priced: Quote) -> RichTable:
     return made
 
 
-def _route_table(priced: Quote) -> RichTable:
-    """Show, for each way of adding up, what stands charged, what the plan adds and what the budget allows."""
+def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:
+    """Show, for each way of adding up, what stands charged, what is added and what the budget allows."""
     amounts = ("before", "this plan", "afterwards", "of", "used")
     made = table("added up by", *amounts, numbers=amounts)
-    before, after = routes_of(priced.rule.spent(priced.before)), routes_of(priced.rule.spent(priced.after))
-    for (name, old), (_, new) in zip(before, after, strict=True):
+    for (name, old), (_, new) in zip(routes_of(rule.spent(before)), routes_of(rule.spent(after)), strict=True):
         used = f"{100 * new.fraction:.1f} %" if new.open else "closed"
         cells = (old.total, new.total - old.total, new.total, new.capacity)
         made.add_row(*map(plain, (name, *map(short_text, cells), used)))
@@ -135,19 +140,21 @@ def _charges(plan: Plan) -> list[tuple[str, Claims, tuple[PlannedQuery, ...]]]:
     return [(f"all {len(plan.queries)} together", price, plan.queries)]
 
 
-def _account(plan: Plan) -> tuple[Rule, Totals, list[Entry]]:
-    """Return rule, totals and entries of the plan's scope, without making a ledger or a scope."""
-    fresh = Rule.for_budget(plan.budget, routes=plan.routes)
-    if plan.ledger is None or _not_there(plan.ledger):
+def account(
+    url: str | None, scope_id: str, *, budget: Claim, routes: tuple[Route, ...] | None
+) -> tuple[Rule, Totals, list[Entry]]:
+    """Return rule, totals and entries of a scope, without making a ledger or a scope."""
+    fresh = Rule.for_budget(budget, routes=routes)
+    if url is None or _not_there(url):
         return fresh, Totals.zero(), []
-    with open_ledger(plan.ledger, create=False) as ledger:
+    with open_ledger(url, create=False) as ledger:
         scopes = {scope.scope_id: scope for scope in ledger.scopes()}
-        scope = scopes.get(plan.scope)
+        scope = scopes.get(scope_id)
         if scope is None:
             return fresh, Totals.zero(), []
-        if scope.definition.budget != plan.budget:
+        if scope.definition.budget != budget:
             raise LedgerError(
-                f"scope {plan.scope!r} exists with the budget {scope.definition.budget}, the plan says {plan.budget}; "
+                f"scope {scope_id!r} exists with the budget {scope.definition.budget}, the plan says {budget}; "
                 "a scope never changes: use another scope for a new budget"
             )
         return scope.rule, scope.totals(), scope.entries()

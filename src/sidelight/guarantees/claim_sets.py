@@ -136,8 +136,9 @@ class Claims:
 
     @property
     def strongest(self) -> Claim:
-        """The claim to show first: pure where there is one, then Gaussian, zCDP and the rest."""
-        return self.pure() or self.claims[0]
+        """The claim to show first: pure where there is one, then Gaussian, zCDP, (epsilon, delta) and the rest."""
+        first = self.pure() or self.claims[0]
+        return self.items[0] if isinstance(first, Profile | RDP) and self.items else first
 
     def implies(self, claim: Claim) -> bool:
         """Say whether one of the claims proves another."""

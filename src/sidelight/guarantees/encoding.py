@@ -22,7 +22,7 @@ from sidelight.guarantees.envelope_curve import EnvelopeCurve
 from sidelight.guarantees.neighbours import Neighbours, Row, unit_from_text, unit_to_text
 from sidelight.guarantees.perturbation_curves import HalfNormalCurve, HingedGaussiansCurve
 from sidelight.guarantees.selected_curve import SelectedCurve
-from sidelight.guarantees.steps import LeastCurve, TwoStepCurve
+from sidelight.guarantees.steps import LeastCurve, MostCurve, TwoStepCurve
 
 _AMOUNTS: dict[str, tuple[str, ...]] = {
     "PureDP": ("epsilon",),
@@ -145,6 +145,8 @@ def curve_from_json(data: Mapping[str, Any]) -> ProfileCurve:
         return TwoStepCurve(curve_from_json(data["first"]), curve_from_json(data["second"]))
     if kind == "least":
         return LeastCurve(tuple(curve_from_json(item) for item in data["curves"]))
+    if kind == "most":
+        return MostCurve(tuple(curve_from_json(item) for item in data["curves"]))
     raise ClaimError(
         f"a profile curve of an unknown kind: {kind!r}; a newer version of the library may have written it"
     )

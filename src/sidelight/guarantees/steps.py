@@ -99,3 +99,25 @@ class LeastCurve:
 
     def to_json(self) -> dict[str, Any]:
         return {"type": "least", "curves": [curve.to_json() for curve in self.curves]}
+
+
+@dataclass(frozen=True)
+class MostCurve:
+    """The largest of several profiles at every point: what holds for each of several mechanisms."""
+
+    curves: tuple[ProfileCurve, ...]
+
+    def delta(self, x: Fraction) -> Fraction:
+        return max(curve.delta(x) for curve in self.curves)
+
+    def floats(self, x: Floats) -> Floats:
+        import numpy as np
+
+        return np.asarray(np.max([curve.floats(x) for curve in self.curves], axis=0), dtype=np.float64)
+
+    def gaussian_tail_from(self, mu: float) -> float | None:
+        found = [curve.gaussian_tail_from(mu) for curve in self.curves]
+        return None if any(point is None for point in found) else max(point for point in found if point is not None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "most", "curves": [curve.to_json() for curve in self.curves]}

@@ -11,10 +11,11 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from sidelight.errors import ClaimError, RangeError
+from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.tuning.best import select
+from sidelight.tuning.common_price import common_price
 from sidelight.tuning.pricing import selection_claims
 from sidelight.tuning.runs import Runs, geometric
 from sidelight.tuning.scores import carried_by, check_score
@@ -78,15 +79,9 @@ def tune(
     """
     if not fits:
         raise RangeError("a search wants at least one fit, got none")
-    for place, fit in enumerate(fits):
-        if fit.claims != fits[0].claims:
-            raise ClaimError(
-                f"all candidates of a search have the same claims: the first has {fits[0].claims}, candidate {place} "
-                f"has {fit.claims}; give them the same budget"
-            )
     _check_apart(fits, score)
     law = geometric(15) if runs is None else runs
-    claims = selection_claims(fits[0].claims, law, delta=delta)
+    claims = selection_claims(common_price([fit.claims for fit in fits]), law, delta=delta)
     with Source(entropy or OSEntropy(), declared=claims.numerics) as source:
         winner = select([fit.run for fit in fits], score.function, runs=law, source=source)
     return None if winner is None else Tuned(model=winner[1], candidate=winner[0], claims=claims)

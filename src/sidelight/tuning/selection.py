@@ -18,6 +18,7 @@ from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, Prepared, Query, Refusal, release_once
 from sidelight.tuning.best import best_of
+from sidelight.tuning.common_price import common_price
 from sidelight.tuning.pricing import selection_claims
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric
 from sidelight.tuning.scores import PrivateScore, PublicScore, Score
@@ -36,9 +37,10 @@ class Selection:
     Accuracy: K runs of n candidates; with a geometric number of mean m a given candidate is tried with probability
     m/(n + m - 1). An error bound of a candidate holds for the winner with E[K] times its failure probability.
 
-    Arguments: `candidates` are queries with equal claims. `score` is a `PublicScore` (a function of the candidate's
-    answer and public data) or a `PrivateScore` (a second release, paid for in every run). `runs` is the law of the
-    number of runs. `delta` is where the (ε, δ) claim is made, and may be left out when the candidates are pure.
+    Arguments: `candidates` are queries with the same budget; where their profiles differ, the larger one counts.
+    `score` is a `PublicScore` (a function of the candidate's answer and public data) or a `PrivateScore` (a second
+    release, paid for in every run). `runs` is the law of the number of runs. `delta` is where the (ε, δ) claim is made,
+    and may be left out when the candidates are pure.
 
     >>> from sidelight.quantiles import Quantiles
     >>> guesses = [Quantiles([0.5], epsilon=0.2, granularity=1, lower=0, upper=top) for top in (100, 1000)]
@@ -72,15 +74,9 @@ class Selection:
         return self.prepare(schema).claims
 
     def prepare(self, schema: Schema) -> PreparedSelection:
-        """Prepare every candidate, check that all have the same claims, and price the search. Opens no data."""
+        """Prepare every candidate, check that all have the same budget, and price the search. Opens no data."""
         prepared = tuple(candidate.prepare(schema) for candidate in self.candidates)
-        price = prepared[0].claims
-        for place, each in enumerate(prepared):
-            if each.claims != price:
-                raise ClaimError(
-                    f"all candidates of a selection have the same claims: the first has {price}, candidate {place} has "
-                    f"{each.claims}; give them the same budget"
-                )
+        price = common_price([each.claims for each in prepared])
         scored = None
         delta = None if self.delta is None else exact(self.delta, name="delta")
         if isinstance(self.score, PrivateScore):

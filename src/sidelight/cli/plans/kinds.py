@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sidelight.cli.plans import models
 from sidelight.cli.plans.predictions import read_prediction
 from sidelight.cli.plans.section import Section
 from sidelight.quantiles import Quantiles
@@ -55,4 +56,10 @@ def _quantiles(section: Section) -> Query:
     )
 
 
-KINDS: dict[str, Callable[[Section], Query]] = {"quantiles": _quantiles}
+KINDS: dict[str, Callable[[Section], Query]] = {
+    "adassp": models.adassp,
+    "linear_regression": models.linear_regression,
+    "linear_svc": models.linear_svc,
+    "logistic_regression": models.logistic_regression,
+    "quantiles": _quantiles,
+}

@@ -156,7 +156,7 @@ def _planned(section: Section, schema: Schema) -> PlannedQuery:
 
 def _title(request: Mapping[str, Any]) -> str:
     column = request.get("column")
-    kind = str(request["kind"]).capitalize()
+    kind = str(request["kind"]).replace("_", " ").capitalize()
     return f"{kind} of {column}" if column else kind
 
 

@@ -72,6 +72,11 @@ class DailyPlan:
         )
 
 
+def is_daily(path: Path | str) -> bool:
+    """Say whether a plan has a `[sequence]` table."""
+    return "sequence" in read_tables(path)[0]
+
+
 def read_daily_plan(path: Path | str) -> DailyPlan:
     """Read and check a plan with a `[sequence]` table."""
     whole, folder = read_tables(path)

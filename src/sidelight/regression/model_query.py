@@ -1,0 +1,201 @@
+"""A linear model of a table as a query: priced without the data, released by any session, a candidate of a search.
+
+An estimator fits and keeps the model; this is the same release as a value for plans and selections. The coefficients
+are given for the columns as they are, not for the scaled features: that is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sidelight.errors import SchemaError
+from sidelight.guarantees import Claims
+from sidelight.noise import Source
+from sidelight.records import Category, Number, Schema, Table
+from sidelight.regression.losses import Floats
+from sidelight.release import Outcome
+from sidelight.session import Answer, release_once
+
+if TYPE_CHECKING:  # scikit-learn takes a second to load
+    from sidelight.regression.estimators.fit_query import PreparedFit
+    from sidelight.regression.estimators.linear_estimator import LinearEstimator
+    from sidelight.regression.estimators.table_encoding import TableEncoding
+
+_SETTINGS = ("epsilon", "delta", "on_violation", "regularisation", "theta_norm", "tolerance", "rows_at_most", "bound")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelQuery:
+    """Fit a model to columns of a table, as a query.
+
+    Guarantee: that of the model (its `guarantee_` after `fit_table`): ApproxDP(epsilon, delta) with two profiles.
+
+    Accuracy: that of the model.
+
+    Arguments: `model` is an estimator that is not fitted and has no session; `target` and `features` name columns, all
+    others if left out. The released value has the coefficients in the order of the release's labels: for each output
+    those of the columns (numbers in their own units, categories one a label) and the intercept. Values are clamped to
+    their declared ranges before they are multiplied.
+
+    >>> import sidelight as sl
+    >>> schema = [sl.Number("age", lower=18, upper=90), sl.Category("renewed", ["no", "yes"], other=None)]
+    >>> people = sl.Table({"age": [20, 80] * 4000, "renewed": ["no", "yes"] * 4000}, schema=schema)
+    >>> query = ModelQuery(model=sl.LogisticRegression(epsilon=1, delta="1e-6"), target="renewed")
+    >>> release = query.release(people)
+    >>> release.labels, bool(release.value[0] > 0)
+    (('age', 'intercept'), True)
+    """
+
+    model: LinearEstimator
+    target: str
+    features: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.features is not None:
+            object.__setattr__(self, "features", tuple(self.features))
+        if getattr(self.model, "session", None) is not None:
+            raise SchemaError("the model of a query has no session of its own; the query is released by one")
+
+    def prepare(self, schema: Schema) -> PreparedModel:
+        """Plan and price the fit. Reads no row."""
+        from sidelight.regression.estimators.fit_query import FitQuery
+        from sidelight.regression.estimators.table_encoding import encoding_for
+        from sidelight.regression.estimators.table_examples import TableExamples, labels_of
+
+        model = self.model
+        column = _column(schema, self.target)
+        goal = model._goal(column)
+        model._check()
+        encoding = encoding_for(schema, target=self.target, features=self.features)
+        labels = labels_of(column, goal.classes) if isinstance(column, Category) and goal.classes is not None else None
+        settings = {name: getattr(model, name) for name in _SETTINGS} | {
+            "data_norm": 1 if model.data_norm is None else model.data_norm,
+            "intercept": model.intercept_value if model.fit_intercept else None,
+            "solver": model.solver,
+        }
+        several = tuple(goal.classes.tolist()) if goal.one_vs_rest and goal.classes is not None else None
+        query = FitQuery(
+            loss=goal.loss,
+            examples=TableExamples(encoding, column, labels),
+            settings=settings,
+            one_vs_rest=several,
+        )
+        classes = () if goal.classes is None else tuple(goal.classes.tolist())
+        return PreparedModel(
+            fit=query.prepare(schema),
+            encoding=encoding,
+            target=self.target,
+            classes=classes,
+            middle=goal.middle,
+            kind=type(model).__name__,
+        )
+
+    def declare(self) -> Number:
+        """Refuse a bare array: a model needs named columns."""
+        raise SchemaError("a model of columns wants sl.Table(data, schema=[...]); estimators fit arrays by fit(X, y)")
+
+    def release(self, table: Table) -> Outcome:
+        """Release from a table with exactly this query's budget and no ledger."""
+        return release_once(self, table)
+
+    def scores(self, value: Any, columns: Mapping[str, Any], schema: Schema) -> Floats:
+        """Give the model's outputs for other rows, as columns: for public scores. Post-processing, free.
+
+        A classifier of two classes says the second of them (sorted) where its output is above 0, of several the
+        one with the largest.
+        """
+        prepared = self.prepare(schema)
+        wanted = [column for column in schema.columns if column.name in {c.name for c in prepared.encoding.columns}]
+        rows = prepared.encoding.matrix(Table({c.name: columns[c.name] for c in wanted}, schema=wanted))
+        weights, constants = prepared.scaled(np.asarray(value, np.float64))
+        found = np.asarray(rows @ weights.T + constants)
+        return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedModel:
+    """A planned model of a table; everything but `run` is public."""
+
+    fit: PreparedFit
+    encoding: TableEncoding
+    target: str
+    classes: tuple[Any, ...]
+    middle: float
+    kind: str
+
+    @property
+    def claims(self) -> Claims:
+        """The price."""
+        return self.fit.claims
+
+    @property
+    def numerics(self) -> Literal["idealized"]:
+        """The linear term is drawn as floats."""
+        return self.fit.numerics
+
+    @property
+    def prediction(self) -> None:
+        """No side information is used."""
+        return
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The public description for ledger and report, in strings."""
+        more = {"model": self.kind, "column": self.target, "inputs": [column.name for column in self.encoding.columns]}
+        return {**self.fit.request, **more}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns (of a category one a label) and the intercept, for each output."""
+        names = (*self.encoding.names, "intercept")
+        outputs = self.classes if len(self.classes) > 2 else ("",)
+        return tuple(f"{output}: {name}" if len(outputs) > 1 else name for output in outputs for name in names)
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Read the rows, fit, and give the coefficients in the columns' own units."""
+        answer = self.fit.run(table, source)
+        weights, constants = answer.value["coefficients"], answer.value["intercept"] + self.middle
+        raw = weights * self._factors
+        shifted = constants - raw @ self._middles
+        return replace(answer, value=np.column_stack([raw, shifted]).ravel(), labels=self.labels)
+
+    def scaled(self, value: Floats) -> tuple[Floats, Floats]:
+        """Undo what `run` did to the coefficients."""
+        both = value.reshape(-1, len(self.encoding.names) + 1)
+        raw, shifted = both[:, :-1], both[:, -1]
+        return np.asarray(raw / self._factors), np.asarray(shifted + raw @ self._middles)
+
+    @cached_property
+    def _factors(self) -> Floats:
+        """What a feature of the model is of its column: share/half the range of a number, share of a label."""
+        return np.array([self.encoding._share / half for half, _ in self._ranges])
+
+    @cached_property
+    def _middles(self) -> Floats:
+        return np.array([middle for _, middle in self._ranges])
+
+    @cached_property
+    def _ranges(self) -> list[tuple[float, float]]:
+        found: list[tuple[float, float]] = []
+        for column in self.encoding.columns:
+            if isinstance(column, Number):
+                assert column.lower is not None
+                assert column.upper is not None
+                found.append((float((column.upper - column.lower) / 2), float((column.upper + column.lower) / 2)))
+            else:
+                found += [(1.0, 0.0)] * len(column.labels)
+        return found
+
+
+def _column(schema: Schema, target: Any) -> Number | Category:
+    if not isinstance(target, str):
+        raise SchemaError(f"target must name a column of the table, got {type(target).__name__}")
+    for column in schema.columns:
+        if column.name == target and isinstance(column, Number | Category):
+            return column
+    return schema.number(target)  # raises, and says what to declare
