@@ -128,3 +128,14 @@ def test_csv_is_read_as_python_writes_it(call: Call) -> None:
         tables.append(table)
         texts.append(out.getvalue())
     assert call("given.map(rowsOf)", texts) == tables
+
+
+def test_columns_are_found_by_name_where_there_is_no_doubt(call: Call) -> None:
+    """ "Age" and "age" are two features; another spelling of both is none of them."""
+    features = [{"name": "Age"}, {"name": "age"}]
+    code = "layoutOf(rowsOf(given.text), given.features)"
+    found = call(code, {"features": features, "text": "age,Age,y\n1,2,no"})
+    assert (found["places"], found["outcome"], found["start"]) == ([1, 0], 2, 1)
+    assert "No column is called" in call(code, {"features": features, "text": "Age,AGE\n1,2"})["problem"]
+    found = call(code, {"features": [{"name": "Age"}], "text": "id, AGE ,other\n1,2,3"})
+    assert (found["places"], found["outcome"]) == ([1], -1)

@@ -104,9 +104,8 @@ function fillField(field, text) {
   if (!field.levels) field.control.value = text;
   else if (text.trim() === "") field.control.value = "";
   else {
-    const exact = field.levels.indexOf(text);
-    const near = exact >= 0 ? exact : field.levels.findIndex((level) => sameName(level, text));
-    field.control.value = near >= 0 ? String(near) : OTHER;
+    const place = placeOf(text, field.levels);
+    field.control.value = place >= 0 ? String(place) : OTHER;
     if (field.control.selectedIndex < 0) field.control.value = "";
   }
 }

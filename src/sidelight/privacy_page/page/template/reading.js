@@ -55,8 +55,13 @@ function rowsOf(text) {
 
 const OUTCOME_NAMES = ["label", "outcome", "target", "y", "class"];
 
-function sameName(a, b) {
-  return a.trim().toLowerCase() === b.trim().toLowerCase();
+/** Find a name in a list: as it is written, or else in other letters where that leaves no doubt; -1 for none. */
+function placeOf(name, list) {
+  const exact = list.indexOf(name);
+  if (exact >= 0) return exact;
+  const plain = (each) => each.trim().toLowerCase();
+  const near = list.map((each, i) => (plain(each) === plain(name) ? i : -1)).filter((i) => i >= 0);
+  return near.length === 1 ? near[0] : -1;
 }
 
 /**
@@ -66,14 +71,18 @@ function sameName(a, b) {
 function layoutOf(rows, features) {
   if (rows.length === 0) return { problem: "There is no row in this text." };
   const head = rows[0];
-  const places = features.map((feature) => head.findIndex((cell) => sameName(cell, feature.name)));
+  const names = features.map((feature) => feature.name), places = names.map(() => -1);
+  head.forEach((cell, i) => {
+    const place = placeOf(cell, names);
+    if (place >= 0 && places[place] < 0) places[place] = i;
+  });
   const known = places.filter((place) => place >= 0).length;
   if (known > 0 && (rows.length > 1 || known === features.length)) {
     const missing = features.filter((_, i) => places[i] < 0).map((feature) => feature.name);
     if (missing.length > 0) return { problem: `No column is called ${listText(missing, 4)}.` };
     if (rows.length === 1) return { problem: "These are the names only. The values are missing: put them in a second line." };
     const rest = head.map((_, i) => i).filter((i) => !places.includes(i));
-    const named = rest.filter((i) => OUTCOME_NAMES.some((name) => sameName(name, head[i])));
+    const named = rest.filter((i) => placeOf(head[i], OUTCOME_NAMES) >= 0);
     return { places, outcome: named.length > 0 ? named[0] : rest.length === 1 ? rest[0] : -1, start: 1 };
   }
   const wanted = features.length;
