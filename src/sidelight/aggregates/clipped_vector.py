@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 #: overflows; a row that long is clipped to the radius anyway.
 _NUMBER_LIMIT = 2.0**400
 _SCALED_LIMIT = 2.0**200
-#: Entries of a working array of the kernel, and rows at least.
-_BLOCK_CELLS = 1 << 18
-_LEAST_ROWS = 256
+#: Entries of a working array of the kernel, and rows at least; rows that are gathered at once from columns that may
+#: be strided.
+_BLOCK_CELLS = 1 << 21
+_LEAST_ROWS = 1 << 10
+_GATHERED_ROWS = 1 << 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,31 +98,46 @@ class ClippedVector:
     def _kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
         """Work on blocks of all columns that fit the cache; each entry is computed by itself, whatever is beside it."""
         columns = [batch.numbers[column.name] for column in self.columns]
-        low, high, stand_in = (np.array(each)[:, None] for each in zip(*map(limits, self.columns), strict=True))
-        centre = np.array([nearest_float(centre) for centre in self.centres])[:, None]
-        dropping = [place for place, column in enumerate(self.columns) if column.fill is None]
         codes = np.empty((len(columns), len(columns[0])), np.int64)
         kept: Keep = None
         step = max(_LEAST_ROWS, _BLOCK_CELLS // len(columns))
         for start in range(0, codes.shape[1], step):
             block = slice(start, start + step)
-            part = np.stack([column[block] for column in columns])
-            missing = np.isnan(part)
+            part = _gathered(columns, block)
+            length = self._scale(part)
+            missing = np.isnan(length)  # a row that misses a number has no length
             if missing.any():
-                part = np.where(missing, stand_in, part)
+                part, there = self._filled(_gathered(columns, block))
+                length = self._scale(part)
                 kept = np.ones(codes.shape[1], bool) if kept is None else kept
-                for place in dropping:
-                    kept[block] &= ~missing[place]
-            np.minimum(np.maximum(part, low, out=part), high, out=part)
-            part -= centre
-            part *= nearest_float(1 / self.radius)
-            np.minimum(np.maximum(part, -_SCALED_LIMIT, out=part), _SCALED_LIMIT, out=part)
-            length = part[0] * part[0]
-            for row in part[1:]:  # one after the other: `sum` may change the order with the number of rows
-                length += row * row
+                kept[block] = there
             part *= float(self.levels) / np.sqrt(np.maximum(length, 1.0))
             codes[:, block] = np.trunc(part)
         return tuple(codes), kept
+
+    def _scale(self, part: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Clamp, centre and scale the columns in place; return the squared lengths of the rows."""
+        if any(column.lower is not None or column.upper is not None for column in self.columns):
+            low, high, _ = (np.array(each)[:, None] for each in zip(*map(limits, self.columns), strict=True))
+            np.clip(part, low, high, out=part)
+        if any(self.centres):
+            # without bounds, what is beyond the limits here is beyond the scaled ones too
+            part -= np.array([nearest_float(centre) for centre in self.centres])[:, None]
+        part *= nearest_float(1 / self.radius)
+        np.clip(part, -_SCALED_LIMIT, _SCALED_LIMIT, out=part)
+        length = part[0] * part[0]
+        square = np.empty_like(length)
+        for row in part[1:]:  # one after the other: `sum` may change the order with the number of rows
+            np.multiply(row, row, out=square)
+            length += square
+        return np.asarray(length)
+
+    def _filled(self, part: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Put stand-ins for missing numbers; return them with the rows that miss none that has no fill value."""
+        missing = np.isnan(part)
+        stand_in = np.array([limits(column)[2] for column in self.columns])[:, None]
+        dropping = np.array([column.fill is None for column in self.columns])
+        return np.where(missing, stand_in, part), ~missing[dropping].any(axis=0)
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
         """Code inside an engine. `trunc` is a floor either way: engines' casts differ."""
@@ -138,6 +155,18 @@ class ClippedVector:
             part = (part - nearest_float(centre)) * nearest_float(1 / self.radius)
             parts.append(part.alias(name))
         return lower_clipped(frame.with_columns(*parts), names, self.levels), kept
+
+
+def _gathered(columns: Sequence[NDArray[np.float64]], block: slice) -> NDArray[np.float64]:
+    """Return a copy of some rows, one column to a row of it; a few rows at once, which come from the same lines."""
+    stop = min(block.stop, len(columns[0]))
+    part = np.empty((len(columns), stop - block.start))
+    for start in range(block.start, stop, _GATHERED_ROWS):
+        rows, to = slice(start, min(start + _GATHERED_ROWS, stop)), start - block.start
+        target = part[:, to : to + rows.stop - start]
+        for place, column in enumerate(columns):
+            target[place] = column[rows]
+    return part
 
 
 def clipped_codes(scaled: Sequence[NDArray[np.float64]], levels: int) -> CodeArrays:
