@@ -175,6 +175,15 @@ def test_results_are_symmetric_and_near_the_truth() -> None:
     assert abs(noisy_count(data, epsilon=1, source=source).value - 20_000) < 25
 
 
+def test_no_noise_serves_two_releases() -> None:
+    """The trap: the same noise in two releases would cancel in their difference."""
+    data, source = moments(ADD, np.ones((5, 3))), Source(SeededEntropy("twice"))
+    for price in ({"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "noise": "laplace"}):
+        for release in (noisy_second_moment, noisy_vector_sum):
+            first, second = (release(data, **price, source=source).value for _ in range(2))
+            assert (np.abs(first - second) > 0).all()
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.lists(st.floats(), min_size=2, max_size=2), max_size=5), st.sampled_from(["rho", "epsilon"]))
 def test_no_rows_and_odd_rows_never_raise(rows, kind) -> None:
