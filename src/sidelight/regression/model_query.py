@@ -109,10 +109,11 @@ class ModelQuery:
         A classifier of two classes says the second of them (sorted) where its output is above 0, of several the
         one with the largest.
         """
-        prepared = self.prepare(schema)
-        wanted = [column for column in schema.columns if column.name in {c.name for c in prepared.encoding.columns}]
-        rows = prepared.encoding.matrix(Table({c.name: columns[c.name] for c in wanted}, schema=wanted))
-        weights, constants = prepared.scaled(np.asarray(value, np.float64))
+        from sidelight.regression.estimators.table_encoding import encoding_for
+
+        encoding = encoding_for(schema, target=self.target, features=self.features)
+        rows = encoding.matrix(Table({c.name: columns[c.name] for c in encoding.columns}, schema=encoding.columns))
+        weights, constants = _Units(encoding).scaled(np.asarray(value, np.float64))
         found = np.asarray(rows @ weights.T + constants)
         return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
 
@@ -160,19 +161,28 @@ class PreparedModel:
         """Read the rows, fit, and give the coefficients in the columns' own units."""
         answer = self.fit.run(table, source)
         weights, constants = answer.value["coefficients"], answer.value["intercept"] + self.middle
+        return replace(answer, value=_Units(self.encoding).own(weights, constants), labels=self.labels)
+
+
+@dataclass(frozen=True)
+class _Units:
+    """Between the features of a model and the columns they come from: a number is (x - middle)/half of its share."""
+
+    encoding: TableEncoding
+
+    def own(self, weights: Floats, constants: Floats) -> Floats:
+        """Give coefficients and intercept for the columns as they are, output by output."""
         raw = weights * self._factors
-        shifted = constants - raw @ self._middles
-        return replace(answer, value=np.column_stack([raw, shifted]).ravel(), labels=self.labels)
+        return np.column_stack([raw, constants - raw @ self._middles]).ravel()
 
     def scaled(self, value: Floats) -> tuple[Floats, Floats]:
-        """Undo what `run` did to the coefficients."""
+        """Undo `own`."""
         both = value.reshape(-1, len(self.encoding.names) + 1)
         raw, shifted = both[:, :-1], both[:, -1]
         return np.asarray(raw / self._factors), np.asarray(shifted + raw @ self._middles)
 
     @cached_property
     def _factors(self) -> Floats:
-        """What a feature of the model is of its column: share/half the range of a number, share of a label."""
         return np.array([self.encoding._share / half for half, _ in self._ranges])
 
     @cached_property
