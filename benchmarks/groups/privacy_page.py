@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks import privacy_page_speed
+from benchmarks import privacy_page_speed, privacy_report
 from benchmarks.target import Target
 
 TARGETS = [
+    Target("bound-over-exact-loss-1000-people", privacy_report.measure, "worst_bound_over_exact", ">=", 1),
+    Target("violations-at-rho-0.1", privacy_report.measure, "violations_at_rho_1_in_10", "<=", 0.1),
+    Target("median-bound-over-epsilon-credit", privacy_report.measure, "median_over_epsilon", "<=", 0.5),
     Target("page-kilobytes-100-features", privacy_page_speed.measure, "page_kilobytes", "<=", 200),
     Target("answer-milliseconds-100-features", privacy_page_speed.measure, "answer_milliseconds", "<=", 50),
 ]
