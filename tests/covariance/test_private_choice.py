@@ -145,7 +145,7 @@ def attack(seed, coefficient=None, *, monkeypatch=None):
             ]
 
         samplers.append(sample)
-    return audit(*samplers, draws=3200)
+    return audit(*samplers, draws=6000)
 
 
 def test_an_attack_cannot_refute_the_choice_and_does_refute_half_the_sensitivity(monkeypatch) -> None:

@@ -39,6 +39,15 @@ def test_the_scales_cost_at_most_the_frobenius_norm() -> None:
         assert scale**2 / 2 <= off**2 < scale**2 / 2 * (1 + Fraction(1, 2**48))
 
 
+def test_sums_beyond_int64_do_not_wrap() -> None:
+    """A statistic at its limit with noise as large: Python integers take over."""
+    value = np.array([[2**62, 0], [0, -(2**62)]])
+    source = Source(SeededEntropy("beyond"))
+    noisy = [symmetric_gaussian(matrix(value), mu=Fraction(1, 2**60), source=source) for _ in range(20)]
+    assert max(abs(int(entry)) for each in noisy for entry in each.ravel()) > 2**63
+    assert symmetric_gaussian(matrix(value), mu=1, source=source).dtype == np.int64
+
+
 def test_what_is_no_symmetric_statistic_is_refused() -> None:
     source = Source(SeededEntropy(0))
     with pytest.raises(RangeError, match="square"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount
 from sidelight.mechanisms.additive import gaussian_scale
@@ -35,8 +35,10 @@ def symmetric_gaussian(
     size = bounded.shape[0]
     rows, columns = np.triu_indices(size)
     noise = rounded_gaussian(len(rows), [diagonal, root_half_up(diagonal)], source, which=(rows != columns).astype(int))
-    noisy = np.array(bounded.value, object)
-    upper = noisy[rows, columns] + noise.astype(object)
+    noisy = np.array(bounded.value)
+    if noise.dtype == object or np.abs(noise).max() >= VALUE_LIMIT:  # int64 could not hold the sum
+        noisy, noise = noisy.astype(object), noise.astype(object)
+    upper = noisy[rows, columns] + noise
     noisy[rows, columns] = upper
     noisy[columns, rows] = upper
     return noisy
