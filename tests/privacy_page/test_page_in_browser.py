@@ -229,6 +229,17 @@ def test_it_can_be_read_and_fits(opened: Open, small_report: dict[str, Any], wid
     assert seen.messages == []
 
 
+def test_a_report_that_contradicts_itself_is_told(opened: Open, small_report: dict[str, Any]) -> None:
+    seen = opened(small_report | {"maximum": 0.1})
+    type_row(seen.page)
+    assert seen.text("#scale-words").startswith("This report contradicts itself")
+    seen.page.get_by_label("age").fill("")
+    assert seen.text("#scale-words").startswith("Equal steps")
+    seen = opened(small_report)
+    type_row(seen.page)
+    assert seen.text("#scale-words").startswith("Equal steps")
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 def test_from_a_fitted_model_to_its_page(opened: Open, swapped: bool) -> None:
     """The same row through training's own clipping and through the page; the order of the classes does not matter."""

@@ -26,6 +26,8 @@ SCRIPTS = (
     "reading.js",
     "drawing.js",
     "form.js",
+    "answer.js",
+    "taking.js",
     "page.js",
 )
 

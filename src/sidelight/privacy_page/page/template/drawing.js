@@ -51,7 +51,7 @@ function drawScale(place, report, bound) {
     const anchor = x < left + 16 ? "" : x > right - 16 ? "end" : "middle";
     svg.append(shape("text", { class: anchor, x, y: top + 41 }, `×\u2009${factor >= 1e6 ? powerText(factor, 2) : factor.toLocaleString("en")}`));
   }
-  svg.append(shape("text", { x: left, y: 112 }, "nothing revealed"));
+  if (at(report.maximum) > 260) svg.append(shape("text", { x: left, y: 112 }, "nothing revealed"));
   svg.append(shape("line", { class: "stop", x1: at(report.maximum), x2: at(report.maximum), y1: top - 5, y2: top + 21 }));
   svg.append(shape("text", { class: "end strong", x: Math.max(at(report.maximum), 130), y: 112 }, `worst case ${boundText(report.maximum)}`));
   const epsilon = report.guarantee.epsilon;

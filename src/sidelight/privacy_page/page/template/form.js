@@ -92,6 +92,11 @@ function write(id, words) {
   if (place.textContent !== words) place.textContent = words;
 }
 
+function tellIn(id, words, bad) {
+  write(id, words);
+  byId(id).classList.toggle("bad", bad);
+}
+
 function say(field, problem, heed) {
   write(`${field.id}-trouble`, problem || "");
   write(`${field.id}-heed`, heed || "");

@@ -2,9 +2,6 @@
 
 const report = JSON.parse(byId("report").textContent);
 const form = buildForm(report);
-const LARGEST_FILE = 20e6;
-let shownBound = null;
-let fileRows = null;
 
 function insteadWords(used) {
   return `This is outside the range. Training used ${plainNumber(used)} instead, and so does this page.`;
@@ -55,110 +52,9 @@ function update(strict) {
   return [];
 }
 
-function showOnly(id) {
-  for (const each of ["waiting", "refusal", "answer"]) byId(each).hidden = each !== id;
-  for (const each of ["beliefs-part", "sum"]) byId(each).hidden = id !== "answer";
-}
-
-function showNothing() {
-  shownBound = null;
-  byId("bound").textContent = byId("odds").textContent = "–";
-  drawScale(byId("scale"), report, null);
-}
-
-function showWaiting(wrong, empty) {
-  const some = (fields) => (fields.length === 1 ? `the field ${listText([fields[0].name], 1)}` : `${fields.length} fields`);
-  const untouched = empty.length === form.all.length;
-  const words = untouched
-    ? "Your answer will appear here as soon as all fields are filled in. Until then you see what holds for everybody."
-    : wrong.length > empty.length
-      ? `Please look at ${listText(wrong.filter((field) => !empty.includes(field)).map((field) => field.name), 3)} once more.`
-      : `Almost there: ${some(empty)} ${empty.length === 1 ? "is" : "are"} still empty.`;
-  write("waiting", words);
-  showOnly("waiting");
-  if (shownBound !== null || byId("bound").textContent === "") showNothing();
-}
-
-function showRefusal(row) {
-  const names = row.refused.map((i) => form.fields[i].name);
-  byId("refusal").textContent = `A row like this could not have been used, because of ${listText(names, 3)}. If this is your real row, it was not in the data.`;
-  showOnly("refusal");
-  showNothing();
-}
-
-function showAnswer(answer) {
-  shownBound = answer.bound;
-  byId("factor").textContent = `×\u2009${factorText(answer.bound)}`;
-  byId("sentence").textContent = personSentence(report, answer.bound);
-  byId("bound").textContent = boundText(answer.bound);
-  byId("odds").textContent = `×\u2009${factorText(answer.bound)}`;
-  showOnly("answer");
-  drawScale(byId("scale"), report, answer.bound);
-  drawBeliefs(byId("beliefs"), answer.bound);
-  const rows = answer.parts.filter(([, value]) => value !== null);
-  byId("parts").replaceChildren(
-    ...rows.flatMap(([words, value]) => [element("dt", {}, words), element("dd", {}, plainNumber(value))]),
-    element("dt", { class: "total" }, "your bound"),
-    element("dd", { class: "total", id: "exact-bound" }, String(answer.bound)),
-  );
-}
-
-/** Fill the fields from the cells of one row. */
-function fillRow(cells, layout) {
-  form.fields.forEach((field, i) => fillField(field, cells[layout.places[i]] || ""));
-  if (layout.outcome >= 0) fillField(form.outcome, cells[layout.outcome] || "");
-  update(true);
-}
-
-function tellIn(id, words, bad) {
-  write(id, words);
-  byId(id).classList.toggle("bad", bad);
-}
-
-function takePaste() {
-  const text = byId("paste").value;
-  if (text.trim() === "") return tellIn("paste-said", "", false);
-  const rows = rowsOf(text), layout = layoutOf(rows, report.encoding.features);
-  if (layout.problem) return tellIn("paste-said", layout.problem, true);
-  if (rows.length - layout.start > 1) return tellIn("paste-said", "These are several rows. Paste one only, yours.", true);
-  fillRow(rows[layout.start], layout);
-  tellIn("paste-said", layout.outcome < 0 ? "The fields are filled in. The outcome was not in the line: please add it below." : "The fields are filled in. Please check them below.", false);
-}
-
-function takeFile() {
-  const [file] = byId("file").files;
-  fileRows = null;
-  byId("picker").hidden = true;
-  if (!file) return tellIn("file-said", "", false);
-  if (file.size > LARGEST_FILE) return tellIn("file-said", "This file is larger than 20 MB. Copy your row out of it and paste it instead.", true);
-  const reader = new FileReader();
-  reader.onerror = () => tellIn("file-said", "This file cannot be read.", true);
-  reader.onload = () => {
-    if (reader.result.includes("\0")) return tellIn("file-said", "This is not a text file. Save the table as CSV first.", true);
-    const rows = rowsOf(reader.result), layout = layoutOf(rows, report.encoding.features);
-    if (layout.problem) return tellIn("file-said", layout.problem, true);
-    fileRows = { rows: rows.slice(layout.start), layout };
-    byId("picker").hidden = false;
-    byId("which").value = "1";
-    byId("which").max = String(fileRows.rows.length);
-    takeFileRow();
-  };
-  reader.readAsText(file);
-}
-
-function takeFileRow() {
-  const count = fileRows.rows.length, which = numberOf(byId("which").value);
-  if (which === null || !Number.isInteger(which) || which < 1 || which > count) {
-    return tellIn("file-said", `Choose a row from 1 to ${count.toLocaleString("en")}.`, true);
-  }
-  fillRow(fileRows.rows[which - 1], fileRows.layout);
-  tellIn("file-said", `Row ${which.toLocaleString("en")} of ${count.toLocaleString("en")} is in the fields now. Please check that it is yours.`, false);
-}
-
 function start() {
   const { epsilon, delta } = report.guarantee;
   byId("fields").after(element("p", { class: "heed", id: "row-heed", role: "status" }));
-  byId("scale-words").textContent = `Equal steps on this scale multiply the odds equally. At 0 the model says nothing about you; nobody’s bound can lie beyond the worst case.`;
   byId("bound-means").textContent = "The same as the odds factor, on the scale above: its natural logarithm.";
   byId("odds-means").textContent = "Whoever thought it even, 1 to 1, ends with at most this many to 1 that you were in, or that you were not.";
   byId("maximum").append(boundText(report.maximum), element("small", {}, `×\u2009${factorText(report.maximum)}`));
