@@ -39,11 +39,7 @@ def _floats(gains: Any, count: int) -> Floats:
         warnings.simplefilter("ignore")  # a warning about a value would tell that the value is there
         if isinstance(gains, np.ma.MaskedArray):
             gains = np.ma.filled(gains.astype(np.float64), np.nan)
-        given = np.empty(0)
-        try:
-            given = np.array(gains, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            given = _one_by_one(gains)
+        given = _whole(gains)
     if given.ndim == 0 and count == 1:
         given = given.reshape(1)
     if given.shape != (count,):
@@ -51,11 +47,17 @@ def _floats(gains: Any, count: int) -> Floats:
     return given
 
 
-def _one_by_one(gains: Any) -> Floats:
-    """Read each entry by itself; what is no number is NaN."""
+def _whole(gains: Any) -> Floats:
+    """Read all entries at once where that works, else each by itself; what is no number is NaN."""
     try:
-        entries = list(gains)
-    except TypeError:
+        given = np.array(gains, dtype=np.float64)
+        if given.ndim <= 1:
+            return given
+    except Exception:  # whatever an entry does when asked for its value, it must not show
+        pass
+    try:
+        entries = [gains] if isinstance(gains, str | bytes) else list(gains)
+    except Exception:
         entries = [gains]
     return np.array([_number(entry) for entry in entries], dtype=np.float64)
 
@@ -63,5 +65,5 @@ def _one_by_one(gains: Any) -> Floats:
 def _number(entry: Any) -> float:
     try:
         return float(entry)
-    except Exception:  # whatever an entry does when asked for its value, it must not show
+    except Exception:
         return float("nan")

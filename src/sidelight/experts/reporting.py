@@ -100,10 +100,10 @@ class Reporting:
         positive(self.mu, name="mu")
         if self.exact_fill > self.exact_gain_range:
             raise RangeError(f"fill must lie within the gains, 0..{decimal_text(self.exact_gain_range)}")
-        if self.adjacency == "replace" and self.exact_sensitivity < self._full_range:
+        if self.adjacency == "replace" and self.exact_sensitivity**2 < self._full_range_squared:
             raise RangeError(
                 "adjacency 'replace' means any two inputs of a report, which differ by the gain range in every "
-                f"coordinate: sensitivity must be at least about {float(self._full_range):.6g}, got "
+                f"coordinate: sensitivity must be at least {float(self._full_range_squared) ** 0.5:.9g}, got "
                 f"{float(self.exact_sensitivity):.6g}; for one person among many declare 'presence' or 'move'"
             )
         if self.largest_code > _LARGEST_CODE:
@@ -193,8 +193,8 @@ class Reporting:
         return GDP((root * digits).__ceil__() / digits, neighbours=self.neighbours, unit=Event())
 
     @property
-    def _full_range(self) -> Fraction:
-        return self.exact_gain_range * (_root_up(self.actions) if self.kind == "vector" else 1)
+    def _full_range_squared(self) -> Fraction:
+        return self.exact_gain_range**2 * self.coordinates
 
     def to_json(self) -> dict[str, Any]:
         """Return the terms with strings only: what clients and server must agree on."""
