@@ -68,6 +68,28 @@ def true_gradient_logistic(objective, theta):
         return total
 
 
+@pytest.mark.parametrize("intercept", [None, 0.5])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        LogisticLoss(classes=(0, 1), class_weights=(1, 3)),
+        SoftmaxLoss(classes=(0, 1, 2), class_weights=(1, 2, 3)),
+        SoftmaxLoss(classes=(0, 1, 2)),
+    ],
+    ids=["logistic", "weighted_softmax", "softmax"],
+)
+def test_the_hessian_is_that_of_its_products(loss, intercept):
+    objective = problem(loss, intercept=intercept)
+    rng = np.random.default_rng(1)
+    theta, vector = rng.normal(size=(2, *objective.linear.shape))
+    gradient, hessian = objective.gradient_and_hessian(theta)
+    np.testing.assert_allclose((hessian @ vector.ravel()).reshape(theta.shape), objective.hessian_times(theta, vector))
+    np.testing.assert_allclose(gradient, objective.gradient(theta))
+    np.testing.assert_array_equal(hessian, objective.hessian(theta))
+    far = newton(objective, np.zeros_like(theta), goal=1e-9)
+    assert np.linalg.norm(objective.gradient(far)) <= 1e-9
+
+
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("size", [0.0, 1.0, 300.0])
 def test_error_bound_holds_against_forty_digits(exact, size):

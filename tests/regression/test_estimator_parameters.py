@@ -193,6 +193,17 @@ class TestAttributes:
         assert model.n_features_in_ == 2
         assert model.predict(X).shape == (60,)
 
+    def test_odd_column_names_are_refused_before_the_charge(self) -> None:
+        import pandas as pd
+
+        X, y = rows()
+        session = sl.Session(PEOPLE, budget=sl.ApproxDP("1.5", "1e-5"), routes=["basic"])
+        model = clone(MODELS[0]).set_params(session=session)
+        with pytest.raises(TypeError, match="string"):
+            model.fit(pd.DataFrame(X, columns=["a", 1]), y)
+        assert model.fit(pd.DataFrame(X, columns=["a", "b"]), y).feature_names_in_.tolist() == ["a", "b"]
+        assert not hasattr(clone(model).set_params(session=None).fit(X, y), "feature_names_in_")
+
     @every_model
     def test_models_are_saved_and_loaded(self, model: Any) -> None:
         X, y = rows()

@@ -196,6 +196,18 @@ class TestPasses:
         assert 3 <= passes[0] <= 12
         np.testing.assert_allclose(model.coef_, plain.coef_, atol=0.01)
 
+    def test_several_classes_take_no_more_passes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        schema = [sl.Number("x", lower=-1, upper=1), sl.Category("y", ["a", "b", "c"], other=None)]
+        x = np.linspace(-1, 1, 60_000)
+        people = sl.Table({"x": x, "y": np.repeat(["a", "b", "c"], 20_000).astype(object)}, schema=schema)
+        fits = []
+        for keep in (bounded.KEPT_BYTES, 0):
+            passes = self.counted(monkeypatch, keep=keep)
+            model = sl.LogisticRegression(epsilon=8, delta="1e-6", session=seeded(people))
+            fits.append(model.fit_table(people, target="y").coef_)
+        assert 3 <= passes[0] <= 12
+        np.testing.assert_allclose(fits[0], fits[1], atol=0.01)
+
     def test_a_source_that_fits_is_read_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         passes = self.counted(monkeypatch, keep=bounded.KEPT_BYTES)
         logistic(table())

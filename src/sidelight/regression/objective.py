@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from sidelight.regression.losses import Floats, Loss
-from sidelight.regression.rows import Rows
+from sidelight.regression.rows import Block, Rows
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -33,22 +33,37 @@ class Objective:
         return total
 
     def gradient_and_hessian(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Give both in one pass; for losses with one predictor."""
+        """Give both in one pass."""
         gradient = float(self.regularisation) * theta + self.linear
-        hessian = float(self.regularisation) * np.eye(theta.shape[0])
+        hessian = self._empty_hessian(theta)
         for block in self.rows.blocks():
             predictor = block.predict(theta)
             gradient += block.gather(self.loss.slope(predictor, block.targets, block.norms))
-            hessian += block.gram(self.loss.bend(predictor, block.targets, block.norms, np.ones_like(predictor)))
-        return gradient, hessian
+            self._add_curvature(hessian, block, predictor)
+        return gradient, _square(hessian)
 
     def hessian(self, theta: Floats) -> Floats:
-        """Give the Hessian, one pass; for losses with one predictor."""
-        total = float(self.regularisation) * np.eye(theta.shape[0])
+        """Give the Hessian, one pass: a square matrix in the order of the raveled coefficients."""
+        hessian = self._empty_hessian(theta)
         for block in self.rows.blocks():
-            predictor = block.predict(theta)
-            total += block.gram(self.loss.bend(predictor, block.targets, block.norms, np.ones_like(predictor)))
-        return total
+            self._add_curvature(hessian, block, block.predict(theta))
+        return _square(hessian)
+
+    def _empty_hessian(self, theta: Floats) -> Floats:
+        return float(self.regularisation) * np.eye(theta.size).reshape(theta.shape * 2)
+
+    def _add_curvature(self, hessian: Floats, block: Block, predictor: Floats) -> None:
+        """Add Σ xxᵀ ⊗ f'': for several outputs one matrix for each pair of them. It only steers the solver."""
+        outputs = predictor.shape[1]
+        for k in range(outputs):
+            along = np.zeros_like(predictor)
+            along[:, k] = 1.0
+            bend = self.loss.bend(predictor, block.targets, block.norms, along)
+            hessian[:, k, :, k] += block.gram(np.abs(bend[:, k : k + 1]))
+            for other in range(k + 1, outputs):  # of a softmax: -p_k·p_other
+                shared = block.gram(np.abs(bend[:, other : other + 1]))
+                hessian[:, k, :, other] -= shared
+                hessian[:, other, :, k] -= shared
 
     def hessian_times(self, theta: Floats, vector: Floats) -> Floats:
         """Give the Hessian times a vector, one pass."""
@@ -57,3 +72,8 @@ class Objective:
             along = block.predict(vector)
             total = total + block.gather(self.loss.bend(block.predict(theta), block.targets, block.norms, along))
         return total
+
+
+def _square(hessian: Floats) -> Floats:
+    size = hessian.shape[0] * hessian.shape[1]
+    return hessian.reshape(size, size)

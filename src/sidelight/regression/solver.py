@@ -18,6 +18,8 @@ from sidelight.regression.objective import Objective
 
 Solver = Literal["auto", "newton", "newton_cg", "accelerated"]
 _DIRECT_UP_TO = 2000
+#: The same for several classes, whose Hessian takes a matrix for each pair of them; for streamed rows only.
+_DIRECT_CLASSES_UP_TO = 500
 _MOST_STEPS = 60
 _SMALLEST_STEP = 2.0**-12
 #: A sample that stands for fewer rows than this costs more than it saves.
@@ -29,16 +31,13 @@ _SAMPLE_GOAL = 1e-3
 def minimise(objective: Objective, *, goal: float, solver: Solver = "auto") -> Floats:
     """Look for a point whose gradient is below `goal`; whether it is one, the certificate decides."""
     start = np.zeros_like(objective.linear)
-    if solver == "auto":
-        direct = objective.loss.outputs == 1 and start.shape[0] <= _DIRECT_UP_TO
-        solver = "newton" if direct else "newton_cg"
     if solver == "accelerated":
         return accelerated(objective, start, goal=goal)
-    direct = solver == "newton"
-    return newton(objective, near_minimum(objective, start, goal=goal, direct=direct), goal=goal, direct=direct)
+    near = near_minimum(objective, start, goal=goal, solver=solver)
+    return newton(objective, near, goal=goal, direct=_direct(objective, solver))
 
 
-def near_minimum(objective: Objective, start: Floats, *, goal: float, direct: bool) -> Floats:
+def near_minimum(objective: Objective, start: Floats, *, goal: float, solver: Solver) -> Floats:
     """Minimise for a sample of the rows first: a few cheap steps instead of a few passes over everything."""
     rows, weight = objective.rows.sample()
     if weight < _WORTH_A_SAMPLE:
@@ -46,7 +45,17 @@ def near_minimum(objective: Objective, start: Floats, *, goal: float, direct: bo
     few = replace(  # divided by the weight, so that it is an objective of the same form
         objective, rows=rows, regularisation=objective.regularisation / weight, linear=objective.linear / weight
     )
-    return newton(few, start, goal=max(goal / weight, _SAMPLE_GOAL * float(np.linalg.norm(few.linear))), direct=direct)
+    enough = max(goal / weight, _SAMPLE_GOAL * float(np.linalg.norm(few.linear)))
+    return newton(few, start, goal=enough, direct=_direct(few, solver))
+
+
+def _direct(objective: Objective, solver: Solver) -> bool:
+    """Say whether to factor the Hessian: conjugate gradients need a pass a step, and are cheaper where passes are."""
+    if solver != "auto":
+        return solver == "newton"
+    if objective.loss.outputs == 1:
+        return objective.linear.size <= _DIRECT_UP_TO
+    return objective.linear.size <= _DIRECT_CLASSES_UP_TO and not objective.rows.in_memory
 
 
 def newton(objective: Objective, theta: Floats, *, goal: float, direct: bool = True) -> Floats:
@@ -54,7 +63,6 @@ def newton(objective: Objective, theta: Floats, *, goal: float, direct: bool = T
 
     With a kink in the slope the Hessian is one of the generalised ones. It may stall; then it returns where it stands.
     """
-    direct = direct and objective.loss.outputs == 1
     both = direct and not objective.rows.in_memory  # one pass for gradient and Hessian where passes are dear
     gradient, hessian = _look(objective, theta, both=both)
     size = float(np.linalg.norm(gradient))
@@ -115,7 +123,8 @@ def _direction(objective: Objective, theta: Floats, gradient: Floats, hessian: F
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
         try:
-            return np.asarray(-cho_solve(cho_factor(hessian, overwrite_a=True, check_finite=False), gradient))
+            factor = cho_factor(hessian, overwrite_a=True, check_finite=False)
+            return np.asarray(-cho_solve(factor, gradient.ravel()).reshape(gradient.shape))
         except (LinAlgError, ValueError):
             return None
     move, residual = np.zeros_like(gradient), -gradient

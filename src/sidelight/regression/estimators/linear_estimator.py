@@ -96,11 +96,14 @@ class LinearEstimator(PrivacyReportMixin, BaseEstimator):  # type: ignore[misc] 
         self._check()
         self._need("data_norm", _NEEDED["data_norm"])
         found = examples(X, y, target_kinds=goal.target_kinds)
+        named = type(self)()  # another one takes the names first: a refused fit must leave this one as it was
+        validate_data(named, X, skip_check_array=True)
         if self.on_missing == "raise":
             refuse_unusable(self, X, y, classes=goal.classes)
         self._release(goal, found, data_norm=self.data_norm, table=None, key=key)
-        self.__dict__.pop("encoding_", None)
-        validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_, of what was released
+        for attribute in ("encoding_", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(attribute, None)
+        self.__dict__ |= {name: value for name, value in vars(named).items() if name.endswith("_in_")}
         return self
 
     def fit_table(

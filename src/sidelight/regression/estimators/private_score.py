@@ -142,8 +142,7 @@ class PreparedScore:
         model = self.query.model
         scores, usable = linear_scores(model, rows)
         truth, known = positions_of(labels, tuple(model.classes_.tolist()))
-        with np.errstate(invalid="ignore"):
-            chosen = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
+        chosen = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
         right = (chosen == truth)[usable & known]
         return np.array([right.sum(), len(right) - right.sum()])
 
@@ -161,6 +160,6 @@ def linear_scores(model: Any, rows: Any) -> tuple[Any, Any]:
     # the norm bound matters for "normalize" only; otherwise rows are taken as they are, as in `predict`
     norm = exact(model.data_norm if model.data_norm is not None else 1, name="data_norm")
     if model.on_violation != "normalize":
-        norm = Fraction(10) ** 300
+        norm = Fraction(10) ** 100  # so that no product overflows
     bounded, _, finite = bounded_rows(rows, data_norm=norm, on_violation=model.on_violation)
     return np.asarray(bounded @ model.coef_.T + model.intercept_), finite
