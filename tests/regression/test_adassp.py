@@ -212,3 +212,32 @@ def test_mistakes_are_named() -> None:
     assert isinstance(
         adassp(table(), features=["a"], target="y", feature_norm=1, mu=1, source=Source(SeededEntropy(0))), LinearFit
     )
+
+
+def test_directions_that_the_data_determine_are_not_shrunk() -> None:
+    """One strong and one weak direction: the paper's penalty shrinks both, ours the weak one alone."""
+    gram, cross = np.diag([1000.0, 1.0]), np.array([1000.0, 1.0])
+    ours = ridge_from_noisy(gram, cross, noise_scale=100.0)
+    paper = ridge_from_noisy(gram, cross, noise_scale=100.0, shrinkage="uniform")
+    level = 100 * (2 + np.sqrt(2 * np.log(40)))
+    assert ours[0] == pytest.approx(1.0)
+    assert ours[1] == pytest.approx(1 / (level / 2))
+    assert paper == pytest.approx([1000 / (999 + level), 1 / level])
+    assert ridge_from_noisy(gram, cross, noise_scale=1e-9, penalty=1.0) == pytest.approx([1000 / 1001, 0.5])
+    with pytest.raises(RangeError, match="directions"):
+        AdaSSP(features=["x"], target="y", feature_norm=1, mu=1, shrinkage="direction")  # type: ignore[arg-type]
+
+
+def test_directions_beat_one_penalty_for_all_on_generated_rows() -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.uniform(-0.3, 0.3, size=(4000, 8)) * np.array([3, 1, 1, 1, 1, 1, 1, 1]) / 2
+    target = np.clip(rows @ np.array([1.0, 0.3, -0.3, 0.2, 0, 0, 0, 0]), -1, 1)
+    errors: dict[str, list[float]] = {"directions": [], "uniform": []}
+    for shrinkage, found in errors.items():
+        for seed in range(10):
+            with Source(SeededEntropy(seed)) as source:
+                fit = adassp(
+                    (rows, target), feature_norm=1, target_bounds=(-1, 1), mu="0.2", shrinkage=shrinkage, source=source
+                )
+            found.append(float(np.mean((fit.predict(rows) - target) ** 2)))
+    assert np.median(errors["directions"]) < 0.9 * np.median(errors["uniform"])

@@ -1,9 +1,11 @@
 """Ridge regression in one pass from private sufficient statistics, with a penalty that adapts to the data (AdaSSP).
 
-After Wang (2018), "Revisiting differentially private linear regression", with three changes. The noise is calibrated as
+After Wang (2018), "Revisiting differentially private linear regression", with four changes. The noise is calibrated as
 Gaussian differential privacy (the paper's constants lose a factor) and shaped for a symmetric matrix, on integers, so
-that the guarantee holds for the released bits. The smallest eigenvalue is read off the noisy Gram matrix instead of
-being released by itself: that is free, and gives its third of the budget back. All the rest is post-processing.
+that the guarantee holds for the released bits. The eigenvalues are read off the noisy Gram matrix instead of being
+released by themselves: that is free, and gives a third of the budget back. And each direction is penalised by what it
+lacks: the paper's one penalty for all of them also shrinks the directions that the data determine well. All of this is
+post-processing.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ from sidelight.aggregates.coding import NumberCoding
 from sidelight.aggregates.collect import collect
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.aggregates.regression_moments import LeastSquares, RegressionMoments, RegressionRow
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.grid import Grid
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within
@@ -34,6 +36,7 @@ from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 
+Shrinkage: TypeAlias = Literal["directions", "uniform"]
 #: Integer steps of the feature radius and of half the target's width.
 LEVELS = 1 << 14
 _LARGEST_TARGET_CODE = 1 << 20
@@ -68,7 +71,8 @@ class AdaSSP:
 
     Arguments: `features` and `target` name `Number` columns; the target has both bounds. The price is exactly one of
     `mu`, `rho`, or `epsilon` with `delta`. `intercept` is the value of the constant column, 0 for none. `penalty` is
-    the least ridge penalty (scikit-learn's alpha). `gram_share` is the share of mu² for the Gram matrix.
+    the least ridge penalty (scikit-learn's alpha). `gram_share` is the share of mu² for the Gram matrix. `shrinkage` is
+    "directions" (each by what it lacks) or "uniform" (one penalty for all, as in the paper).
     """
 
     features: Sequence[str]
@@ -81,8 +85,13 @@ class AdaSSP:
     intercept: Amount = 1
     penalty: Amount = 0
     gram_share: Amount = field(default="1/2")
+    shrinkage: Shrinkage = "directions"
 
     def __post_init__(self) -> None:
+        if self.shrinkage not in get_args(Shrinkage):
+            raise RangeError(
+                f"unknown shrinkage {self.shrinkage!r}; {nearest(str(self.shrinkage), get_args(Shrinkage))}"
+            )
         object.__setattr__(self, "features", tuple(self.features))
         self.mu_squared  # noqa: B018  # a price that is not one is found now
         positive(self.feature_norm, name="feature_norm")
@@ -184,6 +193,7 @@ class PreparedAdaSSP:
             "intercept": decimal_text(exact(query.intercept, name="intercept")),
             "penalty": decimal_text(exact(query.penalty, name="penalty")),
             "gram_share": decimal_text(exact(query.gram_share, name="gram_share")),
+            "shrinkage": query.shrinkage,
         }
 
     def run(self, table: Table, source: Source) -> Answer:
@@ -200,7 +210,11 @@ class PreparedAdaSSP:
         least = float(exact(self.query.penalty, name="penalty")) / unit**2
         # codes are x/unit and (y - centre)/step, so coefficients come in steps of the target by units of a feature
         solution = ridge_from_noisy(
-            noisy, np.array(cross, np.float64), noise_scale=float(self.gram_scale), penalty=least
+            noisy,
+            np.array(cross, np.float64),
+            noise_scale=float(self.gram_scale),
+            penalty=least,
+            shrinkage=self.query.shrinkage,
         ) * (step / unit)
         width = len(self.query.features)
         middle = self.statistics.centre * step
@@ -209,18 +223,28 @@ class PreparedAdaSSP:
 
 
 def ridge_from_noisy(
-    gram: NDArray[np.float64], cross: NDArray[np.float64], *, noise_scale: float, penalty: float = 0.0
+    gram: NDArray[np.float64],
+    cross: NDArray[np.float64],
+    *,
+    noise_scale: float,
+    penalty: float = 0.0,
+    shrinkage: Shrinkage = "directions",
 ) -> NDArray[np.float64]:
-    """Solve (G + λI)θ = c with the smallest λ >= penalty that lifts every eigenvalue of the noisy G to the noise level.
+    """Solve (G + Λ)θ = c with the smallest penalty Λ that lifts the eigenvalues of the noisy G to the noise level.
 
-    The noise level τ = σ(√(2d) + t) is exceeded by the norm of the noise with a probability of at most 5 %. λ is chosen
-    from noisy numbers only, and the system can be solved whatever the data are. (Half, twice and four times τ were
-    tried on generated data before this was fixed: half was about level, twice worse in five of six settings.)
+    The noise level τ = σ(√(2d) + t) is exceeded by the norm of the noise with a probability of at most 5 %. "uniform"
+    adds one λ >= penalty to all eigenvalues until the smallest is τ (Wang 2018); "directions" adds `penalty` to all and
+    raises each that is still below τ/2 to it. Both read noisy numbers only, and the system can be solved whatever the
+    data are. (Chosen on six generated settings at ε 0.1 and 1: by directions the median error is 15 % lower than with
+    one penalty of τ; raising to τ gives 9 %, to 2τ it is 6 % higher, and one penalty of τ/2 gives 7 %.)
     """
     d = len(cross)
     level = noise_scale * (np.sqrt(2 * d) + np.sqrt(2 * np.log(2 / _FAILURE)))
     values, vectors = np.linalg.eigh(gram)
-    lifted = values + max(penalty, level - float(values[0]), 0.0)
+    if shrinkage == "uniform":
+        lifted = values + max(penalty, level - float(values[0]), 0.0)
+    else:
+        lifted = np.maximum(values + penalty, level / 2)
     return np.asarray(vectors @ ((vectors.T @ cross) / lifted))
 
 

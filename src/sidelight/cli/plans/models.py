@@ -69,10 +69,12 @@ def linear_svc(section: Section) -> Query:
 def adassp(section: Section) -> Query:
     """Read `kind = "adassp"`."""
     amounts = ("mu", "rho", "epsilon", "delta", "intercept", "penalty", "gram_share")
-    section.only("kind", "title", "target", "features", "feature_norm", *amounts)
+    section.only("kind", "title", "target", "features", "feature_norm", "shrinkage", *amounts)
     from sidelight.regression.adassp import AdaSSP
 
     given = {key: section.amount(key) for key in amounts if key in section}
+    if "shrinkage" in section:
+        given["shrinkage"] = section.choice("shrinkage", ["directions", "uniform"])
     return AdaSSP(
         features=section.texts("features"),
         target=section.text("target"),
