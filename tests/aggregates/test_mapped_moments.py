@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from sidelight.aggregates.celled_moments import CelledMoments, CelledVector, moments_by_cell
 from sidelight.aggregates.collect import collect
-from sidelight.aggregates.mapped_moments import mapped_aggregate, mapped_moments
+from sidelight.aggregates.mapped_moments import as_table, mapped_aggregate, mapped_moments
 from sidelight.aggregates.mapped_vector import RowMap, affine
+from sidelight.aggregates.moments import MomentState
 from sidelight.errors import RangeError, SourceError
 from sidelight.guarantees.neighbours import Neighbours, Person, Row
 from sidelight.records import Fill, Number, PersonId, Table
@@ -162,6 +163,18 @@ def test_cells_merge_and_a_person_spreads_at_most_its_rows_over_them() -> None:
 def test_bad_public_parameters_are_refused(arguments) -> None:
     with pytest.raises(RangeError):
         mapped_moments(np.zeros((3, 2)), **({"radius": 1} | arguments))
+
+
+def test_sums_that_could_leave_int64_become_python_integers() -> None:
+    table = as_table(np.zeros((0, 2)))
+    aggregate = mapped_aggregate(table, None, row_map=RowMap.of(2, centre=None, matrix=None, radius=1), levels=2**20)
+    rows, length = 2**23 + 5, 2**20
+    state = MomentState(rows, np.array([rows * length, 0]), np.array([[rows * length**2, 0], [0, 0]], object))
+    codes = (np.full(3, length), np.zeros(3, np.int64))
+    folded = aggregate.fold(MomentState(rows, state.total.astype(np.int64), state.second), codes)
+    assert folded.second[0, 0] == (rows + 3) * length**2
+    assert aggregate.merge(folded, state).second[0, 0] == (2 * rows + 3) * length**2
+    assert aggregate.finish(folded).second.value[0, 0] == 2**62  # saturated, never wrapped
 
 
 def test_bad_shapes_are_refused() -> None:
