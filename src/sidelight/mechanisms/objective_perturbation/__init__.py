@@ -7,6 +7,7 @@ from sidelight.mechanisms.objective_perturbation.comparisons import (
     kifer_noise_scale,
     kifer_regularisation,
     non_linear_renyi,
+    thesis_renyi_regularisation,
 )
 from sidelight.mechanisms.objective_perturbation.directions import Bound, add_curve, remove_curve
 from sidelight.mechanisms.objective_perturbation.mechanism import ObjectivePerturbation
@@ -34,4 +35,5 @@ __all__ = [
     "on_grid",
     "remove_curve",
     "renyi_curve",
+    "thesis_renyi_regularisation",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from sidelight.accounting import gaussian_noise_scale
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, positive
 from sidelight.guarantees import conversions as convert
@@ -44,6 +45,29 @@ def gaussian_epsilon(*, noise_scale: Amount, delta: Amount, gradient: Amount = 1
     """Give the epsilon of the Gaussian mechanism with sensitivity L: what no bound for this L and σ can beat."""
     mu = positive(gradient, name="gradient") / positive(noise_scale, name="noise_scale")
     return convert.gdp_epsilon(mu, positive(delta, name="delta"))
+
+
+def thesis_renyi_regularisation(
+    epsilon: float, delta: float, *, gradient: float, curvature: float, noise_factor: float = 1.3
+) -> float:
+    """Give the λ of the thesis' own calibration: σ = 1.3 times the Gaussian's, and its Rényi bound at the best order.
+
+    ε = -log(1 - β/λ) + E with E free of λ, so λ = β/(1 - e^(E - ε)). In floats, to compare figures with.
+
+    >>> round(thesis_renyi_regularisation(8, 1e-5, gradient=2**0.5, curvature=0.5), 4)
+    0.6434
+    """
+    scale = float(gaussian_noise_scale(str(epsilon), str(delta))) * gradient * noise_factor
+    s = gradient / scale
+
+    def at(t: float) -> float:
+        moment = math.log(2) + t * t * s * s / 2 + math.log(math.erfc(-t * s / math.sqrt(2)) / 2)
+        return s * s / 2 + moment / t - math.log1p(1 / t) - (math.log(delta) + math.log1p(t)) / t
+
+    least = min(at(math.exp(k / 400)) for k in range(-1200, 3200))
+    if least >= epsilon:
+        raise RangeError(f"noise of {noise_factor} times the Gaussian's leaves nothing of epsilon {epsilon} for λ")
+    return curvature / -math.expm1(least - epsilon)
 
 
 def non_linear_renyi(
