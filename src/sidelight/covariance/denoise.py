@@ -131,23 +131,32 @@ def eigenvalues(matrix: Floats) -> Floats:
     """Return the eigenvalues, ascending; the matrix is used up."""
     from scipy.linalg import eigh
 
-    return np.asarray(eigh(matrix, eigvals_only=True, overwrite_a=True, check_finite=False), np.float64)
+    # the transpose of a symmetric matrix is itself, in the order that LAPACK takes without a copy
+    return np.asarray(eigh(matrix.T, eigvals_only=True, overwrite_a=True, check_finite=False), np.float64)
 
 
 def eigenvectors(matrix: Floats) -> tuple[Floats, Floats]:
     """Return eigenvalues, ascending, and eigenvectors in columns; the matrix is used up, and little more memory."""
     from scipy.linalg import eigh
 
-    values, vectors = eigh(matrix, overwrite_a=True, check_finite=False, driver="evr")
+    values, vectors = eigh(matrix.T, overwrite_a=True, check_finite=False, driver="evr")
     return np.asarray(values, np.float64), np.asarray(vectors, np.float64)
 
 
-def with_eigenvalues(vectors: Floats, values: Floats) -> Floats:
-    """Return U diag(values) Uᵀ, exactly symmetric."""
-    matrix = (vectors * values) @ vectors.T
-    matrix += matrix.T.copy()
-    matrix /= 2
-    return np.asarray(matrix)
+def with_eigenvalues(vectors: Floats, values: Floats, *, out: Floats) -> Floats:
+    """Write U diag(values) Uᵀ, exactly symmetric, into `out`, for ascending values; the vectors are used up."""
+    from scipy.linalg.blas import dsyrk
+
+    vectors *= np.sqrt(np.abs(values))
+    below, above = int(np.searchsorted(values, 0.0, side="left")), int(np.searchsorted(values, 0.0, side="right"))
+    out[...] = 0.0
+    triangle = out.T
+    for sign, chosen in ((-1.0, slice(0, below)), (1.0, slice(above, len(values)))):
+        if chosen.stop > chosen.start:
+            triangle = dsyrk(sign, vectors[:, chosen], beta=1.0, c=triangle, overwrite_c=1)
+    for place in range(1, len(values)):  # dsyrk writes one triangle
+        triangle[place, :place] = triangle[:place, place]
+    return np.asarray(triangle.T)
 
 
 def _difference(noisy: Floats, predictions: Sequence[Any], place: int) -> Floats:
@@ -248,14 +257,16 @@ def _shrunk(
     size = len(difference)
     mean = float(np.trace(difference)) / size if shift else 0.0
     if math.isinf(threshold) or factor == 0:
-        matrix = np.zeros((size, size))
+        matrix = difference
+        matrix[...] = 0.0
     elif threshold == 0 and factor == 1:
         matrix = difference
         matrix[np.diag_indices(size)] -= mean
     else:
         values, vectors = eigenvectors(difference)
         values -= mean
-        matrix = with_eigenvalues(vectors, factor * np.sign(values) * np.maximum(np.abs(values) - threshold, 0.0))
+        kept = factor * np.sign(values) * np.maximum(np.abs(values) - threshold, 0.0)
+        matrix = with_eigenvalues(vectors, kept, out=difference)
     matrix[np.diag_indices(size)] += mean
     if place >= 0:
         matrix += np.asarray(predictions[place], np.float64)

@@ -296,7 +296,8 @@ class PreparedCovariance:
     def _projected(self, matrix: Floats) -> Floats:
         if not (self.project or self.limit_trace):
             return matrix
-        return nearest_covariance(matrix, largest_trace=float(self.coding.radius) ** 2 if self.limit_trace else None)
+        largest = float(self.coding.radius) ** 2 if self.limit_trace else None
+        return nearest_covariance(matrix, largest_trace=largest, overwrite=True)
 
     def _placed(self, mean: Floats) -> Floats:
         return np.asarray(mean + np.array([float(centre) for centre in self.coding.centres]))
