@@ -139,7 +139,7 @@ def test_rounding_eigenvalues_stays_within_the_stated_sensitivity() -> None:
 
 @pytest.mark.parametrize(
     "prediction",
-    [np.zeros((3, 3)), np.zeros(2), np.array([[np.nan, 0], [0, 0]]), np.array([[np.inf, 0], [0, 0]]), 1e40 * np.eye(2)],
+    [np.zeros((3, 3)), np.zeros(2), np.array([[np.nan, 0], [0, 0]]), np.array([[np.inf, 0], [0, 0]])],
 )
 def test_predictions_that_make_no_sense_are_refused(prediction) -> None:
     with pytest.raises(RangeError, match="prediction"):
@@ -152,6 +152,12 @@ def test_predictions_that_make_no_sense_are_refused(prediction) -> None:
 def test_bad_prices_are_refused(arguments) -> None:
     with pytest.raises(RangeError):
         separate_claims(moments_of(C, 10), **arguments)
+
+
+def test_a_prediction_far_off_every_scale_is_cut_and_raises_nothing() -> None:
+    source = Source(SeededEntropy(0))
+    found = separate(moments_of(C, 10), rows=1e12, prediction=1e200 * np.eye(2), rho=1, source=source)
+    assert np.isfinite(found.matrix).all()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5])

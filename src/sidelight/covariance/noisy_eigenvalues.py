@@ -29,7 +29,7 @@ from sidelight.noise import Source
 
 Floats = NDArray[np.float64]
 
-#: A prediction may exceed radius² by this factor; beyond it floats could overflow later, where nothing may raise.
+#: A prediction may exceed radius² by this factor; larger entries are cut, because no float may overflow later.
 _LARGEST_PREDICTION = 2.0**100
 
 
@@ -40,8 +40,8 @@ def in_steps(moments: Moments, prediction: Floats, *, rows: float) -> Floats:
         raise RangeError(f"a prediction must have the shape {moments.second.shape}, got {guess.shape}")
     if not np.isfinite(guess).all():
         raise RangeError("a prediction must hold finite numbers")
-    if np.abs(guess).max() > _LARGEST_PREDICTION * float(moments.scale * moments.levels) ** 2:
-        raise RangeError("a prediction must lie within 2**100 radius² of 0; check its unit")
+    largest = _LARGEST_PREDICTION * float(moments.scale * moments.levels) ** 2
+    guess = np.clip(guess, -largest, largest)
     return (guess + guess.T) * (0.5 * max(rows, 1.0) / float(moments.scale) ** 2)
 
 
