@@ -51,6 +51,11 @@ STYLES: dict[str, tuple[str, str, bool]] = {
     "DP-SGD, honest": (RED, "-", False),
     "DP-SGD, dishonest": (OCHRE, "-", False),
     "not private": (INK, ":", False),
+    "exact loss (never published)": (INK, ":", False),
+    "free bound": (GREEN, "-", True),
+    "exact loss, paid fit": (OCHRE, ":", False),
+    "paid bound": (OCHRE, "-", False),
+    "guarantee": (RED, "--", False),
 }
 
 

@@ -21,7 +21,7 @@ from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.noise.goe_norm import goe_norm_quantile
 from sidelight.privacy_page import Feature, PublishedReport
-from sidelight.privacy_page.build import FitConstants
+from sidelight.privacy_page.build import FitConstants, steepness
 from sidelight.privacy_page.published import DataDependent
 from sidelight.privacy_page.quantiles import chi_upper, report_quantiles
 from sidelight.records import Schema, Table
@@ -176,24 +176,25 @@ def paid_report_of(
         quantiles = report_quantiles(rho, scope="one-person", columns=columns, paid=True)
         hessian = release.value.get("hessian")
         sigma3 = None if hessian is None else float(request["hessian_noise"])
-        loss = loss_of(request)
+        loss, norm = loss_of(request), float(request["row_norm"])
         paid = DataDependent(
             gradient=[float(entry) for entry in release.value["gradient"]],
             sigma2=float(request["gradient_noise"]),
             hessian=None if hessian is None else np.asarray(hessian).tolist(),
             sigma3=sigma3,
-            kappa=None if sigma3 is None else hessian_reach(sigma3, columns, rho, float(request["row_norm"])),
-            zeta=None
-            if sigma3 is None
-            else drift(loss, constants_of(request), columns, float(request["row_norm"]), rho),
+            kappa=None if sigma3 is None else hessian_reach(sigma3, columns, rho, steepness(loss, norm)[1]),
+            zeta=None if sigma3 is None else drift(loss, constants_of(request), columns, norm, rho),
             q=quantiles.along,
         )
     return report_of(release, classes=classes, features=features, rho=rho, data_dependent=paid)
 
 
-def hessian_reach(sigma3: float, columns: int, rho: float, row_norm: float) -> float:
-    """Give κ: the noise of the Hessian has norm above it with probability at most ρ/6; with room for its rounding."""
-    return sigma3 * goe_norm_quantile(columns, rho / 6) * (1 + 1e-9) + row_norm**2 / 1024
+def hessian_reach(sigma3: float, columns: int, rho: float, curvature: float) -> float:
+    """Give κ: the noise of the Hessian has norm above it with probability at most ρ/6; with room for its rounding.
+
+    Up to 2²¹ rows are rounded by at most half a grid unit β·2⁻⁴⁰ in each entry.
+    """
+    return sigma3 * goe_norm_quantile(columns, rho / 6) * (1 + 1e-9) + curvature * columns * 2.0**-20
 
 
 def drift(loss: Any, constants: FitConstants, columns: int, row_norm: float, rho: float) -> float:
