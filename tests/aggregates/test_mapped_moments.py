@@ -144,6 +144,29 @@ def test_cells_merge_and_a_person_spreads_at_most_its_rows_over_them() -> None:
         collect(table, aggregate, lowering="engine")
 
 
+@given(
+    st.lists(st.tuples(numbers, numbers, st.sampled_from("pqr")), max_size=6),
+    st.lists(st.tuples(numbers, numbers), max_size=5),
+)
+def test_a_person_moves_all_cells_together_by_no_more_than_one_cell_may_move(others, own) -> None:
+    """Why the cells cost what one of them costs (covariance proof page, Theorem 2), in exact integers."""
+    schema = [Number("a"), Number("b"), PersonId("who", max_rows=3)]
+    maps = [RowMap.of(2, centre=[place, 0], matrix=[[1, 2], [0, 1]], radius=1) for place in range(2)]
+
+    def cells(rows):
+        columns = list(zip(*rows, strict=True)) or [(), (), ()]
+        data = {"a": np.array(columns[0], float), "b": np.array(columns[1], float), "who": list(columns[2])}
+        return moments_by_cell(Table(data, schema=schema), ["a", "b"], maps=maps, rule=Sign(), levels=100)
+
+    without, with_them = cells(others), cells([*others, *((a, b, "new") for a, b in own)])
+    for part, norm in (("count", 1), ("total", 2), ("second", 2)):
+        moved = 0
+        for before, after in zip(without, with_them, strict=True):
+            step = np.ravel(getattr(after, part).value).astype(object) - np.ravel(getattr(before, part).value)
+            moved += sum(abs(int(entry)) ** norm for entry in step)
+        assert moved <= getattr(without[0], part).sensitivity ** norm
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

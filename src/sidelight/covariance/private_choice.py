@@ -117,9 +117,17 @@ def choice_claims(
     rho: Amount | None = None,
     epsilon: Amount | None = None,
     choice: Choice | None = None,
+    candidates: int = 2,
 ) -> Claims:
-    """Return what `use_prediction` and `choose_prediction` prove; needs the public parts of the moments only."""
+    """Return what `use_prediction` and `choose_prediction` prove; needs the public parts of the moments only.
+
+    `candidates` counts the zero matrix; the threshold form knows two, and more are refused here, before a charge.
+    """
     how = choice or Choice()
+    if candidates < 2:
+        raise RangeError(f"a choice needs at least two predictions, got {candidates}; the zero matrix is one")
+    if candidates > 2 and how.form != "exponential":
+        raise RangeError("the threshold form compares one prediction with 0; use form='exponential'")
     spread = _range(rho, epsilon)
     if how.form == "exponential":
         context = {"neighbours": moments.second.neighbours, "unit": moments.second.unit}
