@@ -161,12 +161,13 @@ def test_bad_prices_are_refused(arguments) -> None:
         choice_claims(public(ADD), **arguments)
 
 
-def test_a_choice_that_cannot_be_made_is_refused_with_its_claims() -> None:
+def test_a_choice_that_cannot_be_made_is_can_be_refused_early() -> None:
     """Before any charge: `choose_prediction` would refuse it only when the budget is spent."""
-    for candidates, choice in ((1, None), (3, THRESHOLD)):
+    for candidates, choice in ((1, Choice()), (3, THRESHOLD)):
         with pytest.raises(RangeError):
-            choice_claims(public(ADD), epsilon=1, choice=choice, candidates=candidates)
-    assert choice_claims(public(ADD), epsilon=1, candidates=3).pure().epsilon == 1
+            choice.check(candidates)
+    Choice().check(3)
+    THRESHOLD.check(2)
 
 
 def test_bad_choices_are_refused_and_strict_sources_too() -> None:

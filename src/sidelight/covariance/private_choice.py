@@ -55,6 +55,13 @@ class Choice:
         if self.form not in ("exponential", "threshold"):
             raise RangeError(f"form must be 'exponential' or 'threshold', got {self.form!r}")
 
+    def check(self, candidates: int) -> None:
+        """Refuse a number of candidates, the zero matrix among them, that cannot be chosen from: ask before a charge."""
+        if candidates < 2:
+            raise RangeError(f"a choice needs at least two predictions, got {candidates}; the zero matrix is one")
+        if candidates > 2 and self.form != "exponential":
+            raise RangeError("the threshold form compares one prediction with 0; use form='exponential'")
+
 
 def use_prediction(
     moments: Moments,
@@ -102,10 +109,9 @@ def choose_prediction(
     trace norm, either way, so their differences by twice that. Add a matrix of zeros for "no prediction".
     """
     how = choice or Choice()
-    if len(predictions) < 2:
-        raise RangeError(f"a choice needs at least two predictions, got {len(predictions)}; the zero matrix is one")
+    how.check(len(predictions))
     if how.form != "exponential":
-        raise RangeError("the threshold form compares one prediction with 0; use form='exponential'")
+        raise RangeError("the threshold form is `use_prediction`; use form='exponential'")
     source.note_idealized()
     scores = _distances(moments, predictions, rows=rows, how=how)
     return Categorical(-scores, _range(rho, epsilon) / _steps_apart(moments, how, pair=False)).draw(source)
@@ -117,17 +123,9 @@ def choice_claims(
     rho: Amount | None = None,
     epsilon: Amount | None = None,
     choice: Choice | None = None,
-    candidates: int = 2,
 ) -> Claims:
-    """Return what `use_prediction` and `choose_prediction` prove; needs the public parts of the moments only.
-
-    `candidates` counts the zero matrix; the threshold form knows two, and more are refused here, before a charge.
-    """
+    """Return what `use_prediction` and `choose_prediction` prove; needs the public parts of the moments only."""
     how = choice or Choice()
-    if candidates < 2:
-        raise RangeError(f"a choice needs at least two predictions, got {candidates}; the zero matrix is one")
-    if candidates > 2 and how.form != "exponential":
-        raise RangeError("the threshold form compares one prediction with 0; use form='exponential'")
     spread = _range(rho, epsilon)
     if how.form == "exponential":
         context = {"neighbours": moments.second.neighbours, "unit": moments.second.unit}
