@@ -56,7 +56,7 @@ class Choice:
             raise RangeError(f"form must be 'exponential' or 'threshold', got {self.form!r}")
 
     def check(self, candidates: int) -> None:
-        """Refuse a number of candidates, the zero matrix among them, that cannot be chosen from: ask before a charge."""
+        """Refuse a number of candidates, the zero matrix among them, that cannot be chosen from: ask first."""
         if candidates < 2:
             raise RangeError(f"a choice needs at least two predictions, got {candidates}; the zero matrix is one")
         if candidates > 2 and self.form != "exponential":
