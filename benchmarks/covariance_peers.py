@@ -11,16 +11,36 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from pathlib import Path
 
 import numpy as np
 
 import sidelight as sl
 from benchmarks.covariance import table_of
-from benchmarks.peers import PeersError, prepare
+from benchmarks.peers import PeersError, cache_folder
 
 ROWS, RUNS, PATIENCE = 10_000, 24, 45
 PEERS = ("diffprivlib", "opendp")
+#: diffprivlib 0.6.6 works with scikit-learn up to 1.7.2 only; OpenDP's PCA draws from randomgen.
+PACKAGES = ["diffprivlib", "scikit-learn<=1.7.2", "opendp", "randomgen"]
+
+
+def prepare() -> Path:
+    """Return the Python of an environment with both libraries; make it when missing."""
+    folder = cache_folder().with_name("covariance-peers")
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    record = folder / "installed.json"
+    if record.exists() and json.loads(record.read_text()) == PACKAGES:
+        return python
+    print(f"preparing an environment in {folder} (once, about a minute) ...", file=sys.stderr, flush=True)
+    venv.create(folder, with_pip=True, clear=True)
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise PeersError(f"the libraries could not be installed: {done.stderr.strip()[-300:]}")
+    record.write_text(json.dumps(PACKAGES))
+    return python
 
 
 def unit_rows(d: int) -> np.ndarray:
@@ -65,14 +85,14 @@ def peer(python: Path, name: str, rows: np.ndarray, *, trials: int, patience: fl
         except subprocess.TimeoutExpired:
             return None
     if done.returncode:
-        raise PeersError(f"{name} failed: {done.stderr.strip().splitlines()[-1]}")
+        raise PeersError(f"{name} failed: {done.stderr.strip()[-300:]}")
     found = json.loads(done.stdout)
     return {"error": found["error"], "seconds": found["seconds"]}
 
 
 def measure() -> dict[str, float]:
     """Return errors, seconds and ratios by name."""
-    python, missing = prepare()
+    python = prepare()
     narrow, wide = unit_rows(5), unit_rows(20)
     error5, _ = ours(narrow)
     error20, seconds20 = ours(wide)
@@ -85,8 +105,6 @@ def measure() -> dict[str, float]:
         "our_seconds_20": seconds20,
     }
     for name in PEERS:
-        if name in missing:
-            continue
         found = peer(python, name, narrow, trials=20, patience=None)
         assert found is not None
         figures[f"{name}_error_5"] = found["error"]

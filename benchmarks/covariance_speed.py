@@ -2,7 +2,7 @@
 
 Time is processor time of pricing and running the query (coding, exact sums, exact noise, shrinkage towards a
 prediction, projection, error bound), divided by that of one float64 Gram product and two symmetric eigendecompositions;
-writing the release as text does not count. Memory is the peak of what Python and NumPy allocate, the sums included, once
+writing the release as text does not count. Memory is the peak of what Python and NumPy allocate, sums included, once
 the rows are read, in matrices of 1000 × 1000 floats; the batch, and the codes of its rows, do not count.
 """
 
