@@ -73,6 +73,20 @@ def test_a_table_of_accuracies_names_every_method(monkeypatch):
     assert all(name in printed for name in found)
 
 
+def test_the_script_of_the_adult_targets_measures_what_they_ask_for(monkeypatch):
+    rows = linear_sets.unit(np.random.default_rng(7).standard_normal((400, 2)))
+    small = Labelled("Adult", rows, (rows[:, 0] > 0).astype(int), "STAND-IN: generated")
+    monkeypatch.setattr(linear_sets, "adult", lambda: small)
+    monkeypatch.setattr(linear_models, "DRAWS", 1)
+    monkeypatch.setattr(dp_sgd, "noise_multiplier", lambda rows, **_: 1.0)
+    found = linear_models.measure()
+    asked = {target.figure for target in regression.TARGETS if target.script is linear_models.measure}
+    assert asked <= set(found)
+    lead = found["adult_epsilon_8"] - found["adult_honest_epsilon_8"]
+    assert found["adult_lead_over_honest_epsilon_8"] == pytest.approx(lead)
+    assert found["generated_adult"] == 1
+
+
 def test_the_noise_of_a_logistic_fit_is_the_gaussian_mechanisms():
     assert 1 <= linear_models.noise_ratio() <= 1.001
 
