@@ -116,7 +116,9 @@ def measure(size: Size) -> list[Panel]:
     for each in experiments():
         exact, free, _ = each.fits(each.plan(each.epsilon, (0, 0)), size.trials)
         paid_exact, paid, paid_alone = each.fits(each.plan(each.paid_epsilon, each.shares), size.trials)
-        least, paid_least = (float(np.min(b / np.maximum(e, 1e-300))) for b, e in ((free, exact), (paid, paid_exact)))
+        least, paid_least = (
+            float(np.min(b / np.maximum(e, 1e-300))) for b, e in ((free, exact), (paid_alone, paid_exact))
+        )
         shares = np.linspace(0.01, 1, 100)
         same = "same budget" if each.paid_epsilon == each.epsilon else f"{each.paid_epsilon} times the budget"
         panels.append(
@@ -141,10 +143,10 @@ def measure(size: Size) -> list[Panel]:
                 f"{each.figures[1]}: how many times the exact loss",
                 f"{each.people.source}; least {least:.2f} (free), {paid_least:.2f} (paid)",
                 "share of the people with less",
-                shares,
+                shares[:-1],  # somebody's exact loss is 0
                 {
-                    FREE: Curve(np.quantile(free / np.maximum(exact, 1e-12), shares)),
-                    PAID: Curve(np.quantile(paid_alone / np.maximum(paid_exact, 1e-12), shares)),
+                    FREE: Curve(np.quantile(free / np.maximum(exact, 1e-12), shares[:-1])),
+                    PAID: Curve(np.quantile(paid_alone / np.maximum(paid_exact, 1e-12), shares[:-1])),
                 },
                 y_label="bound / exact loss",
                 rows=(0, 9, 49, 89, 98),

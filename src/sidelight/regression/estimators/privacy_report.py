@@ -31,6 +31,7 @@ from sidelight.privacy_page.published import (
     SquaredClipped,
     Weights,
 )
+from sidelight.records import Number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit
 from sidelight.regression.kept_noise import require_curator
 from sidelight.regression.losses import Floats
@@ -65,7 +66,9 @@ class PrivacyReportMixin:
                 "everyone": for any row, even one chosen after seeing the model.
             n_public: A public number of people, for "all-n".
             features: How X was made from what a person knows: numbers with a range, levels of a category (see
-                `sidelight.privacy_page.Feature`). Without it the columns of X are asked for as they are.
+                `sidelight.privacy_page.Feature`). Without it the columns of X are asked for as they are; a model of a
+                table asks for the table's columns (rows of a table are on a grid of a millionth of a range, and so is
+                the bound).
 
         >>> import numpy as np
         >>> from sidelight.privacy_page import report_bound
@@ -83,7 +86,7 @@ class PrivacyReportMixin:
             self.release_,
             classes=getattr(self, "classes_", None),
             names=getattr(self, "feature_names_in_", None),
-            features=features,
+            features=_columns(self) if features is None else features,
             rho=rho,
             scope=scope,
             n_public=n_public,
@@ -208,3 +211,21 @@ def _label(request: Mapping[str, Any], classes: Sequence[Any] | None) -> Label:
         return label_of(bounds=(0.0, float(request["largest_count"])))
     low, high = ast.literal_eval(request["target_range"])
     return label_of(bounds=(float(low), float(high)))
+
+
+def _columns(model: Any) -> list[Feature] | None:
+    """Declare the columns of the table that a model was fitted to; None for a model of arrays."""
+    encoding = getattr(model, "encoding_", None)
+    if encoding is None:
+        return None
+    share = len(encoding.columns) ** -0.5
+    found = []
+    for column in encoding.columns:
+        if isinstance(column, Number):
+            assert column.lower is not None  # the fit wanted a range
+            assert column.upper is not None
+            low, high = float(column.lower), float(column.upper)
+            found.append(Feature(name=column.name, lo=low, hi=high, to=[-share, share]))
+        else:
+            found.append(Feature(name=column.name, levels=list(column.labels), to=[0.0, share]))
+    return found
