@@ -1,7 +1,7 @@
 """How one-pass ridge regression should lift small eigenvalues: rules compared on generated rows, and on real sets.
 
-The rule of `AdaSSP` was chosen on generated rows; the real sets were looked at afterwards. Noise is drawn in floats.
-Run: `python -m benchmarks.ridge_shrinkage`. The page docs/explanation/ridge-regression.md quotes it.
+The rule of `AdaSSP` ranks first on generated rows; the real sets were in view when it was chosen. Noise is drawn in
+floats. Run: `python -m benchmarks.ridge_shrinkage`. The page docs/explanation/ridge-regression.md quotes it.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ def ridge_from_noisy(
     The noise level τ = σ(√(2d) + t) is exceeded by the norm of the noise with a probability of at most 5 %. "uniform"
     adds one λ >= penalty to all eigenvalues until the smallest is τ (Wang 2018); "directions" adds `penalty` to all and
     raises each that is still below τ/2 to it. Both read noisy numbers only, and the system can be solved whatever the
-    data are. The rule was chosen on generated rows (`benchmarks/ridge_shrinkage.py`).
+    data are. The rule ranks first on generated rows (`benchmarks/ridge_shrinkage.py`).
     """
     d = len(cross)
     level = noise_scale * (np.sqrt(2 * d) + np.sqrt(2 * np.log(2 / _FAILURE)))
