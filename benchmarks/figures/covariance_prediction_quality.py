@@ -1,6 +1,6 @@
 """Error of a private covariance against the quality of its prediction, for all methods, as a picture for the docs.
 
-Simulated rows of 30 columns with spectrum 1/i, nobody's. The prediction is (1 - t) of the true matrix and t of a rotated
+Simulated rows of 30 columns with spectrum 1/i, nobody's. The prediction is (1 - t) of the true matrix, t of a rotated
 one: right at t = 0, useless at t = 1. Median Frobenius errors of releases through the door, relative to plain
 noise with the same budget. Run `python -m benchmarks.figures.covariance_prediction_quality` to print the tables and
 write docs/images/covariance-predictions.svg.
@@ -81,10 +81,10 @@ def draw(table: dict[str, dict[str, list[float]]], path: Path = PICTURE) -> None
         axis.set_yscale("log")
         axis.set_ylim(0.03, 12)
         axis.set_yticks([0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10], ["0.05", "0.1", "0.2", "0.5", "1", "2", "5", "10"])
+        axis.set_xlabel("share of a wrong matrix in the prediction")
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(axis="y", color="#e4e7eb", linewidth=0.8)
     axes[0].set_ylabel("error, relative to plain noise")
-    figure.supxlabel("share of a wrong matrix in the prediction", fontsize=10)
     handles = {name: line for axis in axes for line, name in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)

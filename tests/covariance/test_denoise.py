@@ -166,13 +166,13 @@ def test_a_noise_scale_30_percent_off_is_seen_in_the_risk() -> None:
 
 @given(st.integers(0, 10**6), st.integers(1, 12))
 def test_deterministic_guarantee(seed: int, size: int) -> None:
-    """½‖Ĉ−C‖² <= ... <= 2τ‖C−W‖_tr whenever τ >= ‖Z‖_op."""
+    """‖Ĉ−C‖² <= 2τ‖C−W‖_tr whenever τ >= ‖Z‖_op: half of the common bound, by strong convexity."""
     rng = np.random.default_rng(seed)
     truth, prediction, noise = goe(rng, size, 1), goe(rng, size, 1), goe(rng, size, rng.exponential(0.5))
     limit = float(np.abs(np.linalg.eigvalsh(noise)).max()) * rng.uniform(1, 2)
     estimate = prediction + threshold_matrix(truth + noise - prediction, limit)
     distance = np.abs(np.linalg.eigvalsh(truth - prediction)).sum()
-    assert ((estimate - truth) ** 2).sum() <= 4 * limit * distance * (1 + 1e-9) + 1e-12
+    assert ((estimate - truth) ** 2).sum() <= 2 * limit * distance * (1 + 1e-9) + 1e-12
 
 
 @given(st.integers(0, 10**6), st.floats(-5, 5), st.floats(0.01, 100))

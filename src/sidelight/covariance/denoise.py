@@ -67,9 +67,9 @@ def denoise(
 
     Guarantee: none is needed: the result is computed from a matrix that is already private and from predictions.
 
-    Accuracy: with threshold τ >= ‖Z‖_op, factor 1 and no shift, ‖Ĉ − C‖_F² <= 4 τ ‖C − W‖_tr. The choice by estimated
+    Accuracy: with threshold τ >= ‖Z‖_op, factor 1 and no shift, ‖Ĉ − C‖_F² <= 2 τ ‖C − W‖_tr. The choice by estimated
     risk has no such bound, but was never measured visibly worse than the noisy matrix or than the best prediction
-    (covariance proof page, section on denoise).
+    (covariance proof page, Theorem 7).
 
     Args:
         noisy: A symmetric matrix with noise of standard deviation σ on the diagonal and σ/√2 off it.

@@ -3,7 +3,7 @@
 Pairing rows by their place in the table would be private under replacement only: one row that is added in front pairs
 all later rows anew. Along a fresh uniformly random order, two neighbours' pairings can be coupled such that they differ
 in one pair for each changed row, so the constants for replacing one vector hold under adding and removing too
-(covariance proof page, section on pairs).
+(covariance proof page, Theorem 9).
 """
 
 from __future__ import annotations

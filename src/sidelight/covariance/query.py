@@ -35,7 +35,7 @@ class Covariance:
     longer than `radius` are shortened, and rows that miss a number are left out (covariance proof page).
 
     Accuracy: `release.error_bound(0.95)` bounds the error in every direction at once. With the default method and a
-    prediction W from which the truth C differs by little, ‖Ĉ - C‖_F² is about 4τ‖C - W‖_tr, τ the operator norm of the
+    prediction W from which the truth C differs by little, ‖Ĉ - C‖_F² is about 2τ‖C - W‖_tr, τ the operator norm of the
     noise; a bad prediction costs next to nothing.
 
     The matrix is (1/n) Σ x xᵀ, about 0, unless `center` says otherwise. The value of a release has "matrix", and the

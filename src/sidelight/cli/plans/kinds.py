@@ -6,16 +6,22 @@ A problem package becomes available in plans by one entry in `KINDS`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from decimal import Decimal
+from typing import Any, get_args
 
 from sidelight.cli.plans import models
 from sidelight.cli.plans.predictions import read_prediction
 from sidelight.cli.plans.section import Section
+from sidelight.covariance import Covariance
+from sidelight.covariance.prepared import Method
+from sidelight.mechanisms.noisy_moments import MatrixNoise
 from sidelight.quantiles import Quantiles
 from sidelight.session import Query
 
 #: Keys that every query may have; the plan itself reads them.
 COMMON = ("kind", "title")
+METHODS: tuple[str, ...] = get_args(Method)
+NOISES: tuple[str, ...] = get_args(MatrixNoise)
 
 
 def build_query(section: Section) -> Query:
@@ -56,8 +62,57 @@ def _quantiles(section: Section) -> Query:
     )
 
 
+def _covariance(section: Section) -> Query:
+    amounts = ("rho", "epsilon", "delta", "count_share", "mean_share", "value_share")
+    section.only(
+        *COMMON,
+        "columns",
+        "radius",
+        *amounts,
+        "prediction",
+        "method",
+        "noise",
+        "center",
+        "rows",
+        "project",
+        "limit_trace",
+    )
+    given: dict[str, Any] = {key: section.amount(key) for key in amounts if key in section}
+    for key, options in (("method", METHODS), ("noise", NOISES)):
+        if key in section:
+            given[key] = section.choice(key, options)
+    if "prediction" in section:
+        given["prediction"] = [[float(entry) for entry in row] for row in _rows(section, "prediction")]
+    if "center" in section:
+        text = isinstance(section.values["center"], str)
+        given["center"] = section.choice("center", ["mean", "pairs"]) if text else _numbers(section, "center")
+    if "rows" in section:
+        given["rows"] = section.integer("rows")
+    return Covariance(
+        section.texts("columns", None),
+        radius=section.amount("radius"),
+        project=section.flag("project", default=True),
+        limit_trace=section.flag("limit_trace", default=False),
+        **given,
+    )
+
+
+def _numbers(section: Section, key: str) -> list[Decimal]:
+    return [Decimal(entry) for entry in section.amounts(key)]
+
+
+def _rows(section: Section, key: str) -> list[list[Decimal]]:
+    """Read a matrix: a list of rows of numbers."""
+    rows = section.entries(key)
+    for row in rows:
+        if not isinstance(row, list) or any(isinstance(e, bool) or not isinstance(e, int | Decimal) for e in row):
+            section.refuse(f"{key} must be a list of rows of numbers, such as [[1.0, 0.2], [0.2, 0.5]]", key=key)
+    return rows
+
+
 KINDS: dict[str, Callable[[Section], Query]] = {
     "adassp": models.adassp,
+    "covariance": _covariance,
     "linear_regression": models.linear_regression,
     "linear_svc": models.linear_svc,
     "logistic_regression": models.logistic_regression,
