@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
-from benchmarks import privacy_data
+from benchmarks import linear_sets, privacy_data
 from sidelight.privacy_page import bounds_of_rows
 
 PEOPLE = 1000
@@ -27,6 +27,7 @@ def measure() -> Mapping[str, float]:
         f"{privacy_data.credit_default().source}: median bound {np.median(bounds):.3f}, nine in ten below "
         f"{np.quantile(bounds, 0.9):.3f}, nobody above {report['maximum']:.3f}; the guarantee is epsilon 1"
     )
+    print(adult_line())
     return {
         "worst_bound_over_exact": float(np.min(ratios)),
         "violations_at_rho_1_in_10": float(np.mean(loose < 1)),
@@ -92,6 +93,16 @@ def credit_default_bounds() -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     bounds = bounds_of_rows(report, people.rows, 2 * people.labels - 1)
     exact = model._true_losses(people.rows, people.labels.astype(int), member="yes", i_am_the_curator=True)
     return bounds, np.abs(exact), report
+
+
+def adult_line() -> str:
+    """Say what people of the census incomes are told at epsilon 1, beside the numbers of the prototype."""
+    people = linear_sets.adult()
+    model = sl.LogisticRegression(epsilon=1, delta="1e-5", data_norm=1, classes=[0, 1], on_violation="normalize")
+    report = model.fit(people.rows, people.labels).privacy_report()
+    quantiles = np.quantile(bounds_of_rows(report, people.rows, 2 * people.labels - 1), (0.5, 0.9, 0.99, 1))
+    shown = " / ".join(f"{value:.3f}" for value in quantiles)
+    return f"{people.note}: bounds at 50 / 90 / 99 / 100 % {shown} (prototype 0.322 / 1.112 / 1.377 / 1.430)"
 
 
 if __name__ == "__main__":
