@@ -1,0 +1,16 @@
+"""Gaussians from many private rows and a few public ones: no bound on mean or scale has to be guessed.
+
+    estimate_gaussian(rows, columns=None, *, public, rho= | epsilon= | epsilon=, delta=, condition=100, scale=None,
+                      public_rows=None, noise=None, constants="practical", source)         -> GaussianEstimate
+    estimate_cells(rows, columns=None, *, rule, publics, rho= | epsilon=, condition=100, scales=None, noise=None,
+                   source)                                                                 -> (GaussianEstimate, ...)
+
+are the functions under the queries: one Gaussian, and one in every cell of a partition for the price of one.
+"""
+
+from sidelight.gaussians.estimate import estimate_cells, estimate_gaussian
+from sidelight.gaussians.estimation import GaussianEstimate
+from sidelight.gaussians.public_rows import PublicPoints, as_public_points
+from sidelight.gaussians.tails import norm_bound
+
+__all__ = ["GaussianEstimate", "PublicPoints", "as_public_points", "estimate_cells", "estimate_gaussian", "norm_bound"]

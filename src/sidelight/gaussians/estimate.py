@@ -1,0 +1,184 @@
+"""Run an estimate on rows: one table, or the cells of a partition of one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Literal, TypeVar
+
+from numpy.typing import NDArray
+
+from sidelight.aggregates.celled_moments import CellRule, moments_by_cell
+from sidelight.aggregates.collect import collect
+from sidelight.aggregates.mapped_moments import as_table, mapped_aggregate
+from sidelight.aggregates.mapped_vector import RowMap
+from sidelight.aggregates.moments import Moments
+from sidelight.covariance.price import Price
+from sidelight.errors import RangeError
+from sidelight.gaussians.constants import Constants, Version
+from sidelight.gaussians.estimation import GaussianEstimate, gaussian_steps
+from sidelight.gaussians.public_rows import as_public_points
+from sidelight.gaussians.spending import Spending
+from sidelight.gaussians.starts import starts
+from sidelight.guarantees import Amount, Neighbours, positive
+from sidelight.noise import Source
+from sidelight.records import Number, Table
+
+Result = TypeVar("Result")
+#: The largest ratio of variances in a component that a ball of public rows is used for, where nobody says more.
+CONDITION = 100
+
+
+def estimate_gaussian(
+    rows: Table | NDArray[Any],
+    columns: Sequence[str] | None = None,
+    *,
+    public: Any,
+    rho: Amount | None = None,
+    epsilon: Amount | None = None,
+    delta: Amount | None = None,
+    condition: Amount = CONDITION,
+    scale: Amount | None = None,
+    public_rows: int | None = None,
+    noise: Literal["laplace"] | None = None,
+    constants: Version = "practical",
+    source: Source,
+) -> GaussianEstimate:
+    """Estimate mean and covariance of Gaussian rows with a few public ones; the function under `sl.GaussianFit`.
+
+    Guarantee: zCDP of at most `rho` or PureDP(epsilon) for adding or removing a unit, whatever the rows and the public
+    rows are; with `public_rows`, the public number of private rows, for replacing one. Rows that miss a number are left
+    out. Nothing about the values raises.
+
+    Args:
+        rows: A table, or an array with one row a record.
+        columns: Number columns of a table; all of them if left out.
+        public: Public rows, an array with the same columns; two or more, or one with a `scale`.
+        rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
+        condition: The largest ratio of variances in any two directions, for starts from less than d + 1 public rows.
+        scale: An upper guess of √tr Σ; needed with a single public row.
+        public_rows: The public number of private rows; private and noisy if left out.
+        noise: "laplace" for exact pure noise, which is larger.
+        constants: "practical", or "proven" for those of the theorem (d + 1 public rows).
+        source: Where noise comes from.
+    """
+    table = as_table(rows)
+    chosen = _columns(table, columns)
+    points = as_public_points(public).for_columns(len(chosen))
+    rules = Constants(constants)
+    first = starts(points, rules, condition=ratio(condition), scale=length(scale))
+    spending = spending_for(
+        table, chosen, price=Price.of(rho=rho, epsilon=epsilon, delta=delta), noise=noise, public_rows=public_rows
+    )
+    asking = gaussian_steps(points, first, spending, source, rules)
+    return answered(asking, table, chosen, neighbours=spending.neighbours)
+
+
+def estimate_cells(
+    rows: Table | NDArray[Any],
+    columns: Sequence[str] | None = None,
+    *,
+    rule: CellRule,
+    publics: Sequence[Any],
+    rho: Amount | None = None,
+    epsilon: Amount | None = None,
+    condition: Amount = CONDITION,
+    scales: Sequence[Amount | None] | None = None,
+    noise: Literal["laplace"] | None = None,
+    source: Source,
+) -> tuple[GaussianEstimate, ...]:
+    """Estimate a Gaussian in every cell of a partition, in the same passes, all for the price of one.
+
+    Guarantee: the price, for all cells together, under adding or removing a unit: a row is in one cell, and the number
+    of rows of a cell is only ever used with noise (Gaussians proof page, Theorem 2). Under replacing a row the same run
+    costs 4 rho (2 epsilon). `rule` must depend on public rows and earlier releases only.
+
+    Args:
+        rows, columns, rho, epsilon, condition, noise, source: As for `estimate_gaussian`.
+        rule: Which cell a row is in, by that row alone.
+        publics: Public rows of each cell.
+        scales: For each cell, an upper guess of √tr Σ; needed for cells with a single public row.
+    """
+    table = as_table(rows)
+    chosen = _columns(table, columns)
+    given = [None] * rule.cells if scales is None else list(scales)
+    if len(publics) != rule.cells or len(given) != rule.cells:
+        raise RangeError(
+            f"there are {rule.cells} cells, {len(publics)} sets of public rows and {len(given)} scales; give one each"
+        )
+    rules = Constants()
+    spending = spending_for(table, chosen, price=Price.of(rho=rho, epsilon=epsilon, delta=None), noise=noise)
+    points = [as_public_points(each).for_columns(len(chosen)) for each in publics]
+    firsts = [
+        starts(each, rules, condition=ratio(condition), scale=length(one))
+        for each, one in zip(points, given, strict=True)
+    ]
+    askings = [gaussian_steps(each, first, spending, source, rules) for each, first in zip(points, firsts, strict=True)]
+    questions = [next(asking) for asking in askings]
+    found: list[GaussianEstimate | None] = [None] * len(askings)
+    while any(each is None for each in found):
+        # a cell that is done repeats its last question; its answer is thrown away unread
+        answers = moments_by_cell(table, chosen, maps=questions, rule=rule)
+        for cell, asking in enumerate(askings):
+            if found[cell] is None:
+                try:
+                    questions[cell] = asking.send(answers[cell])
+                except StopIteration as done:
+                    found[cell] = done.value
+    return tuple(each for each in found if each is not None)
+
+
+def answered(
+    asking: Generator[RowMap, Moments, Result], table: Table, columns: Sequence[str], *, neighbours: Neighbours
+) -> Result:
+    """Answer every question of an estimate by one pass over the table."""
+    question = next(asking)
+    while True:
+        aggregate = mapped_aggregate(table, columns, row_map=question, unusable="drop", neighbours=neighbours)
+        try:
+            question = asking.send(collect(table, aggregate))
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+
+
+def spending_for(
+    table: Table,
+    columns: Sequence[str],
+    *,
+    price: Price,
+    noise: Literal["laplace"] | None = None,
+    public_rows: int | None = None,
+) -> Spending:
+    """Return the spending of a price on columns of a table; reads no row."""
+    if public_rows is not None and (
+        isinstance(public_rows, bool) or int(public_rows) != public_rows or public_rows < 1
+    ):
+        raise RangeError(f"rows must be the public number of rows, a whole number of at least 1, got {public_rows!r}")
+    neighbours = Neighbours.ADD_REMOVE if public_rows is None else Neighbours.REPLACE
+    unit_map = RowMap.of(len(columns), centre=None, matrix=None, radius=1)
+    aggregate = mapped_aggregate(table, columns, row_map=unit_map, unusable="drop", neighbours=neighbours)
+    return Spending(price=price, moments=aggregate.finish(aggregate.empty()), noise=noise, rows=public_rows)
+
+
+def ratio(condition: Amount) -> float:
+    """Read the largest ratio of variances: at least 1."""
+    value = float(positive(condition, name="condition"))
+    if not 1 <= value < 1e30:
+        raise RangeError(f"condition must be a ratio of variances of at least 1, got {condition}; 100 is the default")
+    return value
+
+
+def length(scale: Amount | None) -> float | None:
+    """Read the upper guess of √tr Σ."""
+    return None if scale is None else float(positive(scale, name="scale"))
+
+
+def _columns(table: Table, columns: Sequence[str] | None) -> tuple[str, ...]:
+    names = (
+        tuple(column.name for column in table.schema.columns if isinstance(column, Number))
+        if columns is None
+        else tuple(table.schema.number(name).name for name in columns)
+    )
+    if not names:
+        raise RangeError("a Gaussian wants at least one number column; declare sl.Number(...) in the schema")
+    return names
