@@ -5,7 +5,8 @@ what its own releases cost, and the guarantee. Right, how many times too large t
 paid one left out as in the thesis. The data sets are public; over private rows none of these curves may be shown.
 
 Must show: no exact loss passes its bound; half of the people are told at most half of the guarantee (credit_default);
-a paid bound is nearer to the exact loss of its own fit, which is a noisier fit: it had to share its budget.
+there a paid bound is nearer to the exact loss of its own fit, which is a noisier fit: it had to share its budget. (On
+kidney_disease it is not, over many fits; the thesis shows one.)
 """
 
 from __future__ import annotations
@@ -114,8 +115,9 @@ def measure(size: Size) -> list[Panel]:
     """Return losses and ratios of the three data sets."""
     panels = []
     for each in experiments():
-        exact, free, _ = each.fits(each.plan(each.epsilon, (0, 0)), size.trials)
-        paid_exact, paid, paid_alone = each.fits(each.plan(each.paid_epsilon, each.shares), size.trials)
+        count = size.trials * min(10, max(1, 30_000 // len(each.people.labels)))  # more fits of the smaller sets
+        exact, free, _ = each.fits(each.plan(each.epsilon, (0, 0)), count)
+        paid_exact, paid, paid_alone = each.fits(each.plan(each.paid_epsilon, each.shares), count)
         least, paid_least = (
             float(np.min(b / np.maximum(e, 1e-300))) for b, e in ((free, exact), (paid_alone, paid_exact))
         )
@@ -124,7 +126,7 @@ def measure(size: Size) -> list[Panel]:
         panels.append(
             Panel(
                 f"{each.figures[0]}: {each.title}, ε = {each.epsilon}",
-                f"{each.people.source}, {len(each.people.labels):,} rows, {size.trials} fits; paid: {same}",
+                f"{each.people.source}, {len(each.people.labels):,} rows, {count} fits; paid: {same}",
                 "share of the people with less",
                 shares,
                 {
@@ -165,7 +167,14 @@ def trends(panels: list[Panel], size: Size) -> list[Trend]:
         found.append(Trend(words, f"the lowest hundredth by {least[0]:.1f} and {least[1]:.1f}", min(least) >= 1))
         ratio = ratios.at(FREE, 0.5), ratios.at(PAID, 0.5)
         words = f"{ratios.title}: a paid bound is nearer to the exact loss of its fit"
-        found.append(Trend(words, f"{ratio[0]:.1f} and {ratio[1]:.1f} times, in the middle", ratio[1] < ratio[0]))
+        found.append(
+            Trend(
+                words,
+                f"{ratio[0]:.1f} and {ratio[1]:.1f} times, in the middle",
+                ratio[1] < ratio[0],
+                binding=losses is panels[0],
+            )
+        )
     credit = panels[0]
     middle = credit.at(FREE, 0.5)
     found.append(Trend("half of the clients are told at most half of ε", f"median {middle:.3f}", middle <= 0.5))
