@@ -20,26 +20,20 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.clipped_vector import ClippedVector
-from sidelight.aggregates.coding import NumberCoding
 from sidelight.aggregates.collect import collect
-from sidelight.aggregates.fixed_point import FixedPoint
-from sidelight.aggregates.regression_moments import LeastSquares, RegressionMoments, RegressionRow
+from sidelight.aggregates.regression_moments import LeastSquares, RegressionMoments
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.grid import Grid
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms import gaussian
 from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
 from sidelight.noise import Source, scale_up
 from sidelight.records import Number, Schema, Table
+from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 
 Shrinkage: TypeAlias = Literal["directions", "uniform"]
-#: Integer steps of the feature radius and of half the target's width.
-LEVELS = 1 << 14
-_LARGEST_TARGET_CODE = 1 << 20
 #: The noise exceeds the level of the penalty with at most this probability: accuracy, never privacy.
 _FAILURE = 0.05
 _ROOT_BITS = 100
@@ -116,30 +110,20 @@ class AdaSSP:
 
     def prepare(self, schema: Schema) -> PreparedAdaSSP:
         """Check the query against the schema and price it. Opens no data."""
-        radius = positive(self.feature_norm, name="feature_norm")
-        numbers = tuple(schema.number(name) for name in self.features)
-        unit = radius / LEVELS
-        target, step, centre = _target(schema.number(self.target), centred=exact(self.intercept, name="intercept") > 0)
-        statistics = LeastSquares(
-            coding=RegressionRow(
-                features=ClippedVector(
-                    columns=numbers, radius=radius, levels=LEVELS, centres=(Fraction(0),) * len(numbers)
-                ),
-                target=target,
-            ),
-            constant=(exact(self.intercept, name="intercept") / unit + Fraction(1, 2)).__floor__(),
-            centre=centre,
-            rows_per_unit=schema.rows_per_unit,
-            unit=schema.unit,
+        codes = least_squares_codes(
+            schema,
+            features=self.features,
+            target=self.target,
+            feature_norm=self.feature_norm,
+            intercept=self.intercept,
         )
+        statistics = codes.statistics
         share = exact(self.gram_share, name="gram_share")
         return PreparedAdaSSP(
             query=self,
-            statistics=statistics,
+            codes=codes,
             gram_scale=_scale(statistics.gram_sensitivity, share * self.mu_squared),
             cross_scale=_scale(statistics.cross_sensitivity, (1 - share) * self.mu_squared),
-            unit=unit,
-            step=step,
         )
 
     def declare(self) -> Number:
@@ -156,12 +140,15 @@ class PreparedAdaSSP:
     """An `AdaSSP` query fitted to a schema: codes, noise scales and claims, all public."""
 
     query: AdaSSP
-    statistics: LeastSquares
+    codes: LeastSquaresCodes
     gram_scale: Fraction
     cross_scale: Fraction
-    unit: Fraction
-    step: Fraction
     numerics: Literal["exact"] = "exact"
+
+    @property
+    def statistics(self) -> LeastSquares:
+        """What is read of the rows."""
+        return self.codes.statistics
 
     @cached_property
     def claims(self) -> Claims:
@@ -178,7 +165,7 @@ class PreparedAdaSSP:
     @property
     def labels(self) -> tuple[str, ...]:
         """The features, and the intercept last."""
-        return (*self.query.features, "intercept")
+        return self.codes.labels
 
     @property
     def request(self) -> Mapping[str, Any]:
@@ -206,8 +193,7 @@ class PreparedAdaSSP:
         gram = symmetric_gaussian(moments.gram, mu=moments.gram.sensitivity / self.gram_scale, source=source)
         cross = gaussian(moments.cross, mu=moments.cross.sensitivity / self.cross_scale, source=source)
         noisy = np.array(gram, np.float64)
-        unit, step = float(self.unit), float(self.step)
-        least = float(exact(self.query.penalty, name="penalty")) / unit**2
+        least = float(exact(self.query.penalty, name="penalty")) / float(self.codes.unit) ** 2
         # codes are x/unit and (y - centre)/step, so coefficients come in steps of the target by units of a feature
         solution = ridge_from_noisy(
             noisy,
@@ -215,11 +201,9 @@ class PreparedAdaSSP:
             noise_scale=float(self.gram_scale),
             penalty=least,
             shrinkage=self.query.shrinkage,
-        ) * (step / unit)
-        width = len(self.query.features)
-        middle = self.statistics.centre * step
-        constant = self.statistics.constant * unit * float(solution[width]) if self.statistics.constant else 0.0
-        return LinearFit(coefficients=solution[:width], intercept=middle + constant, claims=self.claims)
+        )
+        coefficients, intercept = self.codes.in_units(solution)
+        return LinearFit(coefficients=coefficients, intercept=intercept, claims=self.claims)
 
 
 def ridge_from_noisy(
@@ -289,24 +273,6 @@ def _table_of(rows: Any, goal: Any, bounds: tuple[float, float]) -> tuple[Table,
     columns = {name: np.ascontiguousarray(matrix[:, place]) for place, name in enumerate(names)}
     schema = [*(Number(name) for name in names), Number("y", lower=bounds[0], upper=bounds[1])]
     return Table(columns | {"y": target}, schema=schema), names, "y"
-
-
-def _target(number: Number, *, centred: bool) -> tuple[NumberCoding, Fraction, int]:
-    """Code the target in steps of half its width; with an intercept its public middle is subtracted."""
-    if number.lower is None or number.upper is None or number.lower >= number.upper:
-        raise SchemaError(
-            f"the target {number.name!r} needs a lower and a larger upper bound; declare Number({number.name!r}, "
-            "lower=..., upper=...)"
-        )
-    half = (number.upper - number.lower) / 2
-    step = half / LEVELS
-    first, last = ((bound / step + Fraction(1, 2)).__floor__() for bound in (number.lower, number.upper))
-    if max(abs(first), abs(last)) > _LARGEST_TARGET_CODE:
-        raise SchemaError(
-            f"the bounds of the target {number.name!r} lie far from 0 for their width; subtract a public number from it"
-        )
-    grid = Grid(resolution=step, first=first, last=last, dither_bits=0, snap="nearest")
-    return NumberCoding(number.name, FixedPoint.on_grid(number, grid)), step, (first + last) // 2 if centred else 0
 
 
 def _scale(sensitivity: Fraction, mu_squared: Fraction) -> Fraction:
