@@ -19,7 +19,7 @@ from sidelight.guarantees.search import grid_ceil, smallest
 if TYPE_CHECKING:
     from sidelight.guarantees.curves import Floats
 
-_MOST_CELLS = 4_000_000
+_MOST_CELLS = 200_000  # where a proof exists a few thousand do
 
 
 @lru_cache(maxsize=1024)
