@@ -1,6 +1,6 @@
 """Sets for linear regression, scaled without a look at the private rows: features of norm at most 1, a target range.
 
-Bike sharing: calendar and weather codes one-hot by the published code book, weather as published (shares of public
+Bike sharing: calendar and weather codes one-hot as the data set describes them, weather as published (shares of public
 maxima). UCI sets: their columns have neither names nor ranges and were centred by whoever published them, so a tenth of
 the rows (fold 0) is taken to be public; it gives the ranges and takes no part in training or testing.
 """

@@ -1,7 +1,7 @@
 """Sets for two-class linear models, prepared without a look at other rows: norm at most 1, labels 0 and 1.
 
-Categories and ranges come from outside the rows: from a census's published code book, from what a pixel or a count can
-be, or, for breast_cancer, from ranges that were typed in by hand. Scaling a row to norm 1 looks at that row alone.
+Categories and ranges come from outside the rows: what a field of a census, a pixel or a count can hold, or, for
+breast_cancer, ranges that were typed in by hand; all from general knowledge, not from an official code book. Scaling a row to norm 1 looks at that row alone.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def adult(*, complete: bool = True) -> Labelled:
     ).unify_dictionaries()
     table = table.combine_chunks()
     columns, whole = [], np.ones(len(table), dtype=bool)
-    for name in ADULT_CATEGORIES:  # the file's list of categories is the code book's
+    for name in ADULT_CATEGORIES:  # the file's own list of categories is taken to be public
         codes = table[name].chunk(0).dictionary_encode() if table[name].num_chunks else table[name]
         indices = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         whole &= indices >= 0

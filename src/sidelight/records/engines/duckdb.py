@@ -6,6 +6,7 @@ Cells are converted by TRY_CAST, which gives null where a cast would raise: noth
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -136,7 +137,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     can pass over: both go wrong where NaN is (see `RelationRows.frame`, which does not rely on this switch: a relation
     of the user has the user's settings).
     """
-    return duckdb.connect(
+    connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
@@ -144,6 +145,10 @@ def connect() -> duckdb.DuckDBPyConnection:
             "preserve_insertion_order": "false",
         }
     )
+    # Rows are read once, or by passes that are far apart: a copy of the file in memory is of no use. New in DuckDB 1.3.
+    with suppress(duckdb.CatalogException):
+        connection.execute("SET enable_external_file_cache = false")
+    return connection
 
 
 def _read(frame: nw.LazyFrame[Any]) -> Iterator[Any]:
