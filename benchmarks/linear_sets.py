@@ -1,7 +1,8 @@
 """Sets for two-class linear models, prepared without a look at other rows: norm at most 1, labels 0 and 1.
 
 Categories and ranges come from outside the rows: what a field of a census, a pixel or a count can hold, or, for
-breast_cancer, ranges that were typed in by hand; all from general knowledge, not from an official code book. Scaling a row to norm 1 looks at that row alone.
+breast_cancer, ranges that were typed in by hand; all from general knowledge, not from an official code book.
+Scaling a row to norm 1 looks at that row alone.
 """
 
 from __future__ import annotations
