@@ -1,0 +1,126 @@
+"""Where to cut the linkage trees of projected public rows, so that k cells remain. Public, hence free.
+
+The trees are SciPy's. Heights are compared across regions only after division by the region's median merge height:
+without it one wide region would take all cuts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sidelight.gaussians.mixture.supercluster import Floats, Places
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """The cells: the region and the public rows of each; the smallest height used and the next one."""
+
+    regions: tuple[int, ...]
+    members: tuple[Places, ...]
+    last_used: float | None
+    next_unused: float | None
+
+
+def cut_trees(projected: Sequence[Floats], *, cells: int, least: float) -> Cut:
+    """Start with one cell a region and cut the largest normalised heights until there are so many cells.
+
+    A cut that would leave fewer than `least` rows in a cell is skipped: those few rows stay where they are, without a
+    say in where cells are, and the search goes on below. Fewer cells come out if nothing is left to cut.
+
+    >>> line = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
+    >>> [part.tolist() for part in cut_trees([line], cells=2, least=1).members]
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    trees = [_Tree.of(points) for points in projected]
+    # a cell is a node of a tree; the open ones wait in a heap by normalised height
+    heap = [(-tree.height(tree.root), region, tree.root) for region, tree in enumerate(trees)]
+    heapq.heapify(heap)
+    found = [(region, tree.root) for region, tree in enumerate(trees)]
+    last_used = None
+    while heap:
+        height, region, node = heap[0]
+        tree = trees[region]
+        if tree.is_leaf(node):
+            heapq.heappop(heap)
+            continue
+        first, second = tree.children(node)
+        sizes = tree.size(first), tree.size(second)
+        if min(sizes) < least:
+            heapq.heappop(heap)
+            larger = first if sizes[0] >= sizes[1] else second
+            # the cell goes on as its larger part; a single row that stays alone is no group
+            found[found.index((region, node))] = (region, larger)
+            heapq.heappush(heap, (-tree.height(larger), region, larger))
+            continue
+        if len(found) >= cells:
+            return _cut(trees, found, last_used=last_used, next_unused=-height)
+        heapq.heappop(heap)
+        last_used = -height
+        found.remove((region, node))
+        for child in (first, second):
+            found.append((region, child))
+            heapq.heappush(heap, (-tree.height(child), region, child))
+    return _cut(trees, found, last_used=last_used, next_unused=None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tree:
+    merges: Floats
+    leaves: int
+    median: float
+
+    @classmethod
+    def of(cls, points: Floats) -> _Tree:
+        from scipy.cluster.hierarchy import linkage
+
+        if len(points) < 2:
+            return cls(np.empty((0, 4)), len(points), 1.0)
+        merges = np.asarray(linkage(points, method="average"), np.float64)
+        heights = merges[:, 2]
+        positive = heights[heights > 0]
+        # rows that repeat each other merge at 0, and say nothing about the scale
+        middle = float(np.median(heights)) or (float(np.median(positive)) if positive.size else 1.0)
+        return cls(merges, len(points), middle)
+
+    @property
+    def root(self) -> int:
+        return self.leaves + len(self.merges) - 1
+
+    def is_leaf(self, node: int) -> bool:
+        return node < self.leaves
+
+    def children(self, node: int) -> tuple[int, int]:
+        row = self.merges[node - self.leaves]
+        return int(row[0]), int(row[1])
+
+    def size(self, node: int) -> int:
+        return 1 if self.is_leaf(node) else int(self.merges[node - self.leaves, 3])
+
+    def height(self, node: int) -> float:
+        return 0.0 if self.is_leaf(node) else float(self.merges[node - self.leaves, 2]) / self.median
+
+    def rows(self, node: int) -> Places:
+        waiting, found = [node], []
+        while waiting:
+            each = waiting.pop()
+            if self.is_leaf(each):
+                found.append(each)
+            else:
+                waiting.extend(self.children(each))
+        return np.array(sorted(found), np.int64)
+
+
+def _cut(
+    trees: Sequence[_Tree], found: Sequence[tuple[int, int]], *, last_used: float | None, next_unused: float | None
+) -> Cut:
+    ordered = sorted(found)
+    return Cut(
+        regions=tuple(region for region, _ in ordered),
+        members=tuple(trees[region].rows(node) for region, node in ordered),
+        last_used=last_used,
+        next_unused=next_unused,
+    )

@@ -1,0 +1,155 @@
+"""A mixture query fitted to a schema: its price, its public plan, and the one run over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from sidelight.gaussians.mixture.components import Components, estimate_components, estimate_single
+from sidelight.gaussians.mixture.recursive import Recursive
+from sidelight.gaussians.mixture.search import Found, Setting
+from sidelight.gaussians.mixture.value import MixtureValue
+from sidelight.gaussians.public_rows import PublicPoints
+from sidelight.guarantees import GDP, ZCDP, Claims, decimal_text
+from sidelight.noise import Source
+from sidelight.records import Schema, Table
+from sidelight.session import Answer, Refusal
+
+OnFailure = Literal["refuse", "single"]
+Method = Literal["auto", "project-link-verify", "recursive", "public-cluster"]
+#: Kept back of rho, so that rounding the claim up in its fortieth digit stays within what the user allowed.
+ROUNDING = Fraction(1, 1 << 40)
+
+
+class Plan(Protocol):
+    """A method of finding cells, with its public part done."""
+
+    @property
+    def estimation(self) -> Fraction:
+        """The share of the budget that the search leaves for the components."""
+
+    def search(self, table: Table, setting: Setting, source: Source) -> Found:
+        """Find and certify cells with the rest of the budget."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedMixture:
+    """Everything but `run` is a function of public parameters. `plan` is None where public rows rule k cells out."""
+
+    schema: Schema
+    setting: Setting
+    points: PublicPoints
+    price: Fraction
+    method: Method
+    plan: Plan | None
+    condition: float
+    on_failure: OnFailure
+    numerics: Literal["exact"] = "exact"
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The price of all parts together, whichever way the search ends.
+
+        Every phase keeps to its share, in parallel over disjoint cells and adaptively one after the other; the choice
+        of a candidate in "recursive" has no GDP claim of this size, so there only the zCDP claim stands (Gaussian-
+        mixture proof page, Theorems 1 and 2).
+        """
+        rho = self.setting.rho
+        if isinstance(self.plan, Recursive):
+            return Claims.of(ZCDP(rho, unit=self.schema.unit))
+        return Claims.of(GDP.from_squares(2 * rho, unit=self.schema.unit))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns."""
+        return tuple(column.name for column in self.setting.columns)
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The public description for ledger and report, in strings."""
+        return {
+            "kind": "gaussian mixture",
+            "columns": list(self.labels),
+            "components": str(self.setting.components),
+            "rho": decimal_text(self.price),
+            "method": self.method,
+            "least_weight": repr(self.setting.least_weight),
+            "condition": repr(self.condition),
+            "on_failure": self.on_failure,
+            "public_rows": str(len(self.points.rows)),
+            "public_sha256": self.points.digest,
+        }
+
+    @property
+    def prediction(self) -> Mapping[str, Any]:
+        """The public rows and where they came from."""
+        return self.points.described()
+
+    def run(self, table: Table, source: Source) -> Answer | Refusal:
+        """Find cells, certify them, and estimate; or refuse. Nothing about the values raises."""
+        rho = self.setting.rho
+        share = Fraction(1) if self.plan is None else self.plan.estimation
+        settings: dict[str, Any] = {"rho": rho * share, "condition": self.condition, "source": source}
+        found = None if self.plan is None else self.plan.search(table, self.setting, source)
+        if found is not None and found.certified:
+            components = estimate_components(table, self.setting, found, **settings)
+        elif self.on_failure == "single":
+            components = estimate_single(table, self.setting, found, **settings)
+        else:
+            assert found is not None  # without a plan only a single Gaussian was asked for
+            return Refusal(reason=refusal_text(found, self.setting.components))
+        return Answer(value=self._value(components, found), labels=self.labels)
+
+    def _value(self, components: Components, found: Found | None) -> MixtureValue:
+        checks = None
+        if found is not None and found.checks is not None:
+            checks = {
+                "rows": found.checks.rows,
+                "ambiguous": found.checks.ambiguous,
+                "dropped": found.checks.dropped,
+                "deviation": found.checks.deviation,
+            }
+        estimates = components.estimates
+        rows = sum(each.rows for each in estimates) if found is None else found.rows
+        return MixtureValue(
+            means=np.stack([each.mean for each in estimates]),
+            covariances=np.stack([each.covariance for each in estimates]),
+            weights=components.weights,
+            certified=found is not None and found.certified,
+            method=self.method,
+            rows=rows,
+            checks=checks,
+            components=[each.account() for each in estimates],
+            warnings=list(components.warnings),
+        )
+
+
+def refusal_text(found: Found, components: int) -> str:
+    """Say why, in released numbers only."""
+    text = f"{components} separated clusters could not be certified at this budget; {found.cells} were found"
+    if found.checks is not None and found.verdict is not None:
+        cells = "; ".join(
+            f"cell {place}: about {rows:.0f} rows, {ambiguous:.0f} of them ambiguous"
+            + (" (too few rows)" if few else "")
+            + (" (too many ambiguous)" if mixed else "")
+            for place, (rows, ambiguous, few, mixed) in enumerate(
+                zip(
+                    found.checks.rows,
+                    found.checks.ambiguous,
+                    found.verdict.too_few,
+                    found.verdict.too_mixed,
+                    strict=True,
+                )
+            )
+        )
+        text += f" ({cells}; noise {found.checks.deviation:.1f})"
+    notes = "".join(f"; {warning}" for warning in found.warnings)
+    return (
+        f"{text}{notes}. The whole price was charged. Try fewer components, more public rows or a larger rho, or "
+        "on_failure='single' for one Gaussian"
+    )

@@ -1,0 +1,194 @@
+"""`SeparatedMixture`: the query under `sl.GaussianMixture`. All that is public is checked and computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, get_args
+
+from sidelight.covariance.price import Price
+from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.gaussians.estimate import CONDITION, ratio
+from sidelight.gaussians.mixture.link_verify import LinkVerify
+from sidelight.gaussians.mixture.prepared import ROUNDING, Method, OnFailure, Plan, PreparedMixture
+from sidelight.gaussians.mixture.public_clusters import cluster_publicly, number_of_components
+from sidelight.gaussians.mixture.public_method import PublicCluster
+from sidelight.gaussians.mixture.recursive import Recursive
+from sidelight.gaussians.mixture.search import Setting
+from sidelight.gaussians.mixture.supercluster import Floats, superclusters
+from sidelight.gaussians.public_rows import PublicPoints, as_public_points
+from sidelight.guarantees import Amount, exact
+from sidelight.records import Number, Schema, Table
+from sidelight.release import Outcome
+from sidelight.session import release_once
+
+
+@dataclass(frozen=True)
+class SeparatedMixture:
+    """Release means, covariances and weights of a mixture of separated Gaussians, with a few public rows of it.
+
+    Guarantee: zCDP of at most `rho` (and, except for method="recursive", the GDP claim of Gaussian noise), exact on the
+    machine, for the schema's unit under adding or removing one. It holds for any rows and any public rows; a refusal
+    costs the same. Sizes of clusters are private and only ever used with noise. Rows that miss a number take no part.
+    Public rows that are records of private persons are not protected (Gaussian-mixture proof page).
+
+    Accuracy: where components are six or more standard deviations apart, about that of each component's own Gaussian
+    with 60 % of the budget (94 % with many public rows). Where they are not certified as separated the result is
+    `Refused`.
+
+    The value of a release is a mapping with "means", "covariances", "weights" and more (`MixtureValue`).
+
+    Args:
+        columns: Names of number columns; all number columns of the schema if left out.
+        components: k. May be left out where there are many public rows: then BIC on them chooses.
+        public: Public rows of the same mixture: an array, or `sl.PublicRows` with a description. 6 to 12 for each
+            component are few; 2d or more for each are many.
+        rho, epsilon, delta: The price: rho, or epsilon with delta.
+        method: "project-link-verify" (few public rows), "recursive" (few, nested scales), "public-cluster" (many), or
+            "auto": the last if each public cell has 2d rows, else the first.
+        least_weight: The smallest weight of a component; 1/(2k) if left out.
+        condition: The largest ratio of variances in one component.
+        on_failure: "refuse", or "single" for one Gaussian of all rows with what the search has left of the budget.
+    """
+
+    columns: Sequence[str] | None = None
+    components: int | None = field(default=None, kw_only=True)
+    public: Any = field(kw_only=True)
+    rho: Amount | None = field(default=None, kw_only=True)
+    epsilon: Amount | None = field(default=None, kw_only=True)
+    delta: Amount | None = field(default=None, kw_only=True)
+    method: Method = field(default="auto", kw_only=True)
+    least_weight: Amount | None = field(default=None, kw_only=True)
+    condition: Amount = field(default=CONDITION, kw_only=True)
+    on_failure: OnFailure = field(default="refuse", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str):
+            raise RangeError(f"columns must be a list of names, got the text {self.columns!r}")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+        for name, known in (("method", get_args(Method)), ("on_failure", get_args(OnFailure))):
+            given = getattr(self, name)
+            if given not in known:
+                raise RangeError(f"{name} is {given!r}, which is no choice; {nearest(str(given), known)}")
+        _ = self.total
+        ratio(self.condition)
+        if self.public is None:
+            raise RangeError("a mixture wants public=...: rows of the same mixture that anyone may see, 6 or more each")
+        points = as_public_points(self.public)
+        object.__setattr__(self, "public", points)
+        if self.columns is not None:
+            points.for_columns(len(self.columns))
+        if self.components is not None:
+            count = self.components
+            if isinstance(count, bool) or int(count) != count or not 1 <= count <= len(points.rows):
+                raise RangeError(
+                    f"n_components must be a whole number from 1 to the number of public rows ({len(points.rows)}), "
+                    f"got {count!r}; each component needs public rows of its own"
+                )
+            object.__setattr__(self, "components", int(count))
+        if len(points.rows) < 2:
+            raise RangeError("a mixture wants at least two public rows: one row has no scale")
+
+    @property
+    def total(self) -> Fraction:
+        """The whole budget, rho."""
+        price = Price.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
+        if price.rho is None:
+            raise RangeError("a mixture has no pure price; give rho, or epsilon with delta")
+        return price.rho
+
+    def prepare(self, schema: Schema) -> PreparedMixture:
+        """Check the query against the schema, do all that public rows allow, and price it. Opens no data."""
+        if self.columns is None:
+            numbers = tuple(column for column in schema.columns if isinstance(column, Number))
+        else:
+            numbers = tuple(schema.number(name) for name in self.columns)
+        if not numbers:
+            raise SchemaError("a mixture wants at least one Number column; declare sl.Number(...) in the schema")
+        points: PublicPoints = self.public
+        points.for_columns(len(numbers))
+        components = self.components or number_of_components(points.rows)
+        least = 1 / (2 * components) if self.least_weight is None else _weight(self.least_weight, components)
+        setting = Setting(
+            columns=numbers,
+            public=points.rows,
+            components=components,
+            least_weight=least,
+            rho=self.total * (1 - ROUNDING),
+        )
+        method, plan = self._plan(setting)
+        return PreparedMixture(
+            schema=schema,
+            setting=setting,
+            points=points,
+            price=self.total,
+            method=method,
+            plan=plan,
+            condition=ratio(self.condition),
+            on_failure=self.on_failure,
+        )
+
+    def _plan(self, setting: Setting) -> tuple[Method, Plan | None]:
+        """Do the public part of the method; without a chance for k cells raise, which is free, or plan for one."""
+        points, components = setting.public, setting.components
+        if self.method in ("auto", "public-cluster"):
+            clusters = None
+            if len(points) >= components * _many(points) or self.method == "public-cluster":
+                clusters = cluster_publicly(points, components)
+            many = clusters is not None and min(clusters.rows) >= _many(points)
+            if clusters is not None and (many or self.method == "public-cluster"):
+                if clusters.separated:
+                    return "public-cluster", PublicCluster(clusters)
+                shares = ", ".join(f"{share:.0%}" for share in clusters.ambiguous)
+                self._without(
+                    f"{components} separated clusters are not visible in the public rows (ambiguous in each: {shares})"
+                )
+                return "public-cluster", None
+        # all methods need public rows that show a scale, and this is where that is found out, before any charge
+        balls = superclusters(points, setting.least)
+        if self.method == "recursive":
+            return "recursive", Recursive()
+        if not 1 <= len(balls) <= components:
+            self._without(
+                f"the public rows lie in {len(balls)} groups far from each other, and {components} component(s) are "
+                "asked for"
+            )
+            return "project-link-verify", None
+        return "project-link-verify", LinkVerify(balls)
+
+    def _without(self, reason: str) -> None:
+        """Raise, unless a single Gaussian will do."""
+        if self.on_failure == "refuse":
+            raise RangeError(
+                f"{reason}; nothing was charged. Ask for another number of components, or give more public rows"
+            )
+
+    def declare(self) -> Number:
+        """Return the declaration of a bare one-dimensional array."""
+        if self.columns is not None and len(self.columns) != 1:
+            raise SchemaError(f"the query has {len(self.columns)} columns; pass sl.Table(data, schema=[...])")
+        return Number("x0" if self.columns is None else self.columns[0])
+
+    def release(self, data: Any) -> Outcome:
+        """Release from a table or a two-dimensional array, with exactly this query's budget and no ledger."""
+        if isinstance(data, Table):
+            return release_once(self, data)
+        names = self.columns or [f"x{place}" for place in range(self.public.width)]
+        return release_once(self, Table(data, schema=[Number(name) for name in names]))
+
+
+def _many(points: Floats) -> int:
+    """Return how many public rows in each cell make the private search for directions unnecessary: 2d."""
+    return 2 * int(points.shape[1])
+
+
+def _weight(given: Amount, components: int) -> float:
+    weight = exact(given, name="least_weight")
+    if not 0 < weight <= Fraction(1, components):
+        raise RangeError(
+            f"least_weight must be positive and at most 1/n_components = 1/{components}, got {given}; the weights of "
+            "all components add up to 1"
+        )
+    return float(weight)
