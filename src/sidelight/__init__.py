@@ -15,11 +15,15 @@ from sidelight.version import VERSION as __version__  # noqa: N811 - the usual n
 
 if TYPE_CHECKING:
     from sidelight import experts as experts
+    from sidelight import gaussians as gaussians
     from sidelight import quantiles as quantiles
     from sidelight import tuning as tuning
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance import PublicRows as PublicRows
     from sidelight.covariance.pca import PCA as PCA
+    from sidelight.gaussians import GaussianFit as GaussianFit
+    from sidelight.gaussians import GaussianMean as GaussianMean
+    from sidelight.gaussians.model import GaussianModel as GaussianModel
     from sidelight.guarantees import GDP as GDP
     from sidelight.guarantees import ZCDP as ZCDP
     from sidelight.guarantees import ApproxDP as ApproxDP
@@ -69,6 +73,8 @@ if TYPE_CHECKING:
 _HOME = {
     "sidelight.covariance": ("Covariance", "PublicRows"),
     "sidelight.covariance.pca": ("PCA",),
+    "sidelight.gaussians": ("GaussianFit", "GaussianMean"),
+    "sidelight.gaussians.model": ("GaussianModel",),
     "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
     "sidelight.ledger": ("open_ledger",),
     "sidelight.predictions": (
@@ -100,7 +106,7 @@ _HOME = {
     "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_PACKAGES = ("experts", "quantiles", "tuning")
+_PACKAGES = ("experts", "gaussians", "quantiles", "tuning")
 
 __all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
 from sidelight.aggregates.celled_moments import CellRule, moments_by_cell
-from sidelight.aggregates.collect import collect
-from sidelight.aggregates.mapped_moments import as_table, mapped_aggregate
-from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.aggregates.moments import Moments
+from sidelight.aggregates.mapped_moments import as_table
+from sidelight.aggregates.mapped_vector import MappedVector, RowMap
+from sidelight.aggregates.moments import ClippedMoments
 from sidelight.covariance.price import Price
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SchemaError
+from sidelight.gaussians.answering import answered
 from sidelight.gaussians.constants import Constants, Version
 from sidelight.gaussians.estimation import GaussianEstimate, gaussian_steps
 from sidelight.gaussians.public_rows import as_public_points
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.starts import starts
-from sidelight.guarantees import Amount, Neighbours, positive
+from sidelight.guarantees import Amount, Neighbours, positive, short_text
 from sidelight.noise import Source
-from sidelight.records import Number, Table
+from sidelight.records import Number, Schema, Table
 
-Result = TypeVar("Result")
 #: The largest ratio of variances in a component that a ball of public rows is used for, where nobody says more.
 CONDITION = 100
+_LEAST_PRICE, _LARGEST_PRICE = Fraction(1, 10**9), Fraction(10**9)
 
 
 def estimate_gaussian(
@@ -62,15 +63,19 @@ def estimate_gaussian(
         source: Where noise comes from.
     """
     table = as_table(rows)
-    chosen = _columns(table, columns)
+    chosen = number_columns(table.schema, columns)
     points = as_public_points(public).for_columns(len(chosen))
     rules = Constants(constants)
     first = starts(points, rules, condition=ratio(condition), scale=length(scale))
     spending = spending_for(
-        table, chosen, price=Price.of(rho=rho, epsilon=epsilon, delta=delta), noise=noise, public_rows=public_rows
+        table.schema,
+        chosen,
+        price=Price.of(rho=rho, epsilon=epsilon, delta=delta),
+        noise=noise,
+        public_rows=public_rows,
     )
     asking = gaussian_steps(points, first, spending, source, rules)
-    return answered(asking, table, chosen, neighbours=spending.neighbours)
+    return answered(asking, table, chosen, neighbours=spending.neighbours, source=source)
 
 
 def estimate_cells(
@@ -99,14 +104,14 @@ def estimate_cells(
         scales: For each cell, an upper guess of √tr Σ; needed for cells with a single public row.
     """
     table = as_table(rows)
-    chosen = _columns(table, columns)
+    chosen = number_columns(table.schema, columns)
     given = [None] * rule.cells if scales is None else list(scales)
     if len(publics) != rule.cells or len(given) != rule.cells:
         raise RangeError(
             f"there are {rule.cells} cells, {len(publics)} sets of public rows and {len(given)} scales; give one each"
         )
     rules = Constants()
-    spending = spending_for(table, chosen, price=Price.of(rho=rho, epsilon=epsilon, delta=None), noise=noise)
+    spending = spending_for(table.schema, chosen, price=Price.of(rho=rho, epsilon=epsilon, delta=None), noise=noise)
     points = [as_public_points(each).for_columns(len(chosen)) for each in publics]
     firsts = [
         starts(each, rules, condition=ratio(condition), scale=length(one))
@@ -127,58 +132,61 @@ def estimate_cells(
     return tuple(each for each in found if each is not None)
 
 
-def answered(
-    asking: Generator[RowMap, Moments, Result], table: Table, columns: Sequence[str], *, neighbours: Neighbours
-) -> Result:
-    """Answer every question of an estimate by one pass over the table."""
-    question = next(asking)
-    while True:
-        aggregate = mapped_aggregate(table, columns, row_map=question, unusable="drop", neighbours=neighbours)
-        try:
-            question = asking.send(collect(table, aggregate))
-        except StopIteration as done:
-            result: Result = done.value
-            return result
-
-
 def spending_for(
-    table: Table,
+    schema: Schema,
     columns: Sequence[str],
     *,
     price: Price,
     noise: Literal["laplace"] | None = None,
     public_rows: int | None = None,
+    neighbours: Neighbours | None = None,
 ) -> Spending:
-    """Return the spending of a price on columns of a table; reads no row."""
+    """Return the spending of a price on columns of a schema."""
+    for name, amount in (("rho", price.rho), ("epsilon", price.epsilon)):
+        if amount is not None and not _LEAST_PRICE <= amount <= _LARGEST_PRICE:
+            raise RangeError(f"{name} must lie between 1e-9 and 1e9, got {short_text(amount)}; no estimate comes of it")
     if public_rows is not None and (
         isinstance(public_rows, bool) or int(public_rows) != public_rows or public_rows < 1
     ):
         raise RangeError(f"rows must be the public number of rows, a whole number of at least 1, got {public_rows!r}")
-    neighbours = Neighbours.ADD_REMOVE if public_rows is None else Neighbours.REPLACE
+    if neighbours is None:
+        neighbours = Neighbours.ADD_REMOVE if public_rows is None else Neighbours.REPLACE
     unit_map = RowMap.of(len(columns), centre=None, matrix=None, radius=1)
-    aggregate = mapped_aggregate(table, columns, row_map=unit_map, unusable="drop", neighbours=neighbours)
+    numbers = tuple(schema.number(name) for name in columns)
+    aggregate = ClippedMoments(
+        coding=MappedVector(columns=numbers, row_map=unit_map, levels=1 << 14),
+        rows_per_unit=schema.rows_per_unit,
+        unit=schema.unit,
+        neighbours=neighbours,
+    )
     return Spending(price=price, moments=aggregate.finish(aggregate.empty()), noise=noise, rows=public_rows)
 
 
 def ratio(condition: Amount) -> float:
     """Read the largest ratio of variances: at least 1."""
     value = float(positive(condition, name="condition"))
-    if not 1 <= value < 1e30:
+    if not 1 <= value < 1e20:
         raise RangeError(f"condition must be a ratio of variances of at least 1, got {condition}; 100 is the default")
     return value
 
 
 def length(scale: Amount | None) -> float | None:
     """Read the upper guess of √tr Σ."""
-    return None if scale is None else float(positive(scale, name="scale"))
+    if scale is None:
+        return None
+    value = float(positive(scale, name="scale"))
+    if not 1e-30 < value < 1e30:
+        raise RangeError(f"scale must lie between 1e-30 and 1e30, got {scale}; change the unit of the columns")
+    return value
 
 
-def _columns(table: Table, columns: Sequence[str] | None) -> tuple[str, ...]:
+def number_columns(schema: Schema, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """Name the columns: those asked for, or all number columns."""
     names = (
-        tuple(column.name for column in table.schema.columns if isinstance(column, Number))
+        tuple(column.name for column in schema.columns if isinstance(column, Number))
         if columns is None
-        else tuple(table.schema.number(name).name for name in columns)
+        else tuple(schema.number(name).name for name in columns)
     )
     if not names:
-        raise RangeError("a Gaussian wants at least one number column; declare sl.Number(...) in the schema")
+        raise SchemaError("a Gaussian wants at least one number column; declare sl.Number(...) in the schema")
     return names

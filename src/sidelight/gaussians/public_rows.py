@@ -16,7 +16,7 @@ from sidelight.predictions.origin import Origin, public
 
 Floats = NDArray[np.float64]
 #: Numbers beyond could overflow a square; nobody measures in such units.
-_LARGEST = 1e50
+_LARGEST = 1e30
 #: An eigenvalue of the correlation matrix below this share says that the rows span no space of full dimension.
 _SINGULAR = 1e-10
 
@@ -94,7 +94,7 @@ def as_public_points(given: Any) -> PublicPoints:
     """Read public rows: an array, a frame of numbers, `PublicRows` with a description, or points read before.
 
     Raises:
-        RangeError: no rows, a missing or infinite number, numbers beyond 1e50, or a private table.
+        RangeError: no rows, a missing or infinite number, numbers beyond 1e30, or a private table.
     """
     if isinstance(given, PublicPoints):
         return given
@@ -115,6 +115,6 @@ def as_public_points(given: Any) -> PublicPoints:
     if not np.isfinite(rows).all():
         raise RangeError("public rows must hold finite numbers only; leave out rows that miss one")
     if np.abs(rows).max() > _LARGEST:
-        raise RangeError("public rows must lie within 1e50 of 0; change the unit of the columns")
+        raise RangeError("public rows must lie within 1e30 of 0; change the unit of the columns")
     rows.setflags(write=False)
     return PublicPoints(rows, origin)

@@ -24,7 +24,7 @@ StartName = Literal["ball", "precond", "ranges"]
 MOST_STEPS = 10
 #: A step must shrink what is left of the condition number at least by this.
 _SHRINKS = 0.8
-_SMALLEST_RADIUS = 1e-50
+_SMALLEST_RADIUS = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def starts(points: PublicPoints, constants: Constants, *, condition: float, scal
             "variances of all columns, or a second public row"
         )
     if not radius > _SMALLEST_RADIUS:
-        raise RangeError("the public rows differ by less than 1e-50; change the unit of the columns")
+        raise RangeError("the public rows differ by less than 1e-30; change the unit of the columns")
     found.append(Start("ball", np.eye(size) / radius, condition * size, clip=1.0))
     return tuple(found)
 

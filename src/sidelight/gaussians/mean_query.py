@@ -1,0 +1,133 @@
+"""`GaussianMean`: the mean of rows with a known covariance, as the query a user writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from sidelight.errors import RangeError
+from sidelight.gaussians.estimate import number_columns
+from sidelight.gaussians.mean import public_mean_steps, public_radius
+from sidelight.gaussians.on_numbers import OnNumbers, amount_text, bound_of
+from sidelight.gaussians.prepared import PreparedGaussian
+from sidelight.gaussians.public_rows import Floats
+from sidelight.guarantees import Amount, decimal_text, exact
+from sidelight.records import Schema
+
+
+@dataclass(frozen=True)
+class GaussianMean(OnNumbers):
+    """Release the mean of rows whose covariance is known, with one public row instead of a range.
+
+    Guarantee: as `GaussianFit`. Accuracy: as if the range of the mean were known to √d standard deviations: the public
+    row is that close, wherever the mean is. With m public rows their mean is √m times closer.
+
+    Args:
+        columns: Names of number columns; all number columns of the schema if left out.
+        public: One public row or more.
+        covariance: The known covariance matrix; the identity if left out.
+        mean_bound: Without public rows: ‖μ‖ <= mean_bound (plain CoinPress).
+        rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
+        steps: 2; 1 clips once, at a length that no row exceeds; None chooses by public formula.
+        chance: The probability that the public rows are further off than assumed; accuracy only.
+        rows: The public number of rows. Neighbours then replace a row instead of adding or removing one.
+        noise: "laplace" for exact pure noise.
+
+    >>> rng = np.random.default_rng(0)
+    >>> release = GaussianMean(public=rng.normal(1000, 1, 50), rho="0.5").release(rng.normal(1000, 1, (1000, 50)))
+    >>> bool(np.linalg.norm(release.value["mean"] - 1000) < 0.5)
+    True
+    """
+
+    columns: Sequence[str] | None = None
+    public: Any = field(default=None, kw_only=True)
+    covariance: Any = field(default=None, kw_only=True)
+    mean_bound: Amount | None = field(default=None, kw_only=True)
+    rho: Amount | None = field(default=None, kw_only=True)
+    epsilon: Amount | None = field(default=None, kw_only=True)
+    delta: Amount | None = field(default=None, kw_only=True)
+    steps: int | None = field(default=2, kw_only=True)
+    chance: Amount = field(default="0.05", kw_only=True)
+    rows: int | None = field(default=None, kw_only=True)
+    noise: Literal["laplace"] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._check()
+        if (self.public is None) == (self.mean_bound is None):
+            raise RangeError(
+                "a mean wants one public row, public=[...], or a range, mean_bound=...: exactly one of the two"
+            )
+        if self.mean_bound is not None:
+            bound_of(self.mean_bound, name="mean_bound")
+        if not 0 < exact(self.chance, name="chance") < 1:
+            raise RangeError(f"chance must lie strictly between 0 and 1, got {self.chance}; 0.05 is the default")
+        if self.covariance is not None:
+            object.__setattr__(self, "covariance", _covariance(self.covariance))
+        if self.columns is not None:
+            self._points(len(self.columns))
+            self._whitening(len(self.columns))
+
+    def prepare(self, schema: Schema) -> PreparedGaussian:
+        """Check the query against the schema and price it. Opens no data."""
+        columns = number_columns(schema, self.columns)
+        points = self._points(len(columns))
+        matrix = self._whitening(len(columns))
+        spending = self._spending(schema, columns)
+        chance = float(exact(self.chance, name="chance"))
+        if points is not None:
+            center, radius = points.center, public_radius(len(columns), points.distinct, chance)
+        else:
+            center = np.zeros(len(columns))
+            radius = bound_of(self.mean_bound, name="mean_bound") * float(np.linalg.norm(matrix, 2))
+
+        def course(source: Any) -> Any:
+            return public_mean_steps(
+                matrix, center, radius=radius, steps=self.steps, chance=chance, spending=spending, source=source
+            )
+
+        return PreparedGaussian(
+            columns=columns,
+            spending=spending,
+            unit=schema.unit,
+            points=points,
+            description={
+                "kind": "gaussian_mean",
+                "columns": list(columns),
+                "covariance": "identity" if self.covariance is None else "known",
+                "mean_bound": amount_text(self.mean_bound),
+                "steps": "chosen" if self.steps is None else str(self.steps),
+                "chance": decimal_text(exact(self.chance, name="chance")),
+                **self._priced(),
+            },
+            course=course,
+        )
+
+    def _whitening(self, width: int) -> Floats:
+        if self.covariance is None:
+            return np.eye(width)
+        if len(self.covariance) != width:
+            raise RangeError(
+                f"the covariance must have the shape ({width}, {width}) of the columns, got {self.covariance.shape}"
+            )
+        values, vectors = np.linalg.eigh(self.covariance)
+        return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+
+
+def _covariance(given: Any) -> Floats:
+    try:
+        matrix = np.array(given, np.float64)
+    except (TypeError, ValueError):
+        raise RangeError("the covariance must be a square matrix of numbers") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+        raise RangeError(f"the covariance must be a square matrix of finite numbers, got shape {matrix.shape}")
+    if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
+        raise RangeError("the covariance must be symmetric")
+    matrix = (matrix + matrix.T) / 2
+    values = np.linalg.eigvalsh(matrix)
+    if values[0] <= 1e-14 * values[-1] or not 1e-60 < values[-1] < 1e60:
+        raise RangeError("the covariance must have positive eigenvalues; leave out columns that are constant")
+    matrix.setflags(write=False)
+    return matrix

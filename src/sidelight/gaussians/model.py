@@ -1,0 +1,237 @@
+"""`sl.GaussianModel`: a private Gaussian as a scikit-learn estimator, through the release door."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sidelight.errors import RangeError
+from sidelight.gaussians.bare_rows import bare_rows
+from sidelight.gaussians.constants import Version
+from sidelight.gaussians.estimate import CONDITION
+from sidelight.gaussians.fitted import FittedGaussian
+from sidelight.gaussians.prepared import PreparedGaussian
+from sidelight.gaussians.public_rows import Floats
+from sidelight.gaussians.query import GaussianFit
+from sidelight.guarantees import Amount, Claims
+from sidelight.noise import OSEntropy, Source
+from sidelight.records import Schema, Table
+from sidelight.release import Release
+from sidelight.session import Answer, Session
+from sidelight.session.accounts import OneOffAccount
+from sidelight.session.door import release_through
+
+
+class WeakFitWarning(UserWarning):
+    """The released numbers say that an estimate is not certified for the assumed condition number."""
+
+
+class _NoSeed:
+    """A class of its own, because parameters are read off the nearest of `__new__` and `__init__`."""
+
+    def __new__(cls, *_: Any, **parameters: Any) -> Any:
+        """Answer `random_state` with more than "unexpected keyword"."""
+        if "random_state" in parameters:
+            raise RangeError(
+                "GaussianModel takes no random_state: a seed publishes the noise and with it the data; for "
+                "reproducible tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
+            )
+        return super().__new__(cls)
+
+
+class GaussianModel(DensityMixin, BaseEstimator, _NoSeed):  # type: ignore[misc]  # untyped library
+    """A Gaussian fitted to private rows with a few public ones.
+
+    Guarantee: that of `sl.GaussianFit` with the same arguments, in `guarantee_`; fitting again is another
+    release. Density, draws and ellipses are post-processing. What `score_samples` gives for private rows is private.
+
+    Accuracy: as `sl.GaussianFit`. A `WeakFitWarning` says when the released numbers do not certify the fit. Rows that
+    miss a number take no part; none of it is reported, and no data makes `fit` fail.
+
+    Args: those of `sl.GaussianFit`, and
+        session: The budget to charge; X must be rows of what it protects, one for each unit.
+
+    Attributes: `mean_`, `covariance_`, `n_rows_` (noisy), `weak_`, `gaussian_`, `release_`, `guarantee_`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X, public = rng.normal(1000, 2, (20_000, 3)), rng.normal(1000, 2, (5, 3))
+    >>> model = GaussianModel(public=public, rho="0.5").fit(X)
+    >>> model.mean_.round().tolist(), model.sample(2).shape
+    ([1000.0, 1000.0, 1000.0], (2, 3))
+    """
+
+    def __init__(
+        self,
+        *,
+        public: Any = None,
+        rho: Amount | None = None,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        condition: Amount = CONDITION,
+        scale: Amount | None = None,
+        gap: Amount = 0,
+        mean_bound: Amount | None = None,
+        variance_bound: Amount | None = None,
+        steps: int | None = None,
+        rows: int | None = None,
+        noise: Literal["laplace"] | None = None,
+        constants: Version = "practical",
+        session: Session | None = None,
+    ) -> None:
+        self.public = public
+        self.rho = rho
+        self.epsilon = epsilon
+        self.delta = delta
+        self.condition = condition
+        self.scale = scale
+        self.gap = gap
+        self.mean_bound = mean_bound
+        self.variance_bound = variance_bound
+        self.steps = steps
+        self.rows = rows
+        self.noise = noise
+        self.constants = constants
+        self.session = session
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # private: a second fit draws new noise and is paid again
+        return tags
+
+    def __getstate__(self) -> Any:
+        if self.session is not None:
+            raise TypeError(
+                "a model with a session cannot be copied or pickled, because its copy would spend the same budget "
+                "again; to save a fitted model write model.set_params(session=None) first"
+            )
+        return super().__getstate__()
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
+        """Charge, release mean and covariance, and keep them. X: an array, a frame, or a `sl.Table` of numbers."""
+        del y
+        if not isinstance(self.session, Session | None):
+            raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
+        table = bare_rows(X)
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "session"}
+        query = GaussianFit(**parameters)
+        if isinstance(X, Table):
+            self.n_features_in_ = len(query.prepare(table.schema).columns)
+        else:
+            query.prepare(table.schema)  # before names are kept: a refused fit leaves the model as it was
+            validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
+        bound = RowsOf(query=query, rows=table)
+        if self.session is not None:
+            outcome = self.session.release(bound)
+        else:
+            outcome = release_through(bound, table, OneOffAccount(), entropy=OSEntropy())
+        assert isinstance(outcome, Release)  # no private test that could refuse
+        return self._take(outcome)
+
+    @classmethod
+    def from_release(cls, release: Release) -> Self:
+        """Return a fitted model from a `sl.GaussianFit` release that was already paid for."""
+        if not isinstance(release, Release) or release.kind != "gaussian":
+            kind = release.kind if isinstance(release, Release) else type(release).__name__
+            raise RangeError(f"expected the release of a sl.GaussianFit query, got {kind}")
+        model = cls()
+        model.n_features_in_ = len(release.labels)
+        return model._take(release)
+
+    def _take(self, release: Release) -> Self:
+        value = release.value
+        self.mean_ = np.asarray(value["mean"], np.float64)
+        self.covariance_ = np.asarray(value["covariance"], np.float64)
+        self.n_rows_ = float(value["rows"])
+        self.weak_ = bool(value["weak"])
+        self.gaussian_ = FittedGaussian(self.mean_, self.covariance_)
+        self.release_: Release = release
+        self.guarantee_ = release.guarantee
+        if self.weak_:
+            warnings.warn(
+                f"with about {self.n_rows_:.0f} rows and this budget the fit is not certified for the assumed "
+                "condition number; more public rows, more rows or a larger budget help",
+                WeakFitWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def score_samples(self, X: Any) -> Floats:  # noqa: N803
+        """Return the log-density of each row. Of private rows it is private."""
+        check_is_fitted(self)
+        return self.gaussian_.log_density(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
+        """Return the mean log-density of rows. Of private rows it is private."""
+        del y
+        return float(self.score_samples(X).mean())
+
+    def density(self, X: Any) -> Floats:  # noqa: N803
+        """Return the density at each row."""
+        return np.asarray(np.exp(self.score_samples(X)))
+
+    def mahalanobis(self, X: Any) -> Floats:  # noqa: N803
+        """Return the squared Mahalanobis distance of each row, as scikit-learn's covariance estimators do."""
+        check_is_fitted(self)
+        return self.gaussian_.distances(validate_data(self, X, dtype=np.float64, reset=False)) ** 2
+
+    def sample(self, n_samples: int = 1, *, seed: int | None = None) -> Floats:
+        """Draw synthetic rows: free, and as private as the fit."""
+        check_is_fitted(self)
+        return self.gaussian_.sample(n_samples, seed=seed)
+
+    def ellipse(self, columns: tuple[int, int] = (0, 1), *, share: float = 0.95, points: int = 200) -> Floats:
+        """Return the outline of the ellipse that holds this share of two columns, for drawing."""
+        check_is_fitted(self)
+        return self.gaussian_.ellipse(columns, share=share, points=points)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsOf:
+    """A query that brings its rows along: a matrix that the user derived from the session's table."""
+
+    query: GaussianFit
+    rows: Table
+
+    def prepare(self, schema: Schema) -> PreparedRowsOf:
+        """Price the query for the session's protected unit. Reads no row."""
+        return PreparedRowsOf(prepared=self.query.prepare(self.rows.schema), rows=self.rows, schema=schema)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedRowsOf:
+    """The prepared query and the rows it will read."""
+
+    prepared: PreparedGaussian
+    rows: Table
+    schema: Schema
+
+    @property
+    def claims(self) -> Claims:
+        """The price, for the session's unit: one row each."""
+        return self.prepared.claims.with_unit(self.schema.unit)
+
+    @property
+    def numerics(self) -> Literal["exact", "idealized"]:
+        """Those of the query."""
+        return self.prepared.numerics
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The public description."""
+        return self.prepared.request
+
+    @property
+    def prediction(self) -> Mapping[str, Any] | None:
+        """The public rows."""
+        return self.prepared.prediction
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Read the rows that were brought along."""
+        del table
+        return self.prepared.run(self.rows, source)

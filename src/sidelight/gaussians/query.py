@@ -1,0 +1,178 @@
+"""`GaussianFit`: mean and covariance, as the query a user writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from sidelight.errors import RangeError, nearest
+from sidelight.gaussians.coinpress import Ranges, coinpress_steps
+from sidelight.gaussians.constants import Constants, Version
+from sidelight.gaussians.estimate import CONDITION, length, number_columns, ratio, spending_for
+from sidelight.gaussians.estimation import gaussian_steps
+from sidelight.gaussians.on_numbers import OnNumbers, amount_text, bound_of
+from sidelight.gaussians.paired_rows import check_pairs
+from sidelight.gaussians.prepared import PreparedGaussian
+from sidelight.gaussians.public_bounds import gap_bounds
+from sidelight.gaussians.public_rows import PublicPoints
+from sidelight.gaussians.spending import Spending
+from sidelight.gaussians.starts import Start, starts
+from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
+from sidelight.records import Schema
+
+
+@dataclass(frozen=True)
+class GaussianFit(OnNumbers):
+    """Release mean and covariance of Gaussian-like rows, with a few public rows instead of ranges.
+
+    Guarantee: zCDP of at most `rho` (and the GDP claim of Gaussian noise), exact on the machine; or PureDP(epsilon),
+    idealized, or with noise="laplace", exact and noisier. For adding or removing one unit of the schema; with a public
+    number of `rows` for replacing one. It holds for any rows and any public rows (Gaussians proof page, Theorem 1). A
+    public row that is also a private record protects nobody's copy: what is public stays public.
+
+    Accuracy: for rows that are close to Gaussian, within a few percent of the non-private estimate once there are
+    enough rows; the value's "weak" says from released numbers alone when there are not. With `constants="proven"` and
+    d + 1 public rows the paper's guarantee holds, with larger radii.
+
+    The value has "mean", "covariance", the noisy number of "rows", and a public account: "start", "steps", "weak",
+    "noise".
+
+    Args:
+        columns: Names of number columns; all number columns of the schema if left out.
+        public: Public rows in the order of the columns: an array, a frame, or `sl.PublicRows` with a description. Two
+            or more (one with `scale`); d + 1 give their shape too. None for the baseline with ranges.
+        rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
+        condition: The largest ratio of variances in any two directions, for starts from fewer than d + 1 public rows.
+        scale: An upper guess of √tr Σ; needed with a single public row only.
+        gap: The total-variation distance below 1 that the public population may have from the private one. More than 0
+            needs d + 1 public rows, and differences of pairs.
+        mean_bound, variance_bound: Without public rows: ‖μ‖ <= mean_bound and Σ ⪯ variance_bound·I (plain CoinPress).
+        steps: The number of steps of these two variants; chosen by public formula if left out.
+        rows: The public number of rows. Neighbours then replace a row instead of adding or removing one.
+        noise: "laplace" for exact pure noise.
+        constants: "practical", or "proven".
+
+    >>> rng = np.random.default_rng(0)
+    >>> rows, public = rng.normal([1000, -50], [3, 0.1], (20_000, 2)), rng.normal([1000, -50], [3, 0.1], (4, 2))
+    >>> release = GaussianFit(public=public, condition=1000, rho="0.5").release(rows)
+    >>> release.value["mean"].round().tolist(), release.value["start"], release.value["weak"]
+    ([1000.0, -50.0], 'precond', False)
+    """
+
+    columns: Sequence[str] | None = None
+    public: Any = field(default=None, kw_only=True)
+    rho: Amount | None = field(default=None, kw_only=True)
+    epsilon: Amount | None = field(default=None, kw_only=True)
+    delta: Amount | None = field(default=None, kw_only=True)
+    condition: Amount = field(default=CONDITION, kw_only=True)
+    scale: Amount | None = field(default=None, kw_only=True)
+    gap: Amount = field(default=0, kw_only=True)
+    mean_bound: Amount | None = field(default=None, kw_only=True)
+    variance_bound: Amount | None = field(default=None, kw_only=True)
+    steps: int | None = field(default=None, kw_only=True)
+    rows: int | None = field(default=None, kw_only=True)
+    noise: Literal["laplace"] | None = field(default=None, kw_only=True)
+    constants: Version = field(default="practical", kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._check()
+        ratio(self.condition)
+        length(self.scale)
+        if self.constants not in get_args(Version):
+            hint = nearest(str(self.constants), get_args(Version))
+            raise RangeError(f"constants is {self.constants!r}, which is no choice; {hint}")
+        gap = exact(self.gap, name="gap")
+        if gap >= 1:
+            raise RangeError(f"gap must be a total-variation distance below 1, got {self.gap}; at 1 nothing is known")
+        bounds = (self.mean_bound, self.variance_bound)
+        if self.public is None:
+            if None in bounds:
+                raise RangeError(
+                    "there are no public rows: pass public=..., two rows or more, or the ranges mean_bound=... and "
+                    "variance_bound=... that hold for the mean's length and for every variance"
+                )
+            bound_of(self.mean_bound, name="mean_bound")
+            bound_of(self.variance_bound, name="variance_bound")
+        elif any(bound is not None for bound in bounds):
+            raise RangeError("public rows replace mean_bound and variance_bound; give one or the other")
+        if self.method == "public":
+            if self.steps is not None:
+                raise RangeError("steps is for gap=... and for ranges; with public rows the number follows from them")
+            starts(self.public, Constants(self.constants), condition=ratio(self.condition), scale=length(self.scale))
+        elif self.constants == "proven" and self.method == "ranges":
+            raise RangeError("the proven constants are for public rows; leave constants out for the baseline")
+        if self.method == "gap" and self.public.whitening() is None:
+            raise RangeError(
+                f"gap=... wants {self.public.width + 1} public rows that span all {self.public.width} columns, got "
+                f"{self.public.distinct} different ones; give more, or gap=0 if they are from the same population"
+            )
+        if self.columns is not None:
+            self._points(len(self.columns))
+
+    @property
+    def method(self) -> Literal["public", "gap", "ranges"]:
+        """Which of the three variants the arguments mean."""
+        if self.public is None:
+            return "ranges"
+        return "gap" if exact(self.gap, name="gap") > 0 else "public"
+
+    def prepare(self, schema: Schema) -> PreparedGaussian:
+        """Check the query against the schema and price it. Opens no data."""
+        columns = number_columns(schema, self.columns)
+        points = self._points(len(columns))
+        spending = self._spending(schema, columns)
+        constants = Constants(self.constants)
+        if points is not None and self.method == "public":
+            first = starts(points, constants, condition=ratio(self.condition), scale=length(self.scale))
+
+            def course(source: Any) -> Any:
+                return gaussian_steps(points, first, spending, source, constants)
+        else:
+            check_pairs(schema)
+            known = self._ranges(len(columns), points)
+            pairs = Spending(
+                price=self.price,
+                moments=spending_for(schema, columns, price=self.price, neighbours=Neighbours.REPLACE).moments,
+                noise=self.noise,
+                rows=self.rows,
+            )
+
+            def course(source: Any) -> Any:
+                return coinpress_steps(known, self.steps, spending, pairs, source, constants)
+
+        return PreparedGaussian(
+            columns=columns,
+            spending=spending,
+            unit=schema.unit,
+            points=points,
+            description={
+                "kind": "gaussian",
+                "columns": list(columns),
+                "method": self.method,
+                "condition": decimal_text(positive(self.condition, name="condition")),
+                "scale": amount_text(self.scale),
+                "gap": decimal_text(exact(self.gap, name="gap")),
+                "mean_bound": amount_text(self.mean_bound),
+                "variance_bound": amount_text(self.variance_bound),
+                "steps": "chosen" if self.steps is None else str(self.steps),
+                "constants": self.constants,
+                **self._priced(),
+            },
+            course=course,
+        )
+
+    def _ranges(self, width: int, points: PublicPoints | None) -> Ranges:
+        if points is None:
+            variance = bound_of(self.variance_bound, name="variance_bound")
+            start = Start("ranges", np.eye(width) / sqrt(variance), variance)
+            far = bound_of(self.mean_bound, name="mean_bound")
+            return Ranges(start=start, center=np.zeros(width), mean_bound=far, white=False, plain=True)
+        known = gap_bounds(width, points.distinct, float(exact(self.gap, name="gap")))
+        whitening = points.whitening()
+        assert whitening is not None  # checked when the query was made
+        start = Start("precond", whitening / sqrt(known.upper), known.condition)
+        return Ranges(start=start, center=points.center, mean_bound=known.mean_bound, white=True, plain=False)
