@@ -1,0 +1,62 @@
+"""The default engine: whole marginals, selected where the fit is worst, measured, refitted from the prior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sidelight.noise import Source
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.measurement import measure, measured_rows
+from sidelight.synthesis.plan import MarginalPlan
+from sidelight.synthesis.prior import Prior, Setting, UniformPrior
+from sidelight.synthesis.private_marginals import PrivateMarginals
+from sidelight.synthesis.refit import Refit
+from sidelight.synthesis.rounds_shown import rounds_shown
+from sidelight.synthesis.selection import open_candidates, select_marginal
+from sidelight.synthesis.spaces import DenseSpace, Space
+
+#: Sweeps of a refit between rounds, and of the last one.
+BETWEEN_ROUNDS, AT_THE_END = 3, 60
+
+Steps = Callable[[int], Any]
+
+
+def release_distribution(
+    counts: PrivateMarginals,
+    plan: MarginalPlan,
+    *,
+    prior: Prior | None = None,
+    space: Space | None = None,
+    source: Source,
+) -> Fitted:
+    """Release a distribution that answers the plan's workload.
+
+    Guarantee: `plan.claims`, exact on the machine. The prior and the space (all cells, or a support) are public.
+    """
+    where = DenseSpace(plan.domain) if space is None else space
+    rows = float(plan.rows) if plan.rows is not None else measured_rows(counts, price=plan.size_price, source=source)
+    setting = Setting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=rows)
+    model = Refit(where, (prior or UniformPrior()).weights(where, setting), rows=rows, prior_weight=plan.prior_weight)
+    counts.prepare(each.columns for each in (*plan.one_way, *plan.candidates))
+    for each in plan.one_way:
+        model.add(measure(counts, each, price=plan.one_way_price, source=source))
+    model.fit(sweeps=BETWEEN_ROUNDS)
+    penalties = [plan.mean_error * each.cells(plan.domain) for each in plan.candidates]
+    with rounds_shown(plan.total_rounds) as shown:
+        for _ in shown:
+            expected = [rows * mass for mass in where.marginals(model.weights, plan.candidates)]
+            places = open_candidates(plan.candidates, expected, model.measurements)
+            chosen = select_marginal(
+                counts,
+                [plan.candidates[place] for place in places],
+                [expected[place] for place in places],
+                [penalties[place] for place in places],
+                price=plan.selection_price,
+                source=source,
+            )
+            picked = plan.candidates[places[chosen]]
+            model.add(measure(counts, picked, price=plan.measurement_price, source=source))
+            model.fit(sweeps=BETWEEN_ROUNDS)
+    model.fit(sweeps=AT_THE_END)
+    return Fitted(domain=plan.domain, rows=rows, space=where, weights=model.weights, measurements=model.measurements)
