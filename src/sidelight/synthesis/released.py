@@ -1,0 +1,128 @@
+"""`Synthetic`: what can be made of a released distribution: a table, answers, a report. All of it is post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import PurePath
+from typing import Any
+
+from sidelight.errors import RangeError, SchemaError
+from sidelight.noise import Source
+from sidelight.release import Outcome, Release
+from sidelight.synthesis.answers import Answers, Measured, answer_workload, expected_errors
+from sidelight.synthesis.axes import Axis, Within, axis_from_json, domain_of
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.packing import Mass
+from sidelight.synthesis.sampling import PublicEntropy, sample_codes
+from sidelight.synthesis.table_output import Library, as_typed, library_of, make_frame, write_table
+from sidelight.synthesis.workload import Workload, marginals
+
+KIND = "synthetic_table"
+
+
+class Synthetic:
+    """The synthetic table of a release, as often and as large as wanted: it costs nothing more.
+
+    Guarantee: a function of the release alone, which was paid for. The same release and seed give the same table.
+
+    >>> Synthetic(3)
+    Traceback (most recent call last):
+        ...
+    sidelight.errors.RangeError: a synthetic table is made of the release of a SyntheticTable query, got int
+    """
+
+    def __init__(self, release: Outcome) -> None:
+        if not isinstance(release, Release):
+            raise RangeError(
+                f"a synthetic table is made of the release of a SyntheticTable query, got {type(release).__name__}"
+            )
+        if release.kind != KIND:
+            raise RangeError(f"a synthetic table is made of a {KIND} release, got a {release.kind} release")
+        self.release = release
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The columns with their labels and bins."""
+        return tuple(axis_from_json(entry) for entry in self.release.value["columns"])
+
+    @property
+    def domain(self) -> Domain:
+        """The cells."""
+        return self.mass.domain
+
+    @cached_property
+    def mass(self) -> Mass:
+        """The released distribution."""
+        return Mass.from_value(self.release.value["distribution"], domain_of(self.axes))
+
+    @property
+    def rows(self) -> float:
+        """The number of rows: public, or released with noise."""
+        return float(self.release.value["rows"])
+
+    @cached_property
+    def measurements(self) -> tuple[Measured, ...]:
+        """The marginals that were measured, with their noise."""
+        return tuple(Measured.from_value(entry) for entry in self.release.value["measurements"])
+
+    def table(
+        self,
+        rows: int | None = None,
+        *,
+        library: Library = "pandas",
+        like: Any = None,
+        within: Within = "uniform",
+        seed: int | str = 0,
+    ) -> Any:
+        """Return synthetic rows as a frame.
+
+        `rows` is the number of the release if left out. `like` is a public frame whose library, types and column order
+        are copied. Numbers are drawn uniformly inside their bins (`within="middle"` for one value a bin). Another
+        `seed` gives other rows from the same distribution.
+        """
+        if within not in ("uniform", "middle"):
+            raise RangeError(f'within must be "uniform" or "middle", got {within!r}')
+        if library not in ("pandas", "polars", "pyarrow"):
+            raise RangeError(f'library must be "pandas", "polars" or "pyarrow", got {library!r}')
+        library = library if like is None else library_of(like)
+        wanted = round(self.rows) if rows is None else rows
+        with Source(PublicEntropy(str(seed))) as source:
+            codes = sample_codes(self.mass, wanted, source)
+            frame = make_frame(self.axes, codes, source, library=library, within=within)
+        return frame if like is None else as_typed(frame, like, library=library)
+
+    def write(self, path: str | PathLike[str], rows: int | None = None, **choices: Any) -> None:
+        """Write a synthetic table as CSV or Parquet, by the path's ending."""
+        ending = PurePath(fspath(path)).suffix.lower()
+        if ending not in (".csv", ".parquet"):
+            raise RangeError(f"a synthetic table is written to a path that ends in .csv or .parquet, got {ending!r}")
+        write_table(self.table(rows, **choices), fspath(path), ending=ending)
+
+    def answer(self, query: Workload | Sequence[str] | str) -> Answers | list[Answers]:
+        """Answer a workload, or one marginal that is named by its columns. Nothing is charged.
+
+        A workload of several parts gives a list.
+        """
+        if isinstance(query, Workload):
+            found = answer_workload(query, self.mass, self.measurements, rows=self.rows)
+            return found[0] if len(found) == 1 else found
+        names = (query,) if isinstance(query, str) else tuple(query)
+        if not names or len(set(names)) != len(names):
+            raise SchemaError("a marginal names at least one column, and each once")
+        (found_one,) = answer_workload(marginals(sets=[names]), self.mass, self.measurements, rows=self.rows)
+        return found_one
+
+    def report(self, workload: Workload | None = None) -> list[dict[str, Any]]:
+        """Say of each marginal whether it was measured, with what noise, and what error that noise alone would make.
+
+        Of the measured marginals if no workload is named. Computed from public noise levels: nothing here compares
+        with the private rows.
+        """
+        asked = workload or marginals(sets=list(dict.fromkeys(each.columns for each in self.measurements)))
+        return expected_errors(self.mass, asked, self.measurements, rows=self.rows)
+
+    def __repr__(self) -> str:
+        names = ", ".join(axis.name for axis in self.axes)
+        return f"Synthetic({round(self.rows)} rows, columns {names}, {len(self.measurements)} measured marginals)"
