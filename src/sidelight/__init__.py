@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sidelight.covariance.pca import PCA as PCA
     from sidelight.gaussians import GaussianFit as GaussianFit
     from sidelight.gaussians import GaussianMean as GaussianMean
+    from sidelight.gaussians.mixture import SeparatedMixture as SeparatedMixture
+    from sidelight.gaussians.mixture.estimator import GaussianMixture as GaussianMixture
     from sidelight.gaussians.model import GaussianModel as GaussianModel
     from sidelight.guarantees import GDP as GDP
     from sidelight.guarantees import ZCDP as ZCDP
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from sidelight.release import Release as Release
     from sidelight.release import outcome_from_json as outcome_from_json
     from sidelight.session import Session as Session
+    from sidelight.stability.pate.estimator import PATE as PATE
     from sidelight.tuning import PrivateScore as PrivateScore
     from sidelight.tuning import PublicScore as PublicScore
     from sidelight.tuning import Selection as Selection
@@ -74,6 +77,8 @@ _HOME = {
     "sidelight.covariance": ("Covariance", "PublicRows"),
     "sidelight.covariance.pca": ("PCA",),
     "sidelight.gaussians": ("GaussianFit", "GaussianMean"),
+    "sidelight.gaussians.mixture": ("SeparatedMixture",),
+    "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
     "sidelight.gaussians.model": ("GaussianModel",),
     "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
     "sidelight.ledger": ("open_ledger",),
@@ -103,6 +108,7 @@ _HOME = {
     "sidelight.regression.row_check": ("nonprivate_check_rows",),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
+    "sidelight.stability.pate.estimator": ("PATE",),
     "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from sidelight.aggregates.coding import Frame
 
+#: So many standard deviations of noise are no rows.
+_NOISE = 4.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedRow:
@@ -178,12 +181,14 @@ class Verdict:
 def judge(checks: NoisyChecks, *, rows: float, least_weight: float) -> Verdict:
     """Judge noisy counts: a cell needs a quarter of the least weight, and at most a tenth of it ambiguous, in noise.
 
+    It also needs more rows than noise alone would show: else no rows at all could pass for clusters.
+
     >>> checks = NoisyChecks(np.array([900.0, 100.0]), np.array([20.0, 60.0]), 0.0, 5.0)
     >>> judge(checks, rows=1000.0, least_weight=0.25)
     Verdict(too_few=(False, False), too_mixed=(False, True))
     """
-    few = checks.rows < least_weight * rows / 4
-    mixed = checks.ambiguous > 0.10 * checks.rows + 4 * checks.deviation
+    few = checks.rows < max(least_weight * rows / 4, _NOISE * checks.deviation)
+    mixed = checks.ambiguous > 0.10 * checks.rows + _NOISE * checks.deviation
     return Verdict(tuple(few.tolist()), tuple(mixed.tolist()))
 
 

@@ -7,8 +7,9 @@ without it one wide region would take all cuts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -28,42 +29,39 @@ class Cut:
 def cut_trees(projected: Sequence[Floats], *, cells: int, least: float) -> Cut:
     """Start with one cell a region and cut the largest normalised heights until there are so many cells.
 
-    A cut that would leave fewer than `least` rows in a cell is skipped: those few rows stay where they are, without a
-    say in where cells are, and the search goes on below. Fewer cells come out if nothing is left to cut.
+    A cut that would leave fewer than `least` rows in a cell is skipped, and the search goes on below; those few rows
+    have no say in where cells are once there is a cut below. Fewer cells come out if nothing is left to cut.
 
     >>> line = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
     >>> [part.tolist() for part in cut_trees([line], cells=2, least=1).members]
     [[0, 1, 2], [3, 4, 5]]
     """
     trees = [_Tree.of(points) for points in projected]
-    # a cell is a node of a tree; the open ones wait in a heap by normalised height
-    heap = [(-tree.height(tree.root), region, tree.root) for region, tree in enumerate(trees)]
+    # a cell is a node of a tree; where it might be cut next waits in a heap by normalised height
+    found = {region: (region, tree.root) for region, tree in enumerate(trees)}
+    heap = [(-tree.height(tree.root), region, tree.root, region) for region, tree in enumerate(trees)]
     heapq.heapify(heap)
-    found = [(region, tree.root) for region, tree in enumerate(trees)]
-    last_used = None
+    last_used, names = None, count(len(trees))
     while heap:
-        height, region, node = heap[0]
+        height, region, node, cell = heap[0]
         tree = trees[region]
         if tree.is_leaf(node):
             heapq.heappop(heap)
             continue
         first, second = tree.children(node)
-        sizes = tree.size(first), tree.size(second)
-        if min(sizes) < least:
-            heapq.heappop(heap)
-            larger = first if sizes[0] >= sizes[1] else second
-            # the cell goes on as its larger part; a single row that stays alone is no group
-            found[found.index((region, node))] = (region, larger)
-            heapq.heappush(heap, (-tree.height(larger), region, larger))
+        if min(tree.size(first), tree.size(second)) < least:
+            larger = max(first, second, key=tree.size)
+            heapq.heapreplace(heap, (-tree.height(larger), region, larger, cell))
             continue
         if len(found) >= cells:
             return _cut(trees, found, last_used=last_used, next_unused=-height)
         heapq.heappop(heap)
         last_used = -height
-        found.remove((region, node))
+        del found[cell]
         for child in (first, second):
-            found.append((region, child))
-            heapq.heappush(heap, (-tree.height(child), region, child))
+            name = next(names)
+            found[name] = (region, child)
+            heapq.heappush(heap, (-tree.height(child), region, child, name))
     return _cut(trees, found, last_used=last_used, next_unused=None)
 
 
@@ -115,9 +113,13 @@ class _Tree:
 
 
 def _cut(
-    trees: Sequence[_Tree], found: Sequence[tuple[int, int]], *, last_used: float | None, next_unused: float | None
+    trees: Sequence[_Tree],
+    found: Mapping[int, tuple[int, int]],
+    *,
+    last_used: float | None,
+    next_unused: float | None,
 ) -> Cut:
-    ordered = sorted(found)
+    ordered = sorted(found.values())
     return Cut(
         regions=tuple(region for region, _ in ordered),
         members=tuple(trees[region].rows(node) for region, node in ordered),

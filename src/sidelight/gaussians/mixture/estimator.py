@@ -1,0 +1,210 @@
+"""`sl.GaussianMixture`: a private mixture of separated Gaussians as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sidelight.covariance.pca import _table as declared_rows
+from sidelight.errors import RangeError
+from sidelight.gaussians.estimate import CONDITION
+from sidelight.gaussians.mixture.brought_rows import BroughtRows
+from sidelight.gaussians.mixture.fitted import FittedMixture
+from sidelight.gaussians.mixture.prepared import Method, OnFailure
+from sidelight.gaussians.mixture.query import SeparatedMixture
+from sidelight.gaussians.public_rows import Floats
+from sidelight.guarantees import Amount
+from sidelight.noise import OSEntropy
+from sidelight.records import Table
+from sidelight.release import Outcome, Refused, Release
+from sidelight.session import Session
+from sidelight.session.accounts import OneOffAccount
+from sidelight.session.door import release_through
+
+#: What a fit sets, and a refused fit takes away again.
+_FITTED = ("means_", "covariances_", "weights_", "mixture_", "certified_", "warnings_", "n_components_", "release_")
+
+
+class _NoSeed:
+    """A class of its own, because parameters are read off the nearest of `__new__` and `__init__`."""
+
+    def __new__(cls, *_: Any, **parameters: Any) -> Any:
+        """Answer `random_state` with more than "unexpected keyword"."""
+        if "random_state" in parameters:
+            raise RangeError(
+                "GaussianMixture takes no random_state: a seed publishes the noise and with it the data; for "
+                "reproducible tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
+            )
+        return super().__new__(cls)
+
+
+class GaussianMixture(DensityMixin, BaseEstimator, _NoSeed):  # type: ignore[misc]  # untyped library
+    """Means, covariances and weights of separated Gaussians, from private rows and a few public ones.
+
+    Guarantee: that of `sl.SeparatedMixture` with the same arguments (zCDP of at most `rho`, for adding or removing a
+    row), in `guarantee_` after each fit; fitting again is another release. Everything else is post-processing. What
+    `predict` and `score_samples` give for private rows is private data.
+
+    Accuracy: as `sl.SeparatedMixture`. Whether the clusters are separated is tested privately. If not, the fit is
+    refused: `outcome_` is the `Refused` with its reason, which was paid for, the model stays unfitted, and `predict`
+    says so. on_failure="single" returns one Gaussian instead. `warnings_` holds what released and public numbers tell.
+
+    Args:
+        n_components: k; chosen by BIC on many public rows if left out.
+        public: Public rows of the same mixture, 6 or more for each component: an array, or `sl.PublicRows`.
+        rho, epsilon, delta: The price: rho, or epsilon with delta.
+        method: "auto", "project-link-verify", "recursive" or "public-cluster".
+        least_weight: The smallest weight of a component; 1/(2k) if left out.
+        condition: The largest ratio of variances in one component.
+        on_failure: "refuse" or "single".
+        session: The budget to charge; X must be rows of what it protects, one for each unit.
+
+    Attributes: `means_`, `covariances_`, `weights_`, `n_components_`, `certified_`, `warnings_`, `mixture_` (a
+    `FittedMixture`), `outcome_`, `release_`, `guarantee_`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> centres = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
+    >>> X, public = (centres[rng.integers(3, size=n)] + rng.normal(size=(n, 2)) for n in (9_000, 30))
+    >>> model = GaussianMixture(3, public=public, rho=1).fit(X)
+    >>> sorted(model.means_.round().astype(int).tolist())
+    [[0, 0], [0, 10], [10, 0]]
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        public: Any = None,
+        rho: Amount | None = None,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        method: Method = "auto",
+        least_weight: Amount | None = None,
+        condition: Amount = CONDITION,
+        on_failure: OnFailure = "refuse",
+        session: Session | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.public = public
+        self.rho = rho
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.least_weight = least_weight
+        self.condition = condition
+        self.on_failure = on_failure
+        self.session = session
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # private: a second fit draws new noise and is paid again
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "means_")
+
+    def __getstate__(self) -> Any:
+        if self.session is not None:
+            raise TypeError(
+                "a model with a session cannot be copied or pickled, because its copy would spend the same budget "
+                "again; to save a fitted model write model.set_params(session=None) first"
+            )
+        return super().__getstate__()
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
+        """Charge, find and certify the clusters, and release them. X: an array, a frame, or a `sl.Table` of numbers."""
+        del y
+        if not isinstance(self.session, Session | None):
+            raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
+        if hasattr(X, "tocsr"):
+            raise TypeError("GaussianMixture takes no sparse matrix: centring would fill it; pass X.toarray()")
+        table = X if isinstance(X, Table) else declared_rows(X)
+        prepared = self._query().prepare(table.schema)
+        if isinstance(X, Table):
+            self.n_features_in_ = len(prepared.labels)
+        else:
+            validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
+        bound = BroughtRows(prepared=prepared, rows=table)
+        if self.session is not None:
+            outcome = self.session.release(bound)
+        else:
+            outcome = release_through(bound, table, OneOffAccount(), entropy=OSEntropy())
+        return self._take(outcome)
+
+    def _query(self) -> SeparatedMixture:
+        return SeparatedMixture(
+            components=self.n_components,
+            public=self.public,
+            rho=self.rho,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            least_weight=self.least_weight,
+            condition=self.condition,
+            on_failure=self.on_failure,
+        )
+
+    @classmethod
+    def from_release(cls, release: Release) -> Self:
+        """Return a fitted model from a `SeparatedMixture` release that was already paid for."""
+        if not isinstance(release, Release) or release.kind != "gaussian mixture":
+            kind = release.kind if isinstance(release, Release) else type(release).__name__
+            raise RangeError(f"expected the release of a SeparatedMixture query, got {kind}")
+        model = cls()
+        model.n_features_in_ = len(release.labels)
+        return model._take(release)
+
+    def _take(self, outcome: Outcome) -> Self:
+        for name in _FITTED:  # of a fit before: a refusal must not look like its result
+            self.__dict__.pop(name, None)
+        self.outcome_: Outcome = outcome
+        self.guarantee_ = outcome.guarantee
+        if isinstance(outcome, Refused):
+            return self
+        value = outcome.value
+        self.means_ = np.asarray(value["means"], np.float64)
+        self.covariances_ = np.asarray(value["covariances"], np.float64)
+        self.weights_ = np.asarray(value["weights"], np.float64)
+        self.mixture_ = FittedMixture(self.means_, self.covariances_, self.weights_)
+        self.n_components_ = len(self.weights_)
+        self.certified_ = bool(value["certified"])
+        self.warnings_: tuple[str, ...] = tuple(value["warnings"])
+        self.release_: Release = outcome
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, **_: Any) -> np.ndarray:  # noqa: N803
+        """Fit, and label the same rows: of private rows the labels are private data."""
+        return self.fit(X, y).predict(X)
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the likeliest component of each row. Of private rows it is private data."""
+        return self._fitted().labels(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return how likely each component is for each row. Of private rows it is private data."""
+        return self._fitted().shares(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def score_samples(self, X: Any) -> Floats:  # noqa: N803
+        """Return the log-density of each row. Of private rows it is private."""
+        return self._fitted().log_density(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
+        """Return the mean log-density of rows. Of private rows it is private."""
+        del y
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, *, seed: int | None = None) -> tuple[Floats, np.ndarray]:
+        """Draw synthetic rows and their components: free, and as private as the fit."""
+        return self._fitted().sample(n_samples, seed=seed)
+
+    def _fitted(self) -> FittedMixture:
+        outcome = getattr(self, "outcome_", None)
+        if isinstance(outcome, Refused):
+            raise NotFittedError(f"the fit was refused, so there is no mixture: {outcome.reason}")
+        check_is_fitted(self)
+        fitted: FittedMixture = self.mixture_
+        return fitted
