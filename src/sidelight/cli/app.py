@@ -21,11 +21,14 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into a ledger and check it.")
 app.add_typer(ledger_app, name="ledger")
+token_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Tokens of an experts service's clients.")
+app.add_typer(token_app, name="token")
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
 Label = Annotated[str, typer.Option(help="Names this run, e.g. the day of a daily series.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where the HTML report goes.")]
 Place = Annotated[str, typer.Argument(metavar="LEDGER", help="A file such as budget.db, or a URL.")]
+ServicePlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The service's plan, e.g. experts.toml.")]
 OneScope = Annotated[str | None, typer.Option(help="Only this scope.")]
 
 
@@ -120,6 +123,45 @@ def privacy_page(
     from sidelight.cli.privacy_page import write_privacy_page
 
     write_privacy_page(report, output=output)
+
+
+@app.command()
+def serve(plan_file: ServicePlanFile) -> None:
+    """Serve rounds of experts over HTTP, on from where they stopped."""
+    from sidelight.cli.serve import serve_experts
+
+    serve_experts(plan_file)
+
+
+@token_app.command()
+def new(
+    plan_file: ServicePlanFile,
+    client: Annotated[str | None, typer.Argument(metavar="CLIENT", help="A client of the plan.")] = None,
+    *,
+    everybody: Annotated[bool, typer.Option("--all", help="Every client without a token.")] = False,
+) -> None:
+    """Make and print a token: only its hash is kept. An earlier one of the client is revoked."""
+    from sidelight.cli.serve import new_tokens
+
+    new_tokens(plan_file, client=client, everybody=everybody)
+
+
+@token_app.command()
+def revoke(
+    plan_file: ServicePlanFile, client: Annotated[str, typer.Argument(metavar="CLIENT", help="Whose token.")]
+) -> None:
+    """Revoke a client's token; a running service knows at once."""
+    from sidelight.cli.serve import revoke_token
+
+    revoke_token(plan_file, client=client)
+
+
+@token_app.command("list")
+def list_clients(plan_file: ServicePlanFile) -> None:
+    """List clients and the public part of their tokens."""
+    from sidelight.cli.serve import list_tokens
+
+    list_tokens(plan_file)
 
 
 @ledger_app.command()

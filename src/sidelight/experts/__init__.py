@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from sidelight.experts.server import Closed as Closed
     from sidelight.experts.server import Receipt as Receipt
     from sidelight.experts.server import Server as Server
+    from sidelight.experts.service.client import Client as Client
+    from sidelight.experts.service.client import OpenRound as OpenRound
+    from sidelight.experts.service.client import ServiceError as ServiceError
     from sidelight.experts.states import load_state as load_state
     from sidelight.experts.states import save_state as save_state
     from sidelight.experts.stream import Stream as Stream
@@ -76,6 +79,7 @@ _HOME = {
     "reporter": ("Reporter",),
     "reporting": ("Reporting", "move_sensitivity", "presence_sensitivity"),
     "server": ("Closed", "Receipt", "Server"),
+    "service.client": ("Client", "OpenRound", "ServiceError"),
     "states": ("load_state", "save_state"),
     "stream": ("Stream",),
     "tree": ("TreeBaseline",),

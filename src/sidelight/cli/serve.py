@@ -1,0 +1,65 @@
+"""`sidelight serve` and `sidelight token`: the experts service of a plan, and the tokens of its clients."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import typer
+
+from sidelight.cli.terminal import tell
+from sidelight.errors import RangeError, nearest
+from sidelight.experts.service.plan import ServicePlan, read_service_plan
+from sidelight.experts.service.running import serve
+from sidelight.experts.service.tokens import Tokens
+
+
+def serve_experts(plan_file: Path) -> None:
+    """Serve until interrupted; the rounds go on from where they were stored."""
+    plan = read_service_plan(plan_file)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("sidelight.experts.service").setLevel(logging.INFO)
+    live = {entry.client for entry in Tokens(plan.tokens).entries() if not entry.revoked}
+    without = len(set(plan.clients) - live)
+    if without:
+        tell(f"{without} of {len(plan.clients)} clients have no token: `sidelight token new {plan_file} --all`")
+    tell(f"{plan.reporting.claims}")
+    if plan.seed is not None:
+        tell("A test: draws are seeded, nothing is private")
+    serve(plan, when_ready=lambda url: tell(f"Serving {plan.title!r} on {url}"))
+
+
+def new_tokens(plan_file: Path, *, client: str | None, everybody: bool) -> None:
+    """Print a new token for one client, or one for each client that has none."""
+    plan = read_service_plan(plan_file)
+    tokens = Tokens(plan.tokens)
+    if (client is None) != everybody:
+        raise RangeError("name one client, or give --all for every client without a token")
+    if client is None:
+        live = {entry.client for entry in tokens.entries() if not entry.revoked}
+        names = [name for name in plan.clients if name not in live]
+    else:
+        names = [_known(plan, client)]
+    for name, token in zip(names, tokens.issue(*names), strict=True):
+        typer.echo(f"{name}\t{token}")
+
+
+def revoke_token(plan_file: Path, *, client: str) -> None:
+    """Revoke the token of a client; a running service knows at once."""
+    plan = read_service_plan(plan_file)
+    Tokens(plan.tokens).revoke(client)
+    tell(f"The token of {client!r} is revoked; reports it made before stay counted")
+
+
+def list_tokens(plan_file: Path) -> None:
+    """List the clients and whether they have a token."""
+    plan = read_service_plan(plan_file)
+    live = {entry.client: entry.id for entry in Tokens(plan.tokens).entries() if not entry.revoked}
+    for name in plan.clients:
+        typer.echo(f"{name}\t{live.get(name, 'no token')}")
+
+
+def _known(plan: ServicePlan, client: str) -> str:
+    if client not in plan.clients:
+        raise RangeError(f"the plan has no client {client!r}; {nearest(client, plan.clients)}")
+    return client

@@ -1,0 +1,177 @@
+"""The service as an ASGI application: a few routes over `Rounds`, typed refusals, and headers that browsers respect.
+
+What is logged: codes, rounds, and names of clients whose token was right. Never a value, a token or a path.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from sidelight.experts.server import Receipt
+from sidelight.experts.service.openapi import description
+from sidelight.experts.service.page import PAGE_POLICY, page
+from sidelight.experts.service.plan import ServicePlan
+from sidelight.experts.service.reading import read_body, read_report
+from sidelight.experts.service.refusals import RefusedError
+from sidelight.experts.service.rounds import HISTORY, Rounds
+from sidelight.experts.service.shown import closed_json, round_json, terms_json
+from sidelight.experts.service.store import Store
+from sidelight.experts.service.tokens import Tokens
+
+log = logging.getLogger("sidelight.experts.service")
+
+_ANSWERS = {Receipt.ACCEPTED: 201, Receipt.POSTPONED: 202, Receipt.DUPLICATE: 200}
+_REFUSALS = {
+    Receipt.LATE: ("closed_round", "the round of this report is closed; it was not counted"),
+    Receipt.EARLY: ("future_round", "the round of this report is not open yet; it was not counted"),
+    Receipt.CONFLICT: ("conflict", "this client has another report in that round; the first one counts"),
+}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Service:
+    """The routes. `rounds` is there while the application runs."""
+
+    def __init__(self, plan: ServicePlan, open_rounds: Callable[[], Rounds]) -> None:
+        self.plan = plan
+        self.tokens = Tokens(plan.tokens)
+        self.rounds: Rounds
+        self._open_rounds = open_rounds
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Resume the rounds and run them; on the way out leave them as they are, for the next start."""
+        del app
+        self.rounds = self._open_rounds()
+        self.rounds.start()
+        try:
+            yield
+        finally:
+            await self.rounds.stop()
+
+    async def report(self, request: Request) -> Response:
+        """Take a report."""
+        client = ""
+        try:
+            client = self.tokens.client_of(request.headers.get("authorization"))
+            report = read_report(await read_body(request, largest=self.plan.largest_report))
+            if report.client_id != client:
+                raise RefusedError("not_your_name", "the report bears another name than the token")
+            receipt = await self.rounds.receive(report)
+            if receipt in _REFUSALS:
+                raise RefusedError(*_REFUSALS[receipt])
+        except RefusedError as refusal:
+            log.warning("refused a report of %r: %s", client or "an unknown client", refusal.code)
+            return self._refusal(refusal)
+        log.debug("%s a report of %r for round %d", receipt.value, client, report.round)
+        body = {"receipt": receipt.value, "round": report.round, "nonce": report.nonce}
+        return JSONResponse(body, status_code=_ANSWERS[receipt])
+
+    def _refusal(self, refusal: RefusedError) -> Response:
+        body: dict[str, Any] = {"code": refusal.code, "message": str(refusal), "open_round": self.rounds.view.round}
+        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
+        if refusal.status in (408, 413):
+            headers["Connection"] = "close"  # the rest of the body is not wanted
+        return JSONResponse(body, status_code=refusal.status, headers=headers)
+
+    async def round(self, request: Request) -> Response:
+        """Show the open round."""
+        del request
+        return JSONResponse(round_json(self.rounds))
+
+    async def closed(self, request: Request) -> Response:
+        """Show closed rounds."""
+        given = request.query_params.get("after", "0")
+        if not (given.isascii() and given.isdecimal() and len(given) <= 12):
+            return self._refusal(RefusedError("malformed", "after is a whole number of at least 0"))
+        rounds = [closed_json(each, self.plan) for each in self.rounds.view.closed if each.round > int(given)]
+        return JSONResponse({"rounds": rounds, "kept": HISTORY})
+
+    async def terms(self, request: Request) -> Response:
+        """Show what clients must agree with before they report."""
+        del request
+        return JSONResponse(terms_json(self.plan))
+
+    async def health(self, request: Request) -> Response:
+        """Say whether reports are taken."""
+        del request
+        failed = self.rounds.failed.is_set()
+        return JSONResponse({"status": "failed" if failed else "ok"}, status_code=503 if failed else 200)
+
+    async def page(self, request: Request) -> Response:
+        """Show the live page."""
+        del request
+        return HTMLResponse(page(self.rounds), headers={"Content-Security-Policy": PAGE_POLICY})
+
+    async def openapi(self, request: Request) -> Response:
+        """Describe all this for programs."""
+        del request
+        return JSONResponse(description(self.plan))
+
+    async def unknown(self, request: Request, error: Exception) -> Response:
+        """Answer what has no route, with a typed refusal like any other."""
+        del request
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        code = {404: "not_found", 405: "wrong_method"}.get(status, "malformed")
+        refusal = RefusedError(code, "there is nothing here; /openapi.json says what there is")
+        answer = self._refusal(refusal)
+        answer.headers.update(getattr(error, "headers", None) or {})
+        return answer
+
+
+def service_app(plan: ServicePlan, *, open_rounds: Callable[[], Rounds] | None = None) -> Starlette:
+    """Return the application of a plan. Rounds run between its startup and its shutdown."""
+    service = Service(plan, open_rounds or (lambda: Rounds(plan, Store(plan.folder))))
+    app = Starlette(
+        routes=[
+            Route("/", service.page),
+            Route("/health", service.health),
+            Route("/openapi.json", service.openapi),
+            Route("/v1/terms", service.terms),
+            Route("/v1/round", service.round),
+            Route("/v1/rounds", service.closed),
+            Route("/v1/reports", service.report, methods=["POST"]),
+        ],
+        exception_handlers={HTTPException: service.unknown},
+        lifespan=service.lifespan,
+    )
+    app.add_middleware(_WithHeaders)
+    app.state.service = service
+    return app
+
+
+class _WithHeaders:
+    """Adds the headers that every answer has, unless it brought its own."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                present = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(
+                        (name.lower().encode(), value.encode())
+                        for name, value in _HEADERS.items()
+                        if name.lower().encode() not in present
+                    ),
+                ]
+            await send(message)
+
+        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)

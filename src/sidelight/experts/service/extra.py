@@ -1,0 +1,20 @@
+"""Says which extra is missing, in words, where an import error would only name a module."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from sidelight.errors import SidelightError
+
+
+class MissingExtraError(SidelightError, ImportError):
+    """A part of sidelight was asked for whose libraries are not installed."""
+
+
+def need_service(*modules: str) -> None:
+    """Raise `MissingExtraError` unless these libraries of the extra `[service]` are there."""
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"experts over HTTP need {', '.join(missing)}; install the extra: pip install 'sidelight[service]'"
+        )
