@@ -64,6 +64,14 @@ class NotCertifiedError(ReleaseFailedError):
     """No minimum of an objective could be certified. Nothing is released, the charge stands, nothing is tried again."""
 
 
+class TeacherError(SidelightError, RuntimeError):
+    """A teacher of a vote could not be trained. Nothing was charged or released; the cause may depend on its rows."""
+
+    def __init__(self, message: str, *, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+
+
 class NoiseError(SidelightError, RuntimeError):
     """Noise cannot be drawn safely: a source left its process, thread or release, or the arithmetic check failed."""
 

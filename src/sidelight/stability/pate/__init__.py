@@ -11,6 +11,7 @@ from sidelight.stability.pate.choosing import (
 from sidelight.stability.pate.labels import NoisyLabels
 from sidelight.stability.pate.noisy_max import log_error_probability, noisy_max_renyi, vote_quantile
 from sidelight.stability.pate.proposals import ClearVotes, Proposal, SmoothVotes
+from sidelight.stability.pate.simulate import simulate_votes, votes_of_agreement
 from sidelight.stability.pate.smooth_cost import SmoothBound
 from sidelight.stability.pate.vote_distance import VoteCost, quantiles_of, vote_distance
 
@@ -30,6 +31,8 @@ __all__ = [
     "plain_epsilon",
     "proposal_table",
     "quantiles_of",
+    "simulate_votes",
     "vote_distance",
     "vote_quantile",
+    "votes_of_agreement",
 ]

@@ -1,0 +1,289 @@
+"""`sl.PATE`: a classifier taught by the noisy votes of many teachers, as a scikit-learn estimator.
+
+Teachers see private records and vote on public queries; the votes leave through the door as labels, once, with noise;
+the student sees public queries and released labels only, so it may be shown to anybody. Votes are no attribute of
+anything that stays.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from sidelight.errors import RangeError, StrictError, TeacherError
+from sidelight.guarantees import Amount, Claims
+from sidelight.noise import OSEntropy
+from sidelight.records import Number, PersonId, Schema, Table
+from sidelight.regression.estimators.declared_classes import declared_classes
+from sidelight.release import Outcome, Refused
+from sidelight.session import Session
+from sidelight.session.accounts import OneOffAccount
+from sidelight.session.door import release_through
+from sidelight.stability.pate.choosing import LabelPrice
+from sidelight.stability.pate.constant_student import ConstantStudent
+from sidelight.stability.pate.labels import NoisyLabels, label_claims
+from sidelight.stability.pate.partition import checked_key
+from sidelight.stability.pate.plan import LabelPlan, public_queries, same_length
+from sidelight.stability.pate.proposals import Proposal
+from sidelight.stability.pate.teachers import Ballot, Failed, Lessons, ballots, counted, lessons
+from sidelight.stability.pate.teaching_progress import teaching
+from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest
+
+#: Without a session the protected unit is all rows of one record id, however many.
+_ANY_ROWS = 2**20
+
+
+class PATE(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
+    """Label public queries by a private vote of teachers, and train a student with the labels.
+
+    Guarantee: for adding or removing all rows of one record id, that of `sl.stability.pate.NoisyLabels`: plain Gaussian
+    noise, or with a `proposal` its `price` after a private test, or a refusal that costs the same. It is in
+    `guarantee_`; `price` says it before any row is opened. Fitting again is another release.
+
+    Accuracy: the teachers' majority, up to noise of `noise_scale` votes on each count. The student cannot be better
+    than its labels; teachers should agree clearly on the queries.
+
+    A record's teacher is a keyed hash of its id, never its position. Rows with a label that is not declared, or with
+    numbers that are not finite (unless the teacher takes missing values), take no part; a teacher without rows votes
+    for the first class, one whose rows have one class votes for it. None of this is reported.
+
+    Args:
+        teacher: Any scikit-learn classifier, not fitted. Every teacher is a copy with a seed of its own.
+        student: The classifier that is trained with the labels; a copy of `teacher` if None.
+        teachers: How many; public. More teachers see fewer rows each and are hidden better.
+        classes: The declared labels.
+        noise_scale: The standard deviation of the noise on each vote count.
+        delta: The delta of proposals, and at which prices are compared.
+        proposal: None, `ClearVotes` or `SmoothVotes`; "auto" is the cheapest that `expected_votes` suggest, or none.
+        expected_votes: A public guess for "auto": vote counts of public or simulated teachers (`simulate_votes`), or
+            the share of teachers who will agree. Never the private votes.
+        on_failure: "raise" names a teacher that cannot be trained, and nothing is charged or released. Whether it
+            raises depends on private rows; with "first_class" such a teacher votes for the first class instead.
+        n_jobs: Processes that train teachers; -1 for one a core.
+        session: The budget to charge; record ids must then name what its table protects.
+
+    >>> from sklearn.neighbors import NearestCentroid
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 3000)
+    >>> X = rng.normal(size=(3000, 2)) + 3 * y[:, None]
+    >>> public = rng.normal(size=(40, 2)) + 3 * rng.integers(0, 2, (40, 1))
+    >>> model = PATE(NearestCentroid(), teachers=100, classes=[0, 1], noise_scale=20, n_jobs=1)
+    >>> _ = model.fit(X, y, record_ids=[f"patient {i}" for i in range(3000)], queries=public)
+    >>> model.predict([[0, 0], [3, 3]]).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        teacher: Any = None,
+        student: Any = None,
+        *,
+        teachers: int = 250,
+        classes: Any = None,
+        noise_scale: Amount = 40,
+        delta: Amount = "1e-5",
+        proposal: Proposal | Literal["auto"] | None = "auto",
+        expected_votes: Any = None,
+        on_failure: Literal["raise", "first_class"] = "raise",
+        n_jobs: int = -1,
+        session: Session | None = None,
+    ) -> None:
+        self.teacher = teacher
+        self.student = student
+        self.teachers = teachers
+        self.classes = classes
+        self.noise_scale = noise_scale
+        self.delta = delta
+        self.proposal = proposal
+        self.expected_votes = expected_votes
+        self.on_failure = on_failure
+        self.n_jobs = n_jobs
+        self.session = session
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # a second fit draws new noise and is paid again
+        return tags
+
+    def __getstate__(self) -> Any:
+        if self.session is not None:
+            raise TypeError(
+                "a model with a session cannot be copied or pickled, because its copy would spend the same budget "
+                "again; to save a fitted model write model.set_params(session=None) first"
+            )
+        return super().__getstate__()
+
+    def price(self, queries: int) -> LabelPrice:
+        """Say what labels of so many queries will cost, and whether something will be tested. Opens no row."""
+        return self._plan(declared_classes(self.classes)).price(queries)
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803  # as scikit-learn names it
+        y: Any,
+        *,
+        record_ids: Any = None,
+        queries: Any = None,
+        work_folder: str | Path | None = None,
+        partition_key: bytes | None = None,
+        key: str | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train the teachers, charge, release the labels of the public `queries`, and train the student.
+
+        Args:
+            X, y: The private records.
+            record_ids: One id a row, which the record keeps whatever other records there are; rows of one person share
+                one. Positions are no ids.
+            queries: Public inputs, with the columns of X.
+            work_folder: A private folder that keeps the ballots of trained teachers and then the outcome; after an
+                interruption the same call goes on there. Without it nothing is written.
+            partition_key: 16 to 64 secret bytes that share records out; drawn from the operating system if None.
+            key, resume: As for `Session.release`, for a session with a ledger.
+        """
+        classes = declared_classes(self.classes)
+        plan = self._plan(classes)
+        self._check_models()
+        asked = public_queries(queries, teacher=self.teacher)
+        same_length(X, y, record_ids, columns=int(asked.shape[1]))
+        if partition_key is not None:
+            checked_key(partition_key)
+        price = plan.price(int(asked.shape[0]))
+        label_claims(price.queries, self.noise_scale, price.proposal)
+        self._check_session(price.proposal, key)
+
+        folder = None if work_folder is None else WorkFolder.at(work_folder)
+        secret = partition_key or drawn_key() if folder is None else folder.partition_key(partition_key)
+        taught = lessons(X, y, record_ids, asked, classes=classes, teachers=self.teachers, key=secret)
+        votes = counted(self._ballots(taught, folder), len(classes))
+        query = NoisyLabels(votes=votes, noise_scale=self.noise_scale, proposal=price.proposal)
+        outcome = self._release(query, folder, key=key, resume=resume)
+        return self._take(outcome, classes=classes, queries=asked, proposal=price.proposal)
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return the student's predictions."""
+        return np.asarray(self._student().predict(X))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Return the student's probabilities, one column for each declared class; 0 for one that no label had."""
+        student = self._student()
+        found = np.asarray(student.predict_proba(X))
+        out = np.zeros((len(found), len(self.classes_)))
+        out[:, np.searchsorted(self.classes_, student.classes_)] = found
+        return out
+
+    def _plan(self, classes: NDArray[Any]) -> LabelPlan:
+        return LabelPlan(
+            teachers=self.teachers,
+            classes=len(classes),
+            noise_scale=self.noise_scale,
+            delta=self.delta,
+            proposal=self.proposal,
+            expected_votes=self.expected_votes,
+        )
+
+    def _check_models(self) -> None:
+        for name, model in (("teacher", self.teacher), ("student", self.student)):
+            if model is None and name == "student":
+                continue
+            if not hasattr(model, "fit") or not hasattr(model, "predict") or isinstance(model, type):
+                raise RangeError(
+                    f"{name} must be a classifier that is not fitted, such as NearestCentroid(), got "
+                    f"{model.__name__ if isinstance(model, type) else type(model).__name__}"
+                )
+        if self.on_failure not in ("raise", "first_class"):
+            raise RangeError(f"on_failure must be 'raise' or 'first_class', got {self.on_failure!r}")
+
+    def _check_session(self, proposal: Proposal | None, key: str | None) -> None:
+        if not isinstance(self.session, Session | None):
+            raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
+        if self.session is None and key is not None:
+            raise RangeError("a key names an entry of a ledger, and there is none; pass a session with a ledger")
+        if self.session is not None and self.session.strict and proposal is not None and proposal.numerics != "exact":
+            raise StrictError("strict=True wants exact numerics, and SmoothVotes is idealized; propose ClearVotes")
+
+    def _ballots(self, taught: Lessons, folder: WorkFolder | None) -> list[Ballot]:
+        """Train every teacher that has no ballot yet."""
+        cast: dict[int, Ballot] = {}
+        if folder is not None:
+            folder.begin(plan_digest(self.teacher, taught, teachers=self.teachers))
+            for number in range(self.teachers):
+                kept = folder.ballot(number, queries=int(taught.queries.shape[0]), classes=len(taught.classes))
+                if kept is not None:
+                    cast[number] = kept
+        missing = [number for number in range(self.teachers) if number not in cast]
+        with teaching(self.teachers, done=len(cast)) as one_more:
+            for number, found in ballots(self.teacher, taught, missing, n_jobs=self.n_jobs):
+                if isinstance(found, Failed):
+                    if self.on_failure == "raise":
+                        raise _failure(number, found, folder)
+                    found = np.zeros(taught.queries.shape[0], np.int32)
+                elif folder is not None:
+                    folder.keep_ballot(number, found)
+                cast[number] = found
+                one_more()
+        return [cast[number] for number in range(self.teachers)]
+
+    def _release(self, query: NoisyLabels, folder: WorkFolder | None, *, key: str | None, resume: bool) -> Outcome:
+        if self.session is None:
+            schema = Schema([Number("row"), PersonId("record_ids", max_rows=_ANY_ROWS)])
+            nothing = {"row": np.empty(0), "record_ids": np.empty(0, np.int64)}  # the rows have been with the teachers
+            table = Table(nothing, schema=schema, name="teachers")
+        else:
+            table = self.session.table
+        request = dict(query.prepare(table.schema).request)
+        kept = None if folder is None else folder.outcome(request)
+        if kept is not None:
+            return kept
+        if self.session is None:
+            outcome = release_through(query, table, OneOffAccount(), entropy=OSEntropy())
+        else:
+            outcome = self.session.release(query, key=key, resume=resume)
+        if folder is not None:
+            folder.keep_outcome(request, outcome)
+        return outcome
+
+    def _take(self, outcome: Outcome, *, classes: NDArray[Any], queries: Any, proposal: Proposal | None) -> Self:
+        for name in ("labels_", "student_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        self.classes_ = classes
+        self.n_features_in_ = int(queries.shape[1])
+        self.proposal_ = proposal
+        self.release_ = outcome
+        self.guarantee_: Claims = outcome.guarantee
+        if isinstance(outcome, Refused):
+            return self
+        self.labels_ = classes[np.asarray(outcome.value)]
+        if len(np.unique(self.labels_)) < 2:
+            self.student_ = ConstantStudent(self.labels_[0])
+        else:
+            self.student_ = clone(self.teacher if self.student is None else self.student).fit(queries, self.labels_)
+        return self
+
+    def _student(self) -> Any:
+        check_is_fitted(self, "release_")
+        if isinstance(self.release_, Refused):
+            raise NotFittedError(
+                f"the labels were refused: {self.release_.reason}. The refusal was paid for. There is no student; fit "
+                "again, as another charge, with proposal=None (never refused), with a larger budget in the proposal, "
+                "or with queries on which teachers agree"
+            )
+        return self.student_
+
+
+def _failure(number: int, found: Failed, folder: WorkFolder | None) -> TeacherError:
+    if folder is None:
+        where = "give a work_folder to have it written to a private file, or train the teacher on public rows"
+    else:
+        where = f"it is in {folder.keep_cause(number, found.cause).name} in the work_folder, for your eyes only"
+    return TeacherError(
+        f"teacher {number} could not be trained; nothing was charged, nothing was released. The cause may quote "
+        f"private rows and is not shown: {where}. With on_failure='first_class' it would vote for the first class",
+        number=number,
+    )

@@ -1,0 +1,85 @@
+"""Which teacher a record belongs to: a keyed hash of its id, and nothing else.
+
+A share by position (every 250th row, equal slices) is a privacy bug: one row more moves all rows behind it to other
+teachers, and the votes of all of them change instead of one. Here the other records have no say: a record's teacher
+is a function of its own id and the key.
+
+The key is secret although the guarantee does not need it to be: without it nobody can choose ids that fill one
+teacher's share with their own rows, or tell from an id whose rows a vote came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.errors import RangeError
+
+#: What a missing id, or one of a kind without an identity, becomes: such records count as one person's.
+_NOBODY = b"?"
+
+
+def checked_key(key: bytes) -> bytes:
+    """Return a key that hashing can use, or say what it must be; the message never shows it."""
+    if not isinstance(key, bytes) or not 16 <= len(key) <= 64:
+        raise RangeError("partition_key must be 16 to 64 secret bytes; leave it out to have one drawn")
+    return key
+
+
+def shares_of(record_ids: Any, *, teachers: int, key: bytes) -> NDArray[np.int64]:
+    """Return the teacher of every record. No id raises: whatever it is, it has a teacher.
+
+    1, 1.0 and numpy's 1 are one id, "1" is another. Records with equal ids have the same teacher. Ids of a list are
+    taken one by one: an array of them would have one type, and one text among numbers would rename all of them.
+
+    >>> first = shares_of(["ann", "bob", "cai"], teachers=100, key=b"sixteen bytes or more")
+    >>> later = shares_of(["bob", "cai"], teachers=100, key=b"sixteen bytes or more")
+    >>> first[1:].tolist() == later.tolist()
+    True
+    """
+    ids = cells_of(record_ids)
+    found = np.empty(len(ids), np.int64)
+    for place, cell in enumerate(ids):
+        digest = hashlib.blake2b(_identity(cell), digest_size=16, key=key, person=b"sidelight/share").digest()
+        found[place] = int.from_bytes(digest, "big") % teachers  # off from uniform by 2**-100
+    return found
+
+
+def cells_of(column: Any) -> list[Any]:
+    """Return the cells of a column as Python values, each as it is: no cell decides about the type of another."""
+    return list(column.tolist() if hasattr(column, "tolist") else column)
+
+
+def teacher_seed(number: int, *, key: bytes) -> int:
+    """Return the seed of a teacher's own randomness: it repeats after an interruption and depends on no record."""
+    digest = hashlib.blake2b(str(number).encode(), digest_size=4, key=key, person=b"sidelight/seed").digest()
+    return int.from_bytes(digest, "big")
+
+
+def _identity(cell: Any) -> bytes:
+    if isinstance(cell, str):
+        return b"s" + cell.encode("utf-8", "surrogatepass")
+    if isinstance(cell, bytes):
+        return b"b" + cell
+    if isinstance(cell, int):
+        return b"n" + format(cell, "x").encode()
+    if isinstance(cell, Real):
+        number = float(cell)
+        if not math.isfinite(number):
+            return _NOBODY
+        return b"n" + format(int(number), "x").encode() if number == int(number) else b"f" + number.hex().encode()
+    # days, UUIDs and the like have a text of their own; lists and other containers have no identity
+    return b"o" + str(cell).encode("utf-8", "surrogatepass") if _is_plain(cell) else _NOBODY
+
+
+def _is_plain(cell: Any) -> bool:
+    import datetime
+    import uuid
+    from decimal import Decimal
+
+    return isinstance(cell, datetime.date | datetime.time | uuid.UUID | Decimal)

@@ -1,0 +1,138 @@
+"""What can be said and checked about a run of teachers before any private row is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import Amount, exact, positive
+from sidelight.stability.pate.choosing import LabelPrice, cheapest_proposal, pass_chance, plain_epsilon
+from sidelight.stability.pate.noisy_max import checked_votes
+from sidelight.stability.pate.proposals import ClearVotes, Proposal, SmoothVotes
+from sidelight.stability.pate.simulate import votes_of_agreement
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelPlan:
+    """The public numbers of a run; `expected_votes` are public or simulated counts, or the share that will agree."""
+
+    teachers: int
+    classes: int
+    noise_scale: Amount
+    delta: Amount
+    proposal: Proposal | Literal["auto"] | None
+    expected_votes: ArrayLike | float | None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.teachers, bool) or not isinstance(self.teachers, int | np.integer) or self.teachers < 2:
+            raise RangeError(f"teachers must be a whole number of at least 2, got {self.teachers!r}; 250 is usual")
+        positive(self.noise_scale, name="noise_scale")
+        if not 0 < exact(self.delta, name="delta") < 1:
+            raise RangeError(f"delta must lie strictly between 0 and 1, got {self.delta}; 1e-5 is usual for labels")
+        if self.proposal != "auto" and not isinstance(self.proposal, ClearVotes | SmoothVotes | None):
+            came = type(self.proposal).__name__
+            raise RangeError(f"proposal must be 'auto', None, ClearVotes(...) or SmoothVotes(...), got {came}")
+        if isinstance(self.proposal, ClearVotes | SmoothVotes):
+            proposed, wanted = (exact(amount, name="delta") for amount in (self.proposal.delta, self.delta))
+            if proposed != wanted:
+                raise RangeError(
+                    f"the proposal has delta {self.proposal.delta} and the model {self.delta}; give both the same"
+                )
+
+    def price(self, queries: int) -> LabelPrice:
+        """Choose the proposal if that is left to us, and price it.
+
+        Raises:
+            RangeError: Votes of so many teachers would be refused even if all of them agreed.
+        """
+        if queries < 1:
+            raise RangeError(f"there must be at least one public query, got {queries}")
+        votes = self._expected()
+        proposal = self._chosen(queries, votes)
+        if proposal is not None:
+            self._check_reachable(proposal, queries)
+        chance = None
+        if proposal is not None and votes is not None:
+            stretched = votes[np.arange(queries) % len(votes)]
+            chance = pass_chance(proposal, noise_scale=self.noise_scale, votes=stretched)
+        return LabelPrice(
+            queries=queries,
+            noise_scale=self.noise_scale,
+            delta=self.delta,
+            plain=plain_epsilon(queries, self.noise_scale, delta=self.delta),
+            proposal=proposal,
+            chance=chance,
+        )
+
+    def _chosen(self, queries: int, votes: NDArray[np.int64] | None) -> Proposal | None:
+        if self.proposal is None or isinstance(self.proposal, ClearVotes | SmoothVotes):
+            return self.proposal
+        if votes is None:
+            return None  # nothing public speaks for clear votes
+        return cheapest_proposal(queries, self.noise_scale, delta=self.delta, votes=votes)
+
+    def _check_reachable(self, proposal: Proposal, queries: int) -> None:
+        unanimous = np.zeros((queries, self.classes), np.int64)
+        unanimous[:, 0] = self.teachers
+        chance = pass_chance(proposal, noise_scale=self.noise_scale, votes=unanimous)
+        if not chance >= 0.5:
+            raise RangeError(
+                f"{self.teachers} teachers are too few for this proposal: even if all agreed on all {queries} queries "
+                f"it would pass with probability {chance:.2g} only; propose a larger budget or a smaller order, take "
+                "more teachers or less noise, or leave the proposal out"
+            )
+
+    def _expected(self) -> NDArray[np.int64] | None:
+        given = self.expected_votes
+        if given is None:
+            return None
+        if isinstance(given, Real) and not isinstance(given, bool):
+            return votes_of_agreement(float(given), teachers=int(self.teachers), classes=self.classes)
+        votes = checked_votes(given)
+        if votes.shape[1] != self.classes or len(votes) == 0 or np.any(votes.sum(axis=1) != self.teachers):
+            raise RangeError(
+                f"expected_votes want one column for each of the {self.classes} classes, and rows that add up to the "
+                f"{self.teachers} teachers; simulate_votes(..., teachers={self.teachers}) gives such votes"
+            )
+        return votes
+
+
+def public_queries(queries: Any, *, teacher: Any) -> Any:
+    """Check public inputs; they may be looked at."""
+    if queries is None:
+        raise SchemaError("fit wants queries=...: public inputs that the teachers label and the student learns from")
+    asked = np.asarray(queries) if isinstance(queries, list | tuple) or not hasattr(queries, "shape") else queries
+    if len(asked.shape) != 2 or asked.shape[0] < 1:
+        raise SchemaError(f"queries must have rows and columns, as X has, got shape {tuple(asked.shape)}")
+    if isinstance(asked, np.ndarray) and asked.dtype.kind == "f" and not np.isfinite(asked).all():
+        from sidelight.stability.pate.teachers import takes_missing
+
+        if np.isinf(asked).any() or not takes_missing(teacher):
+            raise SchemaError("queries must be finite numbers, and some are not; leave those rows out, they are public")
+    return asked
+
+
+def same_length(rows: Any, targets: Any, record_ids: Any, *, columns: int) -> None:
+    """Check that rows, labels and ids belong together; no cell is read."""
+    if record_ids is None:
+        raise SchemaError(
+            "fit wants record_ids=...: one id a row, such as a patient number, that a record keeps whatever other "
+            "records there are. Positions are no ids: one row more would move all rows behind it to other teachers"
+        )
+    if targets is None:
+        raise SchemaError("fit requires y to be passed, but the target y is None; give one label a row")
+    shape = getattr(rows, "shape", None)
+    if shape is None:
+        shape = (len(rows), len(rows[0]) if len(rows) and hasattr(rows[0], "__len__") else columns)
+    if len(shape) != 2 or shape[1] != columns:
+        raise SchemaError(f"X must have rows and the {columns} columns of the queries, got {len(shape)} dimensions")
+    for name, column in (("y", targets), ("record_ids", record_ids)):
+        if len(getattr(column, "shape", (0,))) != 1:
+            raise SchemaError(f"{name} must be one column; write {name}.ravel()")
+        if len(column) != shape[0]:
+            raise SchemaError(f"X and {name} must have the same length: entry i of {name} belongs to row i")
