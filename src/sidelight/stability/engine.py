@@ -56,8 +56,8 @@ class CertifiedProposal(Protocol[Secret, Certificate, Parameter]):
         """Choose the parameter from the certificate alone; None if none is good enough."""
         ...
 
-    def release(self, secret: Secret, parameter: Parameter, source: Source) -> Answer:
-        """Run the mechanism with this parameter."""
+    def release(self, secret: Secret, parameter: Parameter, source: Source) -> Answer | Refusal:
+        """Run the mechanism with this parameter; a private selection may come out empty."""
         ...
 
 

@@ -1,0 +1,233 @@
+"""Two baselines that look at no property of the data: a posterior sample, and noise on the coefficients, for the worst.
+
+Both bound the coefficients by a public number of rows, |θ| <= √n/(2√λ) for rows and targets of length 1; the bound of
+the number of rows is therefore part of their guarantee, as the bounds of the columns are, and no data set is checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
+from sidelight.guarantees.conversions import gdp_within
+from sidelight.noise import Source, standard_normal
+from sidelight.records import Number, Schema, Table
+from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
+from sidelight.release import Outcome
+from sidelight.session import Answer, release_once
+from sidelight.stability.engine import PreparedCertificate, propose_and_certify
+from sidelight.stability.order_budget import order_budget
+from sidelight.stability.posterior_sampling.divergence import largest_precision
+from sidelight.stability.posterior_sampling.ridge import (
+    Ridge,
+    answer_on_grid,
+    checked_rows,
+    penalty_grid,
+    posterior_answer,
+)
+from sidelight.stability.row_budget import RowBudget, row_budget
+
+_PENALTIES = penalty_grid(1e-2, 1e8, 301)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancedOPS:
+    """Linear regression by one posterior sample with noise for the worst data of at most `rows_at_most` rows.
+
+    Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units **among tables of at most
+    `rows_at_most` rows**, numerics "idealized" (stability proof page, Theorem 9). Never refuses.
+
+    Accuracy: the penalty has to be large enough for the worst data: `AdaOPS`, which looks, is nearly always better.
+
+    Arguments: as for `AdaOPS`. `penalty` is the ridge penalty for rows of length 1; left out, a public rule sets it.
+    """
+
+    features: Sequence[str]
+    target: str
+    feature_norm: Amount
+    epsilon: Amount
+    delta: Amount
+    rows_at_most: int
+    intercept: Amount = 1
+    penalty: Amount | None = None
+    order: Amount | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        checked_rows(self.rows_at_most)
+
+    def prepare(self, schema: Schema) -> PreparedCertificate[Ridge, None, _Noise]:
+        """Check the query against the schema and price it. Opens no data."""
+        codes, row = _start(self, schema)
+        budget = order_budget(row.epsilon, row.delta, order=self.order)
+        total, order, width = float(budget.divergence) * (1 - 1e-12), float(budget.order), codes.statistics.width
+
+        def noise(penalty: float) -> _Noise | None:
+            residual = worst_residual(penalty, self.rows_at_most)
+            precision = largest_precision(total, order, leverage=1 / penalty, residual=residual, directions="forward")
+            return None if precision is None else _Noise(penalty, precision, penalty + width / precision)
+
+        return _prepared(self, _Posterior(codes, _chosen(noise, self.penalty), self.rows_at_most), row, "balanced")
+
+    def release(self, table: Table) -> Outcome:
+        """Release from a table with exactly this query's budget and no ledger."""
+        return release_once(self, table)
+
+    def declare(self) -> Number:
+        """Refuse a bare array: a regression needs named columns."""
+        raise SchemaError("a regression wants sl.Table(data, schema=[...])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputPerturbation:
+    """Linear regression with the same noise on every coefficient, for the worst data of at most `rows_at_most` rows.
+
+    Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units **among tables of at most
+    `rows_at_most` rows**, numerics "idealized": one record moves the ridge solution by at most R/λ. Never refuses.
+
+    Accuracy: the textbook's baseline; use `AdaOPS`, `sl.AdaSSP` or `sl.LinearRegression`.
+    """
+
+    features: Sequence[str]
+    target: str
+    feature_norm: Amount
+    epsilon: Amount
+    delta: Amount
+    rows_at_most: int
+    intercept: Amount = 1
+    penalty: Amount | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        checked_rows(self.rows_at_most)
+
+    def prepare(self, schema: Schema) -> PreparedCertificate[Ridge, None, _Noise]:
+        """Check the query against the schema and price it. Opens no data."""
+        codes, row = _start(self, schema)
+        mu, width = float(gdp_within(row.epsilon, row.delta)) * (1 - 1e-12), codes.statistics.width
+
+        def noise(penalty: float) -> _Noise:
+            deviation = worst_residual(penalty, self.rows_at_most) / (penalty * mu)
+            # noise of this size costs σ² tr(XᵀX + λ) in squared error, and the trace is at most n + λd
+            return _Noise(penalty, deviation, penalty + deviation**2 * (self.rows_at_most + penalty * width))
+
+        return _prepared(self, _Isotropic(codes, _chosen(noise, self.penalty)), row, "output perturbation")
+
+    def release(self, table: Table) -> Outcome:
+        """Release from a table with exactly this query's budget and no ledger."""
+        return release_once(self, table)
+
+    def declare(self) -> Number:
+        """Refuse a bare array: a regression needs named columns."""
+        raise SchemaError("a regression wants sl.Table(data, schema=[...])")
+
+
+def worst_residual(penalty: float, rows_at_most: int) -> float:
+    """Return 1 + √n/(2√λ), at most 1 + n/λ: no residual of so many rows of length 1 is larger.
+
+    |θ| = |(XᵀX + λ)^-1 Xᵀy| <= |y| max s/(s² + λ) <= √n/(2√λ), and <= |Xᵀy|/λ <= n/λ.
+    """
+    return 1 + min(math.sqrt(rows_at_most) / (2 * math.sqrt(penalty)), rows_at_most / penalty)
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """A penalty, the precision or the deviation that goes with it, and what both cost in fit by a public rule."""
+
+    penalty: float
+    size: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    codes: LeastSquaresCodes
+    noise: _Noise
+    rows_at_most: int
+
+    def look(self, table: Table, source: Source) -> Ridge:
+        return Ridge.look(table, self.codes)
+
+    def certify(self, secret: Ridge, source: Source) -> None:
+        return None
+
+    def choose(self, certificate: None) -> _Noise:
+        return self.noise
+
+    def release(self, secret: Ridge, parameter: _Noise, source: Source) -> Answer:
+        return posterior_answer(
+            secret,
+            self.codes,
+            penalty=parameter.penalty,
+            precision=parameter.size,
+            rows_at_most=self.rows_at_most,
+            source=source,
+        )
+
+
+@dataclass(frozen=True)
+class _Isotropic:
+    codes: LeastSquaresCodes
+    noise: _Noise
+
+    def look(self, table: Table, source: Source) -> Ridge:
+        return Ridge.look(table, self.codes)
+
+    def certify(self, secret: Ridge, source: Source) -> None:
+        return None
+
+    def choose(self, certificate: None) -> _Noise:
+        return self.noise
+
+    def release(self, secret: Ridge, parameter: _Noise, source: Source) -> Answer:
+        noise = parameter.size * standard_normal(self.codes.statistics.width, source)
+        return answer_on_grid(secret.solution(parameter.penalty) + noise, self.codes, least_deviation=parameter.size)
+
+
+def _start(query: BalancedOPS | OutputPerturbation, schema: Schema) -> tuple[LeastSquaresCodes, RowBudget]:
+    codes = least_squares_codes(
+        schema,
+        features=query.features,
+        target=query.target,
+        feature_norm=query.feature_norm,
+        intercept=query.intercept,
+    )
+    return codes, row_budget(query.epsilon, query.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
+
+
+def _chosen(noise: Callable[[float], _Noise | None], penalty: Amount | None) -> _Noise:
+    """Return the noise of the penalty that was asked for, or of the public grid's best."""
+    given = _PENALTIES if penalty is None else (float(positive(penalty, name="penalty")),)
+    found = [each for each in map(noise, given) if each is not None]
+    if not found:
+        raise RangeError(
+            f"penalty {penalty} is too small for a posterior sample at this epsilon and order; leave it out, or use a "
+            "larger one"
+        )
+    return min(found, key=lambda each: each.cost)
+
+
+def _prepared(
+    query: BalancedOPS | OutputPerturbation, proposal: _Posterior | _Isotropic, row: RowBudget, variant: str
+) -> PreparedCertificate[Ridge, None, _Noise]:
+    return propose_and_certify(
+        proposal,
+        claims=row.claims,
+        request={
+            "kind": "ridge regression for the worst data",
+            "variant": variant,
+            "features": list(query.features),
+            "target": query.target,
+            "feature_norm": decimal_text(exact(query.feature_norm, name="feature_norm")),
+            "intercept": decimal_text(exact(query.intercept, name="intercept")),
+            "epsilon": decimal_text(exact(query.epsilon, name="epsilon")),
+            "delta": decimal_text(exact(query.delta, name="delta")),
+            "penalty": repr(proposal.noise.penalty),
+            "noise": repr(proposal.noise.size),
+            "rows_at_most": str(query.rows_at_most),
+        },
+        refusal="never",
+    )

@@ -1,0 +1,104 @@
+"""The ridge problem of private rows, scaled to length 1, and what is drawn from its posterior. All secret."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.collect import collect
+from sidelight.errors import RangeError
+from sidelight.noise import Source, public_grid, standard_normal, to_grid
+from sidelight.records import Table
+from sidelight.regression.least_squares_codes import LeastSquaresCodes
+from sidelight.session import Answer
+
+Floats = NDArray[np.float64]
+
+#: Floating-point eigenvalues are lowered by this share of the largest possible one, a public number.
+EIGENVALUE_TOLERANCE = 1e-9
+_LIMIT_STEPS = 2.0**48
+
+
+@dataclass(frozen=True, repr=False)
+class Ridge:
+    """XᵀX by its eigenvalues and eigenvectors, and Xᵀy in these axes; rows and targets have length at most 1."""
+
+    values: Floats = field(repr=False)
+    vectors: Floats = field(repr=False)
+    cross: Floats = field(repr=False)
+
+    @classmethod
+    def of(cls, gram: Floats, cross: Floats) -> Ridge:
+        """Decompose once: every penalty after that costs no more than a product."""
+        values, vectors = np.linalg.eigh(gram)
+        return cls(np.maximum(values, 0.0), vectors, vectors.T @ cross)
+
+    @classmethod
+    def look(cls, table: Table, codes: LeastSquaresCodes) -> Ridge:
+        """Read the rows, once, and scale the integers that come out."""
+        moments = collect(table, codes.statistics)
+        length = codes.statistics.squared_length
+        height = math.sqrt(length) * codes.statistics.target_bound
+        return cls.of(np.asarray(moments.gram.value, np.float64) / length, np.asarray(moments.cross.value) / height)
+
+    def smallest_eigenvalue(self, rows_at_most: int) -> float:
+        """Return the smallest eigenvalue of XᵀX, lowered by a public tolerance. One record moves it by at most 1."""
+        return float(self.values[0]) - EIGENVALUE_TOLERANCE * rows_at_most
+
+    def log_residual(self, penalty: float) -> float:
+        """Return ln(1 + |θ|), which bounds every residual's logarithm."""
+        return math.log1p(float(np.linalg.norm(self.cross / (self.values + penalty))))
+
+    def solution(self, penalty: float) -> Floats:
+        """Return θ = (XᵀX + λ)^-1 Xᵀy."""
+        return np.asarray(self.vectors @ (self.cross / (self.values + penalty)))
+
+    def sample(self, penalty: float, precision: float, source: Source) -> Floats:
+        """Draw from N(θ, (γ(XᵀX + λ))^-1): the density exp(-γ/2 (|y - Xθ|² + λ|θ|²))."""
+        spread = np.sqrt(precision * (self.values + penalty))
+        noise = standard_normal(len(self.values), source) / spread
+        return np.asarray(self.vectors @ (self.cross / (self.values + penalty) + noise))
+
+    def __repr__(self) -> str:
+        return "Ridge(private)"
+
+
+def answer_on_grid(point: Floats, codes: LeastSquaresCodes, *, least_deviation: float) -> Answer:
+    """Round a noisy θ to the public grid of its smallest possible noise, and give it in the units of the columns."""
+    exponent = public_grid(least_deviation)
+    rounded = np.ldexp(to_grid(point, exponent, limit=math.ldexp(_LIMIT_STEPS, exponent)).astype(np.float64), exponent)
+    height = codes.statistics.target_bound / math.sqrt(codes.statistics.squared_length)
+    coefficients, intercept = codes.in_units(rounded * height)
+    return Answer(value=np.append(coefficients, intercept), labels=codes.labels)
+
+
+def posterior_answer(
+    ridge: Ridge, codes: LeastSquaresCodes, *, penalty: float, precision: float, rows_at_most: int, source: Source
+) -> Answer:
+    """Draw one posterior sample and round it."""
+    least = 1 / math.sqrt(precision * (penalty + rows_at_most))
+    return answer_on_grid(ridge.sample(penalty, precision, source), codes, least_deviation=least)
+
+
+def checked_rows(rows_at_most: int) -> int:
+    """Refuse what is no bound of a number of rows."""
+    if isinstance(rows_at_most, bool) or not isinstance(rows_at_most, int) or not 1 <= rows_at_most <= 10**12:
+        raise RangeError(f"rows_at_most is a public whole number from 1 to 1e12, got {rows_at_most!r}")
+    return rows_at_most
+
+
+def checked_shares(**shares: Fraction) -> Fraction:
+    """Return what shares of a budget leave; each is at least 0, and something must be left."""
+    left = Fraction(1) - sum(shares.values())
+    if min(shares.values()) < 0 or left <= 0:
+        raise RangeError(f"{' and '.join(shares)} are shares of the budget and must leave some of it to the release")
+    return left
+
+
+def penalty_grid(lowest: float, highest: float, points: int) -> tuple[float, ...]:
+    """Return penalties, evenly spaced in logarithms."""
+    return tuple(float(x) for x in np.geomspace(lowest, highest, points))
