@@ -62,6 +62,7 @@ def denoise(
     predictions: Sequence[Any] = (),
     shape: NoiseShape = "goe",
     thresholds: Sequence[float] = THRESHOLDS,
+    overwrite: bool = False,
 ) -> Denoised:
     """Shrink `noisy` = C + Z towards the prediction, threshold and factor of the smallest estimated risk.
 
@@ -77,6 +78,7 @@ def denoise(
         predictions: Symmetric matrices; the zero matrix is always tried too.
         shape: The law of the noise; chooses the penalty against optimistic selection.
         thresholds: In units of σ√(2d).
+        overwrite: Use up the memory of `noisy`, which is then lost.
 
     >>> rng = np.random.default_rng(0)
     >>> truth, noise = np.eye(40) / 40, rng.normal(0, 0.01, (40, 40))
@@ -101,11 +103,13 @@ def denoise(
             lowest = int(np.argmin(risks))
             if best is None or risks[lowest] < best[0]:
                 best = (float(risks[lowest]), place, shift, lowest, float(factors[lowest]))
+        del spectra  # as large as the matrix
     assert best is not None
     risk, place, shift, lowest, factor = best
     threshold = float(limits[lowest])
+    difference = _difference(released, predictions, place, out=released if overwrite else None)
     return Denoised(
-        matrix=_shrunk(released, predictions, place, threshold=threshold, factor=factor, shift=shift),
+        matrix=_shrunk(difference, predictions, place, threshold=threshold, factor=factor, shift=shift),
         candidate=None if place < 0 else place,
         shift=shift,
         threshold=threshold,
@@ -159,8 +163,10 @@ def with_eigenvalues(vectors: Floats, values: Floats, *, out: Floats) -> Floats:
     return np.asarray(triangle.T)
 
 
-def _difference(noisy: Floats, predictions: Sequence[Any], place: int) -> Floats:
-    return noisy.copy() if place < 0 else noisy - np.asarray(predictions[place], np.float64)
+def _difference(noisy: Floats, predictions: Sequence[Any], place: int, *, out: Floats | None = None) -> Floats:
+    if place < 0:
+        return noisy.copy() if out is None else noisy
+    return np.subtract(noisy, np.asarray(predictions[place], np.float64), out=out)
 
 
 def _spectra(values: Floats, *, noise_scale: float) -> _Spectra:
@@ -250,10 +256,9 @@ def _risk(
 
 
 def _shrunk(
-    noisy: Floats, predictions: Sequence[Any], place: int, *, threshold: float, factor: float, shift: bool
+    difference: Floats, predictions: Sequence[Any], place: int, *, threshold: float, factor: float, shift: bool
 ) -> Floats:
-    """Return W + mI + U diag(a s) Uᵀ for the chosen candidate."""
-    difference = _difference(noisy, predictions, place)
+    """Return W + mI + U diag(a s) Uᵀ for the chosen candidate, in the memory of the difference."""
     size = len(difference)
     mean = float(np.trace(difference)) / size if shift else 0.0
     if math.isinf(threshold) or factor == 0:

@@ -17,6 +17,7 @@ from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
 from sidelight.covariance.bounds import Tail, added, count_tail, matrix_tail, vector_tail
 from sidelight.covariance.denoise import Denoised, Floats, denoise, eigenvalues
 from sidelight.covariance.eigenvector_sampling import sample_eigenvectors, sampling_claims
+from sidelight.covariance.packed import Packed
 from sidelight.covariance.pairs import pair_moments, pair_statistics
 from sidelight.covariance.predicted import PredictedMatrix, described
 from sidelight.covariance.price import Price, together
@@ -269,7 +270,7 @@ class PreparedCovariance:
         return np.asarray(mean * (radius / length) if length > radius else mean)
 
     def answer(self, released: NoisyMatrix, *, rows: float, mean: Floats | None) -> Answer:
-        """Turn noisy numbers into the answer: all post-processing."""
+        """Turn noisy numbers into the answer: all post-processing. The memory of `released` is used up."""
         divisor = max(rows, 1.0)
         noisy = released.value
         noisy /= divisor
@@ -277,10 +278,11 @@ class PreparedCovariance:
             noisy -= np.outer(mean, mean)
         scale = released.noise_scale / divisor
         size = len(noisy)
+        kept = Packed.of(noisy)  # with the whole there would be four matrices at once
         found = self._shrunk(noisy, effective_scale(scale, released.shape, size), rows)
-        matrix = noisy.copy() if found is None else found.matrix
-        matrix = self._projected(matrix)
-        value = CovarianceValue(matrix=matrix, noisy=noisy, noise_scale=scale, noise=released.shape, rows=rows)
+        matrix = self._projected(noisy if found is None else found.matrix)
+        error = self._error(kept.subtracted_from(matrix), rows)
+        value = CovarianceValue(matrix=matrix, noisy=kept.whole(), noise_scale=scale, noise=released.shape, rows=rows)
         if mean is not None:
             value["mean"] = self._placed(mean)
         if found is not None:
@@ -291,7 +293,7 @@ class PreparedCovariance:
                 "factor": found.factor,
                 "estimated_error": None if np.isnan(found.risk) else sqrt(max(found.risk, 0.0)),
             }
-        return Answer(value=value, labels=self.labels, error=self._error(matrix, noisy, rows))
+        return Answer(value=value, labels=self.labels, error=error)
 
     def _projected(self, matrix: Floats) -> Floats:
         if not (self.project or self.limit_trace):
@@ -310,7 +312,7 @@ class PreparedCovariance:
             return Denoised(
                 matrix=matrices[0].copy(), candidate=0, shift=False, threshold=np.inf, factor=1.0, risk=np.nan
             )
-        return denoise(noisy, noise_scale=scale, predictions=matrices, shape=self.law)
+        return denoise(noisy, noise_scale=scale, predictions=matrices, shape=self.law, overwrite=True)
 
     @cached_property
     def _count_deviation(self) -> float:
@@ -332,9 +334,9 @@ class PreparedCovariance:
             tails.append(length)  # ‖ââᵀ − aaᵀ‖ <= 2r‖â − a‖
         return added(tails)
 
-    def _error(self, matrix: Floats, noisy: Floats, rows: float) -> TailBound:
+    def _error(self, moved_by: Floats, rows: float) -> TailBound:
         """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
-        moved = float(np.abs(eigenvalues(matrix - noisy)).max())
+        moved = float(np.abs(eigenvalues(moved_by)).max())
         tail = self.noise_tail(rows)
         return TailBound(
             unit="in operator norm",

@@ -120,6 +120,8 @@ class Covariance:
             )
         if self.choice is not None and not self.prediction:
             raise RangeError("choice=... chooses between predictions and none, and there is no prediction")
+        if self.choice is not None:
+            self.choice.check(len(self.prediction) + 1)
 
     @property
     def price(self) -> Price:

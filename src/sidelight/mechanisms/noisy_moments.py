@@ -180,7 +180,8 @@ def noisy_second_moment(
 
     Guarantee: `second_moment_claims` of the same arguments. With `rho` Gaussian noise of the Frobenius sensitivity,
     half the variance off the diagonal, exact. With `epsilon` two-sided Wishart noise (idealized), or with
-    noise="laplace" discrete Laplace noise on the upper triangle, mirrored (exact, about √(2d) times the error).
+    noise="laplace" discrete Laplace noise on the upper triangle, mirrored (exact, about √d times the error; √(d/2) when
+    a row is replaced).
     """
     law = matrix_noise(moments, rho=rho, epsilon=epsilon, noise=noise)
     scale = second_moment_scale(moments, rho=rho, epsilon=epsilon, noise=noise)
@@ -191,7 +192,7 @@ def noisy_second_moment(
         noisy = two_sided_wishart(moments.second_in_trace, epsilon=_pure(epsilon), source=source)
     else:
         noisy = _mirrored(laplace(moments.upper_triangle, epsilon=_pure(epsilon), source=source), moments.second)
-    return NoisyMatrix(np.asarray(noisy).astype(np.float64) * float(moments.scale**2), scale, law)
+    return NoisyMatrix(_in_units(noisy, float(moments.scale**2)), scale, law)
 
 
 def second_moment_scale(
@@ -236,6 +237,16 @@ def matrix_noise(
 def numerics_of(law: VectorNoise | MatrixNoise) -> Numerics:
     """Say whether a noise is exact on the machine."""
     return "idealized" if law in ("spherical", "wishart") else "exact"
+
+
+def _in_units(noisy: NDArray[Any], unit: float) -> NDArray[np.float64]:
+    """Turn steps into the user's units, in the matrix's own memory where its entries have the size of floats."""
+    if noisy.dtype != np.int64:
+        return np.asarray(noisy, np.float64) * unit
+    floats = noisy.view(np.float64)
+    for row in range(len(noisy)):
+        floats[row] = noisy[row].astype(np.float64) * unit
+    return floats
 
 
 def _mirrored(upper: Any, matrix: Bounded) -> NDArray[Any]:

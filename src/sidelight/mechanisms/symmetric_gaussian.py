@@ -33,15 +33,22 @@ def symmetric_gaussian(
         raise RangeError(f"symmetric noise wants a square matrix with a sensitivity in l2, got shape {bounded.shape}")
     diagonal = gaussian_scale(bounded, mu=mu, rho=rho)
     size = bounded.shape[0]
-    rows, columns = np.triu_indices(size)
-    noise = rounded_gaussian(len(rows), [diagonal, root_half_up(diagonal)], source, which=(rows != columns).astype(int))
+    on = rounded_gaussian(size, diagonal, source)
+    off = rounded_gaussian(size * (size - 1) // 2, root_half_up(diagonal), source)
     noisy = np.array(bounded.value)
-    if noise.dtype == object or np.abs(noise).max() >= VALUE_LIMIT:  # int64 could not hold the sum
-        noisy, noise = noisy.astype(object), noise.astype(object)
-    upper = noisy[rows, columns] + noise
-    noisy[rows, columns] = upper
-    noisy[columns, rows] = upper
+    if any(part.dtype == object or _largest(part) >= VALUE_LIMIT for part in (on, off)):  # int64 could not hold the sum
+        noisy, on, off = noisy.astype(object), on.astype(object), off.astype(object)
+    noisy[np.arange(size), np.arange(size)] += on
+    start = 0
+    for row in range(size - 1):  # row by row: a matrix of 1000 columns and more wants no copies
+        noisy[row, row + 1 :] += off[start : start + size - 1 - row]
+        noisy[row + 1 :, row] = noisy[row, row + 1 :]
+        start += size - 1 - row
     return noisy
+
+
+def _largest(noise: NDArray[Any]) -> int:
+    return max(int(noise.max()), -int(noise.min())) if noise.size else 0
 
 
 def root_half_up(scale: Fraction) -> Fraction:

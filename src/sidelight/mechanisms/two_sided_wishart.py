@@ -35,8 +35,8 @@ def two_sided_wishart(bounded: Bounded, *, epsilon: Amount, source: Source) -> N
     Guarantee: PureDP(epsilon), idealized: log densities of the noise at two matrices differ by at most c times the
     trace norm of their difference (covariance proof page, Theorem 3). The noise is drawn and added in floats.
 
-    Accuracy: standard deviation √(d+1)/c on the diagonal and 1/√2 of it off it; Frobenius error about √(2d) times
-    smaller than that of Laplace noise on the entries.
+    Accuracy: standard deviation √(d+1)/c on the diagonal and 1/√2 of it off it; Frobenius error about √d times
+    smaller than that of Laplace noise on the entries (√(d/2) when a row is replaced).
     """
     deviation = wishart_deviation(bounded, epsilon=epsilon)
     assert not isinstance(bounded.value, int)
