@@ -37,9 +37,9 @@ def release_through(
     reservation = account.reserve(prepared.claims, request=prepared.request, key=key, resume=resume, at_utc=at_utc)
     if isinstance(reservation, Stored):
         return outcome_from_json(reservation.text).at(entry_id=reservation.entry_id, ledger_head=reservation.head)
-    (outcome,) = _run([prepared], table, reservation, entropy=entropy)
+    ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy)
     record = reservation.release if isinstance(outcome, Release) else reservation.refuse
-    return outcome.at(entry_id=reservation.entry_id, ledger_head=record(outcome.to_json()))
+    return outcome.at(entry_id=reservation.entry_id, ledger_head=record(text))
 
 
 def release_batch_through(
@@ -69,8 +69,8 @@ def release_batch_through(
         stored = [outcome_from_json(text) for text in json.loads(reservation.text)]
         return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
     outcomes = _run(prepared, table, reservation, entropy=entropy)
-    head = reservation.release(json.dumps([outcome.to_json() for outcome in outcomes]))
-    return [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome in outcomes]
+    head = reservation.release(json.dumps([text for _, text in outcomes]))
+    return [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
 
 
 def _prepare(query: Query, table: Table, *, strict: bool) -> Prepared:
@@ -84,8 +84,10 @@ def _prepare(query: Query, table: Table, *, strict: bool) -> Prepared:
     return prepared
 
 
-def _run(prepared: Sequence[Prepared], table: Table, reservation: Reservation, *, entropy: Entropy) -> list[Outcome]:
-    """Open the data under a reservation; one noise source a query.
+def _run(
+    prepared: Sequence[Prepared], table: Table, reservation: Reservation, *, entropy: Entropy
+) -> list[tuple[Outcome, str]]:
+    """Open the data under a reservation; one noise source a query. Give outcomes with the text that is recorded.
 
     Once the data has been opened only `SidelightError` (whose texts are public by rule) and interrupts pass through,
     without their causes; anything else might quote a record and is replaced. The error is raised, and the failure
@@ -113,12 +115,11 @@ def _run(prepared: Sequence[Prepared], table: Table, reservation: Reservation, *
     raise failure
 
 
-def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> Outcome:
+def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> tuple[Outcome, str]:
     with Source(entropy, declared=prepared.numerics) as source:  # an idealized draw in an exact query raises
         answer = prepared.run(table, source)
         outcome = _outcome(answer, prepared, table, source)
-        outcome.to_json()  # a value that cannot be written (NaN, infinity) must fail here, not after the release
-        return outcome
+        return outcome, outcome.to_json()  # a value that cannot be written (NaN) must fail here, not after the release
 
 
 def _outcome(answer: Answer | Refusal, prepared: Prepared, table: Table, source: Source) -> Outcome:

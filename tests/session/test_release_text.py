@@ -1,0 +1,51 @@
+"""A release as text: short arrays in digits, long ones in bytes, every bit back, nothing that is not finite."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sidelight.guarantees import Claims, PureDP
+from sidelight.release import Circumstances, Release
+
+
+def release_of(value: object) -> Release:
+    where = Circumstances(dataset="d", engine="numpy", version="0", entropy="os", numerics="exact")
+    return Release(
+        query={"kind": "test"},
+        value=value,
+        labels=(),
+        guarantee=Claims.of(PureDP(1)),
+        error=None,
+        prediction=None,
+        circumstances=where,
+    )
+
+
+@pytest.mark.parametrize("count", [3, 4096, 4097, 9000])
+@pytest.mark.parametrize("kind", ["float64", "int64", "float32", "int32", ">f8"])
+def test_every_bit_comes_back(count: int, kind: str) -> None:
+    values = (np.random.default_rng(1).normal(size=(count, 1)) * 1e6).astype(kind)
+    back = Release.from_json(release_of({"matrix": values, "n": 3}).to_json()).value
+    assert back["n"] == 3
+    assert back["matrix"].shape == (count, 1)
+    assert back["matrix"].dtype.kind == values.dtype.kind
+    assert (back["matrix"] == values).all()
+    assert back["matrix"].flags.writeable
+
+
+def test_long_arrays_are_written_in_bytes() -> None:
+    written = json.loads(release_of(np.zeros(5000)).to_json())["value"]
+    assert set(written) == {"bytes", "dtype", "shape"}
+    assert set(json.loads(release_of(np.zeros(5)).to_json())["value"]) == {"array", "dtype"}
+
+
+@pytest.mark.parametrize("count", [5, 5000])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_not_written(count: int, bad: float) -> None:
+    values = np.zeros(count)
+    values[3] = bad
+    with pytest.raises(ValueError, match=r"finite|JSON compliant"):
+        release_of(values).to_json()
