@@ -6,17 +6,14 @@ where the rows are white.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.aggregates.moments import Moments
+from sidelight.gaussians.asked import Asking, about_pairs, how_many
 from sidelight.gaussians.constants import Constants
-from sidelight.gaussians.estimation import COUNT, MEAN, GaussianEstimate, mean_steps, row_map
-from sidelight.gaussians.paired_rows import PairMap
+from sidelight.gaussians.estimation import COUNT, MEAN, GaussianEstimate, mean_steps
 from sidelight.gaussians.public_rows import Floats
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.starts import MOST_STEPS, Course, Start, course
@@ -26,8 +23,6 @@ from sidelight.noise import Source
 #: Coarse steps share this, the last has the rest.
 COARSE_PART = Fraction(1, 4)
 _FLOOR = 1e-6
-
-PairAsking = Generator[RowMap | PairMap, Moments, GaussianEstimate]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,7 +42,7 @@ class Ranges:
 
 def coinpress_steps(
     known: Ranges, steps: int | None, spending: Spending, pairs: Spending, source: Source, constants: Constants
-) -> PairAsking:
+) -> Asking[GaussianEstimate]:
     """Estimate covariance from pairs, then the mean on whitened rows.
 
     Guarantee: the price of `spending` (Gaussians proof page, Theorems 1 and 5). `pairs` is the same price with the
@@ -61,7 +56,7 @@ def coinpress_steps(
         constants: Those of the steps.
     """
     size = spending.size
-    moments = yield row_map(known.start.matrix, known.center, 1.0)
+    moments = yield how_many(size)
     rows = spending.count(moments, COUNT, source)
     half = max(rows / 2, 1.0)
     budget = 1 - MEAN - (COUNT if spending.rows is None else 0)
@@ -70,19 +65,19 @@ def coinpress_steps(
     clip = constants.covariance_clip(size, half)
     for _ in range(chosen.steps):
         share = budget * COARSE_PART / chosen.steps
-        moments = yield PairMap.of(matrix, clip)
+        moments = yield about_pairs(matrix, clip)
         noisy = pairs.second(moments, share, source)
         scale = pairs.second_scale(share, clip) / half
         matrix = preconditioned(matrix, noisy.value / half, rows=half, noise_scale=scale, constants=constants)
     last = budget * (1 - COARSE_PART) if chosen.steps else budget
     clip = constants.final_clip(size, half)
-    noisy = pairs.second((yield PairMap.of(matrix, clip)), last, source)
+    noisy = pairs.second((yield about_pairs(matrix, clip)), last, source)
     scale = pairs.second_scale(last, clip)
     if known.plain:
         values, vectors = np.linalg.eigh(symmetric(noisy.value / half))
         whitened = (vectors * np.maximum(values, _FLOOR)) @ vectors.T
     else:
-        whitened = whitened_covariance(noisy, rows=half, noise_scale=scale)
+        whitened = whitened_covariance(noisy, np.zeros(size), rows=half, noise_scale=scale)
     covariance = mapped_back(matrix, whitened)
     white = whitening(matrix, whitened)
     radius = known.mean_bound if known.white else known.mean_bound * float(np.linalg.norm(white, 2))

@@ -18,6 +18,7 @@ from sidelight.gaussians.answering import answered
 from sidelight.gaussians.constants import Constants, Version
 from sidelight.gaussians.estimation import GaussianEstimate, gaussian_steps
 from sidelight.gaussians.public_rows import as_public_points
+from sidelight.gaussians.row_reader import SAMPLE_ROWS
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.starts import starts
 from sidelight.guarantees import Amount, Neighbours, positive, short_text
@@ -74,7 +75,7 @@ def estimate_gaussian(
         noise=noise,
         public_rows=public_rows,
     )
-    asking = gaussian_steps(points, first, spending, source, rules)
+    asking = gaussian_steps(points, first, spending, source, rules, sample_rows=SAMPLE_ROWS)
     return answered(asking, table, chosen, neighbours=spending.neighbours, source=source)
 
 
@@ -122,7 +123,7 @@ def estimate_cells(
     found: list[GaussianEstimate | None] = [None] * len(askings)
     while any(each is None for each in found):
         # a cell that is done repeats its last question; its answer is thrown away unread
-        answers = moments_by_cell(table, chosen, maps=questions, rule=rule)
+        answers = moments_by_cell(table, chosen, maps=[question.row_map for question in questions], rule=rule)
         for cell, asking in enumerate(askings):
             if found[cell] is None:
                 try:

@@ -1,21 +1,21 @@
 """The estimate as a course of questions: it asks for the moments of rows under a map, and pays for each with noise.
 
-Written as generators, which know nothing of where rows are: one table answers one generator (`estimate`), and the cells
-of a partition answer many in the same passes (`cells`). A generator yields a `RowMap` and receives its `Moments`.
+Written as generators, which know nothing of where rows are: one table answers one generator (`answering`), the cells of
+a partition answer many in the same passes (`estimate_cells`). A generator yields a `Question` and is sent `Moments`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.aggregates.moments import Moments
+from sidelight.gaussians.asked import Asking, about_rows, how_many
 from sidelight.gaussians.constants import Constants
+from sidelight.gaussians.exact_map import rounded
 from sidelight.gaussians.public_rows import Floats, PublicPoints
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.starts import Course, Start, course
@@ -26,6 +26,8 @@ from sidelight.noise import Source
 COUNT, COARSE, MEAN, FINAL = Fraction(3, 100), Fraction(27, 100), Fraction(22, 100), Fraction(48, 100)
 #: The mean's budget in its two steps.
 MEAN_STEPS = (Fraction(1, 4), Fraction(3, 4))
+#: Beyond, the shortest directions of a first ball need more digits than the grid of `exact_map` has.
+_GRID_CONDITION = 1e8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,49 +58,68 @@ class GaussianEstimate:
         }
 
 
-Asking = Generator[RowMap, Moments, GaussianEstimate]
-
-
 def gaussian_steps(
-    points: PublicPoints, candidates: Sequence[Start], spending: Spending, source: Source, constants: Constants
-) -> Asking:
+    points: PublicPoints,
+    candidates: Sequence[Start],
+    spending: Spending,
+    source: Source,
+    constants: Constants,
+    *,
+    sample_rows: int | None = None,
+) -> Asking[GaussianEstimate]:
     """Estimate mean and covariance about the public centre; at least one start.
+
+    With `sample_rows`, coarse steps and the first step of the mean look at a random sample of about that many rows or
+    more, and one pass over all rows gives the rest; with fewer rows than twice that, and without it, all steps look at
+    all rows.
 
     Guarantee: the price of `spending`, for any rows, any public rows and any constants: the maps are functions of
     public numbers and of what was released before (Gaussians proof page, Theorem 1).
     """
     size, center = points.width, points.center
     final = FINAL if spending.rows is None else FINAL + COUNT  # a public number of rows costs nothing
-    first = candidates[0]
-    # One start: its moments are counted and used in the same pass. Two: which one to use depends on the count.
-    moments = yield row_map(first.matrix, center, _clip(first, size, constants))
-    rows = spending.count(moments, COUNT, source)
-    chosen = course(candidates, spending, COARSE, rows, constants)
-    matrix = chosen.start.matrix
-    clip = chosen.start.clip or constants.covariance_clip(size, rows)
+    rows = spending.count((yield how_many(size)), COUNT, source)
+    rate, chosen = _sampling(candidates, spending, rows, constants, sample_rows)
+    some = max(rate * rows, 1.0)
+    settle = rounded if chosen.start.condition <= _GRID_CONDITION else _unchanged
+    matrix = settle(chosen.start.matrix)
+    clip = chosen.start.clip or constants.covariance_clip(size, some)
     for step in range(chosen.steps):
         share = COARSE / chosen.steps
-        if step > 0 or len(candidates) > 1 or constants.version == "proven":
-            moments = yield row_map(matrix, center, clip)
+        moments = yield about_rows(matrix, center, clip, rate=rate)
         noisy = spending.second(moments, share, source)
-        matrix = preconditioned(
-            matrix,
-            noisy.value / rows,
-            rows=rows,
-            noise_scale=spending.second_scale(share, clip) / rows,
-            constants=constants,
-            relative=step == 0 and chosen.start.name == "ball",
+        matrix = settle(
+            preconditioned(
+                matrix,
+                noisy.value / some,
+                rows=some,
+                noise_scale=spending.second_scale(share, clip) / some,
+                constants=constants,
+                relative=step == 0 and chosen.start.name == "ball",
+            )
         )
-        clip = constants.covariance_clip(size, rows)
+        clip = constants.covariance_clip(size, some)
+    parts = MEAN_STEPS if rate == 1 else MEAN_STEPS[:1]
     offset, deviation = yield from mean_steps(
-        matrix, center, radius=1.0, share=MEAN, rows=rows, spending=spending, source=source, constants=constants
+        matrix,
+        center,
+        radius=1.0,
+        share=MEAN,
+        rows=some,
+        spending=spending,
+        source=source,
+        constants=constants,
+        parts=parts,
+        rate=rate,
     )
     mean = center + np.linalg.solve(matrix, offset)
+    matrix = settle(recentred(matrix, offset))
     return (
         yield from last_step(
-            recentred(matrix, offset),
+            matrix,
             mean,
             share=final,
+            mean_share=None if rate == 1 else MEAN * MEAN_STEPS[1],
             rows=rows,
             course=chosen,
             deviation=deviation,
@@ -107,6 +128,25 @@ def gaussian_steps(
             constants=constants,
         )
     )
+
+
+def _sampling(
+    candidates: Sequence[Start], spending: Spending, rows: float, constants: Constants, sample_rows: int | None
+) -> tuple[float, Course]:
+    """Choose the rate of the sample, a power of two, and the course on it; all rows where a sample is not enough."""
+    rate = 1.0
+    while sample_rows is not None and rate * rows >= 2 * sample_rows:
+        rate /= 2
+    chosen = course(candidates, spending, COARSE, max(rate * rows, 1.0), constants)
+    while chosen.weak and rate < 1:
+        rate *= 2
+        chosen = course(candidates, spending, COARSE, rate * rows, constants)
+    return rate, chosen
+
+
+def _unchanged(matrix: Floats) -> Floats:
+    """A map that needs more digits than a grid has."""
+    return matrix
 
 
 def mean_steps(
@@ -120,7 +160,8 @@ def mean_steps(
     source: Source,
     constants: Constants,
     parts: Sequence[Fraction] = MEAN_STEPS,
-) -> Generator[RowMap, Moments, tuple[Floats, float]]:
+    rate: float = 1.0,
+) -> Asking[tuple[Floats, float]]:
     """Move from the centre to the mean in coordinates A(x - c), where it is within `radius`; return the offset.
 
     The second value is the standard deviation of the last step's noise on each coordinate.
@@ -130,8 +171,7 @@ def mean_steps(
     for part in parts:
         clip = constants.mean_clip(size, radius, rows)
         here = center + np.linalg.solve(matrix, offset)
-        moments = yield row_map(matrix, here, clip)
-        # the map subtracts the centre that floats can hold: what it was in these coordinates
+        moments = yield about_rows(matrix, here, clip, rate=rate, second=False)
         offset = offset + spending.total(moments, share * part, source).value / rows
         deviation = spending.total_deviation(share * part, clip) / rows
         radius = constants.mean_radius(size, deviation, rows)
@@ -143,19 +183,28 @@ def last_step(
     mean: Floats,
     *,
     share: Fraction,
+    mean_share: Fraction | None,
     rows: float,
     course: Course,
     deviation: float,
     spending: Spending,
     source: Source,
     constants: Constants,
-) -> Asking:
-    """Release the covariance about the mean, in whitened coordinates, and put everything together."""
+) -> Asking[GaussianEstimate]:
+    """Release the covariance about the mean, in whitened coordinates, and put everything together.
+
+    With a `mean_share` the mean is that of a sample, and the same pass moves it to that of all rows.
+    """
     clip = constants.final_clip(len(mean), rows)
-    moments = yield row_map(matrix, mean, clip)
+    moments = yield about_rows(matrix, mean, clip)
     noisy = spending.second(moments, share, source)
     scale = spending.second_scale(share, clip)
-    whitened = whitened_covariance(noisy, rows=rows, noise_scale=scale)
+    offset = np.zeros(len(mean))
+    if mean_share is not None:
+        offset = spending.total(moments, mean_share, source).value / rows
+        deviation = spending.total_deviation(mean_share, clip) / rows
+        mean = mean + np.linalg.solve(matrix, offset)
+    whitened = whitened_covariance(noisy, offset, rows=rows, noise_scale=scale)
     return GaussianEstimate(
         mean=mean,
         covariance=mapped_back(matrix, whitened),
@@ -169,13 +218,3 @@ def last_step(
             "covariance": scale / rows,
         },
     )
-
-
-def row_map(matrix: Floats, center: Floats, clip: float) -> RowMap:
-    """Return the map x ↦ clip(A(x - c), clip)."""
-    return RowMap.of(len(center), centre=center, matrix=matrix, radius=clip)
-
-
-def _clip(start: Start, size: int, constants: Constants) -> float:
-    """Return the first length to clip to; where it depends on the number of rows, that of one row, for the count."""
-    return start.clip or constants.covariance_clip(size, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import log, sqrt
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.aggregates.moments import Moments
+from sidelight.gaussians.asked import Asking, about_rows, how_many
 from sidelight.gaussians.coinpress import mean_parts
 from sidelight.gaussians.constants import Constants
-from sidelight.gaussians.estimation import COUNT, mean_steps, row_map
+from sidelight.gaussians.estimation import COUNT, mean_steps
+from sidelight.gaussians.exact_map import rounded
 from sidelight.gaussians.public_rows import Floats
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.tails import norm_bound
@@ -69,18 +69,18 @@ def public_mean_steps(
     chance: float,
     spending: Spending,
     source: Source,
-) -> Generator[RowMap, Moments, MeanEstimate]:
+) -> Asking[MeanEstimate]:
     """Estimate the mean in coordinates A(x - c), where rows are white and the mean is within `radius`.
 
     Guarantee: the price of `spending` (Gaussians proof page, Theorem 1).
     """
-    size, constants = len(center), Constants()
-    moments = yield row_map(matrix, center, 1.0)
+    size, constants, matrix = len(center), Constants(), rounded(matrix)
+    moments = yield how_many(size)
     rows = spending.count(moments, COUNT, source)
     share = Fraction(1) - (COUNT if spending.rows is None else 0)
     if steps == 1:
         clip = one_shot_clip(size, radius, rows, chance)
-        moments = yield row_map(matrix, center, clip)
+        moments = yield about_rows(matrix, center, clip, second=False)
         offset = spending.total(moments, share, source).value / rows
         deviation, taken = spending.total_deviation(share, clip) / rows, 1
     else:

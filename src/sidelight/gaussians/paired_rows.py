@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 
@@ -23,18 +22,6 @@ from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.rows import Wanted
-
-
-@dataclass(frozen=True, eq=False)
-class PairMap:
-    """A question about pairs: the moments of clip(A(x - x')/√2, radius)."""
-
-    row_map: RowMap
-
-    @classmethod
-    def of(cls, matrix: Floats, clip: float) -> PairMap:
-        """Return the question for A and a length."""
-        return cls(RowMap.of(matrix.shape[1], centre=None, matrix=matrix / sqrt(2), radius=clip))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,10 +46,10 @@ class PairedRows:
         half = len(order) // 2
         return cls(table, tuple(columns), rows[:, order[:half]] - rows[:, order[half : 2 * half]])
 
-    def moments(self, question: PairMap) -> Moments:
-        """Answer a question, with the constants for replacing a vector."""
+    def moments(self, row_map: RowMap) -> Moments:
+        """Return the moments of clip(A(x - x')) for a map, with the constants for replacing a vector."""
         aggregate = mapped_aggregate(
-            self.table, self.columns, row_map=question.row_map, unusable="drop", neighbours=Neighbours.REPLACE
+            self.table, self.columns, row_map=row_map, unusable="drop", neighbours=Neighbours.REPLACE
         )
         assert isinstance(aggregate.coding, MappedVector)
         codes = aggregate.coding.codes(list(self.differences), None)

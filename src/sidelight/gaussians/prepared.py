@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.aggregates.moments import Moments
 from sidelight.gaussians.answering import answered
+from sidelight.gaussians.asked import Asking
 from sidelight.gaussians.estimation import GaussianEstimate
 from sidelight.gaussians.mean import MeanEstimate
-from sidelight.gaussians.paired_rows import PairMap
 from sidelight.gaussians.public_rows import Floats, PublicPoints
 from sidelight.gaussians.spending import Spending
 from sidelight.guarantees import Claims
@@ -24,7 +22,7 @@ from sidelight.records import Table
 from sidelight.session import Answer
 
 #: An estimate that asks questions about rows or pairs, once it has a source of noise.
-Course = Callable[[Source], Generator[RowMap | PairMap, Moments, GaussianEstimate | MeanEstimate]]
+Course = Callable[[Source], Asking[GaussianEstimate] | Asking[MeanEstimate]]
 
 
 class GaussianValue(dict[str, Any]):

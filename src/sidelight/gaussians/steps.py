@@ -48,9 +48,9 @@ def recentred(matrix: Floats, offset: Floats) -> Floats:
     return np.asarray(matrix + (1 / np.sqrt(left) - 1) * (along @ matrix))
 
 
-def whitened_covariance(noisy: NoisyMatrix, *, rows: float, noise_scale: float) -> Floats:
-    """Shrink and floor the released second moment of whitened rows; all post-processing."""
-    mean = symmetric(noisy.value / rows)
+def whitened_covariance(noisy: NoisyMatrix, offset: Floats, *, rows: float, noise_scale: float) -> Floats:
+    """Shrink and floor the released second moment of whitened rows about a centre at this offset from their mean."""
+    mean = symmetric(noisy.value / rows - np.outer(offset, offset))
     scale = noise_scale / rows
     shrunk = denoise(mean, noise_scale=scale, shape=noisy.shape).matrix
     values, vectors = np.linalg.eigh(symmetric(shrunk))

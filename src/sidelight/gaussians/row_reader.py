@@ -1,0 +1,180 @@
+"""Where an estimate's questions are answered: passes over a table, and a random sample of its rows that is kept.
+
+Coarse steps need few rows, so they look at a sample: every row is in it by a coin of its own, whose result for one row
+says nothing about another. The sample is kept from the pass that counts the rows. Its rate is chosen from the released
+number of rows; what was kept is more, and is thinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from sidelight.aggregates.bounded import VALUE_LIMIT
+from sidelight.aggregates.coding import Keep
+from sidelight.aggregates.collect import collect
+from sidelight.aggregates.mapped_moments import mapped_aggregate
+from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean
+from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
+from sidelight.gaussians.exact_map import ExactMap
+from sidelight.gaussians.public_rows import Floats
+from sidelight.guarantees import Neighbours
+from sidelight.noise import Source
+from sidelight.records import Table
+from sidelight.records.rows import Wanted
+
+#: Rows of a sample that is kept at least, while there are so many; twice as many are held.
+SAMPLE_ROWS = 1 << 15
+_BLOCK_ROWS = 1 << 11
+_LEVELS = 1 << 14
+
+
+class RowReader:
+    """The rows of a table, as an estimate asks for them; PRIVATE."""
+
+    def __init__(self, table: Table, columns: Sequence[str], *, neighbours: Neighbours, source: Source) -> None:
+        self._table = table
+        self._columns = tuple(columns)
+        self._numbers = tuple(table.schema.number(name) for name in columns)
+        self._neighbours = neighbours
+        self._source = source
+        self._kept: tuple[Floats, Floats] | None = None  # rows in columns, and their coins in [0, 1)
+        self._kept_rate = 0.0
+
+    @property
+    def samples(self) -> bool:
+        """Whether steps may look at a sample: persons' rows are capped by the general path, which has none."""
+        return self._table.schema.person is None
+
+    def count(self) -> Moments:
+        """Count the rows that miss no number, and keep a sample of them."""
+        if not self.samples:
+            return self.moments(RowMap.of(len(self._columns), centre=None, matrix=None, radius=1))
+        rows = self._keep(1.0, most=2 * SAMPLE_ROWS)
+        empty = self._aggregate(None).empty()
+        return self._aggregate(None).finish(MomentState(rows, empty.total, empty.second))
+
+    def sampled(self, row_map: RowMap, rate: float) -> Moments:
+        """Return the moments of a random sample of the rows, each in it with this probability."""
+        if not self.samples:
+            return self.moments(row_map)
+        if self._kept is None or self._kept_rate < rate:
+            if rate == 1:  # all rows need not be held
+                return self.moments(row_map)
+            self._keep(rate, most=None)
+        assert self._kept is not None
+        if self._kept_rate > rate:  # thinned once: the rate is chosen once
+            rows, coins = self._kept
+            self._kept, self._kept_rate = (rows[:, coins < rate], coins[coins < rate]), rate
+        return self._moments(row_map, [(list(self._kept[0]), None)], second=True)
+
+    def moments(self, row_map: RowMap, *, second: bool = True) -> Moments:
+        """Return the moments of all rows; without `second`, a matrix of zeros in its place saves half of the work."""
+        if self._kept is not None and self._kept_rate == 1:  # few rows: all of them are held
+            return self._moments(row_map, [(list(self._kept[0]), None)], second=second)
+        if not self.samples or ExactMap.of(row_map, _LEVELS) is None:
+            return collect(self._table, self._aggregate(row_map))
+        return self._moments(row_map, self._clean_batches(), second=second)
+
+    def _moments(self, row_map: RowMap, batches: Iterable[tuple[list[Floats], Keep]], *, second: bool) -> Moments:
+        aggregate = self._aggregate(row_map)
+        exact = ExactMap.of(row_map, _LEVELS)
+        state = aggregate.empty()
+        for columns, usable in batches:
+            if exact is None:
+                assert isinstance(aggregate.coding, MappedVector)
+                state = aggregate.fold(state, aggregate.coding.codes(columns, None))
+            else:
+                state = _folded(state, exact, columns, usable, second=second)
+        return aggregate.finish(state)
+
+    def _aggregate(self, row_map: RowMap | None) -> ClippedMoments:
+        chosen = RowMap.of(len(self._columns), centre=None, matrix=None, radius=1) if row_map is None else row_map
+        return mapped_aggregate(
+            self._table, self._columns, row_map=chosen, levels=_LEVELS, unusable="drop", neighbours=self._neighbours
+        )
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether columns are used as they are: no bounds, no fill values."""
+        return all(each.lower is None and each.upper is None and each.fill is None for each in self._numbers)
+
+    def _clean_batches(self) -> Iterator[tuple[list[Floats], Keep]]:
+        """Give columns without missing numbers, and which rows stay (None: all)."""
+        for batch in self._table.rows.batches(Wanted(numbers=self._columns)):
+            columns = [batch.numbers[name] for name in self._columns]
+            if self._plain and _all_finite(columns):
+                yield columns, None
+            else:
+                cleaned, usable = clean(self._numbers, batch)
+                yield cleaned, usable
+
+    def _keep(self, rate: float, *, most: int | None) -> int:
+        """Read all rows; keep those whose coin is below the rate, which is halved whenever too many are held."""
+        parts: list[Floats] = [np.empty((len(self._columns), 0))]
+        coins: list[Floats] = [np.empty(0)]
+        rows = held = 0
+        for columns, usable in self._clean_batches():
+            tossed = np.asarray(self._source.words(len(columns[0])) * 2.0**-64, np.float64)
+            stays = tossed < rate
+            if usable is not None:
+                stays &= usable
+            rows += len(tossed) if usable is None else int(usable.sum())
+            some = np.flatnonzero(stays)
+            whole = _together(columns)
+            parts.append(np.stack([column[some] for column in columns]) if whole is None else whole[some].T)
+            coins.append(tossed[some])
+            held += len(some)
+            while most is not None and held > most:
+                rate /= 2
+                stay = [each < rate for each in coins]
+                parts = [part[:, here] for part, here in zip(parts, stay, strict=True)]
+                coins = [each[here] for each, here in zip(coins, stay, strict=True)]
+                held = sum(len(each) for each in coins)
+        self._kept, self._kept_rate = (np.concatenate(parts, axis=1), np.concatenate(coins)), rate
+        return rows
+
+    def __repr__(self) -> str:
+        return "RowReader(private)"
+
+
+def _folded(state: MomentState, exact: ExactMap, columns: list[Floats], usable: Keep, *, second: bool) -> MomentState:
+    """Add a batch; all sums are whole numbers below 2^53, so no order of adding them changes any."""
+    rows = len(columns[0]) if usable is None else int(usable.sum())
+    total, products = state.total, state.second
+    whole = _together(columns)
+    if (state.rows + rows) * exact.levels**2 >= VALUE_LIMIT:  # the same numbers, in a type that cannot wrap
+        total, products = total.astype(object), products.astype(object)
+    for start in range(0, len(columns[0]), _BLOCK_ROWS):
+        block = slice(start, start + _BLOCK_ROWS)
+        codes = exact.codes(exact.centred(columns, whole, block))
+        if usable is not None:
+            codes = codes[:, usable[block]]
+        total = total + codes.sum(axis=1).astype(np.int64)
+        if second:
+            products = products + (codes @ codes.T).astype(np.int64)
+    return MomentState(state.rows + rows, total, products)
+
+
+def _all_finite(columns: list[Floats]) -> bool:
+    """Whether no number of a batch is missing or infinite; a sum that overflows says no, and the slow way is taken."""
+    whole = _together(columns)
+    with np.errstate(all="ignore"):
+        if whole is not None:
+            return bool(np.isfinite(whole.sum()))
+        return all(bool(np.isfinite(column.sum())) for column in columns)
+
+
+def _together(columns: list[Floats]) -> Floats | None:
+    """Return the array whose columns these are, if they are neighbours in memory: it is read line by line."""
+    first = columns[0]
+    base, line = first.base, 8 * len(columns)
+    if base is None or first.strides != (line,) or not len(first):
+        return None
+    address = first.__array_interface__["data"][0]
+    for place, column in enumerate(columns):
+        if column.strides != (line,) or column.__array_interface__["data"][0] != address + 8 * place:
+            return None
+    return np.lib.stride_tricks.as_strided(first, (len(first), len(columns)), (line, 8), writeable=False)
