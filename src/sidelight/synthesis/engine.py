@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from sidelight.noise import Source
 from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import measure, measured_rows
 from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.prior import Prior, Setting, UniformPrior
+from sidelight.synthesis.prior import Prior, Setting, UniformPrior, current_weights
 from sidelight.synthesis.private_marginals import PrivateMarginals
 from sidelight.synthesis.refit import Refit
 from sidelight.synthesis.rounds_shown import rounds_shown
@@ -18,8 +15,6 @@ from sidelight.synthesis.spaces import DenseSpace, Space
 
 #: Sweeps of a refit between rounds, and of the last one.
 BETWEEN_ROUNDS, AT_THE_END = 3, 60
-
-Steps = Callable[[int], Any]
 
 
 def release_distribution(
@@ -37,7 +32,9 @@ def release_distribution(
     where = DenseSpace(plan.domain) if space is None else space
     rows = float(plan.rows) if plan.rows is not None else measured_rows(counts, price=plan.size_price, source=source)
     setting = Setting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=rows)
-    model = Refit(where, (prior or UniformPrior()).weights(where, setting), rows=rows, prior_weight=plan.prior_weight)
+    start = (prior or UniformPrior()).start(where, setting)
+    weights = current_weights(start, setting)
+    model = Refit(where, weights, rows=rows, prior_weight=plan.prior_weight)
     counts.prepare(each.columns for each in (*plan.one_way, *plan.candidates))
     for each in plan.one_way:
         model.add(measure(counts, each, price=plan.one_way_price, source=source))
@@ -57,6 +54,9 @@ def release_distribution(
             )
             picked = plan.candidates[places[chosen]]
             model.add(measure(counts, picked, price=plan.measurement_price, source=source))
+            if start.most_raw:
+                old, weights = weights, current_weights(start, setting, model.measurements)
+                model.change_prior(old, weights)
             model.fit(sweeps=BETWEEN_ROUNDS)
     model.fit(sweeps=AT_THE_END)
     return Fitted(domain=plan.domain, rows=rows, space=where, weights=model.weights, measurements=model.measurements)

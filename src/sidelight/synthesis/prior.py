@@ -1,7 +1,9 @@
-"""What is expected before the rows are looked at: a distribution to start from, from public numbers only.
+"""What is expected before the rows are looked at: a distribution to start from, from public and released numbers only.
 
 A prior changes accuracy, never the guarantee. All of them are mixed with the uniform distribution (the hedge), because
-a multiplicative fit cannot revive a cell of weight zero, and because predictions can be wrong.
+a multiplicative fit cannot revive a cell of weight zero. How far a prediction is trusted is decided by its own error
+against the noise of a measurement; both are known before the release. Released measurements that contradict the
+prediction then lower the trust, round by round: a wrong one is out of the fit after the first.
 """
 
 from __future__ import annotations
@@ -15,31 +17,38 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.synthesis.domain import Codes, Domain
+from sidelight.synthesis.measurement import Measurement
 from sidelight.synthesis.spaces import Floats, Space, SupportSpace
+from sidelight.synthesis.starting_point import StartingPoint, product, uniform_weights
 
 if TYPE_CHECKING:
     from sidelight.synthesis.fitted import Fitted
 
 #: The share of the uniform distribution in every prior.
 HEDGE = 0.05
-#: At most this share of a prior is a raw public histogram.
-_MOST_RAW = 0.9
+#: At most this share of a prior is a raw histogram.
+MOST_RAW = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What the smoothing rule needs: public or released numbers."""
+    """What the rule of trust needs: the workload's mean number of cells, the noise of a cell, the number of rows."""
 
     mean_cells: float
     deviation: float
     rows: float
 
+    @property
+    def private_error(self) -> float:
+        """The squared l1 error of a measured marginal, (σc/N)²."""
+        return (self.deviation * self.mean_cells / max(self.rows, 1.0)) ** 2
+
 
 class Prior(Protocol):
     """A distribution on any space."""
 
-    def weights(self, space: Space, setting: Setting) -> Floats:
-        """Return strictly positive weights of the possible points, with sum 1."""
+    def start(self, space: Space, setting: Setting) -> StartingPoint:
+        """Return the parts of the prior on the points of a space."""
         ...
 
 
@@ -47,18 +56,19 @@ class Prior(Protocol):
 class UniformPrior:
     """Nothing is expected: all possible cells alike."""
 
-    def weights(self, space: Space, setting: Setting) -> Floats:
+    def start(self, space: Space, setting: Setting) -> StartingPoint:
         """Return equal weights."""
-        return uniform_weights(space)
+        even = uniform_weights(space)
+        return StartingPoint(space=space, raw=even, smooth=even, most_raw=0.0, hedge=1.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublicRows:
-    """A prior from coded public rows: w = α·histogram + (1 - α - λ)·product of its one-way marginals + λ·uniform.
+    """A prior from coded public rows: α·histogram + (1 - α - λ)·product of its one-way marginals + λ·uniform.
 
-    α = 0.9 e_priv² / (e_priv² + e_pub²) trusts the raw histogram as far as its sampling noise e_pub² = c/n_pub is below
-    the noise e_priv² = (σc/N)² of a measurement; c is the mean number of cells of a marginal of the workload. `trust`
-    in [0, 1] multiplies α where the public population differs.
+    α = 0.9 e_priv⁴ / (e_priv⁴ + e_pub⁴): the raw histogram is trusted where its sampling noise e_pub² = c/n_pub is
+    below the noise e_priv² = (σc/N)² of a measurement; c is the mean number of cells of a marginal of the workload.
+    `trust` in [0, 1] multiplies α where the public population is known to differ.
     """
 
     domain: Domain
@@ -74,16 +84,9 @@ class PublicRows:
             raise RangeError("public rows are needed for a prior from public rows, got none that the domain allows")
         object.__setattr__(self, "codes", codes)
 
-    def raw_share(self, setting: Setting) -> float:
-        """Return α."""
-        public = setting.mean_cells / len(self.codes)
-        private = (setting.deviation * setting.mean_cells / max(setting.rows, 1.0)) ** 2
-        return min(self.trust * _MOST_RAW * private / (private + public), 1.0 - self.hedge)
-
-    def weights(self, space: Space, setting: Setting) -> Floats:
-        """Return the smoothed histogram."""
+    def start(self, space: Space, setting: Setting) -> StartingPoint:
+        """Return histogram and product on a space."""
         same_domain(space, self.domain)
-        share = self.raw_share(setting)
         if isinstance(space, SupportSpace):
             raw = _on_support(space, self.codes)
         else:
@@ -92,12 +95,20 @@ class PublicRows:
             np.bincount(self.codes[:, place], minlength=size) / len(self.codes)
             for place, size in enumerate(self.domain.sizes)
         ]
-        return mixed(space, raw, product(space, one_way), raw_share=share, hedge=self.hedge)
+        return StartingPoint(
+            space=space,
+            raw=raw,
+            smooth=product(space, one_way),
+            most_raw=min(self.trust * MOST_RAW, 1.0 - self.hedge),
+            hedge=self.hedge,
+            own_error=setting.mean_cells / len(self.codes),
+            own_variance=1.0 / len(self.codes),
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GivenWeights:
-    """Any distribution on the cells of a dense domain, in their order, mixed with the uniform one."""
+    """Any distribution on the cells of a dense domain, in their order: (1 - λ)·given + λ·uniform to start with."""
 
     domain: Domain
     given: Floats = field(repr=False)
@@ -115,19 +126,20 @@ class GivenWeights:
             raise RangeError("a predicted distribution needs finite weights of at least 0, not all of them 0")
         object.__setattr__(self, "given", flat.reshape(-1) / flat.sum())
 
-    def weights(self, space: Space, setting: Setting) -> Floats:
-        """Return the hedged weights."""
+    def start(self, space: Space, setting: Setting) -> StartingPoint:
+        """Return the given weights on a space."""
         same_domain(space, self.domain)
         given = self.given[self.domain.ravel(space.codes)] if isinstance(space, SupportSpace) else self.given
-        return mixed(space, given, given, raw_share=1.0 - self.hedge, hedge=self.hedge)
+        even = uniform_weights(space)
+        return StartingPoint(space=space, raw=given, smooth=even, most_raw=1.0 - self.hedge, hedge=self.hedge)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EarlierReleases:
     """A prior from synthetic releases of the same domain, weighted by their rows: free, because they were paid for.
 
-    Their noise is about that of the next release, so the average of t of them is trusted with α = 0.9 t/(t + 1), as a
-    public histogram with that much noise would be; the rest is the product of its one-way marginals.
+    The noise of each is about that of the next release, so the average of t of them is trusted like a public histogram
+    with e_pub² = e_priv²/t; the rest is the product of its one-way marginals.
     """
 
     releases: tuple[Fitted, ...]
@@ -139,57 +151,39 @@ class EarlierReleases:
         object.__setattr__(self, "releases", tuple(self.releases))
         if not self.releases:
             raise RangeError("at least one earlier release is needed; start without a prediction")
-        first = self.releases[0]
-        for each in self.releases:
-            if (each.domain.columns, each.domain.sizes) != (first.domain.columns, first.domain.sizes):
-                raise RangeError("the earlier releases have different domains; learn from releases of the same columns")
+        first = self.releases[0].domain
+        if any((each.domain.columns, each.domain.sizes) != (first.columns, first.sizes) for each in self.releases):
+            raise RangeError("the earlier releases have different domains; learn from releases of the same columns")
 
-    def weights(self, space: Space, setting: Setting) -> Floats:
-        """Return the smoothed average."""
+    def start(self, space: Space, setting: Setting) -> StartingPoint:
+        """Return the average and its product on a space."""
         same_domain(space, self.releases[0].domain)
-        count = len(self.releases)
         shares = np.array([each.rows for each in self.releases]) / sum(each.rows for each in self.releases)
+        parts = list(zip(shares.tolist(), self.releases, strict=True))
         one_way = [
-            sum(share * each.marginal((name,)) for share, each in zip(shares, self.releases, strict=True))
-            for name in space.domain.columns
+            np.sum([share * each.marginal((name,)) for share, each in parts], axis=0) for name in space.domain.columns
         ]
-        raw = sum(share * each.weights_on(space) for share, each in zip(shares, self.releases, strict=True))
-        alpha = min(self.trust * _MOST_RAW * count / (count + 1), 1.0 - self.hedge)
-        return mixed(space, np.asarray(raw), product(space, one_way), raw_share=alpha, hedge=self.hedge)
+        raw = np.zeros(space.points)
+        for share, each in parts:
+            raw += share * each.weights_on(space)
+        return StartingPoint(
+            space=space,
+            raw=raw,
+            smooth=product(space, one_way),
+            most_raw=min(self.trust * MOST_RAW, 1.0 - self.hedge),
+            hedge=self.hedge,
+            own_error=setting.private_error / len(self.releases),
+            own_variance=setting.private_error / max(setting.mean_cells, 1.0) / len(self.releases),
+        )
 
 
-def uniform_weights(space: Space) -> Floats:
-    """Return equal weights of all possible points."""
-    weights = np.ones(space.points) if space.possible is None else space.possible.astype(np.float64)
-    return np.asarray(weights / weights.sum())
+def current_weights(start: StartingPoint, setting: Setting, measurements: Sequence[Measurement] = ()) -> Floats:
+    """Return the prior for a setting, in the light of what was released so far."""
+    bias = setting.mean_cells * start.squared_bias(measurements, rows=setting.rows)
+    return start.mixed(private_error=setting.private_error, other_error=start.own_error + bias)
 
 
-def mixed(space: Space, raw: Floats, smooth: Floats, *, raw_share: float, hedge: float) -> Floats:
-    """Return α·raw + (1 - α - λ)·smooth + λ·uniform, each normalised over the possible points."""
-    parts = ((raw, raw_share), (smooth, 1.0 - raw_share - hedge), (uniform_weights(space), hedge))
-    total = np.zeros(space.points)
-    for part, share in parts:
-        inside = part if space.possible is None else part * space.possible
-        mass = float(inside.sum())
-        if share > 0:
-            total += share * (inside / mass if mass > 0 else uniform_weights(space))
-    return np.asarray(total / total.sum())
-
-
-def product(space: Space, one_way: Sequence[NDArray[np.float64]]) -> Floats:
-    """Return the product of one-way marginals at every point."""
-    if isinstance(space, SupportSpace):
-        found = np.ones(space.points)
-        for place, masses in enumerate(one_way):
-            found *= masses[space.codes[:, place]]
-        return found
-    found = np.ones(1)
-    for masses in one_way:
-        found = np.multiply.outer(found, masses).reshape(-1)
-    return found
-
-
-def _on_support(space: SupportSpace, codes: Codes) -> Floats:
+def _on_support(space: SupportSpace, codes: NDArray[np.int64]) -> Floats:
     """Return the share of the rows at each point; points are distinct rows."""
     places = {row: place for place, row in enumerate(map(bytes, np.ascontiguousarray(space.codes)))}
     distinct, counts = np.unique(codes, axis=0, return_counts=True)

@@ -39,6 +39,12 @@ class Refit:
         """What was measured, in order."""
         return tuple(self._held)
 
+    def change_prior(self, old: Floats, new: Floats) -> None:
+        """Start from another prior with the same factors: W ∝ new · Π f."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            self.weights *= np.where(old > 0, new / old, 0.0)
+        self.weights /= self.weights.sum()
+
     def add(self, measurement: Measurement) -> None:
         """Take a measurement in; the next `fit` uses it."""
         self._held.append(measurement)
