@@ -12,7 +12,6 @@ import numpy as np
 from sidelight.gaussians.answering import answered
 from sidelight.gaussians.asked import Asking
 from sidelight.gaussians.estimation import GaussianEstimate
-from sidelight.gaussians.mean import MeanEstimate
 from sidelight.gaussians.public_rows import Floats, PublicPoints
 from sidelight.gaussians.spending import Spending
 from sidelight.guarantees import Claims
@@ -22,7 +21,7 @@ from sidelight.records import Table
 from sidelight.session import Answer
 
 #: An estimate that asks questions about rows or pairs, once it has a source of noise.
-Course = Callable[[Source], Asking[GaussianEstimate] | Asking[MeanEstimate]]
+Course = Callable[[Source], Asking[Any]]
 
 
 class GaussianValue(dict[str, Any]):
@@ -75,7 +74,8 @@ class PreparedGaussian:
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows in a few passes; their number depends on public and released numbers only."""
-        found = answered(self.course(source), table, self.columns, neighbours=self.spending.neighbours, source=source)
+        neighbours = self.spending.neighbours
+        found: Any = answered(self.course(source), table, self.columns, neighbours=neighbours, source=source)
         value = GaussianValue(mean=_finite(found.mean))
         if isinstance(found, GaussianEstimate):
             value["covariance"] = _finite(found.covariance)
