@@ -34,7 +34,7 @@ class Axis:
 
 def quantile_chart(levels: Sequence[float], values: Sequence[float], errors: Sequence[float] | None) -> Markup:
     """Draw the released quantile function, and beside it how many ranks each point may be off."""
-    return _both(
+    return both_widths(
         [_quantiles(levels, values, errors, width=width) for width in (WIDE, NARROW)],
         label=f"Released quantiles: {len(values)} points from {short(values[0])} to {short(values[-1])}",
     )
@@ -42,7 +42,7 @@ def quantile_chart(levels: Sequence[float], values: Sequence[float], errors: Seq
 
 def strip_chart(comparison: Comparison) -> Markup:
     """Draw one released example of every contestant against the true quantiles of the generated data."""
-    return _both(
+    return both_widths(
         [_strips(comparison, width=width) for width in (WIDE, NARROW)],
         label="One release of each kind against the true quantiles of the generated data",
     )
@@ -57,12 +57,12 @@ def _quantiles(levels: Sequence[float], values: Sequence[float], errors: Sequenc
     low, high = _padded(min(values), max(values))
     x = Axis(low=low, high=high, start=left, end=right)
     y = Axis(low=0, high=1, start=bottom, end=top)
-    parts = [_line(left, y(q), right, y(q), "grid") for q in (0, 0.25, 0.5, 0.75, 1)]
-    parts += [_text(left - 8, y(q) + 4, f"{round(100 * q)} %", "tick end") for q in (0, 0.5, 1)]
+    parts = [line_part(left, y(q), right, y(q), "grid") for q in (0, 0.25, 0.5, 0.75, 1)]
+    parts += [text_part(left - 8, y(q) + 4, f"{round(100 * q)} %", "tick end") for q in (0, 0.5, 1)]
     for tick in ticks(low, high, about=3 if narrow else 5):
-        parts.append(_line(x(tick), bottom, x(tick), bottom + 5, "axis"))
-        parts.append(_text(x(tick), bottom + 19, short(tick), "tick middle"))
-    parts.append(_text((left + right) / 2, height - 6, "released value", "caption middle"))
+        parts.append(line_part(x(tick), bottom, x(tick), bottom + 5, "axis"))
+        parts.append(text_part(x(tick), bottom + 19, short(tick), "tick middle"))
+    parts.append(text_part((left + right) / 2, height - 6, "released value", "caption middle"))
     corners = [f"{x(v):.1f},{y(q):.1f}" for v, q in zip(values, levels, strict=True)]
     if len(corners) > 1:
         area = f"{x(values[0]):.1f},{bottom:.1f} {' '.join(corners)} {x(values[-1]):.1f},{bottom:.1f}"
@@ -74,7 +74,7 @@ def _quantiles(levels: Sequence[float], values: Sequence[float], errors: Sequenc
     ]
     if errors:
         parts += _rank_bars(levels, errors, y, start=right + 26, end=width - (30 if narrow else 40), height=height)
-    return _svg(parts, width=width, height=height)
+    return svg_body(parts, width=width, height=height)
 
 
 def _rank_bars(
@@ -83,16 +83,16 @@ def _rank_bars(
     nearest = min((b - a for a, b in pairwise(levels)), default=1.0)
     thickness = min(10.0, max(1.5, 0.6 * nearest * abs(y.end - y.start)))
     x = Axis(low=0, high=max(errors), start=start, end=end)
-    parts = [_line(start, y.start, start, y.end, "axis")]
+    parts = [line_part(start, y.start, start, y.end, "axis")]
     for level, error in zip(levels, errors, strict=True):
         parts.append(
             f'<rect class="bar" x="{start}" y="{y(level) - thickness / 2:.1f}" width="{x(error) - start:.1f}" '
             f'height="{thickness:.1f}" rx="{min(2.0, thickness / 2):.1f}"/>'
         )
         if len(levels) <= 12 or level in (levels[0], levels[-1], levels[len(levels) // 2]):
-            parts.append(_text(x(error) + 5, y(level) + 4, f"{error:.0f}", "tick"))
-    parts.append(_text((start + end) / 2, height - 25, "± ranks", "caption middle"))
-    parts.append(_text((start + end) / 2, height - 8, "95 % sure", "caption middle"))
+            parts.append(text_part(x(error) + 5, y(level) + 4, f"{error:.0f}", "tick"))
+    parts.append(text_part((start + end) / 2, height - 25, "± ranks", "caption middle"))
+    parts.append(text_part((start + end) / 2, height - 8, "95 % sure", "caption middle"))
     return parts
 
 
@@ -103,25 +103,25 @@ def _strips(comparison: Comparison, *, width: int) -> str:
     spread = comparison.truth[-1] - comparison.truth[0]
     low, high = comparison.truth[0] - 0.2 * spread, comparison.truth[-1] + 0.25 * spread
     x = Axis(low=low, high=high, start=left, end=right)
-    parts = [_text(left, 14, "true quantiles of the generated people", "caption")]
+    parts = [text_part(left, 14, "true quantiles of the generated people", "caption")]
     free = left - 40.0  # where the next label would not touch the last one
     for label, value in zip(comparison.levels, comparison.truth, strict=True):
-        parts.append(_line(x(value), top - 12, x(value), bottom, "truth"))
+        parts.append(line_part(x(value), top - 12, x(value), bottom, "truth"))
         if x(value) >= free:
-            parts.append(_text(x(value), top - 18, label, "tick middle"))
+            parts.append(text_part(x(value), top - 18, label, "tick middle"))
             free = x(value) + 40
     for position, contestant in enumerate(comparison.contestants):
         middle = top + row * position + (30 if narrow else 22)
         name_at = (left, middle - 12) if narrow else (left - 14, middle + 4)
-        parts.append(_text(*name_at, contestant.name, "name" if narrow else "name end"))
-        parts.append(_line(left, middle, right, middle, "grid"))
+        parts.append(text_part(*name_at, contestant.name, "name" if narrow else "name end"))
+        parts.append(line_part(left, middle, right, middle, "grid"))
         for value in contestant.example:
             inside = min(max(value, low), high)
             off = " off" if inside != value else ""
             parts.append(f'<circle class="dot series{position}{off}" cx="{x(inside):.1f}" cy="{middle}" r="5"/>')
     marks = ticks(low, high, about=3 if narrow else 6)
-    parts += [_text(x(mark), bottom + 22, short(mark), "tick middle") for mark in marks]
-    return _svg(parts, width=width, height=bottom + 32)
+    parts += [text_part(x(mark), bottom + 22, short(mark), "tick middle") for mark in marks]
+    return svg_body(parts, width=width, height=bottom + 32)
 
 
 def _padded(low: float, high: float) -> tuple[float, float]:
@@ -131,19 +131,23 @@ def _padded(low: float, high: float) -> tuple[float, float]:
     return low - 0.06 * (high - low), high + 0.06 * (high - low)
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+def line_part(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    """Return a line of a class."""
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def _text(x: float, y: float, text: str, kind: str) -> str:
+def text_part(x: float, y: float, text: str, kind: str) -> str:
+    """Return a text of a class, escaped."""
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
-def _svg(parts: Sequence[str], *, width: int, height: float) -> str:
+def svg_body(parts: Sequence[str], *, width: int, height: float) -> str:
+    """Return what follows the opening of an SVG element."""
     return f'viewBox="0 0 {width} {height:.0f}" width="{width}" height="{height:.0f}">{"".join(parts)}</svg>'
 
 
-def _both(bodies: Sequence[str], *, label: str) -> Markup:
+def both_widths(bodies: Sequence[str], *, label: str) -> Markup:
+    """Return the wide and the narrow drawing, of which the page shows one."""
     name = escape(label)
     return Markup("").join(
         Markup(f'<svg class="{kind}" role="img" aria-label="{name}" {body}')

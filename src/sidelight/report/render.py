@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from sidelight.errors import SourceError
@@ -17,6 +16,8 @@ from sidelight.release import Release
 from sidelight.report.charts import quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
 from sidelight.report.numbers import shown
+from sidelight.report.shapes import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart
+from sidelight.report.values import matrix_of, rows_of, vector_of
 from sidelight.report.words import promise, together
 from sidelight.version import VERSION
 
@@ -117,30 +118,24 @@ def _card(item: Item) -> Mapping[str, Any]:
     errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()
     return {
         **card,
-        "rows": _rows(outcome, errors),
+        "rows": rows_of(outcome, errors),
         "chart": _chart(outcome, errors),
         "prediction": _prediction(outcome),
         "error": outcome.error,
     }
 
 
-def _rows(release: Release, errors: list[float] | None) -> list[tuple[str, str, str | None]]:
-    value = release.value
-    if isinstance(value, np.ndarray) and value.ndim == 1 and len(value) == len(release.labels):
-        bounds = [f"{error:.0f}" for error in errors] if errors and len(errors) == len(value) else [None] * len(value)
-        return [
-            (label, shown(entry), bound)
-            for label, entry, bound in zip(release.labels, value.tolist(), bounds, strict=True)
-        ]
-    return [("value", shown(value), None)]
-
-
 def _chart(release: Release, errors: list[float] | None) -> Markup | None:
-    """Draw what this kind of release is best seen as; other kinds have their table."""
-    if release.kind != "quantiles" or len(release.value) < 2 or not np.all(np.isfinite(release.value)):
+    """Draw what this kind of release is best seen as; what is too long to draw has its table."""
+    matrix, vector = matrix_of(release), vector_of(release)
+    if matrix is not None and 2 <= len(matrix[0]) <= MOST_COLUMNS:
+        return matrix_chart(*matrix)
+    if vector is None or len(vector[0]) < 2:
         return None
-    levels = [float(label.removesuffix("%")) / 100 for label in release.labels]
-    return quantile_chart(levels, release.value.tolist(), errors)
+    if release.kind == "quantiles":
+        levels = [float(label.removesuffix("%")) / 100 for label in release.labels]
+        return quantile_chart(levels, release.value.tolist(), errors)
+    return bar_chart(*vector) if len(vector[0]) <= MOST_BARS else None
 
 
 def _prediction(release: Release) -> Mapping[str, Any] | None:
