@@ -77,11 +77,9 @@ def borrowed_scales(publics: Sequence[Floats], everything: Floats) -> list[float
 
 def _weights(estimates: Sequence[GaussianEstimate], found: Found) -> Floats:
     """Put both noisy counts of each cell together, each by its precision."""
-    sizes = np.array([each.rows for each in estimates])
-    if found.checks is not None:
-        own = np.array([each.noise["count"] for each in estimates]) ** -2.0
-        other = found.checks.deviation**-2.0
-        sizes = (own * sizes + other * found.checks.rows) / (own + other)
+    own = np.array([each.noise["count"] for each in estimates]) ** -2.0
+    other = found.checks.deviation**-2.0
+    sizes = (own * np.array([each.rows for each in estimates]) + other * found.checks.rows) / (own + other)
     sizes = np.maximum(sizes, 1.0)
     return np.asarray(sizes / sizes.sum())
 

@@ -107,7 +107,7 @@ class PreparedMixture:
 
     def _value(self, components: Components, found: Found | None) -> MixtureValue:
         checks = None
-        if found is not None and found.checks is not None:
+        if found is not None:
             checks = {
                 "rows": found.checks.rows,
                 "ambiguous": found.checks.ambiguous,
@@ -132,22 +132,15 @@ class PreparedMixture:
 def refusal_text(found: Found, components: int) -> str:
     """Say why, in released numbers only."""
     text = f"{components} separated clusters could not be certified at this budget; {found.cells} were found"
-    if found.checks is not None and found.verdict is not None:
-        cells = "; ".join(
-            f"cell {place}: about {rows:.0f} rows, {ambiguous:.0f} of them ambiguous"
-            + (" (too few rows)" if few else "")
-            + (" (too many ambiguous)" if mixed else "")
-            for place, (rows, ambiguous, few, mixed) in enumerate(
-                zip(
-                    found.checks.rows,
-                    found.checks.ambiguous,
-                    found.verdict.too_few,
-                    found.verdict.too_mixed,
-                    strict=True,
-                )
-            )
+    cells = "; ".join(
+        f"cell {place}: about {rows:.0f} rows, {ambiguous:.0f} of them ambiguous"
+        + (" (too few rows)" if few else "")
+        + (" (too many ambiguous)" if mixed else "")
+        for place, (rows, ambiguous, few, mixed) in enumerate(
+            zip(found.checks.rows, found.checks.ambiguous, found.verdict.too_few, found.verdict.too_mixed, strict=True)
         )
-        text += f" ({cells}; noise {found.checks.deviation:.1f})"
+    )
+    text += f" ({cells}; noise {found.checks.deviation:.1f})"
     notes = "".join(f"; {warning}" for warning in found.warnings)
     return (
         f"{text}{notes}. The whole price was charged. Try fewer components, more public rows or a larger rho, or "

@@ -15,7 +15,7 @@ import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect import collect
-from sidelight.gaussians.mixture.counting import noisy_rows
+from sidelight.gaussians.mixture.counting import count_checks, judge, noisy_rows
 from sidelight.gaussians.mixture.partition import Split, SplitTree
 from sidelight.gaussians.mixture.principal_directions import Frame, leading_directions, region_moments
 from sidelight.gaussians.mixture.search import Found, Setting, public_columns
@@ -26,8 +26,8 @@ from sidelight.mechanisms.additive import gaussian
 from sidelight.noise import Categorical, Source
 from sidelight.records import Table
 
-#: Shares of the budget: number of rows, all levels of the tree; the rest is for the components.
-ROWS, LEVELS, COMPONENTS = Fraction(1, 100), Fraction(49, 100), Fraction(50, 100)
+#: Shares of the budget: number of rows, all levels of the tree, rows of the leaves; the rest is for the components.
+ROWS, LEVELS, CHECKS, COMPONENTS = Fraction(1, 100), Fraction(49, 100), Fraction(2, 100), Fraction(48, 100)
 #: Shares of a level.
 DIRECTIONS, SELECTION, CONFIRMATION = Fraction(7, 10), Fraction(1, 10), Fraction(2, 10)
 _ROOT_BITS = 128
@@ -45,7 +45,10 @@ class Recursive:
     def search(self, table: Table, setting: Setting, source: Source) -> Found:
         """Split until nothing confirms a split.
 
-        Guarantee: zCDP of 50 % of the budget: a row meets one node a depth and at most k depths (Gaussian-mixture proof
+        Groups of public rows that are far apart are split without asking the private rows, so at the end the leaves are
+        counted: one without private rows is no component.
+
+        Guarantee: zCDP of 52 % of the budget: a row meets one node a depth and at most k depths (Gaussian-mixture proof
         page, Theorem 2).
         """
         rows = noisy_rows(table, setting.columns, rho=setting.rho * ROWS, source=source)
@@ -60,12 +63,15 @@ class Recursive:
                 tree.split(node, ball, best)
         tree.leaves += [node for node, _ in tree.open]
         partition = SplitTree(tuple(tree.splits), tuple(sorted(tree.leaves)))
+        checks = count_checks(table, setting.columns, partition, rho=setting.rho * CHECKS, source=source)
         right = partition.cells == setting.components
         return Found(
             cells=partition.cells,
             rows=rows,
             partition=partition if right else None,
             publics=tuple(setting.public[tree.public[node]] for node in partition.leaves),
+            checks=checks,
+            verdict=judge(checks, rows=rows, least_weight=setting.least_weight),
         )
 
 

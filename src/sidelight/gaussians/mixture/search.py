@@ -44,15 +44,15 @@ class Found:
     cells: int
     rows: float
     partition: Partition | None
-    publics: tuple[Floats, ...] = ()
-    checks: NoisyChecks | None = None
-    verdict: Verdict | None = None
+    publics: tuple[Floats, ...]
+    checks: NoisyChecks
+    verdict: Verdict
     warnings: tuple[str, ...] = ()
 
     @property
     def certified(self) -> bool:
         """Whether there are as many cells as asked for and every check passed."""
-        return self.partition is not None and (self.verdict is None or self.verdict.certified)
+        return self.partition is not None and self.verdict.certified
 
 
 def public_columns(points: Floats) -> list[Floats]:

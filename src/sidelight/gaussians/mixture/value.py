@@ -10,8 +10,8 @@ class MixtureValue(dict[str, Any]):
 
     "means" (k x d), "covariances" (k x d x d), "weights" (k); "certified" (False for the single Gaussian of
     on_failure="single"); "rows", the noisy number of rows; "checks" with the noisy "rows" and "ambiguous" rows of every
-    cell, the noisy number of "dropped" rows and the noise's "deviation", or None; "components" with the account of
-    each estimate; "warnings", from released and public numbers alone.
+    cell, the noisy number of "dropped" rows and the noise's "deviation" (None where no search was made); "components"
+    with the account of each estimate; "warnings", from released and public numbers alone.
     """
 
     def __repr__(self) -> str:
