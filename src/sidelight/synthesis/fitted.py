@@ -11,6 +11,7 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.synthesis.domain import Codes, Domain
 from sidelight.synthesis.measurement import Measurement
+from sidelight.synthesis.single_queries import AnsweredQuery
 from sidelight.synthesis.spaces import Floats, Space, SupportSpace
 from sidelight.synthesis.workload import Marginal
 
@@ -22,6 +23,8 @@ _CLEARLY_THERE = 4.0
 class Fitted:
     """A released distribution. `weights` belong to the points of `space`; with a graphical model both are None.
 
+    `measurements` are whole marginals, `answered` the single queries of `engine="mwem"`.
+
     Everything here is released: functions of noisy numbers, the prior and nothing else.
     """
 
@@ -30,6 +33,7 @@ class Fitted:
     space: Space | None
     weights: Floats | None = field(repr=False)
     measurements: tuple[Measurement, ...] = field(repr=False)
+    answered: tuple[AnsweredQuery, ...] = field(default=(), repr=False)
     graphical: Any = field(default=None, repr=False)
 
     @property
