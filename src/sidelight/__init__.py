@@ -67,6 +67,13 @@ if TYPE_CHECKING:
     from sidelight.release import Release as Release
     from sidelight.release import outcome_from_json as outcome_from_json
     from sidelight.session import Session as Session
+    from sidelight.stability import OPSPTR as OPSPTR
+    from sidelight.stability import AdaOPS as AdaOPS
+    from sidelight.stability import MajorityVote as MajorityVote
+    from sidelight.stability import StableLogistic as StableLogistic
+    from sidelight.stability import StableMedian as StableMedian
+    from sidelight.stability import StableMode as StableMode
+    from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
     from sidelight.tuning import PrivateScore as PrivateScore
     from sidelight.tuning import PublicScore as PublicScore
@@ -108,6 +115,15 @@ _HOME = {
     "sidelight.regression.row_check": ("nonprivate_check_rows",),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
+    "sidelight.stability": (
+        "AdaOPS",
+        "MajorityVote",
+        "OPSPTR",
+        "StableLogistic",
+        "StableMedian",
+        "StableMode",
+        "StablePCA",
+    ),
     "sidelight.stability.pate.estimator": ("PATE",),
     "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
 }

@@ -4,22 +4,43 @@ A refusal is an ordinary result: it costs what a release costs (stability proof 
 """
 
 from sidelight.stability.distance_test import GaussianTest, LaplaceTest
+from sidelight.stability.eigengap import AnalyzeGauss, StablePCA
 from sidelight.stability.engine import CertifiedProposal, DistanceProposal, propose_and_certify, propose_and_test
+from sidelight.stability.glm import StableLogistic
 from sidelight.stability.median import StableMedian, median_distance
 from sidelight.stability.mode import StableMode, mode_distance
+from sidelight.stability.posterior_sampling import (
+    OPSPTR,
+    AdaOPS,
+    BalancedOPS,
+    OutputPerturbation,
+    nonprivate_gaussian_divergence,
+    nonprivate_posterior_divergence,
+    nonprivate_posterior_loss,
+)
 from sidelight.stability.prices import price_of_certified_chain, price_of_test_and_release, renyi_of_failing_test
 from sidelight.stability.voting import MajorityVote
 
 __all__ = [
+    "OPSPTR",
+    "AdaOPS",
+    "AnalyzeGauss",
+    "BalancedOPS",
     "CertifiedProposal",
     "DistanceProposal",
     "GaussianTest",
     "LaplaceTest",
     "MajorityVote",
+    "OutputPerturbation",
+    "StableLogistic",
     "StableMedian",
     "StableMode",
+    "StablePCA",
     "median_distance",
     "mode_distance",
+    "nonprivate_gaussian_divergence",
+    "nonprivate_posterior_divergence",
+    "nonprivate_posterior_loss",
     "price_of_certified_chain",
     "price_of_test_and_release",
     "propose_and_certify",

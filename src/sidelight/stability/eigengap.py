@@ -1,0 +1,257 @@
+"""Principal components through a privately tested eigengap: little noise on the projector where the gap is wide.
+
+The projector on the top components moves little when one record changes, if the eigenvalues on both sides of the cut
+lie far apart; how far is released first, and the noise follows from that (stability proof page, Theorem 13). The
+baseline, `AnalyzeGauss`, adds noise to the matrix of second moments itself and needs no gap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.moments import clipped_moments
+from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import GDP, Amount, Neighbours, decimal_text, exact, native_claims, positive
+from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
+from sidelight.noise import Source, public_grid, standard_normal, to_grid
+from sidelight.records import Number, Schema, Table
+from sidelight.release import Outcome
+from sidelight.session import Answer, release_once
+from sidelight.stability.engine import PreparedCertificate, propose_and_certify
+from sidelight.stability.posterior_sampling.ridge import EIGENVALUE_TOLERANCE, checked_rows
+from sidelight.stability.private_bounds import private_lower_bound
+from sidelight.stability.row_budget import RowBudget, row_budget
+
+Floats = NDArray[np.float64]
+
+LEVELS = 1 << 14
+#: Of delta, what the private bound of the gap may fail with.
+_FAILURE = Fraction(1, 6)
+
+
+def projector_move(gap: float) -> float:
+    """Return how far one record moves the projector (Frobenius), rows of length 1: 1/(√2 (gap - 1)).
+
+    Infinite for a gap of at most 1, or a NaN.
+
+    >>> round(projector_move(51), 10)
+    0.0141421356
+    """
+    return 1 / (math.sqrt(2) * (gap - 1)) if gap > 1 else math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class StablePCA:
+    """The leading principal components, by noise on their projector, if a private bound of the eigengap allows it.
+
+    Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, numerics "idealized"
+    (stability proof page, Theorems 2 and 13).
+
+    Accuracy: noise of 1/(2 gap μ) on each entry of the projector, where `AnalyzeGauss` ends up with about √2 of that at
+    the same μ; but a part of the budget and of the gap goes to the test. Refuses where the noise would drown it.
+
+    Arguments: `columns` name `Number` columns; rows longer than `radius` are shortened, about 0. `components` is how
+    many, less than the number of columns. `gap_share` of the budget goes to the gap's bound; `rows_at_most` only guards
+    the rounding of eigenvalues.
+    """
+
+    columns: Sequence[str]
+    components: int
+    radius: Amount
+    epsilon: Amount
+    delta: Amount
+    gap_share: Amount = "0.2"
+    rows_at_most: int = 10**7
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        checked_rows(self.rows_at_most)
+        _check(self.columns, self.components)
+        if not 0 < exact(self.gap_share, name="gap_share") < 1:
+            raise RangeError(f"gap_share must lie strictly between 0 and 1, got {self.gap_share}")
+
+    def prepare(self, schema: Schema) -> PreparedCertificate[_Spectrum, float, float]:
+        """Check the query against the schema and price it. Opens no data."""
+        row = _start(self, schema)
+        share = exact(self.gap_share, name="gap_share")
+        mu = float(gdp_within(row.epsilon, row.delta * (1 - _FAILURE))) * (1 - 1e-12)
+        proposal = _Eigengap(
+            columns=tuple(self.columns),
+            components=self.components,
+            radius=positive(self.radius, name="radius"),
+            gap_mu=mu * math.sqrt(share),
+            projector_mu=mu * math.sqrt(1 - share) * (1 - 1e-12),
+            failure=float(row.delta * _FAILURE),
+            rows_at_most=self.rows_at_most,
+        )
+        return propose_and_certify(
+            proposal,
+            claims=row.claims,
+            request=_request(self, "stable principal components")
+            | {"gap_share": decimal_text(share), "rows_at_most": str(self.rows_at_most)},
+            refusal="the eigengap after these components is too small for the promise",
+        )
+
+    def release(self, table: Table) -> Outcome:
+        """Release from a table with exactly this query's budget and no ledger."""
+        return release_once(self, table)
+
+    def declare(self) -> Number:
+        """Refuse a bare array: components need named columns."""
+        raise SchemaError("principal components want sl.Table(data, schema=[...])")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalyzeGauss:
+    """The leading principal components of second moments with Gaussian noise: the baseline that tests nothing.
+
+    Guarantee: GDP(μ) with the largest μ that gives (epsilon, delta), for adding or removing one of the schema's units,
+    exact noise: one record of length 1 moves the matrix by 1 (Frobenius). Never refuses.
+
+    Accuracy: noise of 1/μ on the diagonal of the second moments, less off it; `sl.PCA` releases the same and more.
+    """
+
+    columns: Sequence[str]
+    components: int
+    radius: Amount
+    epsilon: Amount
+    delta: Amount
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        _check(self.columns, self.components)
+
+    def prepare(self, schema: Schema) -> PreparedCertificate[Any, None, Literal["always"]]:
+        """Check the query against the schema and price it. Opens no data."""
+        _start(self, schema)
+        mu = gdp_within(positive(self.epsilon, name="epsilon"), positive(self.delta, name="delta"))
+        proposal = _NoisyMoments(tuple(self.columns), self.components, positive(self.radius, name="radius"), mu)
+        return propose_and_certify(
+            proposal,
+            claims=native_claims(GDP(mu, unit=schema.unit), mechanism="rounded_gaussian"),
+            request=_request(self, "principal components"),
+            refusal="never",
+            numerics="exact",
+        )
+
+    def release(self, table: Table) -> Outcome:
+        """Release from a table with exactly this query's budget and no ledger."""
+        return release_once(self, table)
+
+    def declare(self) -> Number:
+        """Refuse a bare array: components need named columns."""
+        raise SchemaError("principal components want sl.Table(data, schema=[...])")
+
+
+@dataclass(frozen=True, repr=False)
+class _Spectrum:
+    """The gap, and the projector on what lies above it. Secret."""
+
+    gap: float = field(repr=False)
+    projector: Floats = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Eigengap:
+    columns: tuple[str, ...]
+    components: int
+    radius: Fraction
+    gap_mu: float
+    projector_mu: float
+    failure: float
+    rows_at_most: int
+
+    def look(self, table: Table, source: Source) -> _Spectrum:
+        moments = clipped_moments(table, self.columns, radius=self.radius, levels=LEVELS)
+        return self.spectrum(np.asarray(moments.second.value, np.float64) / LEVELS**2)
+
+    def spectrum(self, second: Floats) -> _Spectrum:
+        """Cut the spectrum; both eigenvalues may be off by the public tolerance."""
+        values, vectors = np.linalg.eigh(second)
+        cut = len(values) - self.components
+        gap = float(values[cut] - values[cut - 1]) - 2 * EIGENVALUE_TOLERANCE * self.rows_at_most
+        top = vectors[:, cut:]
+        return _Spectrum(gap, top @ top.T)
+
+    def certify(self, secret: _Spectrum, source: Source) -> float:
+        return private_lower_bound(secret.gap, sensitivity=1.0, mu=self.gap_mu, failure=self.failure, source=source)
+
+    def choose(self, certificate: float) -> float | None:
+        """Return the noise's deviation; None where its norm, about σ√(2d), reaches the projector's, 1."""
+        deviation = projector_move(certificate) / self.projector_mu
+        return deviation if deviation * math.sqrt(2 * len(self.columns)) < 1 else None
+
+    def release(self, secret: _Spectrum, parameter: float, source: Source) -> Answer:
+        noisy = secret.projector + symmetric_noise(len(self.columns), parameter, source)
+        exponent = public_grid(parameter / math.sqrt(2))
+        codes = to_grid(noisy, exponent, limit=math.ldexp(2.0**48, exponent))
+        return _answer(codes.astype(np.float64), self.components)
+
+
+@dataclass(frozen=True)
+class _NoisyMoments:
+    columns: tuple[str, ...]
+    components: int
+    radius: Fraction
+    mu: Fraction
+
+    def look(self, table: Table, source: Source) -> Any:
+        return clipped_moments(table, self.columns, radius=self.radius, levels=LEVELS)
+
+    def certify(self, secret: Any, source: Source) -> None:
+        return None
+
+    def choose(self, certificate: None) -> Literal["always"]:
+        return "always"
+
+    def release(self, secret: Any, parameter: Literal["always"], source: Source) -> Answer:
+        noisy = symmetric_gaussian(secret.second, mu=self.mu, source=source)
+        return _answer(np.asarray(noisy, np.float64), self.components)
+
+
+def symmetric_noise(size: int, deviation: float, source: Source) -> Floats:
+    """Draw σ on the diagonal and σ/√2 off it, mirrored: a symmetric change D costs |D|_F/σ, and no more."""
+    upper = np.triu(standard_normal(size * size, source).reshape(size, size))
+    scaled = upper * np.where(np.eye(size, dtype=bool), deviation, deviation / math.sqrt(2))
+    return np.asarray(scaled + np.triu(scaled, 1).T)
+
+
+def _answer(noisy: Floats, components: int) -> Answer:
+    """Return the top eigenvectors of a noisy matrix, one to a row; the sign makes the largest entry positive."""
+    _, vectors = np.linalg.eigh(noisy)
+    rows = vectors[:, ::-1][:, :components].T
+    largest = rows[np.arange(components), np.abs(rows).argmax(axis=1)]
+    return Answer(value=np.asarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None] + 0.0))
+
+
+def _check(columns: Sequence[str], components: int) -> None:
+    if isinstance(components, bool) or not isinstance(components, int) or not 1 <= components < len(columns):
+        raise RangeError(
+            f"components must be a whole number from 1 to one less than the {len(columns)} columns, got {components!r}"
+        )
+
+
+def _start(query: StablePCA | AnalyzeGauss, schema: Schema) -> RowBudget:
+    for name in query.columns:
+        schema.number(name)
+    positive(query.radius, name="radius")
+    return row_budget(query.epsilon, query.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
+
+
+def _request(query: StablePCA | AnalyzeGauss, kind: str) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "columns": list(query.columns),
+        "components": str(query.components),
+        "radius": decimal_text(exact(query.radius, name="radius")),
+        "epsilon": decimal_text(exact(query.epsilon, name="epsilon")),
+        "delta": decimal_text(exact(query.delta, name="delta")),
+    }

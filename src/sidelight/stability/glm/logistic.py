@@ -1,0 +1,293 @@
+"""Logistic regression with noise on its minimum, as little as the privately tested strength of its convexity allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.clipped_vector import ClippedVector
+from sidelight.aggregates.coding import CategoryCoding, SideBySide
+from sidelight.aggregates.collect import coded_rows
+from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
+from sidelight.guarantees.conversions import gdp_within
+from sidelight.noise import Source, public_grid, standard_normal, to_grid
+from sidelight.records import Number, Schema, Table
+from sidelight.regression.fit_core import certified_minimum
+from sidelight.regression.losses import LogisticLoss
+from sidelight.regression.objective import Objective
+from sidelight.regression.rows import RowPolicy, StreamedRows
+from sidelight.release import Outcome
+from sidelight.session import Answer, release_once
+from sidelight.stability.engine import PreparedCertificate, propose_and_certify
+from sidelight.stability.glm.divergence import (
+    CURVATURE,
+    SLOPE,
+    STRENGTH_MOVE,
+    largest_shaped_precision,
+    minimum_move,
+)
+from sidelight.stability.order_budget import order_budget
+from sidelight.stability.posterior_sampling.ridge import EIGENVALUE_TOLERANCE, checked_rows
+from sidelight.stability.private_bounds import private_lower_bound
+from sidelight.stability.row_budget import row_budget
+
+Shape: TypeAlias = Literal["isotropic", "hessian"]
+Floats = NDArray[np.float64]
+
+LEVELS = 1 << 14
+#: Of delta, what the private bound of the strength may fail with.
+_FAILURE = Fraction(1, 6)
+#: The minimum is not rounded before the noise; on so fine a grid floats are what they are.
+_FINEST = -100
+_LIMIT_STEPS = 2.0**48
+
+
+@dataclass(frozen=True, kw_only=True)
+class StableLogistic:
+    """Logistic regression by output perturbation, with noise adapted to a private bound of the strength of convexity.
+
+    Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, numerics "idealized"
+    (stability proof page, Theorems 2 and 12). The minimum is certified; what it misses is part of the bound, for tables
+    of at most `rows_at_most` rows.
+
+    Accuracy: noise of s/μ on every coefficient of rows of length 1, s about 1 over the strength; objective perturbation
+    (`sl.LogisticRegression`) is better on most data. With `shape="hessian"` well determined directions get less noise.
+
+    Arguments: `features` name `Number` columns, shortened to `feature_norm`; `target` a `Category` of two labels, the
+    second of which is the positive one. `intercept` is the value of the constant column, 0 for none. `penalty` is λ for
+    rows of length 1, above 1; left out, it balances bias and the worst noise of `rows_at_most` rows. `strength_share`
+    of the budget goes to the bound of the strength. `order`: for "hessian" only.
+    """
+
+    features: Sequence[str]
+    target: str
+    feature_norm: Amount
+    epsilon: Amount
+    delta: Amount
+    intercept: Amount = 1
+    penalty: Amount | None = None
+    shape: Shape = "isotropic"
+    rows_at_most: int = 10**6
+    strength_share: Amount = "0.15"
+    order: Amount | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", tuple(self.features))
+        checked_rows(self.rows_at_most)
+        if self.shape not in ("isotropic", "hessian"):
+            raise RangeError(f"shape is 'isotropic' or 'hessian', got {self.shape!r}")
+        if not 0 < exact(self.strength_share, name="strength_share") < 1:
+            raise RangeError(f"strength_share must lie strictly between 0 and 1, got {self.strength_share}")
+        if self.penalty is not None and not exact(self.penalty, name="penalty") > SLOPE:
+            raise RangeError(
+                f"penalty must be above 1, for rows of length 1, got {self.penalty}; below, nothing is proved"
+            )
+        if self.order is not None and self.shape == "isotropic":
+            raise RangeError("an order is for shape='hessian'; isotropic noise is priced without one")
+
+    def prepare(self, schema: Schema) -> PreparedCertificate[_Minimum, float, _Noise]:
+        """Check the query against the schema and price it. Opens no data."""
+        rows = _coded(self, schema)
+        row = row_budget(self.epsilon, self.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
+        share, left = exact(self.strength_share, name="strength_share"), row.delta * (1 - _FAILURE)
+        order = None
+        if self.shape == "isotropic":
+            mu = float(gdp_within(row.epsilon, left)) * (1 - 1e-12)
+            strength_mu, rest = mu * math.sqrt(share), mu * math.sqrt(1 - share) * (1 - 1e-12)
+        else:
+            budget = order_budget(row.epsilon, left, order=self.order)
+            mu, order = math.sqrt(2 * budget.rho), float(budget.order)
+            strength_mu, rest = budget.mu(share), float((1 - share) * budget.divergence) * (1 - 1e-12)
+        if self.penalty is None:
+            penalty = Fraction(max(2, round((self.rows_at_most / (2 * mu * mu)) ** (1 / 3))))
+        else:
+            penalty = exact(self.penalty, name="penalty")
+        proposal = _Proposal(
+            rows=rows,
+            penalty=penalty,
+            rows_at_most=self.rows_at_most,
+            strength_mu=strength_mu,
+            rest=rest,
+            order=order,
+            failure=float(row.delta * _FAILURE),
+        )
+        return propose_and_certify(
+            proposal,
+            claims=row.claims,
+            request={
+                "kind": "stable logistic regression",
+                "features": list(self.features),
+                "target": self.target,
+                "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),
+                "intercept": decimal_text(exact(self.intercept, name="intercept")),
+                "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
+                "delta": decimal_text(exact(self.delta, name="delta")),
+                "penalty": decimal_text(penalty),
+                "shape": self.shape,
+                "order": "none" if order is None else repr(order),
+                "strength_share": decimal_text(share),
+                "rows_at_most": str(self.rows_at_most),
+            },
+            refusal="the data do not make the objective convex enough for the noise that was proposed",
+        )
+
+    def release(self, table: Table) -> Outcome:
+        """Release from a table with exactly this query's budget and no ledger."""
+        return release_once(self, table)
+
+    def declare(self) -> Number:
+        """Refuse a bare array: a regression needs named columns."""
+        raise SchemaError("a logistic regression wants sl.Table(data, schema=[...])")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """How columns become rows of length 1: integer codes over their largest length."""
+
+    names: tuple[str, ...]
+    coding: SideBySide
+    constant: int
+    unit: Fraction
+
+    @property
+    def length(self) -> float:
+        return math.sqrt(LEVELS**2 + self.constant**2)
+
+    @property
+    def width(self) -> int:
+        return len(self.names) + (self.constant > 0)
+
+    def batches(self, table: Table) -> Iterator[tuple[Floats, NDArray[np.int64]]]:
+        for codes in coded_rows(table, self.coding):
+            parts = [code.astype(np.float64) for code in codes[:-1]]
+            if self.constant:
+                parts.append(np.full(len(codes[0]), float(self.constant)))
+            yield np.column_stack(parts) / self.length, codes[-1]
+
+    def in_units(self, point: Floats) -> tuple[Floats, float]:
+        """Return coefficients for the columns, and the intercept."""
+        width = len(self.names)
+        constant = float(point[width]) * self.constant / self.length if self.constant else 0.0
+        return point[:width] / (self.length * float(self.unit)), constant
+
+
+@dataclass(frozen=True, repr=False)
+class _Minimum:
+    """The minimum and the Hessian there, by eigenvalues. Secret."""
+
+    point: Floats = field(repr=False)
+    values: Floats = field(repr=False)
+    vectors: Floats = field(repr=False)
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """Deviation of isotropic noise, or precision of shaped noise; the other is None."""
+
+    deviation: float | None
+    precision: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Proposal:
+    rows: _Rows
+    penalty: Fraction
+    rows_at_most: int
+    strength_mu: float
+    rest: float
+    order: float | None
+    failure: float
+
+    @property
+    def tolerance(self) -> float:
+        """What the gradient at the minimum is certified to: what floats can prove for so many rows, with room.
+
+        |θ|² <= 2 ln 2 n/λ, because the objective at 0 is n ln 2; the certificate grows with rows and |θ|.
+        """
+        longest = math.sqrt(1.4 * self.rows_at_most / float(self.penalty))
+        provable = 2.0**-51 * (24 + 2 * longest) * self.rows_at_most
+        return max(1e-10 * float(self.penalty), provable)
+
+    @property
+    def inexactness(self) -> float:
+        """How far the certified point is from the minimum, at most: g/λ."""
+        return self.tolerance / float(self.penalty)
+
+    @property
+    def slack(self) -> float:
+        """How far the computed strength is from the true one: the point's inexactness, and that of eigenvalues."""
+        largest = CURVATURE * self.rows_at_most + float(self.penalty)
+        return 1.01 * largest * self.inexactness + EIGENVALUE_TOLERANCE * self.rows_at_most
+
+    def look(self, table: Table, source: Source) -> _Minimum:
+        loss = LogisticLoss(classes=(0, 1))
+        policy = RowPolicy(loss=loss, features=self.rows.width, data_norm=Fraction(1), intercept=None)
+        objective = Objective(
+            rows=StreamedRows(lambda: self.rows.batches(table), policy=policy),
+            loss=loss,
+            row_norm=Fraction(1),
+            regularisation=self.penalty,
+            linear=np.zeros((self.rows.width, 1)),
+        )
+        point = certified_minimum(objective, tolerance=self.tolerance, exponent=_FINEST)
+        values, vectors = np.linalg.eigh(objective.hessian(point))
+        return _Minimum(point[:, 0], values, vectors)
+
+    def certify(self, secret: _Minimum, source: Source) -> float:
+        bound = private_lower_bound(
+            float(secret.values[0]) - self.slack,
+            sensitivity=STRENGTH_MOVE + 2 * self.slack,
+            mu=self.strength_mu,
+            failure=self.failure,
+            source=source,
+        )
+        return max(float(self.penalty), bound)
+
+    def choose(self, certificate: float) -> _Noise | None:
+        if self.order is None:
+            move = minimum_move(certificate, inexactness=self.inexactness)
+            return _Noise(move / self.rest, None) if math.isfinite(move) else None
+        precision = largest_shaped_precision(
+            self.rest, self.order, strength=certificate, directions="forward", inexactness=self.inexactness
+        )
+        return None if precision is None else _Noise(None, precision)
+
+    def release(self, secret: _Minimum, parameter: _Noise, source: Source) -> Answer:
+        noise = standard_normal(self.rows.width, source)
+        if parameter.deviation is not None:
+            least = parameter.deviation
+            point = secret.point + parameter.deviation * noise
+        else:
+            assert parameter.precision is not None
+            largest = CURVATURE * self.rows_at_most + float(self.penalty)
+            least = 1 / math.sqrt(parameter.precision * largest)
+            point = secret.point + secret.vectors @ (noise / np.sqrt(parameter.precision * secret.values))
+        exponent = public_grid(least)
+        codes = to_grid(np.asarray(point), exponent, limit=math.ldexp(_LIMIT_STEPS, exponent))
+        coefficients, intercept = self.rows.in_units(np.ldexp(codes.astype(np.float64), exponent))
+        return Answer(value=np.append(coefficients, intercept), labels=(*self.rows.names, "intercept"))
+
+
+def _coded(query: StableLogistic, schema: Schema) -> _Rows:
+    """Code the columns by what the schema declares."""
+    category = schema.category(query.target)
+    if len(category.labels) != 2:
+        raise SchemaError(
+            f"the target {query.target!r} needs two labels, got {len(category.labels)}; with two write other=None to "
+            "leave out rows with another label"
+        )
+    radius = positive(query.feature_norm, name="feature_norm")
+    numbers = tuple(schema.number(name) for name in query.features)
+    centres = (Fraction(0),) * len(numbers)
+    vector = ClippedVector(columns=numbers, radius=radius, levels=LEVELS, centres=centres)
+    unit = radius / LEVELS
+    constant = (exact(query.intercept, name="intercept") / unit + Fraction(1, 2)).__floor__()
+    coding: Any = SideBySide((vector, CategoryCoding(category)))
+    return _Rows(tuple(query.features), coding, constant, unit)
