@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import log
+from math import log, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -217,7 +217,7 @@ def _update(
 
 
 def utility_rounds(*, epsilon: float, rows: float, queries: int, divergence: float) -> int:
-    """Return the m that minimises the bound on the error, from public numbers: (ε²n²·KL/(32 log²|Q|))^(1/3), rounded up.
+    """Return the m that minimises the bound on the error, (ε²n²·KL/(32 log²|Q|))^(1/3) rounded up: public numbers.
 
     `divergence` bounds KL(x/n ‖ prior): log(cells/λ) for a hedge λ.
     """
@@ -234,4 +234,4 @@ def error_bound(
     2n√(KL/m) + (4m/ε)(2 log|Q| + 3 log(2m/β)), with probability 1 - β (synthesis proof page, Theorem 6).
     """
     tail = 2 * log(queries) + 3 * log(2 * rounds / failure_probability)
-    return 2 * rows * (divergence / rounds) ** 0.5 + 4 * rounds / epsilon * tail
+    return 2 * rows * sqrt(divergence / rounds) + 4 * rounds / epsilon * tail

@@ -56,7 +56,7 @@ class QuerySpace:
         return float((mass * query.block.coefficients(query.inside)).sum())
 
     def exact(self, counts: PrivateMarginals) -> NDArray[np.int64]:
-        """Return the private ⟨q, x⟩ of every query, in steps of 2**-20. For selections only; kept for the next round."""
+        """Return the private ⟨q, x⟩ of every query, in steps of 2**-20: for selections only, and kept."""
         if self._exact is None:
             parts = [b.answers(counts.exact(b.columns)) * (MATRIX_STEPS // b.steps) for b in self.blocks]
             self._exact = np.concatenate(parts).astype(np.int64, copy=False)
