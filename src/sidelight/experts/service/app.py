@@ -96,7 +96,7 @@ class Service:
     async def closed(self, request: Request) -> Response:
         """Show closed rounds."""
         given = request.query_params.get("after", "0")
-        if not (given.isascii() and given.isdecimal() and len(given) <= 12):
+        if not (given.isascii() and given.isdecimal() and len(given) <= 11):
             return self._refusal(RefusedError("malformed", "after is a whole number of at least 0"))
         rounds = [closed_json(each, self.plan) for each in self.rounds.view.closed if each.round > int(given)]
         return JSONResponse({"rounds": rounds, "kept": HISTORY})

@@ -101,7 +101,7 @@ def _rounds() -> dict[str, Any]:
             "in": "query",
             "required": False,
             "description": "Only rounds after this one.",
-            "schema": {"type": "integer", "minimum": 0, "maximum": 10**11},
+            "schema": {"type": "integer", "minimum": 0, "maximum": 10**11 - 1},
         }
     ]
     operation["responses"] |= _refusals(400)

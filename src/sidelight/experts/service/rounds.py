@@ -59,7 +59,11 @@ class Rounds:
         self._lock = asyncio.Lock()
         self._complete = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._server, self._history, self._deadline = self._resumed()
+        try:
+            self._server, self._history, self._deadline = self._resumed()
+        except BaseException:
+            store.close()
+            raise
         self._publish()
 
     def _resumed(self) -> tuple[Server, list[Closed], float | None]:
