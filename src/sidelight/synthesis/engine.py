@@ -13,8 +13,9 @@ from sidelight.synthesis.rounds_shown import rounds_shown
 from sidelight.synthesis.selection import open_candidates, select_marginal
 from sidelight.synthesis.spaces import DenseSpace, Space
 
-#: Sweeps of a refit between rounds, and of the last one.
-BETWEEN_ROUNDS, AT_THE_END = 3, 60
+#: Sweeps of a refit between rounds, on few points and on many, and of the last one.
+BETWEEN_ROUNDS, BETWEEN_LONG_ROUNDS, AT_THE_END = 3, 1, 60
+MANY_POINTS = 200_000
 
 
 def release_distribution(
@@ -36,9 +37,10 @@ def release_distribution(
     weights = current_weights(start, setting)
     model = Refit(where, weights, rows=rows, prior_weight=plan.prior_weight)
     counts.prepare(each.columns for each in (*plan.one_way, *plan.candidates))
+    between = BETWEEN_ROUNDS if where.points <= MANY_POINTS else BETWEEN_LONG_ROUNDS
     for each in plan.one_way:
         model.add(measure(counts, each, price=plan.one_way_price, source=source))
-    model.fit(sweeps=BETWEEN_ROUNDS)
+    model.fit(sweeps=between)
     penalties = [plan.mean_error * each.cells(plan.domain) for each in plan.candidates]
     with rounds_shown(plan.total_rounds) as shown:
         for _ in shown:
@@ -57,6 +59,6 @@ def release_distribution(
             if start.most_raw:
                 old, weights = weights, current_weights(start, setting, model.measurements)
                 model.change_prior(old, weights)
-            model.fit(sweeps=BETWEEN_ROUNDS)
+            model.fit(sweeps=between)
     model.fit(sweeps=AT_THE_END)
     return Fitted(domain=plan.domain, rows=rows, space=where, weights=model.weights, measurements=model.measurements)

@@ -50,8 +50,8 @@ class Refit:
         self._held.append(measurement)
         self._factors.append(np.zeros(measurement.values.shape))
 
-    def fit(self, *, sweeps: int, tolerance: float = 1e-5) -> None:
-        """Improve all factors in turn, the newest first, until the weights of no marginal move by more than tolerance.
+    def fit(self, *, sweeps: int, tolerance: float = 0.01) -> None:
+        """Improve all factors in turn, the newest first, until no marginal moves by more than a share of its noise.
 
         The number of sweeps depends on released numbers only.
         """
@@ -65,7 +65,7 @@ class Refit:
                 return
 
     def _improve(self, place: int) -> float:
-        """Solve for one factor with the others held; return how far the marginal moved, in total variation."""
+        """Solve for one factor with the others held; return how far the marginal moved, as a share of its noise."""
         measured = self._held[place]
         (mass,) = self.space.marginals(self.weights, [measured.marginal])
         with np.errstate(divide="ignore"):
@@ -78,7 +78,7 @@ class Refit:
         self.space.multiply(self.weights, ratio, measured.marginal)
         change = np.log(np.maximum(ratio, 1e-300))
         self._factors[place] = np.clip(self._factors[place] + change, _LOWEST_LOG, -_LOWEST_LOG)
-        return float(np.abs(wanted - mass).sum()) / 2
+        return float(np.abs(wanted - mass).mean()) * self.rows / measured.mean_error
 
 
 def nearest_marginal(
