@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sidelight import experts as experts
     from sidelight import gaussians as gaussians
     from sidelight import quantiles as quantiles
+    from sidelight import synthesis as synthesis
     from sidelight import tuning as tuning
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance import PublicRows as PublicRows
@@ -75,6 +76,10 @@ if TYPE_CHECKING:
     from sidelight.stability import StableMode as StableMode
     from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
+    from sidelight.synthesis import PublicTable as PublicTable
+    from sidelight.synthesis import Synthetic as Synthetic
+    from sidelight.synthesis import SyntheticTable as SyntheticTable
+    from sidelight.synthesis import marginals as marginals
     from sidelight.tuning import PrivateScore as PrivateScore
     from sidelight.tuning import PublicScore as PublicScore
     from sidelight.tuning import Selection as Selection
@@ -125,10 +130,11 @@ _HOME = {
         "StablePCA",
     ),
     "sidelight.stability.pate.estimator": ("PATE",),
+    "sidelight.synthesis": ("PublicTable", "Synthetic", "SyntheticTable", "marginals"),
     "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_PACKAGES = ("experts", "gaussians", "quantiles", "tuning")
+_PACKAGES = ("experts", "gaussians", "quantiles", "synthesis", "tuning")
 
 __all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 

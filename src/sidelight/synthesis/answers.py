@@ -1,7 +1,7 @@
 """Answers to queries from a released distribution, each with its standard error, and whether it was measured.
 
 A query is measured if some measured marginal contains its columns: the noise that was added there, which is public,
-bounds what the answer can be off. Any other answer is model-based: what the fitted distribution says, without a promise.
+bounds what the answer can be off. Any other answer is model-based: what the fitted distribution says, no promise.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ class Measured:
     def from_value(cls, value: Mapping[str, Any]) -> Measured:
         """Read what `to_value` wrote."""
         return cls(
-            tuple(value["columns"]), tuple(value["widths"]), np.asarray(value["values"]), float(value["noise_deviation"])
+            tuple(value["columns"]),
+            tuple(value["widths"]),
+            np.asarray(value["values"]),
+            float(value["noise_deviation"]),
         )
 
 
@@ -120,7 +123,9 @@ def _squares(block: QueryBlock) -> Floats:
     return np.array([float((block.coefficients(place) ** 2).sum()) for place in range(block.count)])
 
 
-def expected_errors(mass: Mass, workload: Workload, measured: Sequence[Measured], *, rows: float) -> list[dict[str, Any]]:
+def expected_errors(
+    mass: Mass, workload: Workload, measured: Sequence[Measured], *, rows: float
+) -> list[dict[str, Any]]:
     """Say of each marginal of a workload how it was answered and what error its noise alone would make.
 
     The expected total-variation error of the noisy marginal is √(2/π) σ cells / (2 rows); the fit usually does better,

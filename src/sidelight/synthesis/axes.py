@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import ceil, floor
 from typing import Any, Literal
 
@@ -88,7 +89,7 @@ class Bins:
     def __post_init__(self) -> None:
         if len(self.edges) < 2:
             raise RangeError(f"the bins of column {self.name!r} need at least two edges, got {len(self.edges)}")
-        for place, (low, high) in enumerate(zip(self.edges, self.edges[1:], strict=False)):
+        for place, (low, high) in enumerate(pairwise(self.edges)):
             if low >= high:
                 raise RangeError(
                     f"the bins of column {self.name!r} must increase, got {number_text(high)} after "
@@ -117,7 +118,7 @@ class Bins:
     def labels(self) -> tuple[str, ...]:
         """The bins as people read them."""
         texts = [number_text(edge) for edge in self.edges]
-        named = [f"[{low}, {high})" for low, high in zip(texts, texts[1:], strict=False)]
+        named = [f"[{low}, {high})" for low, high in pairwise(texts)]
         named[-1] = named[-1][:-1] + "]"
         return (*named, "missing") if self.keeps_missing else tuple(named)
 

@@ -1,6 +1,6 @@
 """How a number column becomes the place of its bin: edges at any distance, one meaning and two lowerings.
 
-Hand-made because the fixed-point codings have steps of one size, and people's bins (age groups, income brackets) do not.
+Hand-made because the fixed-point codings have steps of one size, and people's bins (age groups, incomes) do not.
 Only comparisons with the edges' nearest floats are used, which every engine computes alike.
 """
 

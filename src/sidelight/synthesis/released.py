@@ -1,4 +1,4 @@
-"""`Synthetic`: what can be made of a released distribution: a table, answers, a report. All of it is post-processing."""
+"""`Synthetic`: what can be made of a released distribution: a table, answers, a report. All is post-processing."""
 
 from __future__ import annotations
 
@@ -66,6 +66,11 @@ class Synthetic:
     def measurements(self) -> tuple[Measured, ...]:
         """The marginals that were measured, with their noise."""
         return tuple(Measured.from_value(entry) for entry in self.release.value["measurements"])
+
+    @property
+    def missed(self) -> list[dict[str, Any]]:
+        """Measured cells that clearly have rows where the support of the public rows has none: it misses a region."""
+        return [dict(entry) for entry in self.release.value["missed"]]
 
     def table(
         self,

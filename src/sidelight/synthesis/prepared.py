@@ -1,0 +1,161 @@
+"""A `SyntheticTable` query fitted to a schema: its plan, its price, and the one pass over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from sidelight.aggregates.collect import coded_rows, collect
+from sidelight.aggregates.counts import CellCounts
+from sidelight.guarantees import Claims, decimal_text
+from sidelight.noise import Source
+from sidelight.records import Table
+from sidelight.session import Answer
+from sidelight.synthesis.answers import Measured
+from sidelight.synthesis.axes import Axis, coding_of
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.engine import release_distribution
+from sidelight.synthesis.engine_choice import Chosen
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
+from sidelight.synthesis.packing import Mass
+from sidelight.synthesis.plan import MarginalPlan
+from sidelight.synthesis.prediction import Predicted
+from sidelight.synthesis.price import Price
+from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
+from sidelight.synthesis.released import KIND
+from sidelight.synthesis.rounds_by_noise import nominal_claims, sized
+from sidelight.synthesis.sampling import PublicEntropy
+from sidelight.synthesis.spaces import MOST_DENSE_CELLS, Space
+from sidelight.synthesis.support import public_support
+from sidelight.synthesis.workload import Workload
+
+
+class SyntheticValue(dict[str, Any]):
+    """The value of a release: a plain mapping that prints in one line."""
+
+    def __repr__(self) -> str:
+        names = ", ".join(column["name"] for column in self["columns"])
+        measured = len(self["measurements"])
+        return f"a synthetic table of {self['rows']:.0f} rows ({names}; {measured} measured): sl.Synthetic(release)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedTable:
+    """Everything but `run` is a function of public parameters."""
+
+    axes: tuple[Axis, ...]
+    domain: Domain
+    workload: Workload
+    price: Price
+    protection: Protection
+    rows: int | None
+    rounds: int | None
+    engine: Chosen
+    predicted: Predicted | None
+    numerics: Literal["exact"] = "exact"
+
+    @cached_property
+    def plan(self) -> MarginalPlan | MWEMPlan:
+        """Shares, rounds and noise."""
+        shared: dict[str, Any] = {
+            "domain": self.domain,
+            "workload": self.workload,
+            "price": self.price,
+            "protection": self.protection,
+            "rows": self.rows,
+            "rounds": self.rounds,
+        }
+        return MWEMPlan(**shared) if self.engine == "mwem" else MarginalPlan(**shared)
+
+    @cached_property
+    def space(self) -> Space | None:
+        """The points of the distribution; None for all cells."""
+        if self.engine != "support":
+            return None
+        assert self.predicted is not None
+        assert self.predicted.codes is not None
+        with Source(PublicEntropy(self.predicted.digest)) as source:  # public rows: their draws need no secret
+            return public_support(self.domain, self.predicted.codes, source=source)
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The whole price: whatever the rounds, no more is spent."""
+        return nominal_claims(self.price, self.protection)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.domain.columns
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The public description for ledger and report, in strings."""
+        return {
+            "kind": KIND,
+            "columns": [axis.to_json() for axis in self.axes],
+            "workload": [str(each) for each in self.workload.partitions(self.domain, closure=False)],
+            "engine": self.engine,
+            "rows": "private" if self.rows is None else str(self.rows),
+            "rounds": "auto" if self.rounds is None else str(self.rounds),
+            "prediction": "none" if self.predicted is None else self.predicted.digest,
+            {"mu": "mu_squared"}.get(self.price.kind, self.price.kind): decimal_text(self.price.amount),
+        }
+
+    @property
+    def prediction(self) -> Mapping[str, Any] | None:
+        """What was predicted and where it came from."""
+        return None if self.predicted is None else self.predicted.to_json()
+
+    def counts(self, table: Table) -> PrivateMarginals:
+        """Read the rows once: into one dense table of counts, or as codes where the domain is too large for that."""
+        coding = coding_of(self.axes)
+        if self.domain.cells <= MOST_DENSE_CELLS:
+            statistic = CellCounts(
+                coding=coding, rows_per_unit=self.protection.rows_per_unit, unit=self.protection.unit
+            )
+            return PrivateMarginals.from_cells(self.domain, collect(table, statistic).value, protection=self.protection)
+        kind = np.int16 if max(self.domain.sizes) < 1 << 15 else np.int64
+        parts = [np.stack([code.astype(kind) for code in codes], axis=1) for codes in coded_rows(table, coding)]
+        rows = np.concatenate(parts) if parts else np.empty((0, len(self.axes)), kind)
+        return PrivateMarginals.from_codes(self.domain, rows, protection=self.protection)
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count, select and measure, fit, and pack what came out."""
+        fitted = self.fit(self.counts(table), source)
+        return Answer(value=self.value(fitted), labels=self.labels)
+
+    def fit(self, counts: PrivateMarginals, source: Source) -> Fitted:
+        """Run the engine."""
+        prior = None if self.predicted is None else self.predicted.prior
+        if isinstance(self.plan, MWEMPlan):
+            return release_by_single_queries(counts, self.plan, prior=prior, source=source)
+        plan = sized(self.plan, counts, source=source)
+        return release_distribution(counts, plan, prior=prior, space=self.space, source=source)
+
+    def value(self, fitted: Fitted) -> SyntheticValue:
+        """Return everything released as plain values: post-processing."""
+        assert fitted.weights is not None
+        mass = Mass.of(self.domain, fitted.weights, size=fitted.rows, support=fitted.support)
+        measured = [
+            Measured(each.marginal.columns, each.marginal.widths, each.values, each.deviation)
+            for each in fitted.measurements
+        ]
+        return SyntheticValue(
+            columns=[axis.to_json() for axis in self.axes],
+            rows=fitted.rows,
+            engine=self.engine,
+            measurements=[each.to_value() for each in measured],
+            answered=[
+                {"columns": list(each.block.columns), "query": each.inside, "count": each.value, "scale": each.scale}
+                for each in fitted.answered
+            ],
+            missed=[
+                {"columns": list(marginal.columns), "cell": list(cell)} for marginal, cell in fitted.missed_regions()
+            ],
+            distribution=mass.to_value(),
+        )

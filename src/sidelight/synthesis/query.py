@@ -1,0 +1,155 @@
+"""`SyntheticTable`: the query a user writes, and what it becomes against a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.guarantees import Amount, Neighbours
+from sidelight.records import Category, Number, PersonId, Schema
+from sidelight.release import Outcome
+from sidelight.session import release_once
+from sidelight.synthesis.axes import Axis, axis_of, domain_of
+from sidelight.synthesis.engine_choice import Engine, choose_engine
+from sidelight.synthesis.prediction import predict
+from sidelight.synthesis.prepared import PreparedTable
+from sidelight.synthesis.price import Price
+from sidelight.synthesis.private_marginals import Protection
+from sidelight.synthesis.workload import Workload, marginals
+
+
+@dataclass(frozen=True)
+class SyntheticTable:
+    """Release a synthetic table, and private answers to a declared workload, better where a prediction is good.
+
+    Guarantee: PureDP(epsilon), ZCDP(rho), or the GDP claim that implies (epsilon, delta), for the schema's unit under
+    adding or removing one; with a public number of `rows` under replacing one. Exact on the machine; everything after
+    the noisy counts is post-processing. Never depends on the prediction (synthesis proof page).
+
+    Accuracy: `sl.Synthetic(release).report()` gives the noise of every measured marginal. A good prediction lowers the
+    error of what is not measured; a bad one costs little, because the measurements outweigh it.
+
+    Args:
+        workload: What should be answered well: `sl.marginals(2)`, prefixes, ranges, linear queries, or a sum of them.
+        columns: Names of number and category columns; all of the schema if left out.
+        bins: For number columns: increasing public edges, or a number of bins. Without it the bounds of the column are
+            divided, one bin a value where its granularity leaves few.
+        missing: Names of columns whose missing cells are kept as a value of their own, and come back missing. For all
+            others the schema's declaration holds: drop, fill, or "other".
+        prediction: A public table (frame, path or `PublicTable`), earlier releases, or weights of all cells.
+        trust: In [0, 1]; below 1 where the public population differs.
+        rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta.
+        rows: The public number of rows. Neighbours then replace a row; else a noisy number is released.
+        rounds: How many marginals (or, for "mwem", single queries) are measured; "auto" for a public rule.
+        engine: "marginals" (default), "mwem" of the literature, "support" of the public rows for large domains,
+            "graphical" through mbi; "auto" chooses by the size of the domain.
+
+    >>> import numpy as np
+    >>> from sidelight.records import Table
+    >>> people = {"sex": ["F", "M"] * 500, "age": list(np.arange(1000) % 80)}
+    >>> schema = [Category("sex", ["F", "M"], other=None), Number("age", lower=0, upper=79, granularity=1)]
+    >>> query = SyntheticTable(bins={"age": [0, 18, 65, 80]}, epsilon=1)
+    >>> release = query.release(Table(people, schema=schema))
+    >>> from sidelight.synthesis import Synthetic
+    >>> list(Synthetic(release).table(rows=3).columns)
+    ['sex', 'age']
+    """
+
+    workload: Workload = field(default_factory=marginals)
+    columns: Sequence[str] | None = field(default=None, kw_only=True)
+    bins: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    missing: Sequence[str] = field(default=(), kw_only=True)
+    prediction: Any = field(default=None, kw_only=True, repr=False)
+    trust: float = field(default=1.0, kw_only=True)
+    rho: Amount | None = field(default=None, kw_only=True)
+    epsilon: Amount | None = field(default=None, kw_only=True)
+    delta: Amount | None = field(default=None, kw_only=True)
+    rows: int | None = field(default=None, kw_only=True)
+    rounds: int | Literal["auto"] = field(default="auto", kw_only=True)
+    engine: Engine = field(default="auto", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.workload, Workload):
+            raise RangeError(
+                f"workload must be made with sl.marginals(2) and the like, got {type(self.workload).__name__}"
+            )
+        for name in ("columns", "missing"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                raise RangeError(f"{name} must be a list of names, got the text {given!r}")
+            if given is not None:
+                object.__setattr__(self, name, tuple(given))
+        if self.engine not in get_args(Engine):
+            raise RangeError(f"engine is {self.engine!r}, which is no choice; {nearest(self.engine, get_args(Engine))}")
+        for name in ("rows", "rounds"):
+            given = getattr(self, name)
+            if given is None or (name == "rounds" and given == "auto"):
+                continue
+            if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+                raise RangeError(f"{name} must be a whole number of at least 1, got {given!r}")
+        if not isinstance(self.bins, Mapping):
+            raise RangeError("bins maps names of number columns to their edges: bins={'age': [0, 18, 65, 120]}")
+        _ = self.price
+
+    @property
+    def price(self) -> Price:
+        """The total budget."""
+        return Price.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
+
+    def axes(self, schema: Schema) -> tuple[Axis, ...]:
+        """Return the axes of the domain: the columns in the schema's order with their labels and bins."""
+        known = {column.name: column for column in schema.columns if not isinstance(column, PersonId)}
+        wanted = tuple(known) if self.columns is None else self.columns
+        for name in (*wanted, *self.bins, *self.missing):
+            if name not in known:
+                raise SchemaError(f"column {name!r} is not declared in the schema; {nearest(name, known)}")
+        if len(set(wanted)) != len(wanted):
+            raise SchemaError("columns names each column once")
+        for place in ("bins", "missing"):
+            unused = [name for name in getattr(self, place) if name not in wanted]
+            if unused:
+                raise SchemaError(f"{place} names column {unused[0]!r}, which is not among the columns of the table")
+        declared: list[Category | Number] = [column for name, column in known.items() if name in wanted]
+        return tuple(
+            axis_of(column, edges=self.bins.get(column.name), keeps_missing=column.name in self.missing)
+            for column in declared
+        )
+
+    def prepare(self, schema: Schema) -> PreparedTable:
+        """Check the query against the schema, code the prediction, and price the release. Opens no private data."""
+        axes = self.axes(schema)
+        domain = domain_of(axes)
+        self.workload.partitions(domain)  # unknown columns are found before the public rows are read
+        predicted = predict(self.prediction, axes, trust=self.trust)
+        protection = Protection(
+            neighbours=Neighbours.ADD_REMOVE if self.rows is None else Neighbours.REPLACE,
+            unit=schema.unit,
+            rows_per_unit=schema.rows_per_unit,
+        )
+        prepared = PreparedTable(
+            axes=axes,
+            domain=domain,
+            workload=self.workload,
+            price=self.price,
+            protection=protection,
+            rows=self.rows,
+            rounds=None if self.rounds == "auto" else self.rounds,
+            engine=choose_engine(self.engine, domain, predicted, self.workload),
+            predicted=predicted,
+        )
+        _ = (
+            prepared.plan,
+            prepared.claims,
+            prepared.space,
+        )  # public work, done now: none of it can fail after the charge
+        return prepared
+
+    def declare(self) -> Number:
+        """Say what is wrong with a bare array: a table needs its columns."""
+        raise SchemaError("a synthetic table needs declared columns; pass sl.Table(data, schema=[...])")
+
+    def release(self, data: Any) -> Outcome:
+        """Release from a table, with exactly this query's budget and no ledger."""
+        return release_once(self, data)
