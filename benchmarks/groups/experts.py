@@ -1,4 +1,4 @@
-"""Experts: what learning under local privacy gains, how much batching hides, and the simulators' speed.
+"""Experts: what learning under local privacy gains, how much batching hides, speed, and a service that is killed.
 
 On New York the first target is missed, and not by chance: even without any noise the best single regression gains only
 1.55 times RW-FTPL there. The script prints what noise by each hospital's own size would change.
@@ -6,7 +6,14 @@ On New York the first target is missed, and not by chance: even without any nois
 
 from __future__ import annotations
 
-from benchmarks import experts_amplification, experts_drift, experts_hospitals, experts_speed
+from benchmarks import (
+    experts_amplification,
+    experts_drift,
+    experts_hospitals,
+    experts_kills,
+    experts_service,
+    experts_speed,
+)
 from benchmarks.target import Target
 
 TARGETS = [
@@ -15,4 +22,6 @@ TARGETS = [
     Target("amplification-t-1e4-epsilon-4", experts_amplification.measure, "amplification", ">=", 8),
     Target("simulate-ftpl-1000x10000x25-seconds", experts_speed.measure, "ftpl_seconds", "<=", 60),
     Target("simulate-adabatch-1000x10000x25-seconds", experts_speed.measure, "adabatch_seconds", "<=", 60),
+    Target("service-200-clients-reports-per-second", experts_service.measure, "reports_per_second", ">=", 500),
+    Target("service-50-kills-failures", experts_kills.measure, "failures", "<=", 0),
 ]

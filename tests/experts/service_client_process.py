@@ -52,6 +52,7 @@ def started(*arguments: object, **more: object) -> int:
 
 def main() -> None:
     url, folder, rounds, tokens = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
+    open_ledger("sqlite://", testing=True).close()  # loads its libraries once for all
     *names, last = tokens
     dying = started(url, tokens[last], last, folder, rounds=rounds, crash=True)
     children = [started(url, tokens[name], name, folder, rounds=rounds, crash=False) for name in names]
