@@ -52,8 +52,8 @@ class AdaOPS:
     Arguments: `features` and `target` name `Number` columns; the target has both bounds; longer rows than
     `feature_norm` are shortened. `intercept` is the value of the constant column, 0 for none. `eigenvalue_share` and
     `norm_share` of the budget go to the two bounds; with `eigenvalue_share=0` the eigenvalue is taken to be 0. `order`
-    is the Renyi order, at least 2. `rows_at_most` guides the choice of the penalty and of the grid that the
-    answer is rounded to: a larger table is no less private.
+    is the Renyi order, at least 2. `rows_at_most` only sets how finely the answer is rounded: a larger table is
+    no less private.
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 20_000)
@@ -200,10 +200,10 @@ class _Proposal:
         )
 
     def best_penalty(self, eigenvalue_lower: float) -> float | None:
-        """Choose the penalty from the released eigenvalue: the least λn/(λ + n) + d/γ, about what both cost in fit.
+        """Choose the penalty from the released eigenvalue: the least λ + d/γ, about what bias and noise cost in fit.
 
         The posterior's noise adds d/γ to the squared error; γ is what a guessed length of the coefficients would allow.
-        A penalty costs about λ, and never more than the whole fit. Public and released numbers only.
+        Public and released numbers only.
         """
         quantile = upper_quantile(self.failure)
         best, best_cost = None, math.inf
@@ -213,8 +213,7 @@ class _Proposal:
             precision = self._precision(penalty, eigenvalue_lower, guess)
             if precision is None:
                 continue
-            bias = penalty * self.rows_at_most / (penalty + self.rows_at_most)
-            cost = bias + self.codes.statistics.width / precision
+            cost = penalty + self.codes.statistics.width / precision
             if cost < best_cost:
                 best, best_cost = penalty, cost
         return best

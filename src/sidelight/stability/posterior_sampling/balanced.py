@@ -64,9 +64,10 @@ class BalancedOPS:
         codes, row = _start(self, schema)
         budget = order_budget(row.epsilon, row.delta, order=self.order)
         total, order, width = float(budget.divergence) * (1 - 1e-12), float(budget.order), codes.statistics.width
+        n = self.rows_at_most
 
         def noise(penalty: float) -> _Noise | None:
-            residual = worst_residual(penalty, self.rows_at_most)
+            residual = worst_residual(penalty, n)
             precision = largest_precision(total, order, leverage=1 / penalty, residual=residual, directions="forward")
             return None if precision is None else _Noise(penalty, precision, penalty + width / precision)
 
@@ -108,11 +109,12 @@ class OutputPerturbation:
         """Check the query against the schema and price it. Opens no data."""
         codes, row = _start(self, schema)
         mu, width = float(gdp_within(row.epsilon, row.delta)) * (1 - 1e-12), codes.statistics.width
+        n = self.rows_at_most
 
         def noise(penalty: float) -> _Noise:
-            deviation = worst_residual(penalty, self.rows_at_most) / (penalty * mu)
+            deviation = worst_residual(penalty, n) / (penalty * mu)
             # noise of this size costs σ² tr(XᵀX + λ) in squared error, and the trace is at most n + λd
-            return _Noise(penalty, deviation, penalty + deviation**2 * (self.rows_at_most + penalty * width))
+            return _Noise(penalty, deviation, penalty + deviation**2 * (n + penalty * width))
 
         return _prepared(self, _Isotropic(codes, _chosen(noise, self.penalty)), row, "output perturbation")
 

@@ -26,8 +26,9 @@ from sidelight.tuning import PublicScore, Runs, best_of, geometric
 _BOUND_SHARE = 0.2
 #: Penalties are tried from here on, in orders over the strength that they need: below it runs always come out empty.
 _ROOM = 1.2
-#: The source's: 30 penalties from 2.5 to 2.5^10, evenly spaced in logarithms.
-_PENALTIES = penalty_grid(2.5, 2.5**10, 30)
+#: Penalties that are tried, in strengths that are needed: those below 1 are there for data whose eigenvalue helps. (The
+#: source tries 2.5 to 2.5^10, most of which always come out empty at ε = 0.1.)
+_TRIED = penalty_grid(2.0**-4, 2.0**5, 19)
 EMPTY = "no run of the search kept within the budget that was proposed"
 
 
@@ -81,7 +82,11 @@ class OPSPTR:
         row = row_budget(self.epsilon, self.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
         price = selection_price(row.epsilon, row.delta, self.runs)
         tried = self.penalties
-        penalties = _PENALTIES if tried is None else tuple(float(positive(each, name="penalty")) for each in tried)
+        need = _ROOM * float(price.order)
+        if tried is None:
+            penalties = tuple(need * each for each in _TRIED)
+        else:
+            penalties = tuple(float(positive(each, name="penalty")) for each in tried)
         return propose_and_certify(
             _Proposal(codes, price, self.score, self.runs, penalties, self.rows_at_most),
             claims=row.claims,
