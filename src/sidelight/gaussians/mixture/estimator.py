@@ -15,7 +15,7 @@ from sidelight.gaussians.estimate import CONDITION
 from sidelight.gaussians.mixture.brought_rows import BroughtRows
 from sidelight.gaussians.mixture.fitted import FittedMixture
 from sidelight.gaussians.mixture.prepared import Method, OnFailure
-from sidelight.gaussians.mixture.query import SeparatedMixture
+from sidelight.gaussians.mixture.query import SeparatedMixture, check_source
 from sidelight.gaussians.public_rows import Floats
 from sidelight.guarantees import Amount
 from sidelight.noise import OSEntropy
@@ -123,6 +123,7 @@ class GaussianMixture(DensityMixin, BaseEstimator, _NoSeed):  # type: ignore[mis
         if hasattr(X, "tocsr"):
             raise TypeError("GaussianMixture takes no sparse matrix: centring would fill it; pass X.toarray()")
         table = X if isinstance(X, Table) else declared_rows(X)
+        check_source(table)
         prepared = self._query().prepare(table.schema)
         if isinstance(X, Table):
             self.n_features_in_ = len(prepared.labels)
