@@ -22,7 +22,7 @@ from sidelight.stability.pate.proposals import FINE, ClearVotes, Proposal, Smoot
 from sidelight.stability.pate.smooth_cost import SmoothBound
 from sidelight.stability.pate.vote_distance import VoteCost, quantiles_of
 
-_TEST_SCALES = (5, 7, 10, 14, 20, 28, 40)
+_TEST_SCALES = (2, 3, 4, 5, 7, 10, 14, 20, 28, 40)
 
 
 def plain_epsilon(queries: int, noise_scale: Amount, *, delta: Amount) -> float:

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.regression.estimators.examples import Examples
 from sidelight.stability.pate.partition import cells_of, shares_of, teacher_seed
 
 Ballot = NDArray[np.int32]  # a class index for every query
@@ -52,6 +51,8 @@ def lessons(
 ) -> Lessons:
     """Share the records out. Never raises for a value; cells of a list of rows are read one by one."""
     if isinstance(rows, list | tuple):
+        from sidelight.regression.estimators.examples import Examples
+
         rows, _ = Examples(rows, np.empty(0), int(queries.shape[1])).read()
     return Lessons(
         rows=rows,

@@ -1,0 +1,231 @@
+"""`sl.PATE` from the outside: labels, student, prices, refusals, bad input, and what is not to be seen."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestCentroid
+
+import sidelight as sl
+from sidelight.errors import BudgetError, RangeError, SchemaError, StrictError, TeacherError
+from sidelight.stability.pate import ClearVotes, SmoothVotes
+from sidelight.testing import SeededSession
+
+NAMES = np.array(["cat", "dog", "owl"])
+
+
+def animals(n: int = 3000, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, n)
+    rows = rng.normal(size=(n, 2)) + 8.0 * np.stack([kind == 1, kind == 2], axis=1)
+    return rows, NAMES[kind], [f"owner {place}" for place in range(n)]
+
+
+X, Y, IDS = animals()
+QUERIES, TRUTH, _ = animals(60, seed=1)
+
+
+def pate(**rest: object) -> sl.PATE:
+    usual = {"teachers": 60, "classes": ["owl", "cat", "dog"], "noise_scale": 10, "n_jobs": 1}
+    return sl.PATE(**{"teacher": NearestCentroid(), **usual, **rest})
+
+
+def seeded(budget: sl.ApproxDP | sl.GDP | None = None, **rest: object) -> SeededSession:
+    table = sl.Table({"row": [0.0]}, schema=[sl.Number("row")])
+    return SeededSession(table, budget=budget or sl.GDP(4), seed="pate", **rest)
+
+
+def fit(model: sl.PATE, **rest: object) -> sl.PATE:
+    return model.fit(**{"X": X, "y": Y, "record_ids": IDS, "queries": QUERIES, **rest})
+
+
+def test_labels_and_student() -> None:
+    model = fit(pate(student=LogisticRegression(), session=seeded()))
+    assert model.classes_.tolist() == ["cat", "dog", "owl"]
+    assert (model.labels_ == TRUTH).mean() > 0.9
+    assert model.score(X, Y) > 0.9
+    assert model.predict_proba(X[:5]).shape == (5, 3)
+    assert isinstance(model.release_, sl.Release)
+    assert model.guarantee_.implies(sl.GDP("1.1"))  # the square root of 2 * 60 / 10**2
+    assert not model.guarantee_.implies(sl.GDP("1.09"))
+    assert model.price(60).epsilon == model.price(60).plain
+
+
+def test_without_a_session_the_unit_is_a_record_id() -> None:
+    model = fit(pate())
+    assert "record_ids" in str(model.guarantee_.to_json())
+    assert model.release_.private
+
+
+@pytest.mark.parametrize("form", ["frame", "lists", "sparse"])
+def test_rows_come_as_frames_lists_and_sparse(form: str) -> None:
+    import scipy.sparse
+
+    make = {"frame": lambda a: pd.DataFrame(a, columns=["x", "y"]), "lists": np.ndarray.tolist}
+    into = make.get(form, scipy.sparse.csr_matrix)
+    model = fit(pate(session=seeded()), X=into(X), y=pd.Series(Y), queries=into(QUERIES))
+    assert (model.labels_ == TRUTH).mean() > 0.9
+    assert (model.predict(into(QUERIES)) == TRUTH).mean() > 0.9
+
+
+def test_a_proposal_from_public_expectation_costs_less_and_is_released() -> None:
+    model = fit(pate(teachers=150, expected_votes=0.9, session=seeded(sl.ApproxDP(3, "1e-4"))))
+    price = model.price(60)
+    assert price.proposal == model.proposal_
+    assert price.epsilon < 0.6 * price.plain
+    assert isinstance(model.release_, sl.Release)
+
+
+def test_a_refusal_is_paid_and_says_what_to_do() -> None:
+    proposal = pate(teachers=150, expected_votes=0.9).price(60).proposal
+    close = QUERIES * 0 + 4  # as far from each of the three kinds: teachers differ
+    session = seeded(sl.ApproxDP(3, "1e-4"))
+    before = session.spent
+    model = fit(pate(teachers=150, proposal=proposal, session=session), queries=close)
+    assert isinstance(model.release_, sl.Refused)
+    assert session.spent != before
+    assert not hasattr(model, "labels_")
+    for ask in (model.predict, model.predict_proba):
+        with pytest.raises(NotFittedError, match="proposal=None"):
+            ask(X)
+    refitted = fit(model.set_params(proposal=None, session=seeded()))
+    assert refitted.predict(X[:2]).shape == (2,)  # an earlier refusal leaves nothing behind, nor does a release
+    again = fit(model.set_params(proposal=proposal, session=seeded(sl.ApproxDP(3, "1e-4"))), queries=close)
+    assert not hasattr(again, "student_")
+
+
+def test_a_smooth_proposal_goes_through_the_same_door() -> None:
+    proposal = SmoothVotes(budget="0.94", order=8, smoothness="0.0375", sensitivity_scale=4, sum_scale=5, delta="1e-5")
+    model = fit(pate(teachers=250, proposal=proposal, session=seeded(sl.ApproxDP(6, "1e-4"))))
+    assert model.release_.circumstances.numerics == "idealized"
+    with pytest.raises(StrictError):
+        fit(pate(teachers=250, proposal=proposal, session=seeded(sl.ApproxDP(6, "1e-4"), strict=True)))
+
+
+def test_labels_of_one_class_make_a_constant_student() -> None:
+    model = fit(pate(session=seeded()), queries=np.tile([0.0, 0.0], (20, 1)))
+    assert model.predict([[9, 9]]).tolist() == ["cat"]
+    assert model.predict_proba([[9, 9]]).tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_more_teachers_than_records_raise_nothing() -> None:
+    model = fit(pate(session=seeded()), X=X[:10], y=Y[:10], record_ids=IDS[:10])
+    assert model.labels_.shape == (60,)
+
+
+def test_labels_that_are_not_declared_take_no_part() -> None:
+    odd = Y.astype(object)
+    odd[::7], odd[1::7], odd[2::7] = "unicorn", None, 3.5
+    assert (fit(pate(session=seeded()), y=odd).labels_ == TRUTH).mean() > 0.9
+
+
+def test_nothing_public_shows_votes_rows_or_the_key() -> None:
+    """Everything that a fitted model holds is public input or released."""
+    key = b"0123456789abcdef0123456789abcdef"
+    model = fit(pate(), partition_key=key)
+    allowed = {"classes_", "n_features_in_", "proposal_", "release_", "guarantee_", "labels_", "student_"}
+    assert set(vars(model)) - set(model.get_params(deep=False)) == allowed
+    for shown in (repr(model), str(model.release_), model.release_.to_json(), pickle.dumps(model).decode("latin-1")):
+        assert "owner" not in shown
+        assert key.decode() not in shown
+        assert "votes=" not in shown.replace("expected_votes=", "")
+    assert pickle.loads(pickle.dumps(model)).predict(X[:3]).tolist() == model.predict(X[:3]).tolist()
+
+
+def test_a_session_is_charged_once_and_never_copied() -> None:
+    session = seeded()
+    model = fit(pate(session=session))
+    assert clone(model).session is session
+    with pytest.raises(TypeError, match="session"):
+        pickle.dumps(model)
+    with pytest.raises(BudgetError):
+        fit(pate(session=seeded(sl.GDP("0.01"))))
+
+
+def test_a_ledger_key_returns_the_same_labels_for_nothing(tmp_path: object) -> None:
+    table = sl.Table({"row": [0.0]}, schema=[sl.Number("row")], name="animals")
+    session = sl.Session(table, budget=sl.GDP(2), ledger=f"sqlite:///{tmp_path}/budget.db")
+    first = fit(pate(session=session), key="animals, first vote")
+    spent = session.spent
+    again = fit(pate(session=session), key="animals, first vote")
+    assert again.release_.to_json() == first.release_.to_json()
+    assert session.spent == spent
+
+
+class _Fragile(ClassifierMixin, BaseEstimator):
+    """Fails where a share holds a certain row."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> _Fragile:
+        if (x > 1000).any():
+            raise ValueError(f"cannot stand {x.max()}")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return np.repeat(self.classes_[:1], len(x))
+
+
+def test_a_teacher_that_fails_is_named_and_nothing_is_charged() -> None:
+    broken = X.copy()
+    broken[17] = 12345.0
+    session = seeded()
+    before = session.spent
+    with pytest.raises(TeacherError, match=r"teacher [0-9]+ could not be trained; nothing was charged") as error:
+        fit(pate(teacher=_Fragile(), session=session), X=broken)
+    assert 0 <= error.value.number < 60
+    assert "12345" not in str(error.value)
+    assert error.value.__cause__ is None
+    assert session.spent == before
+    quiet = pate(teacher=_Fragile(), student=NearestCentroid(), session=session, on_failure="first_class")
+    assert fit(quiet, X=broken).labels_.shape == (60,)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "arguments", "error", "message"),
+    [
+        ({"classes": None}, {}, RangeError, "declared"),
+        ({"classes": ["cat"]}, {}, RangeError, "at least two"),
+        ({"teachers": 1}, {}, RangeError, "teachers"),
+        ({"noise_scale": -1}, {}, RangeError, "noise_scale"),
+        ({"delta": 0}, {}, RangeError, "delta"),
+        ({"teacher": None}, {}, RangeError, "teacher"),
+        ({"teacher": NearestCentroid}, {}, RangeError, "not fitted"),
+        ({"student": "forest"}, {}, RangeError, "student"),
+        ({"on_failure": "ignore"}, {}, RangeError, "on_failure"),
+        ({"session": "mine"}, {}, RangeError, "session"),
+        ({"proposal": ClearVotes(budget=100, delta="1e-5")}, {}, RangeError, "leave the proposal out"),
+        ({"proposal": ClearVotes(budget="1e-9", order=90, delta="1e-5")}, {}, RangeError, "even if all agreed"),
+        ({"expected_votes": [[60.5, 0, 0]]}, {}, RangeError, "whole numbers"),
+        ({"expected_votes": [[61, -1, 0]]}, {}, RangeError, "negative"),
+        ({}, {"record_ids": None}, SchemaError, "Positions are no ids"),
+        ({}, {"record_ids": IDS[1:]}, SchemaError, "same length"),
+        ({}, {"y": Y[1:]}, SchemaError, "same length"),
+        ({}, {"y": None}, SchemaError, "y"),
+        ({}, {"queries": None}, SchemaError, "queries"),
+        ({}, {"queries": QUERIES[:, :1]}, SchemaError, "columns"),
+        ({}, {"queries": QUERIES[:0]}, SchemaError, "queries"),
+        ({}, {"queries": QUERIES * np.nan}, SchemaError, "finite"),
+        ({}, {"partition_key": b"short"}, RangeError, "16 to 64"),
+        ({}, {"key": "entry", "session": None}, RangeError, "ledger"),
+    ],
+)
+def test_bad_input_is_found_before_any_charge(
+    parameters: dict, arguments: dict, error: type[Exception], message: str
+) -> None:
+    session = seeded(sl.ApproxDP(9, "1e-4"))
+    before = session.spent
+    chosen = {"session": arguments.pop("session", session), **parameters}
+    with pytest.raises(error, match=message):
+        fit(pate(**chosen), **arguments)
+    assert session.spent == before
+
+
+def test_a_model_that_was_not_fitted_says_so() -> None:
+    with pytest.raises(NotFittedError):
+        pate().predict(X)
