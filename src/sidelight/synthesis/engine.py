@@ -1,21 +1,92 @@
-"""The default engine: whole marginals, selected where the fit is worst, measured, refitted from the prior."""
+"""The default engine: whole marginals, selected where the fit is worst, measured, refitted from the prior.
+
+The rounds are written for any model that can be fitted to measurements: weights on points here, a graphical model in
+graphical.py. Selection, noise and price are the same for all.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from sidelight.noise import Source
 from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.measurement import measure, measured_rows
+from sidelight.synthesis.measurement import Measurement, measure, measured_rows
 from sidelight.synthesis.plan import MarginalPlan
 from sidelight.synthesis.prior import Prior, Setting, UniformPrior, current_weights
 from sidelight.synthesis.private_marginals import PrivateMarginals
 from sidelight.synthesis.refit import Refit
 from sidelight.synthesis.rounds_shown import rounds_shown
 from sidelight.synthesis.selection import open_candidates, select_marginal
-from sidelight.synthesis.spaces import DenseSpace, Space
+from sidelight.synthesis.spaces import DenseSpace, Floats, Space
+from sidelight.synthesis.workload import Marginal
 
 #: Sweeps of a refit between rounds, on few points and on many, and of the last one.
 BETWEEN_ROUNDS, BETWEEN_LONG_ROUNDS, AT_THE_END = 3, 1, 60
 MANY_POINTS = 200_000
+
+
+class Model(Protocol):
+    """What the rounds ask of a model; it sees released numbers only."""
+
+    @property
+    def measurements(self) -> Sequence[Measurement]:
+        """What was measured so far."""
+        ...
+
+    def learn(self, measurements: Sequence[Measurement]) -> None:
+        """Take measurements in and refit, roughly."""
+        ...
+
+    def expected(self, wanted: Sequence[Marginal]) -> list[Floats]:
+        """Return the expected counts of partitions."""
+        ...
+
+    def allows(self, marginal: Marginal) -> bool:
+        """Say whether a partition can be taken in, by its public size."""
+        ...
+
+
+class WeightModel:
+    """Weights on the points of a space, refitted from a prior that measurements may discredit."""
+
+    def __init__(self, space: Space, prior: Prior, setting: Setting, *, prior_weight: float) -> None:
+        self.space = space
+        self._setting = setting
+        self._start = prior.start(space, setting)
+        self._prior = current_weights(self._start, setting)
+        self._refit = Refit(space, self._prior, rows=setting.rows, prior_weight=prior_weight)
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What was measured so far."""
+        return self._refit.measurements
+
+    @property
+    def weights(self) -> Floats:
+        """The fitted weights."""
+        return self._refit.weights
+
+    def learn(self, measurements: Sequence[Measurement]) -> None:
+        """Take measurements in; trust the prior as far as they allow."""
+        for each in measurements:
+            self._refit.add(each)
+        if self._start.most_raw:
+            old, self._prior = self._prior, current_weights(self._start, self._setting, self.measurements)
+            self._refit.change_prior(old, self._prior)
+        self._refit.fit(sweeps=BETWEEN_ROUNDS if self.space.points <= MANY_POINTS else BETWEEN_LONG_ROUNDS)
+
+    def finish(self) -> None:
+        """Refit until only noise is left to fit."""
+        self._refit.fit(sweeps=AT_THE_END)
+
+    def expected(self, wanted: Sequence[Marginal]) -> list[Floats]:
+        """Return the expected counts of partitions."""
+        return [self._setting.rows * mass for mass in self.space.marginals(self.weights, wanted)]
+
+    def allows(self, marginal: Marginal) -> bool:
+        """Every partition can be taken in."""
+        return True
 
 
 def release_distribution(
@@ -31,34 +102,42 @@ def release_distribution(
     Guarantee: `plan.claims`, exact on the machine. The prior and the space (all cells, or a support) are public.
     """
     where = DenseSpace(plan.domain) if space is None else space
+    setting = settle(counts, plan, source=source)
+    model = WeightModel(where, prior or UniformPrior(), setting, prior_weight=plan.prior_weight)
+    run_rounds(counts, plan, model, source=source)
+    model.finish()
+    return Fitted(
+        domain=plan.domain, rows=setting.rows, space=where, weights=model.weights, measurements=model.measurements
+    )
+
+
+def settle(counts: PrivateMarginals, plan: MarginalPlan, *, source: Source) -> Setting:
+    """Return the numbers that the fit needs; releases the number of rows where it is not public."""
     rows = float(plan.rows) if plan.rows is not None else measured_rows(counts, price=plan.size_price, source=source)
-    setting = Setting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=rows)
-    start = (prior or UniformPrior()).start(where, setting)
-    weights = current_weights(start, setting)
-    model = Refit(where, weights, rows=rows, prior_weight=plan.prior_weight)
+    return Setting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=rows)
+
+
+def run_rounds(counts: PrivateMarginals, plan: MarginalPlan, model: Model, *, source: Source) -> None:
+    """Measure one-way marginals if the plan says so; then select, measure and refit, round by round.
+
+    Guarantee: `plan.claims` less the number of rows. Which candidates a round chooses from depends on released numbers
+    and public sizes.
+    """
     counts.prepare(each.columns for each in (*plan.one_way, *plan.candidates))
-    between = BETWEEN_ROUNDS if where.points <= MANY_POINTS else BETWEEN_LONG_ROUNDS
-    for each in plan.one_way:
-        model.add(measure(counts, each, price=plan.one_way_price, source=source))
-    model.fit(sweeps=between)
-    penalties = [plan.mean_error * each.cells(plan.domain) for each in plan.candidates]
+    first = [measure(counts, each, price=plan.one_way_price, source=source) for each in plan.one_way]
+    if first:
+        model.learn(first)
     with rounds_shown(plan.total_rounds) as shown:
         for _ in shown:
-            expected = [rows * mass for mass in where.marginals(model.weights, plan.candidates)]
-            places = open_candidates(plan.candidates, expected, model.measurements)
+            candidates = [each for each in plan.candidates if model.allows(each)] or list(plan.candidates[:1])
+            expected = model.expected(candidates)
+            places = open_candidates(candidates, expected, model.measurements)
             chosen = select_marginal(
                 counts,
-                [plan.candidates[place] for place in places],
+                [candidates[place] for place in places],
                 [expected[place] for place in places],
-                [penalties[place] for place in places],
+                [plan.mean_error * candidates[place].cells(plan.domain) for place in places],
                 price=plan.selection_price,
                 source=source,
             )
-            picked = plan.candidates[places[chosen]]
-            model.add(measure(counts, picked, price=plan.measurement_price, source=source))
-            if start.most_raw:
-                old, weights = weights, current_weights(start, setting, model.measurements)
-                model.change_prior(old, weights)
-            model.fit(sweeps=between)
-    model.fit(sweeps=AT_THE_END)
-    return Fitted(domain=plan.domain, rows=rows, space=where, weights=model.weights, measurements=model.measurements)
+            model.learn([measure(counts, candidates[places[chosen]], price=plan.measurement_price, source=source)])

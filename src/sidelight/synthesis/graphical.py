@@ -1,0 +1,161 @@
+"""A graphical model in place of weights, for domains beyond dense ones without public rows: through the package mbi.
+
+McKenna, Sheldon and Miklau (2019). Called, not rewritten: inference in junction trees is what mbi does well. Selection,
+noise and price stay ours; mbi sees released numbers only. Its own random numbers draw synthetic rows, which is
+post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sidelight.errors import RangeError, SidelightError
+from sidelight.noise import Source
+from sidelight.synthesis.domain import Codes, Domain
+from sidelight.synthesis.engine import run_rounds, settle
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.measurement import Measurement
+from sidelight.synthesis.plan import MarginalPlan
+from sidelight.synthesis.prior import Prior, PublicRows, Setting, UniformPrior
+from sidelight.synthesis.private_marginals import PrivateMarginals
+from sidelight.synthesis.spaces import Floats
+from sidelight.synthesis.workload import Marginal
+
+#: A junction tree has at most this many cells.
+MOST_TREE_CELLS = 10_000_000
+_STEPS_BETWEEN, _STEPS_AT_THE_END = 100, 1000
+
+
+class MissingPackageError(SidelightError, ImportError):
+    """A package that an extra brings is not installed."""
+
+
+def load_mbi() -> Any:
+    """Import mbi in double precision, or say how to install it."""
+    try:
+        import jax  # type: ignore[import-not-found, unused-ignore]
+
+        jax.config.update("jax_enable_x64", True)  # noqa: FBT003  # counts above 1e5 need it
+        import mbi  # type: ignore[import-not-found, unused-ignore]
+    except ImportError as error:
+        raise MissingPackageError(
+            "engine='graphical' needs the package mbi, which is not installed: pip install 'sidelight[graphical]'"
+        ) from error
+    return mbi
+
+
+def check_graphical(plan: MarginalPlan, prior: Prior | None = None) -> None:
+    """Refuse before any charge what a graphical model cannot do."""
+    load_mbi()
+    if plan.domain.impossible:
+        raise RangeError("engine='graphical' does not know impossible cells; leave them out, or use a dense engine")
+    if any(not each.fine for each in plan.candidates):
+        raise RangeError("engine='graphical' measures whole columns; use marginals, or a dense engine for long ranges")
+    if prior is not None and not isinstance(prior, (PublicRows, UniformPrior)):
+        raise RangeError("engine='graphical' starts from public rows or from nothing; use another engine")
+
+
+class GraphicalModel:
+    """A Markov random field over the measured marginals."""
+
+    def __init__(self, domain: Domain, setting: Setting, prior: Prior | None) -> None:
+        self._mbi = load_mbi()
+        self.domain = domain
+        self._rows = setting.rows
+        self._public = prior.codes if isinstance(prior, PublicRows) else None
+        self._inner = self._mbi.Domain(domain.columns, domain.sizes)
+        self._held: list[Measurement] = []
+        self._model: Any = self._fitted([], steps=1)
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What was measured so far."""
+        return tuple(self._held)
+
+    def learn(self, measurements: Sequence[Measurement]) -> None:
+        """Take measurements in and refit."""
+        self._held += measurements
+        self._model = self._fitted(self._held, steps=_STEPS_BETWEEN)
+
+    def finish(self) -> None:
+        """Refit for longer."""
+        self._model = self._fitted(self._held, steps=_STEPS_AT_THE_END)
+
+    def expected(self, wanted: Sequence[Marginal]) -> list[Floats]:
+        """Return the expected counts of partitions."""
+        return [self._rows * self.marginal(each.columns) for each in wanted]
+
+    def allows(self, marginal: Marginal) -> bool:
+        """Say whether the junction tree stays small enough with one more marginal."""
+        cliques = [each.marginal.columns for each in self._held] + [marginal.columns]
+        return self.tree_cells(cliques) <= MOST_TREE_CELLS
+
+    def tree_cells(self, cliques: Sequence[tuple[str, ...]]) -> int:
+        """Return how many cells a junction tree of these sets of columns has."""
+        megabytes = self._mbi.junction_tree.hypothetical_model_size(self._inner, list(cliques))
+        return int(megabytes * 2**20 / 8 + 0.5)
+
+    def marginal(self, columns: Sequence[str]) -> Floats:
+        """Return the fitted mass of each combination of columns, in the order given."""
+        found = np.asarray(self._model.project(tuple(columns)).values, np.float64)
+        found = np.maximum(found, 0.0)
+        return np.asarray(found / found.sum())
+
+    def draw_rows(self, count: int) -> Codes:
+        """Return synthetic rows, coded."""
+        drawn = self._model.synthetic_data(rows=count)
+        return np.stack([np.asarray(drawn.data[name], np.int64) for name in self.domain.columns], axis=1)
+
+    def _fitted(self, held: Sequence[Measurement], *, steps: int) -> Any:
+        return self._estimate(
+            [(each.values, each.marginal.columns, each.deviation) for each in held],
+            steps=steps,
+            start=None if self._public is None else self._public_model([each.marginal.columns for each in held]),
+        )
+
+    def _estimate(self, given: Sequence[tuple[Floats, tuple[str, ...], float]], *, steps: int, start: Any) -> Any:
+        flat = [
+            (np.full(size, self._rows / size), (name,), 1e6 * self._rows)
+            for name, size in zip(self.domain.columns, self.domain.sizes, strict=True)
+        ]  # so weak that they say nothing, but every column is in the model
+        measured = [
+            self._mbi.LinearMeasurement(np.asarray(values).reshape(-1), columns, deviation)
+            for values, columns, deviation in (*given, *flat)
+        ]
+        estimator = self._mbi.estimation.MirrorDescent()
+        return estimator.estimate(self._inner, measured, known_total=self._rows, iters=steps, warm_start=start)
+
+    def _public_model(self, cliques: Sequence[tuple[str, ...]]) -> Any:
+        """Fit the public rows' marginals of the same sets, smoothed by one row a cell."""
+        assert self._public is not None
+        given = []
+        for columns in dict.fromkeys([*cliques, *((name,) for name in self.domain.columns)]):
+            cells = self.domain.cells_of(columns)
+            counts = np.bincount(self.domain.ravel(self._public, columns), minlength=cells) + 1.0 / cells
+            given.append((counts * (self._rows / counts.sum()), columns, 1.0))
+        return self._estimate(given, steps=_STEPS_BETWEEN, start=None)
+
+
+def release_graphical(
+    counts: PrivateMarginals, plan: MarginalPlan, *, prior: Prior | None = None, source: Source
+) -> Fitted:
+    """Release a graphical model that answers the plan's workload.
+
+    Guarantee: `plan.claims`, exact on the machine. Call `check_graphical` before the charge.
+    """
+    check_graphical(plan, prior)
+    setting = settle(counts, plan, source=source)
+    model = GraphicalModel(plan.domain, setting, prior)
+    run_rounds(counts, plan, model, source=source)
+    model.finish()
+    return Fitted(
+        domain=plan.domain,
+        rows=setting.rows,
+        space=None,
+        weights=None,
+        measurements=model.measurements,
+        graphical=model,
+    )
