@@ -17,6 +17,8 @@ from sidelight.covariance.prepared import Method
 from sidelight.mechanisms.noisy_moments import MatrixNoise
 from sidelight.quantiles import Quantiles
 from sidelight.session import Query
+from sidelight.stability.median import StableMedian
+from sidelight.stability.mode import StableMode
 
 #: Keys that every query may have; the plan itself reads them.
 COMMON = ("kind", "title")
@@ -97,6 +99,19 @@ def _covariance(section: Section) -> Query:
     )
 
 
+def _stable_median(section: Section) -> Query:
+    amounts = ("epsilon", "delta", "spread", "test_share", "resolution")
+    section.only(*COMMON, "column", *amounts)
+    given: dict[str, Any] = {key: section.amount(key) for key in amounts[2:] if key in section}
+    price = {key: section.amount(key) for key in amounts[:2]}
+    return StableMedian(section.text("column", None), **price, **given)
+
+
+def _stable_mode(section: Section) -> Query:
+    section.only(*COMMON, "column", "epsilon", "delta")
+    return StableMode(section.text("column", None), epsilon=section.amount("epsilon"), delta=section.amount("delta"))
+
+
 def _numbers(section: Section, key: str) -> list[Decimal]:
     return [Decimal(entry) for entry in section.amounts(key)]
 
@@ -117,4 +132,6 @@ KINDS: dict[str, Callable[[Section], Query]] = {
     "linear_svc": models.linear_svc,
     "logistic_regression": models.logistic_regression,
     "quantiles": _quantiles,
+    "stable_median": _stable_median,
+    "stable_mode": _stable_mode,
 }
