@@ -47,7 +47,7 @@ def public_radius(size: int, rows: int, chance: float) -> float:
 
 
 def one_shot_clip(size: int, radius: float, rows: float, chance: float) -> float:
-    """Return a length that no row exceeds about the public mean, with probability 1 - β.
+    """Return a length that no row exceeds about the public mean, with probability 1 - 5β/4.
 
     √(R² + 2R√(2 log(2n/β)) + γ²), γ = tb(d, β/(2n)): the cross term ⟨μ - c, x - μ⟩/R is normal; never more than R + γ.
 

@@ -1,0 +1,144 @@
+"""Attacks on whole releases through the door: the claims stand, and planted bugs are found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import erf, exp, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.aggregates.celled_moments import moments_by_cell
+from sidelight.aggregates.mapped_vector import RowMap
+from sidelight.covariance.price import Price
+from sidelight.gaussians import answering
+from sidelight.gaussians.asked import Question
+from sidelight.gaussians.spending import Spending
+from sidelight.mechanisms.noisy_moments import noisy_count
+from sidelight.noise import Source
+from sidelight.testing import SeededEntropy, seeded_release
+
+TRIALS = 100
+#: The probability that a difference of two shares of so many trials is further off than this is below 1e-6.
+SLACK = 5.0 * sqrt(0.5 / TRIALS)
+ROWS = np.random.default_rng(0).standard_normal((40, 2))
+PUBLIC = np.random.default_rng(1).standard_normal((4, 2))
+FAR = np.vstack([ROWS, [[1e6, 1e6]]])  # one record more, far away: clipped to the longest row there can be
+CENTER = PUBLIC[:1].mean(axis=0)
+SCORES: dict[str, Callable[[Any], float]] = {
+    "rows": lambda value: value["rows"],
+    "mean": lambda value: float((value["mean"] - CENTER).sum()) * value["rows"],
+    "covariance": lambda value: float(np.linalg.slogdet(value["covariance"])[1]),
+    "extent": lambda value: float(np.log(np.abs(value["mean"]).max())),
+}
+
+
+def advantages(query: Any, first: np.ndarray = ROWS, second: np.ndarray = FAR) -> dict[str, float]:
+    """Return TPR - FPR of the threshold at the median, for every score: the largest either way."""
+    values = []
+    for rows, seeds in ((first, 0), (second, 10**6)):
+        table = query.table(rows)
+        values.append([seeded_release(query, table, seed=seeds + seed).value for seed in range(TRIALS)])
+    found = {}
+    for name, score in SCORES.items():
+        if name == "covariance" and "covariance" not in values[0][0]:
+            continue
+        without, present = (np.array([score(value) for value in each]) for each in values)
+        middle = np.median(np.concatenate([without, present]))
+        found[name] = float(abs((present > middle).mean() - (without > middle).mean()))
+    return found
+
+
+def limit(price: dict[str, Any]) -> float:
+    """Return the largest advantage that the price allows."""
+    if "rho" in price:
+        return erf(sqrt(2 * float(price["rho"])) / (2 * sqrt(2)))
+    return (exp(price["epsilon"]) - 1) / (exp(price["epsilon"]) + 1)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        sl.GaussianFit(public=PUBLIC, rho="0.125"),
+        sl.GaussianFit(public=PUBLIC, epsilon=1),
+        sl.GaussianFit(public=PUBLIC, gap="0.2", rho="0.125"),
+        sl.GaussianMean(public=PUBLIC[:1], rho="0.125", steps=1),
+    ],
+    ids=["zCDP", "pure", "pairs", "mean"],
+)
+def test_claims_stand(query: Any) -> None:
+    price = {"rho": query.rho} if query.rho is not None else {"epsilon": query.epsilon}
+    for name, found in advantages(query).items():
+        assert found <= limit(price) + SLACK, name
+
+
+def test_using_the_true_number_of_rows_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: n itself instead of its noisy version."""
+    monkeypatch.setattr(Spending, "count", lambda self, moments, share, source: float(moments.count.value))
+    found = advantages(sl.GaussianMean(public=PUBLIC[:1], rho="0.125", steps=1))
+    assert found["rows"] > limit({"rho": "0.125"}) + SLACK
+
+
+def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a radius that looks at the rows; the noise then tells of the longest one."""
+    original = answering.Answers.to
+
+    def longest(self: Any, question: Question) -> Any:
+        if question.of == "rows":
+            array = np.stack([self._table.rows._columns[name] for name in self._columns])
+            mapped = question.row_map.matrix @ (array - question.row_map.centre[:, None])
+            radius = max(float(np.linalg.norm(mapped, axis=0).max()), 1e-3)
+            row_map = RowMap.of(2, centre=question.row_map.centre, matrix=question.row_map.matrix, radius=radius)
+            question = Question(row_map, "rows", second=question.second)
+        return original(self, question)
+
+    monkeypatch.setattr(answering.Answers, "to", longest)
+    found = advantages(sl.GaussianMean(public=PUBLIC[:1], rho="0.125", steps=1))
+    assert found["extent"] > limit({"rho": "0.125"}) + SLACK
+
+
+def test_too_little_noise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a twelfth of the noise on the sums."""
+    original = Spending.total
+    monkeypatch.setattr(
+        Spending, "total", lambda self, moments, share, source: original(self, moments, share * 144, source)
+    )
+    found = advantages(sl.GaussianMean(public=PUBLIC[:1], rho="0.125", steps=1))
+    assert found["mean"] > limit({"rho": "0.125"}) + SLACK
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Two cells, by the sign of the first column."""
+
+    cells: int = 2
+
+    def label(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        return (columns[0] > 0).astype(np.int64)
+
+
+def test_replacing_a_row_costs_more_than_adding_one_where_there_are_cells() -> None:
+    """Parallel composition is for adding and removing: a record that changes cells moves two sizes.
+
+    At GDP(1) for each, the difference of the sizes tells the two data sets apart better than GDP(1) allows, and no
+    better than GDP(2), which is four times the rho.
+    """
+    trials = 1500
+    slack = 5.0 * sqrt(0.5 / trials)
+    maps = [RowMap.of(1, centre=None, matrix=None, radius=1)] * 2
+    before, after = np.array([[-1.0], [1.0]]), np.array([[1.0], [1.0]])
+    differences = []
+    for seed, rows in enumerate((before, after)):
+        cells = moments_by_cell(rows, maps=maps, rule=Sides())
+        source = Source(SeededEntropy(seed), declared="exact")
+        spending = Spending(price=Price.of(rho="0.5", epsilon=None, delta=None), moments=cells[0])
+        noisy = [[noisy_count(cell, rho="0.5", source=source).value for cell in cells] for _ in range(trials)]
+        assert spending.count_deviation(Fraction(1)) == pytest.approx(1.0)
+        differences.append(np.array([right - left for left, right in noisy]))
+    found = float((differences[1] >= 2).mean() - (differences[0] >= 2).mean())
+    assert found > limit({"rho": "0.5"}) + slack
+    assert found <= limit({"rho": "2"}) + slack
