@@ -115,6 +115,7 @@ class Service:
     async def page(self, request: Request) -> Response:
         """Show the live page."""
         del request
+        self.rounds.want_observers()
         return HTMLResponse(page(self.rounds), headers={"Content-Security-Policy": PAGE_POLICY})
 
     async def openapi(self, request: Request) -> Response:

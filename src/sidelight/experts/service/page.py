@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import time
 from functools import cache
 from importlib.resources import files
@@ -72,9 +73,16 @@ def page(rounds: Rounds) -> str:
         strip=strip_chart(view.closed, plan.action_names),
         last=view.closed[: -_SHOWN_IN_TABLE - 1 : -1],
         claims=str(terms.claims),
+        success=_success(float(terms.exact_mu)),
         person_claims=None if terms.max_rounds_per_person is None else str(terms.person_claims),
         observers=None if observers is None else [f"{each:.2g}" for each in observers],
         style=Markup(_STYLE),
         script=Markup(_SCRIPT),
         version=VERSION,
     )
+
+
+def _success(mu: float) -> str:
+    """How often the best test of two neighbours is right, if both are equally likely: Φ(μ/2), rounded up."""
+    percent = 100 * (0.5 + 0.5 * math.erf(mu / 2 / math.sqrt(2)))
+    return f"{min(100.0, math.ceil(10 * percent) / 10):.1f} %"

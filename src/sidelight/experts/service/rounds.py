@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import PlanError
+from sidelight.errors import PlanError, RangeError
 from sidelight.experts.adabatch import RWAdaBatch
 from sidelight.experts.report import Report, ReportError
 from sidelight.experts.server import Closed, Receipt, Server
@@ -59,6 +59,7 @@ class Rounds:
         self._lock = asyncio.Lock()
         self._complete = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._computing: asyncio.Task[None] | None = None
         try:
             self._server, self._history, self._deadline = self._resumed()
         except BaseException:
@@ -107,7 +108,10 @@ class Rounds:
         """Begin to close rounds at their deadlines."""
         _ = self._server.limits.codes  # loads what the first closing would wait for
         self._task = asyncio.create_task(self._run())
-        if isinstance(self._server.player, RWAdaBatch):
+
+    def want_observers(self) -> None:
+        """Begin to compute `observers`, the first time that somebody looks; only RW-AdaBatch has such a figure."""
+        if self._computing is None and isinstance(self._server.player, RWAdaBatch):
             self._computing = asyncio.create_task(self._compute_observers())
 
     async def _compute_observers(self) -> None:
@@ -119,7 +123,8 @@ class Rounds:
             plain = float(gaussian_floats(float(terms.exact_mu), np.array(1.0)))
             return min(plain, float(guarantee.delta(1.0))), plain
 
-        self.observers = await asyncio.get_running_loop().run_in_executor(None, compute)
+        with contextlib.suppress(RangeError):  # no such figure for these terms: the page leaves it out
+            self.observers = await asyncio.get_running_loop().run_in_executor(None, compute)
 
     async def stop(self) -> None:
         """Stop. The open round stays open: the next start goes on with it."""
