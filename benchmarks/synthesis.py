@@ -1,6 +1,7 @@
 """Synthetic tables of Adult at epsilon = 1: no prediction, the public part, or a wrong table; and MWEM as printed.
 
-All pairs of the columns that `synthesis_data` chooses, adding or removing a row, through the door. "As printed" is engine="mwem" with the public number of rows, and noise for queries in [-1, 1], 20 rounds, the average as output.
+All pairs of the columns that `synthesis_data` chooses, adding or removing a row, through the door. "As printed" is
+engine="mwem" with the public number of rows, noise for queries in [-1, 1], 20 rounds, the average as output.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Adult, discretised, with its public part; the columns are chosen by a public rule. A generated stand-in without it.
 
 Rule: columns in order of growing size (then by name) until the domain has at least 1e5 cells. The sizes are those of
-the public domain file. The error of a synthetic table is the mean over all pairs of columns of the total-variation distance
-between its share of rows in each cell and the private table's.
+the public domain file. The error of a synthetic table is the mean over all pairs of columns of the total-variation
+distance between its share of rows in each cell and the private table's.
 """
 
 from __future__ import annotations

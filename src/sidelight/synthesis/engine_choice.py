@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Literal
 
 from sidelight.errors import RangeError
@@ -27,8 +26,6 @@ def choose_engine(engine: Engine, domain: Domain, predicted: Predicted | None, w
         if domain.cells <= MOST_DENSE_CELLS:
             linear = any(isinstance(part, LinearQueries) for part in workload.parts)
             return "mwem" if linear else "marginals"
-        if not has_rows:
-            check_graphical()
         return "support" if has_rows else "graphical"
     if engine in ("marginals", "mwem"):
         check_dense(domain)
@@ -37,12 +34,4 @@ def choose_engine(engine: Engine, domain: Domain, predicted: Predicted | None, w
             "engine='support' puts weights on public rows, and there are none; pass prediction=a public table, or use "
             f"engine={'marginals' if domain.cells <= MOST_DENSE_CELLS else 'graphical'!r}"
         )
-    if engine == "graphical":
-        check_graphical()
     return engine
-
-
-def check_graphical() -> None:
-    """Say how to install the graphical model where it is missing."""
-    if find_spec("mbi") is None:
-        raise RangeError("engine='graphical' needs the package mbi; pip install 'sidelight[graphical]'")

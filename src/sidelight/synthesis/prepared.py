@@ -21,6 +21,7 @@ from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.engine import release_distribution
 from sidelight.synthesis.engine_choice import Chosen
 from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.graphical import check_graphical, release_graphical
 from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.plan import MarginalPlan
@@ -75,6 +76,9 @@ class PreparedTable:
     @cached_property
     def space(self) -> Space | None:
         """The points of the distribution; None for all cells."""
+        if self.engine == "graphical":
+            assert isinstance(self.plan, MarginalPlan)
+            check_graphical(self.plan, None if self.predicted is None else self.predicted.prior)
         if self.engine != "support":
             return None
         assert self.predicted is not None
@@ -135,12 +139,17 @@ class PreparedTable:
         if isinstance(self.plan, MWEMPlan):
             return release_by_single_queries(counts, self.plan, prior=prior, source=source)
         plan = sized(self.plan, counts, source=source)
+        if self.engine == "graphical":
+            return release_graphical(counts, plan, prior=prior, source=source)
         return release_distribution(counts, plan, prior=prior, space=self.space, source=source)
 
     def value(self, fitted: Fitted) -> SyntheticValue:
         """Return everything released as plain values: post-processing."""
-        assert fitted.weights is not None
-        mass = Mass.of(self.domain, fitted.weights, size=fitted.rows, support=fitted.support)
+        if fitted.weights is None:  # a graphical model: its rows stand for it
+            points, times = np.unique(fitted.graphical.draw_rows(round(fitted.rows)), axis=0, return_counts=True)
+            mass = Mass.of(self.domain, times / times.sum(), size=fitted.rows, support=points)
+        else:
+            mass = Mass.of(self.domain, fitted.weights, size=fitted.rows, support=fitted.support)
         measured = [
             Measured(each.marginal.columns, each.marginal.widths, each.values, each.deviation)
             for each in fitted.measurements

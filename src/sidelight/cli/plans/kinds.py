@@ -12,6 +12,7 @@ from typing import Any, get_args
 from sidelight.cli.plans import models
 from sidelight.cli.plans.predictions import read_prediction
 from sidelight.cli.plans.section import Section
+from sidelight.cli.plans.synthesis import synthetic_table
 from sidelight.covariance import Covariance
 from sidelight.covariance.prepared import Method
 from sidelight.mechanisms.noisy_moments import MatrixNoise
@@ -134,4 +135,5 @@ KINDS: dict[str, Callable[[Section], Query]] = {
     "quantiles": _quantiles,
     "stable_median": _stable_median,
     "stable_mode": _stable_mode,
+    "synthetic_table": synthetic_table,
 }
