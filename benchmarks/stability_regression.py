@@ -74,7 +74,7 @@ def sets() -> list[Callable[[], Regression]]:
     return [*uci, linear_regression_sets.bike_sharing, partial(generated, "symmetric"), partial(generated, "skewed")]
 
 
-def queries(data: Regression, part: Split, epsilon: float) -> dict[str, Any]:
+def queries(part: Split, epsilon: float) -> dict[str, Any]:
     """Return the queries of one split."""
     from sidelight import stability
     from sidelight.tuning import PublicScore
@@ -113,21 +113,41 @@ def error_of(value: np.ndarray, rows: np.ndarray, targets: np.ndarray) -> float:
 
 def one_run(data: Regression, seed: int, epsilon: float) -> dict[str, float]:
     """Return every method's test error as a share of the target's variance; a refusal predicts the range's middle."""
-    import sidelight as sl
+    from sidelight.noise import OSEntropy, Source
+    from sidelight.regression.fit_core import fit_plan
+    from sidelight.regression.rows import ArrayRows
 
     part = split(data, seed)
     table = table_of(*part.train, data.target_range)
     x, y = part.test
-    found = {}
-    for name, query in queries(data, part, epsilon).items():
-        outcome = query.release(table)
-        refused = isinstance(outcome, sl.Refused)
-        value = np.append(np.zeros(x.shape[1]), sum(data.target_range) / 2) if refused else outcome.value
-        found[name] = error_of(value, x, y) / float(y.var())
-    model = sl.LinearRegression(epsilon=epsilon, delta=DELTA, data_norm=1, target_range=data.target_range)
-    predicted = model.fit(*part.train).predict(x)
-    found[LOG_COSH] = float(np.mean((predicted - y) ** 2) / y.var())
+    found, ridge = {}, None
+    for name, query in queries(part, epsilon).items():
+        # what the door does after the charge; the rows are read once for all four
+        prepared = query.prepare(table.schema)
+        with Source(OSEntropy(), declared=prepared.numerics) as source:
+            ridge = prepared.proposal.look(table, source) if ridge is None else ridge
+            parameter = prepared.proposal.choose(prepared.proposal.certify(ridge, source))
+            answer = None if parameter is None else prepared.proposal.release(ridge, parameter, source)
+        value = np.append(np.zeros(x.shape[1]), sum(data.target_range) / 2)
+        found[name] = error_of(getattr(answer, "value", value), x, y) / float(y.var())
+    low, high = data.target_range
+    with Source(OSEntropy()) as source:
+        plan = log_cosh_plan(data.target_range, x.shape[1], epsilon)
+        fit = fit_plan(plan, ArrayRows(*part.train, policy=plan.policy), source=source)
+    found[LOG_COSH] = float(np.mean((fit.predictor(x) + (low + high) / 2 - y) ** 2) / y.var())
     return found
+
+
+@cache
+def log_cosh_plan(target_range: tuple[float, float], features: int, epsilon: float) -> Any:
+    """Plan what `sl.LinearRegression` fits by default, once: its price takes longer than a fit."""
+    from sidelight.regression.losses import LogCoshLoss
+    from sidelight.regression.plan import plan_linear
+
+    low, high = target_range
+    scale = (Fraction(high) - Fraction(low)) / 8
+    loss = LogCoshLoss(scale=scale, target_range=target_range, target_centre=low / 2 + high / 2)
+    return plan_linear(loss=loss, features=features, epsilon=str(epsilon), delta=DELTA, data_norm=1)
 
 
 def plain_error(data: Regression, seed: int) -> float:
@@ -176,11 +196,13 @@ def measure() -> dict[str, float]:
     found = table()
     print(text(found))
     figures: dict[str, float] = {}
+    kept = {name for name, each in found.items() if "generated" not in each["note"]}
     for place, epsilon in enumerate(EPSILONS):
         ratios = {
             name: min(each["medians"][place][ADAOPS], each["medians"][place][OPSPTR]) / each["medians"][place][OUTPUT]
             for name, each in found.items()
         }
+        kept &= {name for name, ratio in ratios.items() if ratio <= 1}
         figures[f"worst_vs_output_epsilon_{epsilon:g}"] = max(ratios.values())
         predicted = [each for each in found.values() if each["predicted"][place]]
         against = [
@@ -189,7 +211,8 @@ def measure() -> dict[str, float]:
         ]
         figures[f"predicted_sets_epsilon_{epsilon:g}"] = float(len(predicted))
         figures[f"worst_vs_log_cosh_where_predicted_epsilon_{epsilon:g}"] = max(against, default=float("inf"))
-    figures["sets"] = float(sum("generated" not in each["note"] for each in found.values()))
+    print("at or below output perturbation at every epsilon:", ", ".join(sorted(kept)))
+    figures["sets_at_or_below_output"] = float(len(kept))
     return figures
 
 
