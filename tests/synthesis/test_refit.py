@@ -1,0 +1,145 @@
+"""The refit finds the minimum that mirror descent finds, keeps structural zeros, and revives what a prior forgot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sidelight.synthesis.domain import Domain, Impossible
+from sidelight.synthesis.measurement import Measurement
+from sidelight.synthesis.mirror_descent import mirror_descent
+from sidelight.synthesis.prior import EarlierReleases, GivenWeights, PublicRows, Setting, current_weights
+from sidelight.synthesis.refit import Refit, nearest_marginal, objective
+from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.starting_point import uniform_weights
+from sidelight.synthesis.workload import Marginal, marginals
+
+DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
+SPACE = DenseSpace(DOMAIN)
+ROWS = 2000.0
+
+
+def measured(rng: np.random.Generator, deviation: float = 8.0) -> list[Measurement]:
+    x = rng.dirichlet(np.full(DOMAIN.cells, 0.3)) * ROWS
+    wanted = [*marginals(2).partitions(DOMAIN), Marginal(("b",), (2,))]
+    return [
+        Measurement(
+            marginal=each,
+            values=exact + rng.normal(0, deviation, exact.shape),
+            law="gaussian",
+            scale=deviation,
+            deviation=deviation,
+            mean_error=deviation * np.sqrt(2 / np.pi),
+        )
+        for each, exact in zip(wanted, SPACE.marginals(x, wanted), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("tau", [0.05, 1.0])
+def test_both_methods_find_the_same_minimum(tau: float) -> None:
+    rng = np.random.default_rng(0)
+    held = measured(rng)
+    prior = rng.dirichlet(np.ones(DOMAIN.cells)) * 0.9 + 0.1 / DOMAIN.cells
+    refit = Refit(SPACE, prior, rows=ROWS, prior_weight=tau)
+    for each in held:
+        refit.add(each)
+    refit.fit(sweeps=3000, tolerance=0.0)
+    descended = mirror_descent(SPACE, prior, held, rows=ROWS, prior_weight=tau, steps=6000, tolerance=0.0)
+    values = [objective(SPACE, w, prior, held, rows=ROWS, tau=tau) for w in (refit.weights, descended)]
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
+    assert np.abs(refit.weights - descended).sum() < 1e-3
+    for _ in range(200):  # no distribution nearby is better
+        other = np.abs(refit.weights * np.exp(rng.normal(0, 0.01, DOMAIN.cells)))
+        assert objective(SPACE, other / other.sum(), prior, held, rows=ROWS, tau=tau) >= values[0] - 1e-9
+
+
+def test_the_small_problem_is_solved() -> None:
+    rng = np.random.default_rng(1)
+    reference, y = rng.dirichlet(np.ones(6)), rng.normal(300, 200, 6)
+    p = nearest_marginal(np.log(reference), y, deviation=10.0, rows=ROWS, prior_weight=0.05)
+
+    def value(q: np.ndarray) -> float:
+        return float(((ROWS * q - y) ** 2).sum() / 200 + 0.05 * ROWS * (q * np.log(q / reference)).sum())
+
+    assert p.sum() == pytest.approx(1)
+    for _ in range(300):
+        q = p * np.exp(rng.normal(0, 0.02, 6))
+        assert value(q / q.sum()) >= value(p) - 1e-9
+
+
+@pytest.mark.parametrize("deviation", [1e-3, 1.0, 1e4])
+def test_no_noise_level_overflows(deviation: float) -> None:
+    held = measured(np.random.default_rng(2), deviation)
+    refit = Refit(SPACE, uniform_weights(SPACE), rows=ROWS)
+    for each in held:
+        refit.add(each)
+    refit.fit(sweeps=50)
+    assert np.isfinite(refit.weights).all()
+    assert refit.weights.min() > 0
+    assert refit.weights.sum() == pytest.approx(1)
+
+
+def test_structural_zeros_stay_zero() -> None:
+    cells = np.zeros((3, 4), bool)
+    cells[0, 0] = True
+    domain = Domain(DOMAIN.columns, DOMAIN.sizes, (Impossible(("a", "b"), cells),))
+    space = DenseSpace(domain)
+    assert domain.possible is not None
+    prior = GivenWeights(domain=domain, given=np.ones(domain.cells))
+    setting = Setting(mean_cells=10, deviation=5.0, rows=ROWS)
+    refit = Refit(space, current_weights(prior.start(space, setting), setting), rows=ROWS)
+    for each in measured(np.random.default_rng(3)):
+        refit.add(each)
+    refit.fit(sweeps=30)
+    assert (refit.weights[~domain.possible] == 0).all()
+    assert (refit.weights[domain.possible] > 0).all()
+
+
+SETTING = Setting(mean_cells=10, deviation=20.0, rows=ROWS)
+
+
+def test_a_prior_without_a_cell_can_be_revived() -> None:
+    given = np.zeros(DOMAIN.cells)
+    given[0] = 1.0
+    weights = current_weights(GivenWeights(domain=DOMAIN, given=given).start(SPACE, SETTING), SETTING)
+    assert weights.min() >= 0.05 / DOMAIN.cells * (1 - 1e-12)
+    assert weights[0] == pytest.approx(0.95 + 0.05 / DOMAIN.cells)
+
+
+@pytest.mark.parametrize(("public_rows", "share"), [(20, 0.0), (20_000, 0.9)])
+def test_small_public_samples_are_smoothed(public_rows: int, share: float) -> None:
+    codes = DOMAIN.unravel(np.random.default_rng(4).integers(0, DOMAIN.cells, public_rows))
+    start = PublicRows(domain=DOMAIN, codes=codes).start(SPACE, SETTING)
+    found = start.raw_share(private_error=SETTING.private_error, other_error=start.own_error)
+    assert found == pytest.approx(share, abs=0.05)
+
+
+def test_contradicted_predictions_lose_their_weight_by_released_numbers() -> None:
+    rng = np.random.default_rng(5)
+    held = measured(rng)
+    wrong = GivenWeights(domain=DOMAIN, given=np.arange(DOMAIN.cells) + 0.01).start(SPACE, SETTING)
+    before, after = (
+        wrong.raw_share(
+            private_error=SETTING.private_error,
+            other_error=SETTING.mean_cells * wrong.squared_bias(list(given), rows=ROWS),
+        )
+        for given in ((), held)
+    )
+    assert before == pytest.approx(0.95)
+    assert after < 0.1
+
+
+def test_earlier_releases_are_averaged_by_rows() -> None:
+    from sidelight.synthesis.fitted import Fitted
+
+    rng = np.random.default_rng(6)
+    parts = [rng.dirichlet(np.ones(DOMAIN.cells)) for _ in range(2)]
+    releases = tuple(
+        Fitted(domain=DOMAIN, rows=rows, space=SPACE, weights=w, measurements=())
+        for w, rows in zip(parts, (100.0, 300.0), strict=True)
+    )
+    start = EarlierReleases(releases=releases).start(SPACE, SETTING)
+    assert np.allclose(start.raw, parts[0] / 4 + parts[1] * 3 / 4)
+    once = EarlierReleases(releases=releases[:1]).start(SPACE, SETTING)
+    shares = [s.raw_share(private_error=SETTING.private_error, other_error=s.own_error) for s in (once, start)]
+    assert shares == pytest.approx([0.45, 0.72])
