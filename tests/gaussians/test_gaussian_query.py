@@ -163,6 +163,16 @@ def test_degenerate_public_rows_give_a_ball(public: np.ndarray) -> None:
     assert release.value["start"] == "ball"
 
 
+def test_public_rows_that_contradict_the_condition_are_believed() -> None:
+    """Columns in units a thousand times apart: more steps than the declared ratio of variances would take."""
+    public = RNG.standard_normal((5, 6)) * [1, 1, 1, 1, 1, 1e-3]
+    rows = RNG.standard_normal((20_000, 6)) * [1, 1, 1, 1, 1, 1e-3]
+    value = released(fit(public=public), rows).value
+    np.testing.assert_allclose(value["covariance"][5, 5], 1e-6, rtol=0.2)
+    even = released(fit(public=RNG.standard_normal((5, 6))), rows).value
+    assert even["steps"] < value["steps"]
+
+
 def test_one_public_row_with_a_scale() -> None:
     release = released(fit(public=PUBLIC[0], scale=4), ROWS)
     np.testing.assert_allclose(release.value["mean"], [1000, -5, 0.1], atol=1.0)

@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 _LARGEST = 1e30
 #: An eigenvalue of the correlation matrix below this share says that the rows span no space of full dimension.
 _SINGULAR = 1e-10
+#: With fewer rows a column may look a thousand times too narrow by chance.
+_TELLING = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +51,13 @@ class PublicPoints:
         if self.distinct < 2:
             return 0.0
         return float(((self.rows - self.center) ** 2).sum()) / (len(self.rows) - 1)
+
+    @property
+    def ratio(self) -> float:
+        """The largest ratio of two columns' variances that these rows show; 1 where they are too few to show one."""
+        variances = self.rows.var(axis=0)
+        seen = variances[variances > 0]
+        return float(seen.max() / seen.min()) if self.distinct >= _TELLING and seen.size else 1.0
 
     def whitening(self) -> Floats | None:
         """Return A with A S Aᵀ = I for their covariance S; None where S is singular (few, copied, constant columns).

@@ -82,7 +82,8 @@ def starts(points: PublicPoints, constants: Constants, *, condition: float, scal
         )
     if not radius > _SMALLEST_RADIUS:
         raise RangeError("the public rows differ by less than 1e-30; change the unit of the columns")
-    found.append(Start("ball", np.eye(size) / radius, condition * size, clip=1.0))
+    # columns of very different units contradict a small condition number, and public rows show them
+    found.append(Start("ball", np.eye(size) / radius, min(max(condition, points.ratio), 1e20) * size, clip=1.0))
     return tuple(found)
 
 
