@@ -50,6 +50,7 @@ def test_smooth_proposals_release_clear_votes_and_refuse_close_ones_and_are_idea
     assert isinstance(released, Release)
     assert isinstance(refused, Refused)
     assert released.circumstances.numerics == refused.circumstances.numerics == "idealized"
+    assert released.guarantee.numerics == "idealized"
     assert released.guarantee.to_json() == refused.guarantee.to_json()
     assert released.query == refused.query
 

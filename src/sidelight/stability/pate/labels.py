@@ -131,4 +131,4 @@ def label_claims(queries: int, noise_scale: Amount, proposal: Proposal | None) -
             f"the proposal costs epsilon {proposed:.3g}, and {queries} labels with this noise cost {plain:.3g} without "
             "any, whatever the votes; leave the proposal out, or propose a smaller budget"
         )
-    return native_claims(proposal.price, mechanism="propose_test_release")
+    return native_claims(proposal.price, mechanism="propose_test_release").with_numerics(proposal.numerics)
