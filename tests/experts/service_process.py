@@ -32,7 +32,7 @@ def acknowledge_before_writing() -> None:
             self._storing = asyncio.create_task(self._store())
 
     def late(self: Journal, data: bytes) -> None:
-        time.sleep(0.05)
+        time.sleep(0.2)
         write(self, data)
 
     Journal.durable = durable  # type: ignore[method-assign]
