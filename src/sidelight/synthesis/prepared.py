@@ -25,8 +25,10 @@ from sidelight.synthesis.graphical import check_graphical, release_graphical
 from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.plan import MarginalPlan
+from sidelight.synthesis.pooling import refit_pooled
 from sidelight.synthesis.prediction import Predicted
 from sidelight.synthesis.price import Price
+from sidelight.synthesis.prior import PublicRows
 from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.released import KIND
 from sidelight.synthesis.rounds_by_noise import nominal_claims, sized
@@ -141,7 +143,10 @@ class PreparedTable:
         plan = sized(self.plan, counts, source=source)
         if self.engine == "graphical":
             return release_graphical(counts, plan, prior=prior, source=source)
-        return release_distribution(counts, plan, prior=prior, space=self.space, source=source)
+        fitted = release_distribution(counts, plan, prior=prior, space=self.space, source=source)
+        if isinstance(prior, PublicRows):
+            return refit_pooled(fitted, prior.codes, trust=prior.trust)
+        return fitted
 
     def value(self, fitted: Fitted) -> SyntheticValue:
         """Return everything released as plain values: post-processing."""
