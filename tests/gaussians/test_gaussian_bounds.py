@@ -115,7 +115,6 @@ def test_the_bounds_for_a_gap_hold_in_one_dimension(ratio: float, shift: float) 
     grid = np.linspace(-120, 120, 120_001)
     first = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi)
     second = np.exp(-(((grid - shift) / ratio) ** 2) / 2) / np.sqrt(2 * np.pi) / ratio
-    gap = float(np.abs(first - second).sum() / 2 * (grid[1] - grid[0]))
-    left = max(1 - gap, 1e-12) + 1e-6
-    assert max(ratio, 1 / ratio) ** 2 <= 4 / left**4
+    left = float(np.minimum(first, second).sum() * (grid[1] - grid[0]))  # 1 - γ
+    assert max(ratio, 1 / ratio) ** 2 <= 4 / left**4 * (1 + 1e-6)
     assert shift**2 / ((1 + ratio**2) / 2) <= 8 * np.log(1 / left) + 1e-4
