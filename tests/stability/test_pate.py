@@ -229,3 +229,39 @@ def test_bad_input_is_found_before_any_charge(
 def test_a_model_that_was_not_fitted_says_so() -> None:
     with pytest.raises(NotFittedError):
         pate().predict(X)
+
+
+def test_digits_are_too_few_and_that_is_an_honest_refusal() -> None:
+    """1,197 digits, 130 teachers of nine rows each: a proposal that hopes for agreement is refused."""
+    from sklearn.datasets import load_digits
+
+    rows, labels = load_digits(return_X_y=True)
+    model = sl.PATE(NearestCentroid(), teachers=130, classes=range(10), noise_scale=10, expected_votes=0.95, n_jobs=1)
+    assert model.price(200).proposal is not None
+    model.set_params(session=seeded(sl.ApproxDP(4, "1e-4")))
+    model.fit(rows[:1197], labels[:1197], record_ids=range(1197), queries=rows[1197:1397])
+    assert isinstance(model.release_, sl.Refused)
+
+
+def test_a_terminal_shows_how_many_teachers_are_trained_and_a_pipe_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import io
+    from functools import partial
+
+    import rich.console
+
+    fit(pate(session=seeded()))
+    assert "".join(capsys.readouterr()) == ""
+    screen = io.StringIO()
+    monkeypatch.setattr(
+        rich.console, "Console", partial(rich.console.Console, file=screen, force_terminal=True, width=60)
+    )
+    fit(pate(session=seeded()))
+    assert "teachers trained" in screen.getvalue()
+    assert "60/60" in screen.getvalue()
+    assert ":" not in screen.getvalue().replace("\x1b", "")  # no times
+
+
+def test_a_model_with_expected_votes_prints() -> None:
+    assert "expected_votes=array" in repr(pate(expected_votes=np.tile([60, 0, 0], (3, 1))))

@@ -139,6 +139,12 @@ def test_shares_that_teach_nothing_have_a_declared_vote() -> None:
     assert cast(gaps, [0, 0, 1]).tolist() == [1] * 4  # two rows cannot be used
 
 
+def test_teachers_that_take_missing_values_get_them() -> None:
+    gaps = np.array([[1.0, np.nan], [np.inf, 1.0], [0.0, 0.0]])
+    assert cast(gaps, [0, 0, 1], DecisionTreeClassifier()).shape == (4,)
+    assert cast(gaps[:2], [0, 1], DecisionTreeClassifier()).tolist() == [0] * 4  # an infinite number is not missing
+
+
 class _Talking(NearestCentroid):
     def fit(self, x: np.ndarray, y: np.ndarray) -> _Talking:
         print("secret", x.sum())

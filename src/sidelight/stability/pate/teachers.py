@@ -128,9 +128,8 @@ def ballot(
     asked = int(queries.shape[0])
     try:
         with _in_private(seed):
-            if not takes_missing(teacher):
-                usable = _without_gaps(rows)
-                rows, labels = rows[usable], labels[usable]
+            usable = _usable(rows, missing=takes_missing(teacher))
+            rows, labels = rows[usable], labels[usable]
             present = np.unique(labels)
             if len(present) < 2:
                 return np.full(asked, present[0] if len(present) else 0, np.int32)
@@ -184,8 +183,8 @@ def takes_missing(teacher: Any) -> bool:
         return False
 
 
-def _without_gaps(rows: Any) -> Any:
-    """Say which rows have finite numbers only, each for itself; frames and sparse rows are taken as they are."""
+def _usable(rows: Any, *, missing: bool) -> Any:
+    """Say which rows can be learned from, each for itself; frames and sparse rows are taken as they are."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind == "f":
-        return np.isfinite(rows).all(axis=1)
+        return ~np.isinf(rows).any(axis=1) if missing else np.isfinite(rows).all(axis=1)
     return slice(None)
