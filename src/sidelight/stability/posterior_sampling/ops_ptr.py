@@ -41,7 +41,7 @@ class OPSPTR:
     proof page, Theorem 11). Nothing of the number of runs, or of runs that lost, is released.
 
     Accuracy: worth its price where the score is good and no penalty can be guessed; `AdaOPS` spends the same budget on
-    one sample, and is better on most sets of ten thousand rows and more (`benchmarks/stability_regression.py`).
+    one sample. Neither is the better one everywhere (`benchmarks/stability_regression.py`).
 
     Arguments: as for `AdaOPS`. `score` judges an answer (coefficients, then the intercept) by public data; `runs` is
     the law of the number of runs; `penalties` are the ridge penalties, for rows of length 1, that are tried.
