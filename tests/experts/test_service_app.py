@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -12,6 +14,7 @@ from service_fixtures import NAMES, made_reports, uninterrupted, write_plan
 from starlette.testclient import TestClient
 
 from sidelight.experts.service.app import service_app
+from sidelight.experts.service.page import _success, _up
 from sidelight.experts.service.tokens import Tokens
 
 
@@ -262,3 +265,24 @@ def test_titles_and_names_are_escaped(tmp_path):
         text = service.get("/").text
     assert "<script>alert" not in text
     assert "<b>" not in text
+
+
+def test_batches_show_what_observers_learn_rounded_up_and_for_whom_it_does_not_hold(tmp_path):
+    plan = write_plan(tmp_path, kind='"rw_adabatch"', rounds="300")
+    with TestClient(service_app(plan)) as service:
+        text = service.get("/").text
+        assert "Whoever sees only the actions" not in text  # it is being computed
+        rounds = service.app.state.service.rounds
+        for _ in range(1000):
+            if rounds.observers is not None:
+                break
+            time.sleep(0.05)
+        delta, plain = rounds.observers
+        assert delta < plain
+        text = service.get("/").text
+        shown = float(re.search(r"δ at ε = 1 is ([\d.e-]+)", text)[1])
+        assert delta <= shown <= delta * 1.01
+        assert "does not hold against this service" in text
+    assert _up(0.124803) == "0.125"
+    assert float(_up(3.1e-9)) >= 3.1e-9
+    assert _success(1.0) == "69.2 %"  # Φ(1/2) = 0.69146

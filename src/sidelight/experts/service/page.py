@@ -75,7 +75,7 @@ def page(rounds: Rounds) -> str:
         claims=str(terms.claims),
         success=_success(float(terms.exact_mu)),
         person_claims=None if terms.max_rounds_per_person is None else str(terms.person_claims),
-        observers=None if observers is None else [f"{each:.2g}" for each in observers],
+        observers=None if observers is None else [_up(each) for each in observers],
         style=Markup(_STYLE),
         script=Markup(_SCRIPT),
         version=VERSION,
@@ -86,3 +86,9 @@ def _success(mu: float) -> str:
     """How often the best test of two neighbours is right, if both are equally likely: Φ(μ/2), rounded up."""
     percent = 100 * (0.5 + 0.5 * math.erf(mu / 2 / math.sqrt(2)))
     return f"{min(100.0, math.ceil(10 * percent) / 10):.1f} %"
+
+
+def _up(delta: float) -> str:
+    """A δ with three digits, never smaller than it is."""
+    step = 10.0 ** (math.floor(math.log10(delta)) - 2)
+    return f"{math.ceil(delta / step) * step:.3g}"
