@@ -115,3 +115,15 @@ def test_counts_keep_all_of_few_rows_and_a_sample_of_many() -> None:
     assert abs(reader(table_of(rows)).sampled(row_map, 0.5).count.value - 75_000) < 6 * 200
     assert many.sampled(row_map, 1.0).count.value == 149_999
     np.testing.assert_array_equal(many.moments(row_map, second=False).total.value, many.moments(row_map).total.value)
+
+
+@pytest.mark.parametrize("condition", [10, 1e7])
+def test_numbers_at_the_end_of_the_floats_stay_within_the_radius(condition: float) -> None:
+    """Products with them overflow, and infinity minus infinity is no number: they are clamped before any map."""
+    rows = np.array([[1e303, -1e303, 1e303], [-1e303, 1e303, 1e303], [1.0, 2.0, 3.0]])
+    read = reader(table_of(rows))
+    assert read.count().count.value == 3
+    row_map = RowMap.of(3, centre=None, matrix=rounded(turned(3, condition)), radius=4)
+    found = read.moments(row_map)
+    assert np.abs(found.total.value).max() <= 3 * LEVELS
+    assert np.trace(found.second.value) <= 3 * LEVELS**2

@@ -29,6 +29,8 @@ from sidelight.records.rows import Wanted
 SAMPLE_ROWS = 1 << 15
 _BLOCK_ROWS = 1 << 11
 _LEVELS = 1 << 14
+#: Larger numbers are clamped to this by the general path.
+_LARGEST = 2.0**400
 
 
 class RowReader:
@@ -159,12 +161,11 @@ def _folded(state: MomentState, exact: ExactMap, columns: list[Floats], usable: 
 
 
 def _all_finite(columns: list[Floats]) -> bool:
-    """Whether no number of a batch is missing or infinite; a sum that overflows says no, and the slow way is taken."""
+    """Whether no number of a batch is missing, infinite or so large that a product with it could overflow."""
     whole = _together(columns)
-    with np.errstate(all="ignore"):
-        if whole is not None:
-            return bool(np.isfinite(whole.sum()))
-        return all(bool(np.isfinite(column.sum())) for column in columns)
+    parts = columns if whole is None else [whole]
+    # NaN compares as False
+    return all(bool(part.max(initial=0.0) <= _LARGEST and part.min(initial=0.0) >= -_LARGEST) for part in parts)
 
 
 def _together(columns: list[Floats]) -> Floats | None:
