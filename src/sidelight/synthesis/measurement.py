@@ -13,6 +13,9 @@ from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.spaces import Floats
 from sidelight.synthesis.workload import Marginal
 
+#: A number of rows beyond this is noise, and would not fit the integers of scores.
+MOST_ROWS = 1 << 40
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Measurement:
@@ -63,9 +66,9 @@ def measure(counts: PrivateMarginals, marginal: Marginal, *, price: Price, sourc
 
 
 def measured_rows(counts: PrivateMarginals, *, price: Price, source: Source) -> float:
-    """Release the number of rows, at least 1.
+    """Release the number of rows, at least 1 and at most 2**40.
 
     Guarantee: `price.measurement_claims` of one count, exact on the machine.
     """
     bounded = counts.protection.bounded(counts.exact_rows(), "l1")
-    return float(max(1, int(price.measure(bounded, source=source))))
+    return float(min(max(1, int(price.measure(bounded, source=source))), MOST_ROWS))

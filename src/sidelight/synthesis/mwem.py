@@ -22,7 +22,7 @@ from sidelight.guarantees import Amount, Claims, Neighbours, exact
 from sidelight.noise import Categorical, Source
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.measurement import measured_rows
+from sidelight.synthesis.measurement import MOST_ROWS, measured_rows
 from sidelight.synthesis.price import Price, together
 from sidelight.synthesis.prior import Prior, Setting, UniformPrior, current_weights
 from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
@@ -76,8 +76,8 @@ class MWEMPlan:
             object.__setattr__(self, name, share)
         if (self.protection.neighbours is Neighbours.REPLACE) != (self.rows is not None):
             raise RangeError("the number of rows is public exactly where a row is replaced: give rows, or neither")
-        if self.rows is not None and (isinstance(self.rows, bool) or self.rows < 1):
-            raise RangeError(f"rows must be a whole number of at least 1, got {self.rows!r}")
+        if self.rows is not None and (isinstance(self.rows, bool) or not 1 <= self.rows <= MOST_ROWS):
+            raise RangeError(f"rows must be a whole number from 1 to 2**40, got {self.rows!r}")
         if self.rounds is not None and (isinstance(self.rounds, bool) or self.rounds < 1):
             raise RangeError(f"rounds must be a whole number of at least 1, got {self.rounds!r}")
         if self.sensitivity not in ("class", "printed") or self.output not in ("average", "last"):

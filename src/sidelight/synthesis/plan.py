@@ -11,7 +11,7 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Neighbours, exact
 from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.measurement import noise_of
+from sidelight.synthesis.measurement import MOST_ROWS, noise_of
 from sidelight.synthesis.price import Price, together
 from sidelight.synthesis.private_marginals import Protection
 from sidelight.synthesis.refit import PRIOR_WEIGHT
@@ -59,8 +59,8 @@ class MarginalPlan:
         replacing = self.protection.neighbours is Neighbours.REPLACE
         if replacing != (self.rows is not None):
             raise RangeError("the number of rows is public exactly where a row is replaced: give rows, or neither")
-        if self.rows is not None and (isinstance(self.rows, bool) or self.rows < 1):
-            raise RangeError(f"rows must be a whole number of at least 1, got {self.rows!r}")
+        if self.rows is not None and (isinstance(self.rows, bool) or not 1 <= self.rows <= MOST_ROWS):
+            raise RangeError(f"rows must be a whole number from 1 to 2**40, got {self.rows!r}")
         if self.rounds is not None and (isinstance(self.rounds, bool) or self.rounds < 1):
             raise RangeError(f"rounds must be a whole number of at least 1, got {self.rounds!r}")
         if not self.prior_weight > 0:

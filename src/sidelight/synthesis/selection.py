@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.noise import Categorical, Source
-from sidelight.synthesis.measurement import Measurement
+from sidelight.synthesis.measurement import MOST_ROWS, Measurement
 from sidelight.synthesis.price import Price
 from sidelight.synthesis.private_marginals import PrivateMarginals
 from sidelight.synthesis.spaces import Floats
@@ -22,14 +22,12 @@ from sidelight.synthesis.workload import Marginal
 
 #: Expected counts are rounded to multiples of 2**-16 of a row.
 SCORE_STEPS = 1 << 16
-#: Released numbers are clamped here before they meet private ones; tables have fewer rows, and sums stay below 2**63.
-MOST_ROWS = 1 << 44
 #: A measured marginal is a candidate again while its released residual is above so many times the noise.
 AGAIN_ABOVE = 2.0
 
 
 def on_grid(values: Floats | float) -> NDArray[np.int64]:
-    """Put public numbers of rows on the grid of the scores, as integers."""
+    """Put public numbers of rows on the grid of the scores, as integers; beyond 2**40 rows they are clamped."""
     clamped = np.clip(np.nan_to_num(np.asarray(values, np.float64)), -float(MOST_ROWS), float(MOST_ROWS))
     return np.rint(clamped * SCORE_STEPS).astype(np.int64)
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.synthesis.measurement import MOST_ROWS
 from sidelight.synthesis.private_marginals import PrivateMarginals
 from sidelight.synthesis.query_blocks import MATRIX_STEPS, QueryBlock
 from sidelight.synthesis.spaces import Floats, Space
 from sidelight.synthesis.workload import Marginal
-
-#: Released numbers of rows are clamped here before they meet private ones: 2**42 rows in steps of 2**-20 fit int64.
-_MOST_ROWS = float(1 << 42)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,8 +61,8 @@ class QuerySpace:
         return self._exact
 
     def on_grid(self, fitted: Floats) -> NDArray[np.int64]:
-        """Put expected numbers of rows on the same grid."""
-        return np.rint(np.clip(fitted, -_MOST_ROWS, _MOST_ROWS) * MATRIX_STEPS).astype(np.int64)
+        """Put expected numbers of rows on the same grid; beyond 2**40 they are clamped."""
+        return np.rint(np.clip(fitted, -MOST_ROWS, MOST_ROWS) * MATRIX_STEPS).astype(np.int64)
 
     def tilt(self, weights: Floats, query: AnsweredQuery, amount: float) -> None:
         """Multiply weights by exp(q · amount) and normalise."""
