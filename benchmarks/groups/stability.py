@@ -15,7 +15,16 @@ TARGETS = [
     Target("pate-400-wrong-proposal-refused", pate.measure, "close_refused_400", ">=", 1),
     Target("pate-400-wrong-proposal-vs-plain", pate.measure, "close_refused_share_400", "<=", 1.2),
     Target("pate-analysis-1000-queries-seconds", pate.measure, "analysis_seconds", "<=", 2),
-    Target("regression-sets-at-or-below-output", stability_regression.measure, "sets_at_or_below_output", ">=", 6),
+    Target(
+        "regression-all-sets-vs-output-epsilon-0.1",
+        stability_regression.measure,
+        "worst_vs_output_epsilon_0.1",
+        "<=",
+        1,
+    ),
+    Target(
+        "regression-all-sets-vs-output-epsilon-1", stability_regression.measure, "worst_vs_output_epsilon_1", "<=", 1
+    ),
     Target(
         "regression-vs-log-cosh-where-predicted-epsilon-0.1",
         stability_regression.measure,
