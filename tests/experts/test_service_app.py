@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -11,10 +12,13 @@ from dataclasses import replace
 import pytest
 from service_fixtures import *  # noqa: F403 - fixtures
 from service_fixtures import NAMES, made_reports, uninterrupted, write_plan
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
+from sidelight.experts.service import reading
 from sidelight.experts.service.app import service_app
 from sidelight.experts.service.page import _success, _up
+from sidelight.experts.service.refusals import RefusedError
 from sidelight.experts.service.tokens import Tokens
 
 
@@ -186,6 +190,22 @@ def test_a_report_that_is_too_large_is_refused_before_it_is_read(service, plan):
 
     answer = service.post("/v1/reports", content=endless(), headers={"Content-Type": "application/json"})
     assert code(answer) == (413, "too_large")
+
+
+def test_a_report_that_trickles_in_or_breaks_off_is_refused(monkeypatch):
+    monkeypatch.setattr(reading, "PATIENCE", 0.05)
+    scope = {"type": "http", "method": "POST", "headers": [(b"content-type", b"application/json")]}
+
+    async def never():
+        await asyncio.sleep(60)
+
+    async def gone():
+        return {"type": "http.disconnect"}
+
+    for receive, wanted in ((never, "too_slow"), (gone, "malformed")):
+        with pytest.raises(RefusedError) as caught:
+            asyncio.run(reading.read_body(Request(scope, receive), largest=100))
+        assert caught.value.code == wanted
 
 
 def test_the_type_the_method_and_the_path_are_checked(service, reports):
