@@ -2,9 +2,9 @@
 
 A noisy count has the variance σ² of the noise everywhere; a public one, scaled to the table's rows N, has the variance
 N²p/n of sampling n public rows, which for rare cells is far less. Each cell is pooled by inverse variances. How far the
-public population differs is judged by all measured cells together: their squared distances, less what noise explains,
-over what sampling explains, say by which factor the public rows are worth less than their number. A wrong public table
-is found worthless and changes nothing.
+public population differs is judged by all measured cells together: their mean squared distance, less what noise and
+sampling explain, is added to the variance of every public count, also of those that are 0. A wrong public table is
+found worthless and changes next to nothing.
 """
 
 from __future__ import annotations
@@ -27,27 +27,34 @@ _SWEEPS = 20
 def pooled(
     measurements: Sequence[Measurement], domain: Domain, codes: Codes, *, rows: float, trust: float = 1.0
 ) -> list[Measurement]:
-    """Return the measurements with public counts pooled in; `trust` in [0, 1] multiplies what the public rows count."""
+    """Return the measurements with public counts pooled in; `trust` in [0, 1] multiplies their weight."""
     public = [_public_counts(each, domain, codes, rows=rows) for each in measurements]
     apart = sum(float(((each.values - mean) ** 2).sum()) for each, (mean, _) in zip(measurements, public, strict=True))
     noise = sum(each.values.size * each.deviation**2 for each in measurements)
     sampling = sum(float(variance.sum()) for _, variance in public)
-    worth = trust * min(1.0, sampling / max(apart - noise, sampling))  # of each public row
+    drift = max(0.0, apart - noise - sampling) / max(sum(each.values.size for each in measurements), 1)
     found = []
     for each, (mean, variance) in zip(measurements, public, strict=True):
-        weight = worth * each.deviation**2 / (worth * each.deviation**2 + variance)
+        weight = trust * each.deviation**2 / (each.deviation**2 + variance + drift)
         found.append(replace(each, values=each.values + weight * (mean - each.values)))
     return found
 
 
-def refit_pooled(fitted: Fitted, codes: Codes, *, trust: float) -> Fitted:
-    """Return the distribution refitted to the pooled counts; the released measurements stay as they are."""
+def refit_again(fitted: Fitted, codes: Codes | None = None, *, trust: float = 1.0) -> Fitted:
+    """Return the distribution fitted once more, from where the first fit ended, to the (pooled) counts.
+
+    The first fit is pulled towards its prior; a second one, pulled towards the first, takes most of that bias away and
+    keeps what the pull did against noise (Bregman iteration). The released measurements stay as they are.
+    """
     assert fitted.space is not None
     assert fitted.weights is not None
     if not fitted.measurements:
         return fitted
     model = Refit(fitted.space, fitted.weights, rows=fitted.rows)
-    for each in pooled(fitted.measurements, fitted.domain, codes, rows=fitted.rows, trust=trust):
+    counts: Sequence[Measurement] = fitted.measurements
+    if codes is not None:
+        counts = pooled(counts, fitted.domain, codes, rows=fitted.rows, trust=trust)
+    for each in counts:
         model.add(each)
     model.fit(sweeps=_SWEEPS)
     return replace(fitted, weights=model.weights)

@@ -25,7 +25,7 @@ from sidelight.synthesis.graphical import check_graphical, release_graphical
 from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.pooling import refit_pooled
+from sidelight.synthesis.pooling import refit_again
 from sidelight.synthesis.prediction import Predicted
 from sidelight.synthesis.price import Price
 from sidelight.synthesis.prior import PublicRows
@@ -145,8 +145,8 @@ class PreparedTable:
             return release_graphical(counts, plan, prior=prior, source=source)
         fitted = release_distribution(counts, plan, prior=prior, space=self.space, source=source)
         if isinstance(prior, PublicRows):
-            return refit_pooled(fitted, prior.codes, trust=prior.trust)
-        return fitted
+            return refit_again(fitted, prior.codes, trust=prior.trust)
+        return refit_again(fitted)
 
     def value(self, fitted: Fitted) -> SyntheticValue:
         """Return everything released as plain values: post-processing."""
