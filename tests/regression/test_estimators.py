@@ -281,7 +281,9 @@ class TestMistakesAreFoundBeforeTheCharge:
     def test_seeds_of_a_budget_are_refused_with_a_hint(self, make: Any) -> None:
         self.refused(make(random_state=0), RangeError, "SeededSession")
 
-    @pytest.mark.parametrize("state", [True, "1", 1.5, np.random.RandomState(0)], ids=repr)
+    @pytest.mark.parametrize(
+        "state", [True, "1", 1.5, np.random.RandomState(0)], ids=lambda state: type(state).__name__
+    )
     def test_what_is_no_seed(self, state: Any) -> None:
         with pytest.raises(RangeError, match="random_state"):
             MAKERS[0](random_state=state).fit(*rows(50))
