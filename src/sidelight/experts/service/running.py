@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -73,6 +74,8 @@ async def _serve(plan: ServicePlan, when_ready: Callable[[str], None]) -> None:
 async def _watch(server: uvicorn.Server, rounds: Rounds, when_ready: Callable[[str], None]) -> None:
     while not server.started:
         await asyncio.sleep(0.01)
+    gc.collect()
+    gc.freeze()  # modules live as long as the service; the collector need not look at them again and again
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     scheme = "https" if server.config.is_ssl else "http"
     when_ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
