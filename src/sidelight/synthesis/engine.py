@@ -21,8 +21,8 @@ from sidelight.synthesis.selection import open_candidates, select_marginal
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.workload import Marginal
 
-#: Sweeps of a refit between rounds, on few points and on many, and of the last one.
-BETWEEN_ROUNDS, BETWEEN_LONG_ROUNDS, AT_THE_END = 3, 1, 60
+#: Sweeps of a refit between rounds and of the last one, on few points and on many.
+FEW_POINTS_SWEEPS, MANY_POINTS_SWEEPS = (3, 60), (1, 20)
 MANY_POINTS = 200_000
 
 
@@ -53,6 +53,7 @@ class WeightModel:
     def __init__(self, space: Space, prior: Prior, setting: Setting, *, prior_weight: float) -> None:
         self.space = space
         self._setting = setting
+        self._sweeps = FEW_POINTS_SWEEPS if space.points <= MANY_POINTS else MANY_POINTS_SWEEPS
         self._start = prior.start(space, setting)
         self._prior = current_weights(self._start, setting)
         self._refit = Refit(space, self._prior, rows=setting.rows, prior_weight=prior_weight)
@@ -74,11 +75,11 @@ class WeightModel:
         if self._start.most_raw:
             old, self._prior = self._prior, current_weights(self._start, self._setting, self.measurements)
             self._refit.change_prior(old, self._prior)
-        self._refit.fit(sweeps=BETWEEN_ROUNDS if self.space.points <= MANY_POINTS else BETWEEN_LONG_ROUNDS)
+        self._refit.fit(sweeps=self._sweeps[0])
 
     def finish(self) -> None:
         """Refit until only noise is left to fit."""
-        self._refit.fit(sweeps=AT_THE_END)
+        self._refit.fit(sweeps=self._sweeps[1])
 
     def expected(self, wanted: Sequence[Marginal]) -> list[Floats]:
         """Return the expected counts of partitions."""
