@@ -19,7 +19,7 @@ from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.sampling import sample_codes
 
-RUNS, PRINTED_RUNS, PRINTED_ROUNDS = 3, 2, 20
+RUNS, PRINTED_RUNS, PRINTED_ROUNDS = 6, 2, 20
 
 
 def mean_error(case: Case, *, runs: int = RUNS, **query: Any) -> float:

@@ -3,8 +3,8 @@
 A noisy count has the variance σ² of the noise everywhere; a public one, scaled to the table's rows N, has the variance
 N²p/n of sampling n public rows, which for rare cells is far less. Each cell is pooled by inverse variances. How far the
 public population differs is judged by all measured cells together: their mean squared distance, less what noise and
-sampling explain, is added to the variance of every public count, also of those that are 0. A wrong public table is
-found worthless and changes next to nothing.
+sampling explain, is added to the variances of the public counts, a part of it to every cell alike, so that a public 0
+is doubted, too. A wrong public table is found worthless and changes next to nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from sidelight.synthesis.measurement import Measurement
 from sidelight.synthesis.refit import Refit
 from sidelight.synthesis.spaces import Floats
 
+#: The share of the distance that every cell gets alike; the rest goes where public counts are large.
+_EVEN = 0.25
 #: Sweeps of the refit to pooled counts, which starts where the engine ended.
 _SWEEPS = 20
 
@@ -32,10 +34,12 @@ def pooled(
     apart = sum(float(((each.values - mean) ** 2).sum()) for each, (mean, _) in zip(measurements, public, strict=True))
     noise = sum(each.values.size * each.deviation**2 for each in measurements)
     sampling = sum(float(variance.sum()) for _, variance in public)
-    drift = max(0.0, apart - noise - sampling) / max(sum(each.values.size for each in measurements), 1)
+    cells = sum(each.values.size for each in measurements)
+    drift = max(0.0, apart - noise - sampling) / cells
     found = []
     for each, (mean, variance) in zip(measurements, public, strict=True):
-        weight = trust * each.deviation**2 / (each.deviation**2 + variance + drift)
+        spread = drift * (_EVEN + (1 - _EVEN) * variance * cells / sampling)
+        weight = trust * each.deviation**2 / (each.deviation**2 + variance + spread)
         found.append(replace(each, values=each.values + weight * (mean - each.values)))
     return found
 
