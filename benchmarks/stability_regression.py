@@ -9,8 +9,8 @@ the smallest eigenvalue of the Gram matrix, for rows of length 1, must be at lea
 away, z/μ (`is_predicted`); it is read off the public tenth. No UCI set is like that, so two generated sets are added
 that are: columns that vary independently, and noise that is symmetric, or skewed. The rule was fixed after a look at
 six of the sets, three runs each, in which log-cosh won on most. Two looks at all sets, four runs each, came before
-the first table; they set the largest penalty that OPS-PTR tries, and made us drop a rule for AdaOPS' penalty that had looked
-better on generated data.
+the first table; they set the largest penalty that OPS-PTR tries, and made us drop a rule for AdaOPS' penalty that had
+looked better on generated data.
 """
 
 from __future__ import annotations
