@@ -13,15 +13,14 @@ import pytest
 from scipy.special import ndtr
 
 from sidelight.audit import audit
-from sidelight.guarantees import Neighbours
+from sidelight.guarantees import Neighbours, PureDP
 from sidelight.noise import Source
-from sidelight.synthesis import selection
+from sidelight.synthesis import mwem, selection
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.measurement import measure
 from sidelight.synthesis.mwem import MWEMPlan
 from sidelight.synthesis.price import Price
 from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.query_blocks import MATRIX_STEPS
 from sidelight.synthesis.selection import SCORE_STEPS, select_marginal
 from sidelight.synthesis.single_queries import QuerySpace
 from sidelight.synthesis.spaces import DenseSpace
@@ -123,37 +122,35 @@ def test_too_small_a_sensitivity_is_found_out(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_negative_queries_under_replacement_with_sensitivity_one_are_found_out() -> None:
-    domain = Domain(("a",), (3,))
-    matrix = np.array([[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0]])
+    domain = Domain(("a",), (2,))
     plan = MWEMPlan(
         domain=domain,
-        workload=linear_queries(matrix, lower=-1),
+        workload=linear_queries(np.array([[1.0, -1.0]]), lower=-1),
         price=Price.of(epsilon=2),
         protection=Protection(neighbours=Neighbours.REPLACE),
         rows=4,
         rounds=1,
     )
     queries = QuerySpace(plan.blocks, DenseSpace(domain))
-    fitted = 4 * queries.answers(np.array([0.1, 0.6, 0.3]))
 
-    def loss(sensitivity: Fraction) -> float:
-        laws = []
-        for x in (np.array([2, 1, 1]), np.array([1, 2, 1])):
-            counts = PrivateMarginals.from_cells(domain, x, protection=plan.protection)
-            scores = np.abs(QuerySpace(plan.blocks, DenseSpace(domain)).exact(counts) - queries.on_grid(fitted))
-            unit = float(plan.selection_price.spread / (2 * sensitivity * MATRIX_STEPS))
-            masses = np.exp(unit * scores)
-            laws.append(masses / masses.sum())
-        ratios = np.log(laws[0] / laws[1])
-        return float(ratios.max() - ratios.min())
+    def sampler(cells: list[int], seed: int) -> Any:
+        counts = PrivateMarginals.from_cells(domain, np.array(cells), protection=plan.protection)
+        seeds = iter(range(seed, 10**9, 10))
 
-    # two queries of opposite sign have the same score here; the answer itself moves by 2
-    assert loss(plan.query_sensitivity) <= float(plan.selection_price.spread)
-    moved = np.abs(matrix @ (np.array([2, 1, 1]) - np.array([1, 2, 1]))).max()
-    assert moved == plan.query_sensitivity == 2
-    scale = plan.noise_scale
-    assert moved / scale <= 1.0 + 1e-12  # ε/2 = 1 for the answer
-    assert moved / (scale / 2) > 1.9  # a sensitivity of 1 would spend twice that
+        def run(count: int) -> list[float]:
+            with Source(SeededEntropy(next(seeds)), declared="exact") as source:
+                return [mwem._measure(counts, queries, 0, plan, source).value for _ in range(count)]
+
+        return run
+
+    def attacked() -> Any:
+        return audit(sampler([3, 1], 1), sampler([2, 2], 2), draws=4000)
+
+    claim = PureDP(1, neighbours=Neighbours.REPLACE)  # half of epsilon is for the answer
+    assert plan.query_sensitivity == 2
+    assert not attacked().refutes(claim)
+    plan.__dict__["query_sensitivity"] = Fraction(1)  # the planted bug: right for counting queries only
+    assert attacked().refutes(claim)
 
 
 CELLS = np.array([40, 10, 25, 25])
