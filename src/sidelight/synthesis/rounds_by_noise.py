@@ -3,7 +3,7 @@
 With m rounds each measured marginal has an expected total-variation error of e(m) from the noise alone; a marginal that
 is not measured has whatever error the fit leaves. Measuring is worth it while e(m) is small. The rule takes the largest
 m with e(m) <= 0.02, at least the number of columns and at most the number of candidates. The size of the table enters
-through its public or released number, so the private rows are not asked again (benchmarks/synthesis_rounds.py).
+through its public or released number, so the private rows are not asked again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,24 @@
+"""The error of a synthetic table of Adult by its number of rounds, at (1, 1e-6), without a prediction."""
+
+from __future__ import annotations
+
+from benchmarks.synthesis import mean_error
+from benchmarks.synthesis_data import adult
+
+ROUNDS, RUNS = (7, 14, 21), 2
+
+
+def measure() -> dict[str, float]:
+    """Return the mean error by rounds."""
+    case = adult()
+    return {f"error_{rounds}": mean_error(case, epsilon=1, delta="1e-6", rounds=rounds, runs=RUNS) for rounds in ROUNDS}
+
+
+def main() -> None:
+    """Print all figures."""
+    for name, value in measure().items():
+        print(f"{name:10s} {value:8.4f}")
+
+
+if __name__ == "__main__":
+    main()
