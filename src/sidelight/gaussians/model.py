@@ -25,6 +25,7 @@ from sidelight.records import Schema, Table
 from sidelight.release import Release
 from sidelight.session import Answer, Session
 from sidelight.session.accounts import OneOffAccount
+from sidelight.session.brought_rows import claims_for
 from sidelight.session.door import release_through
 
 
@@ -213,8 +214,8 @@ class PreparedRowsOf:
 
     @property
     def claims(self) -> Claims:
-        """The price, for the session's unit: one row each."""
-        return self.prepared.claims.with_unit(self.schema.unit)
+        """The price, for the session's unit; a unit with more rows than the noise is for is refused."""
+        return claims_for(self.schema, self.prepared.claims, brought=self.rows.schema)
 
     @property
     def numerics(self) -> Literal["exact", "idealized"]:

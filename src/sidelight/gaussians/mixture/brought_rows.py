@@ -11,6 +11,7 @@ from sidelight.guarantees import Claims
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.session import Answer, Refusal
+from sidelight.session.brought_rows import claims_for
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,8 +36,8 @@ class PreparedBroughtRows:
 
     @property
     def claims(self) -> Claims:
-        """The price, for the session's unit: one row each."""
-        return self.prepared.claims.with_unit(self.schema.unit)
+        """The price, for the session's unit; a unit with more rows than the noise is for is refused."""
+        return claims_for(self.schema, self.prepared.claims, brought=self.rows.schema)
 
     @property
     def numerics(self) -> Literal["exact"]:

@@ -1,0 +1,50 @@
+"""Estimators that bring their rows along: noise for one row is never sold as noise for a person with several."""
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.errors import RangeError
+from sidelight.guarantees import ZCDP, Person
+from sidelight.testing import SeededSession
+
+_RNG = np.random.default_rng(7)
+_X = _RNG.normal(0, 1, (600, 2))
+_PUBLIC = _RNG.normal(0, 1, (8, 2))
+
+
+def _models(session):
+    yield sl.PCA(1, radius=3, rho="0.1", session=session)
+    yield sl.GaussianModel(public=_PUBLIC, rho="0.1", session=session)
+    yield sl.GaussianMixture(2, public=_PUBLIC, rho="0.1", session=session)
+
+
+def _session(max_rows):
+    ids = [str(place // max_rows) for place in range(len(_X))]
+    columns = [sl.PersonId("id", max_rows=max_rows), sl.Number("a"), sl.Number("b")]
+    table = sl.Table({"id": ids, "a": _X[:, 0], "b": _X[:, 1]}, schema=columns)
+    return SeededSession(table, budget=ZCDP(1, unit=Person("id", max_rows)), seed=3)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_rows_of_persons_with_several_rows_are_refused_before_any_charge(place):
+    session = _session(5)
+    with pytest.raises(RangeError, match="may have 5"):
+        list(_models(session))[place].fit(_X)
+    assert "Σρ 0 of" in str(session.spent)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("place", range(2))
+def test_persons_with_one_row_are_taken(place):
+    model = list(_models(_session(1)))[place].fit(_X)
+    assert model.guarantee_.unit == Person("id", 1)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_table_that_declares_its_persons_is_charged_for_all_their_rows():
+    session = _session(5)
+    model = sl.GaussianModel(public=_PUBLIC, rho="0.1", session=session).fit(session.table)
+    assert model.guarantee_.unit == Person("id", 5)
+    alone = sl.GaussianModel(public=_PUBLIC, rho="0.1").fit(_X)
+    assert model.release_.value["noise"]["count"] == pytest.approx(5 * alone.release_.value["noise"]["count"])
