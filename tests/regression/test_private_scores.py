@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 import sidelight as sl
 from sidelight.errors import BudgetError, RangeError, SchemaError
+from sidelight.regression.estimators.private_score import linear_scores
 from sidelight.testing import SeededSession
 
 pytestmark = pytest.mark.usefixtures("prices_once")
@@ -143,3 +144,22 @@ class TestRowCheck:
             sl.nonprivate_check_rows(np.zeros((3, 1)), 1, y=[0, 1, 1])
         with pytest.raises(RangeError, match="data_norm"):
             sl.nonprivate_check_rows(np.zeros((3, 1)), -1)
+
+
+def test_no_row_changes_the_class_of_another() -> None:
+    """Classes that tie but for the order of a sum: a matrix product decides some of them by how many rows there are."""
+
+    class Tied:
+        data_norm, on_violation, intercept_ = None, "clip", np.zeros(3)
+
+        def __init__(self, coefficients: np.ndarray) -> None:
+            self.coef_ = coefficients
+
+    rng = np.random.default_rng(3)
+    for width in [*range(3, 40)] * 3:
+        weights = rng.normal(size=width)
+        model = Tied(np.stack([weights[::-1], weights, np.full(width, -10.0)]))
+        row = np.abs(weights + weights[::-1])
+        alone, beside = row[None], np.vstack([row, np.zeros((rng.integers(1, 9), width))])
+        assert np.array_equal(linear_scores(model, alone)[0][0], linear_scores(model, beside)[0][0])
+        assert np.allclose(linear_scores(model, beside)[0], beside @ model.coef_.T, rtol=1e-12, atol=1e-12)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Amount, Claims, Neighbours, Person, Unit, decimal_text, positive, unit_to_text
 from sidelight.mechanisms.additive import laplace, laplace_claims
@@ -153,13 +154,22 @@ class PreparedScore:
 
 
 def linear_scores(model: Any, rows: Any) -> tuple[Any, Any]:
-    """Give the predictors of rows as `fit` takes them, and which rows can be used."""
+    """Give the predictors of rows as `fit` takes them, and which rows can be used.
+
+    Column by column: a matrix product may round a row's last bits differently when another row is added, and a last bit
+    decides between classes that tie, so that one row could move the counts by more than one.
+    """
     from sidelight.guarantees import exact
-    from sidelight.regression.clipping import bounded_rows
+    from sidelight.regression.clipping import bounded_rows, is_sparse
 
     # the norm bound matters for "normalize" only; otherwise rows are taken as they are, as in `predict`
     norm = exact(model.data_norm if model.data_norm is not None else 1, name="data_norm")
     if model.on_violation != "normalize":
         norm = Fraction(10) ** 100  # so that no product overflows
     bounded, _, finite = bounded_rows(rows, data_norm=norm, on_violation=model.on_violation)
-    return np.asarray(bounded @ model.coef_.T + model.intercept_), finite
+    weights = np.asarray(model.coef_, np.float64)
+    if is_sparse(bounded):  # SciPy goes through the stored entries of each row by themselves
+        predictors = bounded @ weights.T
+    else:
+        predictors = affine(list(bounded.T), weights, np.zeros(weights.shape[1])).T
+    return np.asarray(predictors + model.intercept_), finite
