@@ -2,8 +2,7 @@
 
 Called as `python synthesis_peer_program.py PEER CODES.npy SIZES EPSILON DELTA OUT.npy`: reads rows of category codes,
 writes the synthetic rows as codes, prints the seconds as JSON. PEER is "mwem" or "aim" of smartnoise-synth: AIM with
-its defaults, MWEM with 12 rounds instead of its own 60, each of which takes longer than the one before: hours on 1e5
-cells.
+its defaults, MWEM with 12 rounds instead of its own, more, each of which takes longer than the one before.
 """
 
 from __future__ import annotations

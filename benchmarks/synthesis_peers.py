@@ -1,14 +1,12 @@
 """Synthetic tables of Adult against smartnoise-synth's MWEM and AIM, which run in an environment of their own.
 
-MWEM is pure, epsilon = 1; AIM has (1, 1e-6), and so do our releases beside it. A table of a peer takes many minutes at
-1e5 cells, so it is made once and kept in the user's cache, under a name that says of which data and program it is;
-`python -m benchmarks.synthesis_peers` waits for it as long as it takes, `measure` for PATIENCE seconds, and gives NaN
-if there is none then. Beside AIM stands its algorithm in NumPy with our fit (`synthesis_aim`), which takes a minute.
+MWEM is pure, epsilon = 1; AIM has (1, 1e-6), and so do our releases beside it. A peer has PATIENCE seconds for its
+table and its figures are NaN if it needs more; `python -m benchmarks.synthesis_peers` waits as long as it takes. Beside
+AIM stands its algorithm in NumPy with our fit (`synthesis_aim`), which takes a minute.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -24,7 +22,9 @@ from benchmarks.synthesis import mean_error
 from benchmarks.synthesis_aim import aim_rows
 from benchmarks.synthesis_data import Case, adult
 
-EPSILON, DELTA, PATIENCE = "1", "1e-6", 60
+EPSILON, DELTA = "1", "1e-6"
+#: Seconds that a peer has in `measure`: MWEM may finish, AIM has not finished in half an hour.
+PATIENCE = {"mwem": 300.0, "aim": 20.0}
 PROGRAM = Path(__file__).with_name("synthesis_peer_program.py")
 #: Without its dependencies opacus and pac-synth (6 GB), which MWEM and AIM do not use.
 ALONE = ["smartnoise-synth==1.0.8"]
@@ -49,29 +49,13 @@ def prepare() -> Path:
     return python
 
 
-def kept_table(case: Case, peer: str) -> Path:
-    """Return where the peer's table of this data and program is kept."""
-    text = json.dumps([peer, case.sizes, EPSILON, DELTA, ALONE, PACKAGES]) + PROGRAM.read_text()
-    digest = hashlib.sha256(text.encode() + np.ascontiguousarray(case.private).tobytes()).hexdigest()[:16]
-    return cache_folder().with_name("synthesis-tables") / f"{peer}-{digest}.npy"
-
-
 def peer_error(case: Case, peer: str, *, patience: float | None) -> float:
     """Return the error of the peer's table; NaN if it was not made in time."""
-    path = kept_table(case, peer)
-    if not path.exists() and not _make(case, peer, path, patience=patience):
-        print(f"{peer}: no table in {patience} s; python -m benchmarks.synthesis_peers waits for it", file=sys.stderr)
-        return float("nan")
-    return case.error(np.load(path))
-
-
-def _make(case: Case, peer: str, path: Path, *, patience: float | None) -> bool:
     try:
         python = prepare()
     except PeersError as error:
         print(f"{peer}: {error}", file=sys.stderr)
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
+        return float("nan")
     with tempfile.TemporaryDirectory() as folder:
         rows, made = Path(folder) / "rows.npy", Path(folder) / "made.npy"
         np.save(rows, case.private)
@@ -80,15 +64,15 @@ def _make(case: Case, peer: str, path: Path, *, patience: float | None) -> bool:
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=patience)
         except subprocess.TimeoutExpired:
-            return False
+            print(f"{peer}: no table in {patience} s", file=sys.stderr)
+            return float("nan")
         if done.returncode:
             print(f"{peer} failed: {done.stderr.strip()[-300:]}", file=sys.stderr)
-            return False
-        path.write_bytes(made.read_bytes())
-    return True
+            return float("nan")
+        return case.error(np.load(made))
 
 
-def measure(*, patience: float | None = PATIENCE) -> dict[str, float]:
+def measure(*, patient: bool = False) -> dict[str, float]:
     """Return errors and ratios by name."""
     case = adult()
     pure = mean_error(case, epsilon=1, runs=1)
@@ -96,7 +80,7 @@ def measure(*, patience: float | None = PATIENCE) -> dict[str, float]:
     ours = mean_error(case, runs=2, **price)
     public = sl.PublicTable(case.frame(case.public), "public part of Adult")
     ours_public = mean_error(case, runs=2, prediction=public, **price)
-    mwem, aim = (peer_error(case, peer, patience=patience) for peer in ("mwem", "aim"))
+    mwem, aim = (peer_error(case, peer, patience=None if patient else PATIENCE[peer]) for peer in ("mwem", "aim"))
     stand_in = case.error(aim_rows(case, epsilon=float(EPSILON), delta=float(DELTA)))
     return {
         "our_pure_error": pure,
@@ -115,7 +99,7 @@ def measure(*, patience: float | None = PATIENCE) -> dict[str, float]:
 
 def main() -> None:
     """Print all figures; waits for the peers."""
-    for name, value in measure(patience=None).items():
+    for name, value in measure(patient=True).items():
         print(f"{name:42s} {value:9.4g}")
 
 
