@@ -117,6 +117,28 @@ def test_counts_keep_all_of_few_rows_and_a_sample_of_many() -> None:
     np.testing.assert_array_equal(many.moments(row_map, second=False).total.value, many.moments(row_map).total.value)
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_one_row_more_changes_no_other_row_of_the_sample(monkeypatch: pytest.MonkeyPatch, *, fresh: bool) -> None:
+    """Also where it is the row by which too many are held, so that all are read again; with fresh coins it does."""
+    monkeypatch.setattr("sidelight.gaussians.row_reader.SAMPLE_ROWS", 50)  # 100 are held
+    if fresh:
+        monkeypatch.setattr(RowReader, "_coins", lambda self, _, count: self._source.words(count) * 2.0**-64)
+    rows = np.random.default_rng(6).standard_normal((240, 3))
+    row_map = RowMap.of(3, centre=None, matrix=rounded(turned(3, 3)), radius=4)
+    sizes, moves = [], []
+    before = None
+    for count in range(170, 240):
+        read = reader(table_of(rows[:count]))
+        read.count()
+        found = read.sampled(row_map, 0.5)
+        sizes.append(found.count.value)
+        if before is not None:
+            moves.append(float(np.linalg.norm(np.asarray(found.total.value - before.total.value, float))))
+        before = found
+    assert min(sizes) <= 100 < max(sizes)  # the number that is held was crossed
+    assert (max(moves) <= LEVELS) is not fresh
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("condition", [10, 1e7])
 def test_numbers_at_the_end_of_the_floats_stay_within_the_radius(condition: float) -> None:

@@ -2,11 +2,13 @@
 
 Coarse steps need few rows, so they look at a sample: every row is in it by a coin of its own, whose result for one row
 says nothing about another. The sample is kept from the pass that counts the rows. Its rate is chosen from the released
-number of rows; what was kept is more, and is thinned.
+number of rows; what was kept is more, and is thinned. Where less was kept, the rows are read again, and each has the
+coin that it had: with new coins a single row, by the number of kept ones, could decide which others are in the sample.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -118,8 +120,8 @@ class RowReader:
         parts: list[Floats] = [np.empty((len(self._columns), 0))]
         coins: list[Floats] = [np.empty(0)]
         rows = held = 0
-        for columns, usable in self._clean_batches():
-            tossed = np.asarray(self._source.words(len(columns[0])) * 2.0**-64, np.float64)
+        for place, (columns, usable) in enumerate(self._clean_batches()):
+            tossed = self._coins(place, len(columns[0]))
             stays = tossed < rate
             if usable is not None:
                 stays &= usable
@@ -137,6 +139,16 @@ class RowReader:
                 held = sum(len(each) for each in coins)
         self._kept, self._kept_rate = (np.concatenate(parts, axis=1), np.concatenate(coins)), rate
         return rows
+
+    @cached_property
+    def _key(self) -> bytes:
+        """What all coins follow from: 256 bits of the release's source, so that a second reading finds them again."""
+        return self._source.words(4).tobytes()
+
+    def _coins(self, place: int, count: int) -> Floats:
+        """Return the coins of a batch's rows, in [0, 1]."""
+        stream = hashlib.shake_128(self._key + place.to_bytes(8, "little")).digest(8 * count)
+        return np.asarray(np.frombuffer(stream, "<u8") * 2.0**-64, np.float64)
 
     def __repr__(self) -> str:
         return "RowReader(private)"
