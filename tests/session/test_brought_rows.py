@@ -48,3 +48,10 @@ def test_a_table_that_declares_its_persons_is_charged_for_all_their_rows():
     assert model.guarantee_.unit == Person("id", 5)
     alone = sl.GaussianModel(public=_PUBLIC, rho="0.1").fit(_X)
     assert model.release_.value["noise"]["count"] == pytest.approx(5 * alone.release_.value["noise"]["count"])
+
+
+def test_persons_of_another_column_are_refused():
+    columns = [sl.PersonId("household", max_rows=5), sl.Number("a"), sl.Number("b")]
+    homes = sl.Table({"household": ["1"] * len(_X), "a": _X[:, 0], "b": _X[:, 1]}, schema=columns)
+    with pytest.raises(RangeError, match="household"):
+        sl.GaussianModel(public=_PUBLIC, rho="0.1", session=_session(5)).fit(homes)

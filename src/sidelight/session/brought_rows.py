@@ -16,9 +16,14 @@ def claims_for(schema: Schema, claims: Claims, *, brought: Schema) -> Claims:
     """Give the claims of a query on rows with the schema `brought` for the unit of the session's `schema`.
 
     Raises:
-        RangeError: a unit of the session may have more rows than the noise is for.
+        RangeError: a unit of the session may have more rows than the noise is for, or X has persons of another column.
     """
-    unit, covered = schema.unit, brought.rows_per_unit
+    unit, own, covered = schema.unit, brought.unit, brought.rows_per_unit
+    if isinstance(unit, Person) and isinstance(own, Person) and own.column != unit.column:
+        raise RangeError(
+            f"X bounds the rows of each {own.column!r}, and the session protects each {unit.column!r}, who may be in "
+            "several of them; declare the session's person column in X"
+        )
     if isinstance(unit, Person) and unit.max_rows > covered:
         raise RangeError(
             f"the noise is for {covered} row(s) of X, and a person of the session may have {unit.max_rows}; bring a "
