@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,41 +10,25 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError
-from sidelight.gaussians.bare_rows import bare_rows
 from sidelight.gaussians.constants import Version
 from sidelight.gaussians.estimate import CONDITION
 from sidelight.gaussians.fitted import FittedGaussian
-from sidelight.gaussians.prepared import PreparedGaussian
 from sidelight.gaussians.public_rows import Floats
 from sidelight.gaussians.query import GaussianFit
-from sidelight.guarantees import Amount, Claims
-from sidelight.noise import OSEntropy, Source
-from sidelight.records import Schema, Table
+from sidelight.guarantees import Amount
+from sidelight.records import Table
+from sidelight.records.bare_rows import bare_rows
 from sidelight.release import Release
-from sidelight.session import Answer, Session
-from sidelight.session.accounts import OneOffAccount
-from sidelight.session.brought_rows import claims_for
-from sidelight.session.door import release_through
+from sidelight.session import Session
+from sidelight.session.brought_rows import BroughtRows
+from sidelight.session.paid_estimator import PaidEstimator
 
 
 class WeakFitWarning(UserWarning):
     """The released numbers say that an estimate is not certified for the assumed condition number."""
 
 
-class _NoSeed:
-    """A class of its own, because parameters are read off the nearest of `__new__` and `__init__`."""
-
-    def __new__(cls, *_: Any, **parameters: Any) -> Any:
-        """Answer `random_state` with more than "unexpected keyword"."""
-        if "random_state" in parameters:
-            raise RangeError(
-                "GaussianModel takes no random_state: a seed publishes the noise and with it the data; for "
-                "reproducible tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
-            )
-        return super().__new__(cls)
-
-
-class GaussianModel(DensityMixin, BaseEstimator, _NoSeed):  # type: ignore[misc]  # untyped library
+class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
     """A Gaussian fitted to private rows with a few public ones.
 
     Guarantee: that of `sl.GaussianFit` with the same arguments, in `guarantee_`; fitting again is another
@@ -100,37 +82,19 @@ class GaussianModel(DensityMixin, BaseEstimator, _NoSeed):  # type: ignore[misc]
         self.constants = constants
         self.session = session
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # private: a second fit draws new noise and is paid again
-        return tags
-
-    def __getstate__(self) -> Any:
-        if self.session is not None:
-            raise TypeError(
-                "a model with a session cannot be copied or pickled, because its copy would spend the same budget "
-                "again; to save a fitted model write model.set_params(session=None) first"
-            )
-        return super().__getstate__()
-
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
         """Charge, release mean and covariance, and keep them. X: an array, a frame, or a `sl.Table` of numbers."""
         del y
-        if not isinstance(self.session, Session | None):
-            raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
-        table = bare_rows(X)
+        self._check_session()
+        table = bare_rows(X, taker="GaussianModel")
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "session"}
         query = GaussianFit(**parameters)
+        prepared = query.prepare(table.schema)  # before names are kept: a refused fit leaves the model as it was
         if isinstance(X, Table):
-            self.n_features_in_ = len(query.prepare(table.schema).columns)
+            self.n_features_in_ = len(prepared.columns)
         else:
-            query.prepare(table.schema)  # before names are kept: a refused fit leaves the model as it was
             validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
-        bound = RowsOf(query=query, rows=table)
-        if self.session is not None:
-            outcome = self.session.release(bound)
-        else:
-            outcome = release_through(bound, table, OneOffAccount(), entropy=OSEntropy())
+        outcome = BroughtRows(prepared=prepared, rows=table).release(self.session)
         assert isinstance(outcome, Release)  # no private test that could refuse
         return self._take(outcome)
 
@@ -190,49 +154,3 @@ class GaussianModel(DensityMixin, BaseEstimator, _NoSeed):  # type: ignore[misc]
         """Return the outline of the ellipse that holds this share of two columns, for drawing."""
         check_is_fitted(self)
         return self.gaussian_.ellipse(columns, share=share, points=points)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowsOf:
-    """A query that brings its rows along: a matrix that the user derived from the session's table."""
-
-    query: GaussianFit
-    rows: Table
-
-    def prepare(self, schema: Schema) -> PreparedRowsOf:
-        """Price the query for the session's protected unit. Reads no row."""
-        return PreparedRowsOf(prepared=self.query.prepare(self.rows.schema), rows=self.rows, schema=schema)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedRowsOf:
-    """The prepared query and the rows it will read."""
-
-    prepared: PreparedGaussian
-    rows: Table
-    schema: Schema
-
-    @property
-    def claims(self) -> Claims:
-        """The price, for the session's unit; a unit with more rows than the noise is for is refused."""
-        return claims_for(self.schema, self.prepared.claims, brought=self.rows.schema)
-
-    @property
-    def numerics(self) -> Literal["exact", "idealized"]:
-        """Those of the query."""
-        return self.prepared.numerics
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The public description."""
-        return self.prepared.request
-
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """The public rows."""
-        return self.prepared.prediction
-
-    def run(self, table: Table, source: Source) -> Answer:
-        """Read the rows that were brought along."""
-        del table
-        return self.prepared.run(self.rows, source)

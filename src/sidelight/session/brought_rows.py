@@ -1,4 +1,4 @@
-"""The price of a query that brings its rows along, for the session's protected unit.
+"""A query that brings its rows along, priced for the session's protected unit.
 
 An estimator's X was derived from the session's table. How many of its rows a unit has, only the schema of X says: one,
 unless X is a table with persons of its own. A session that protects persons with more rows is refused, because noise
@@ -7,9 +7,71 @@ for one row would be sold as noise for a person.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Person
-from sidelight.records import Schema
+from sidelight.noise import OSEntropy, Source
+from sidelight.records import Schema, Table
+from sidelight.release import Outcome
+from sidelight.session.accounts import OneOffAccount
+from sidelight.session.door import release_through
+from sidelight.session.query import Answer, Prepared, Refusal
+from sidelight.session.session import Session
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BroughtRows:
+    """A query that was prepared for its own rows, and the rows: a matrix that the user derived from a table."""
+
+    prepared: Prepared
+    rows: Table
+
+    def prepare(self, schema: Schema) -> PreparedBroughtRows:
+        """Price the query for the session's protected unit. Reads no row."""
+        return PreparedBroughtRows(prepared=self.prepared, rows=self.rows, schema=schema)
+
+    def release(self, session: Session | None) -> Outcome:
+        """Charge the session, or a budget of exactly this query."""
+        if session is not None:
+            return session.release(self)
+        return release_through(self, self.rows, OneOffAccount(), entropy=OSEntropy())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedBroughtRows:
+    """The prepared query and the rows it will read."""
+
+    prepared: Prepared
+    rows: Table
+    schema: Schema
+
+    @property
+    def claims(self) -> Claims:
+        """The price, for the session's unit; a unit with more rows than the noise is for is refused."""
+        return claims_for(self.schema, self.prepared.claims, brought=self.rows.schema)
+
+    @property
+    def numerics(self) -> Literal["exact", "idealized"]:
+        """Those of the query."""
+        return self.prepared.numerics
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The public description."""
+        return self.prepared.request
+
+    @property
+    def prediction(self) -> Mapping[str, Any] | None:
+        """The query's side information."""
+        return self.prepared.prediction
+
+    def run(self, table: Table, source: Source) -> Answer | Refusal:
+        """Read the rows that were brought along."""
+        del table
+        return self.prepared.run(self.rows, source)
 
 
 def claims_for(schema: Schema, claims: Claims, *, brought: Schema) -> Claims:

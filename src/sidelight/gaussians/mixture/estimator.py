@@ -9,40 +9,25 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.covariance.pca import _table as declared_rows
 from sidelight.errors import RangeError
 from sidelight.gaussians.estimate import CONDITION
-from sidelight.gaussians.mixture.brought_rows import BroughtRows
 from sidelight.gaussians.mixture.fitted import FittedMixture
 from sidelight.gaussians.mixture.prepared import Method, OnFailure
 from sidelight.gaussians.mixture.query import SeparatedMixture, check_source
 from sidelight.gaussians.public_rows import Floats
 from sidelight.guarantees import Amount
-from sidelight.noise import OSEntropy
 from sidelight.records import Table
+from sidelight.records.bare_rows import bare_rows
 from sidelight.release import Outcome, Refused, Release
 from sidelight.session import Session
-from sidelight.session.accounts import OneOffAccount
-from sidelight.session.door import release_through
+from sidelight.session.brought_rows import BroughtRows
+from sidelight.session.paid_estimator import PaidEstimator
 
 #: What a fit sets, and a refused fit takes away again.
 _FITTED = ("means_", "covariances_", "weights_", "mixture_", "certified_", "warnings_", "n_components_", "release_")
 
 
-class _NoSeed:
-    """A class of its own, because parameters are read off the nearest of `__new__` and `__init__`."""
-
-    def __new__(cls, *_: Any, **parameters: Any) -> Any:
-        """Answer `random_state` with more than "unexpected keyword"."""
-        if "random_state" in parameters:
-            raise RangeError(
-                "GaussianMixture takes no random_state: a seed publishes the noise and with it the data; for "
-                "reproducible tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
-            )
-        return super().__new__(cls)
-
-
-class GaussianMixture(DensityMixin, BaseEstimator, _NoSeed):  # type: ignore[misc]  # untyped library
+class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
     """Means, covariances and weights of separated Gaussians, from private rows and a few public ones.
 
     Guarantee: that of `sl.SeparatedMixture` with the same arguments (zCDP of at most `rho`, for adding or removing a
@@ -99,42 +84,21 @@ class GaussianMixture(DensityMixin, BaseEstimator, _NoSeed):  # type: ignore[mis
         self.on_failure = on_failure
         self.session = session
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # private: a second fit draws new noise and is paid again
-        return tags
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "means_")
-
-    def __getstate__(self) -> Any:
-        if self.session is not None:
-            raise TypeError(
-                "a model with a session cannot be copied or pickled, because its copy would spend the same budget "
-                "again; to save a fitted model write model.set_params(session=None) first"
-            )
-        return super().__getstate__()
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
         """Charge, find and certify the clusters, and release them. X: an array, a frame, or a `sl.Table` of numbers."""
         del y
-        if not isinstance(self.session, Session | None):
-            raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
-        if hasattr(X, "tocsr"):
-            raise TypeError("GaussianMixture takes no sparse matrix: centring would fill it; pass X.toarray()")
-        table = X if isinstance(X, Table) else declared_rows(X)
+        self._check_session()
+        table = bare_rows(X, taker="GaussianMixture")
         check_source(table)
         prepared = self._query().prepare(table.schema)
         if isinstance(X, Table):
             self.n_features_in_ = len(prepared.labels)
         else:
             validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
-        bound = BroughtRows(prepared=prepared, rows=table)
-        if self.session is not None:
-            outcome = self.session.release(bound)
-        else:
-            outcome = release_through(bound, table, OneOffAccount(), entropy=OSEntropy())
-        return self._take(outcome)
+        return self._take(BroughtRows(prepared=prepared, rows=table).release(self.session))
 
     def _query(self) -> SeparatedMixture:
         return SeparatedMixture(

@@ -32,6 +32,7 @@ from sidelight.regression.losses import Floats
 from sidelight.regression.solver import Solver
 from sidelight.release import Release
 from sidelight.session import Session
+from sidelight.session.paid_estimator import PaidEstimator
 
 OnMissing = Literal["drop", "raise"]
 _NEEDED = {
@@ -48,7 +49,7 @@ _CHOICES = {
 }
 
 
-class LinearEstimator(PrivacyReportMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A private linear model; see the classes that derive from it."""
 
     epsilon: Any
@@ -74,14 +75,6 @@ class LinearEstimator(PrivacyReportMixin, BaseEstimator):  # type: ignore[misc] 
         tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None  # private: a second fit draws new noise and is paid again
         return tags
-
-    def __getstate__(self) -> Any:
-        if self.session is not None:
-            raise TypeError(
-                "a model with a session cannot be copied or pickled, because its copy would spend the same budget "
-                "again; to save a fitted model write model.set_params(session=None) first"
-            )
-        return super().__getstate__()
 
     def fit(self, X: Any, y: Any, *, key: str | None = None) -> Self:  # noqa: N803  # as scikit-learn names it
         """Charge, fit and release.
@@ -159,8 +152,7 @@ class LinearEstimator(PrivacyReportMixin, BaseEstimator):  # type: ignore[misc] 
         """Check everything public that all models need."""
         for name in ("epsilon", "delta"):
             self._need(name, _NEEDED[name])
-        if not isinstance(self.session, Session | None):
-            raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
+        self._check_session()
         if self.session is not None and self.random_state is not None:
             raise RangeError(
                 "random_state and session cannot be had together: a budget pays for private noise; for reproducible "

@@ -25,6 +25,7 @@ from sidelight.release import Outcome, Refused
 from sidelight.session import Session
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
+from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.stability.pate.choosing import LabelPrice
 from sidelight.stability.pate.constant_student import ConstantStudent
 from sidelight.stability.pate.labels import NoisyLabels, label_claims
@@ -39,7 +40,7 @@ from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_dig
 _ANY_ROWS = 2**20
 
 
-class PATE(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
+class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
     """Label public queries by a private vote of teachers, and train a student with the labels.
 
     Guarantee: for adding or removing all rows of one record id, that of `sl.stability.pate.NoisyLabels`: plain Gaussian
@@ -106,19 +107,6 @@ class PATE(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped lib
         self.n_jobs = n_jobs
         self.session = session
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = True  # a second fit draws new noise and is paid again
-        return tags
-
-    def __getstate__(self) -> Any:
-        if self.session is not None:
-            raise TypeError(
-                "a model with a session cannot be copied or pickled, because its copy would spend the same budget "
-                "again; to save a fitted model write model.set_params(session=None) first"
-            )
-        return super().__getstate__()
-
     def price(self, queries: int) -> LabelPrice:
         """Say what labels of so many queries will cost, and whether something will be tested. Opens no row."""
         return self._plan(declared_classes(self.classes)).price(queries)
@@ -156,7 +144,7 @@ class PATE(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped lib
             checked_key(partition_key)
         price = plan.price(int(asked.shape[0]))
         label_claims(price.queries, self.noise_scale, price.proposal)
-        self._check_session(price.proposal, key)
+        self._check_spending(price.proposal, key)
 
         folder = None if work_folder is None else WorkFolder.at(work_folder)
         secret = partition_key or drawn_key() if folder is None else folder.partition_key(partition_key)
@@ -200,9 +188,8 @@ class PATE(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped lib
         if self.on_failure not in ("raise", "first_class"):
             raise RangeError(f"on_failure must be 'raise' or 'first_class', got {self.on_failure!r}")
 
-    def _check_session(self, proposal: Proposal | None, key: str | None) -> None:
-        if not isinstance(self.session, Session | None):
-            raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
+    def _check_spending(self, proposal: Proposal | None, key: str | None) -> None:
+        self._check_session()
         if self.session is None and key is not None:
             raise RangeError("a key names an entry of a ledger, and there is none; pass a session with a ledger")
         if self.session is not None and self.session.strict and proposal is not None and proposal.numerics != "exact":
