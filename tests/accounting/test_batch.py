@@ -245,7 +245,7 @@ def test_what_a_batch_accepts_a_ledger_may_refuse() -> None:
         charge = rule.charge(claims)
         if rule.grants(totals, charge):
             totals, granted = totals.plus(charge), granted + 1
-    assert granted == 28  # 27 by the sum, one more by zCDP
+    assert granted == 27  # by the sum; zCDP, with its share of delta, ends earlier
 
 
 # --- the numerical route ----------------------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ import sidelight as sl
 from sidelight.accounting.profiles import compose
 from sidelight.errors import BudgetError, RangeError
 from sidelight.guarantees import HingedGaussianCurve
+from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation
 from sidelight.noise import Source
-from sidelight.noise.goe_norm import goe_norm_quantile
 from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
 from sidelight.privacy_page.paid import along_gradient, leverage, overhead
 from sidelight.privacy_page.published import LogCosh, Logistic, Weights

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from densities import objective
 
-from sidelight.noise.goe_norm import goe_norm_quantile
+from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.privacy_page import bounds_of_rows
 from sidelight.privacy_page.build import FitConstants, build_report, label_of
 from sidelight.privacy_page.paid import along_gradient, leverage

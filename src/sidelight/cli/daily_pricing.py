@@ -48,7 +48,7 @@ def days_left(rule: Rule, totals: Totals, charge: Charge) -> int | None:
     >>> from sidelight.guarantees import ApproxDP, Claims, PureDP
     >>> rule = Rule.for_budget(ApproxDP(3, "1e-6"))
     >>> days_left(rule, Totals.zero(), rule.charge(Claims.of(PureDP("0.01"))))
-    3389
+    3388
     """
     found = 0
     for route, capacity in rule.capacities:

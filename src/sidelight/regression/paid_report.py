@@ -16,10 +16,10 @@ import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.guarantees import Claims, Neighbours
+from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import on_grid
 from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
 from sidelight.noise import Source, rounded_gaussian
-from sidelight.noise.goe_norm import goe_norm_quantile
 from sidelight.privacy_page import Feature, PublishedReport
 from sidelight.privacy_page.build import FitConstants, steepness
 from sidelight.privacy_page.published import DataDependent

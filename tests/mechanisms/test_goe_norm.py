@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.noise.goe_norm import (
+from sidelight.mechanisms.goe_norm import (
     density,
     expected_above,
     goe_norm_closed_form,
