@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ import sidelight as sl
 from sidelight.aggregates.mapped_moments import mapped_moments
 from sidelight.aggregates.mapped_vector import RowMap
 from sidelight.gaussians.exact_map import ExactMap, rounded
-from sidelight.gaussians.row_reader import RowReader
+from sidelight.gaussians.row_reader import RowReader, sample_rows_of
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
@@ -150,3 +152,28 @@ def test_numbers_at_the_end_of_the_floats_stay_within_the_radius(condition: floa
     found = read.moments(row_map)
     assert np.abs(found.total.value).max() <= 3 * LEVELS
     assert np.trace(found.second.value) <= 3 * LEVELS**2
+
+
+def test_a_file_is_sampled_once_after_the_rate_is_known(tmp_path: Path) -> None:
+    """Another reading may find rows in another order: no coin is tossed before the rate is known, and none twice."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = np.random.default_rng(8).standard_normal((90_000, 2))
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), path)
+    table = sl.Table(path, schema=[sl.Number("a"), sl.Number("b")])
+    read = RowReader(
+        table, ["a", "b"], neighbours=Neighbours.ADD_REMOVE, source=Source(SeededEntropy("file"), declared="exact")
+    )
+    row_map = RowMap.of(2, centre=None, matrix=rounded(turned(2, 3)), radius=4)
+    assert read.count().count.value == 90_000
+    assert read._kept is None
+    sample = read.sampled(row_map, 0.5).count.value
+    assert abs(sample - 45_000) < 6 * 150
+    assert read.sampled(row_map, 0.5).count.value == sample
+
+
+def test_persons_have_no_sample() -> None:
+    assert sample_rows_of(sl.Schema([sl.PersonId("who", max_rows=2), sl.Number("a")])) is None
+    assert sample_rows_of(sl.Schema([sl.Number("a")])) is not None

@@ -18,7 +18,7 @@ from sidelight.gaussians.answering import answered
 from sidelight.gaussians.constants import Constants, Version
 from sidelight.gaussians.estimation import GaussianEstimate, gaussian_steps
 from sidelight.gaussians.public_rows import as_public_points
-from sidelight.gaussians.row_reader import SAMPLE_ROWS
+from sidelight.gaussians.row_reader import sample_rows_of
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.starts import starts
 from sidelight.guarantees import Amount, Neighbours, positive, short_text
@@ -75,7 +75,7 @@ def estimate_gaussian(
         noise=noise,
         public_rows=public_rows,
     )
-    asking = gaussian_steps(points, first, spending, source, rules, sample_rows=SAMPLE_ROWS)
+    asking = gaussian_steps(points, first, spending, source, rules, sample_rows=sample_rows_of(table.schema))
     return answered(asking, table, chosen, neighbours=spending.neighbours, source=source)
 
 

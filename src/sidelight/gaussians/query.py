@@ -19,7 +19,7 @@ from sidelight.gaussians.paired_rows import check_pairs
 from sidelight.gaussians.prepared import PreparedGaussian
 from sidelight.gaussians.public_bounds import gap_bounds
 from sidelight.gaussians.public_rows import PublicPoints
-from sidelight.gaussians.row_reader import SAMPLE_ROWS
+from sidelight.gaussians.row_reader import sample_rows_of
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.starts import Start, starts
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
@@ -130,8 +130,10 @@ class GaussianFit(OnNumbers):
         if points is not None and self.method == "public":
             first = starts(points, constants, condition=ratio(self.condition), scale=length(self.scale))
 
+            sample_rows = sample_rows_of(schema)
+
             def course(source: Any) -> Any:
-                return gaussian_steps(points, first, spending, source, constants, sample_rows=SAMPLE_ROWS)
+                return gaussian_steps(points, first, spending, source, constants, sample_rows=sample_rows)
         else:
             check_pairs(schema)
             known = self._ranges(len(columns), points)

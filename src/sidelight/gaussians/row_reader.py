@@ -24,7 +24,7 @@ from sidelight.gaussians.exact_map import ExactMap
 from sidelight.gaussians.public_rows import Floats
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
-from sidelight.records import Table
+from sidelight.records import Schema, Table
 from sidelight.records.rows import Wanted
 
 #: Rows of a sample that is kept at least, while there are so many; twice as many are held.
@@ -33,6 +33,11 @@ _BLOCK_ROWS = 1 << 11
 _LEVELS = 1 << 14
 #: Larger numbers are clamped to this by the general path.
 _LARGEST = 2.0**400
+
+
+def sample_rows_of(schema: Schema) -> int | None:
+    """Return how many rows a sample has; None where there is none: persons' rows are capped by the general path."""
+    return SAMPLE_ROWS if schema.person is None else None
 
 
 class RowReader:
@@ -56,7 +61,10 @@ class RowReader:
         """Count the rows that miss no number, and keep a sample of them."""
         if not self.samples:
             return self.moments(RowMap.of(len(self._columns), centre=None, matrix=None, radius=1))
-        rows = self._keep(1.0, most=2 * SAMPLE_ROWS)
+        # Coins go by the place of a row. Where a second reading may find rows in another order (files), a row would get
+        # another coin then; so nothing is kept before the rate is known, and every row has one coin ever.
+        stable = self._table.rows.length is not None
+        rows = self._keep(1.0, most=2 * SAMPLE_ROWS) if stable else self._counted()
         empty = self._aggregate(None).empty()
         return self._aggregate(None).finish(MomentState(rows, empty.total, empty.second))
 
@@ -114,6 +122,13 @@ class RowReader:
             else:
                 cleaned, usable = clean(self._numbers, batch)
                 yield cleaned, usable
+
+    def _counted(self) -> int:
+        """Read all rows; count those that miss no number. The key is drawn as elsewhere: seeded releases agree."""
+        _ = self._key
+        return sum(
+            len(columns[0]) if usable is None else int(usable.sum()) for columns, usable in self._clean_batches()
+        )
 
     def _keep(self, rate: float, *, most: int | None) -> int:
         """Read all rows; keep those whose coin is below the rate, which is halved whenever too many are held."""
