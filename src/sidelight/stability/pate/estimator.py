@@ -150,7 +150,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         secret = partition_key or drawn_key() if folder is None else folder.partition_key(partition_key)
         taught = lessons(X, y, record_ids, asked, classes=classes, teachers=self.teachers, key=secret)
         votes = counted(self._ballots(taught, folder), len(classes))
-        query = NoisyLabels(votes=votes, noise_scale=self.noise_scale, proposal=price.proposal)
+        # rows of one person share an id, and so a teacher: that is what record_ids are for
+        query = NoisyLabels(votes=votes, noise_scale=self.noise_scale, proposal=price.proposal, teachers_per_unit=1)
         outcome = self._release(query, folder, key=key, resume=resume)
         return self._take(outcome, classes=classes, queries=asked, proposal=price.proposal)
 

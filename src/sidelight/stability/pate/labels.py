@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
+from sidelight.guarantees.groups import for_group
 from sidelight.noise import OSEntropy, Source, rounded_gaussian
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
@@ -34,12 +35,15 @@ from sidelight.stability.pate.proposals import FINE, Proposal
 class NoisyLabels:
     """Release the noisy winner of every query's vote.
 
-    Guarantee: for adding or removing one record (one person, if all rows of a person taught the same teacher), because
-    every record taught one teacher only. Without a `proposal` GDP(√(2T)/noise_scale) for T queries, exact. With one,
-    ApproxDP of `proposal.price`, by a private test (stability proof page, Theorems 2 and 8), or a refusal. The noise is
-    exact, but for the test of `SmoothVotes`.
+    Guarantee: for adding or removing one record, because every record taught one teacher only; for a person with k rows
+    at the price of a group of k teachers, unless `teachers_per_unit` says that they taught fewer. Without a `proposal`
+    GDP(√(2T)/noise_scale) for T queries, exact. With one, ApproxDP of `proposal.price`, by a private test (stability
+    proof page, Theorems 2 and 8), or a refusal. The noise is exact, but for the test of `SmoothVotes`.
 
     Accuracy: the true winner, up to noise of `noise_scale` votes on each count.
+
+    Arguments: `teachers_per_unit` is your word for how many teachers the rows of one protected unit taught at most: 1
+    where all rows of a person went to one teacher. Left out, it is the number of rows that a unit may have.
 
     >>> votes = [[190, 7, 3], [4, 2, 194]] * 10
     >>> NoisyLabels(votes=votes, noise_scale=20).release().value[:2].tolist()
@@ -49,19 +53,25 @@ class NoisyLabels:
     votes: ArrayLike = field(repr=False)  # private
     noise_scale: Amount
     proposal: Proposal | None = None
+    teachers_per_unit: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "votes", checked_votes(self.votes))
         positive(self.noise_scale, name="noise_scale")
+        given = self.teachers_per_unit
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
+            raise RangeError(f"teachers_per_unit must be a whole number of at least 1, got {given!r}")
 
     def prepare(self, schema: Schema) -> PreparedLabels:
         """Price the labels. Looks at the shape of the votes only."""
         votes = np.asarray(self.votes)
+        for_one = label_claims(len(votes), self.noise_scale, self.proposal)
+        teachers = self.teachers_per_unit or schema.rows_per_unit
         return PreparedLabels(
             votes=votes,
             noise_scale=positive(self.noise_scale, name="noise_scale"),
             proposal=self.proposal,
-            unit_claims=label_claims(len(votes), self.noise_scale, self.proposal).with_unit(schema.unit),
+            unit_claims=for_one.map(lambda claim: for_group(claim, teachers)).with_unit(schema.unit),
         )
 
     def release(self, *, entropy: Any = None) -> Outcome:
