@@ -20,6 +20,7 @@ from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
 from sidelight.session.query import Answer, Prepared, Refusal
 from sidelight.session.session import Session
+from sidelight.session.source_check import PublicSource, check_source
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,6 +68,11 @@ class PreparedBroughtRows:
     def prediction(self) -> Mapping[str, Any] | None:
         """The query's side information."""
         return self.prepared.prediction
+
+    def check_source(self, source: PublicSource) -> None:
+        """Ask the query about the rows that were brought along: the session's are not read."""
+        del source
+        check_source(self.prepared, self.rows)
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Read the rows that were brought along."""

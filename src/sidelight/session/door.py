@@ -18,6 +18,7 @@ from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
 from sidelight.session.accounts import Account, Reservation
 from sidelight.session.query import Answer, Prepared, Query, Refusal
+from sidelight.session.source_check import check_source
 from sidelight.version import VERSION
 
 
@@ -76,6 +77,7 @@ def release_batch_through(
 def _prepare(query: Query, table: Table, *, strict: bool) -> Prepared:
     """Find every mistake of the user before anything is charged."""
     prepared = query.prepare(table.schema)
+    check_source(prepared, table)
     if strict and prepared.numerics != "exact":
         raise StrictError(
             f"strict=True wants exact numerics, and a {prepared.request['kind']} release of this form is "

@@ -29,7 +29,10 @@ class Refusal:
 
 
 class Prepared(Protocol):
-    """A query fitted to a schema. Everything but `run` is a function of public parameters alone."""
+    """A query fitted to a schema. Everything but `run` is a function of public parameters alone.
+
+    One that cannot read every kind of source has `check_source` as well (`session.source_check.ChecksSource`).
+    """
 
     @property
     def claims(self) -> Claims:

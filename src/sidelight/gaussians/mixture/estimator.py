@@ -13,7 +13,7 @@ from sidelight.errors import RangeError
 from sidelight.gaussians.estimate import CONDITION
 from sidelight.gaussians.mixture.fitted import FittedMixture
 from sidelight.gaussians.mixture.prepared import Method, OnFailure
-from sidelight.gaussians.mixture.query import SeparatedMixture, check_source
+from sidelight.gaussians.mixture.query import SeparatedMixture
 from sidelight.gaussians.public_rows import Floats
 from sidelight.guarantees import Amount
 from sidelight.records import Table
@@ -22,6 +22,7 @@ from sidelight.release import Outcome, Refused, Release
 from sidelight.session import Session
 from sidelight.session.brought_rows import BroughtRows
 from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.source_check import check_source
 
 #: What a fit sets, and a refused fit takes away again.
 _FITTED = ("means_", "covariances_", "weights_", "mixture_", "certified_", "warnings_", "n_components_", "release_")
@@ -92,8 +93,8 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
         del y
         self._check_session()
         table = bare_rows(X, taker="GaussianMixture")
-        check_source(table)
         prepared = self._query().prepare(table.schema)
+        check_source(prepared, table)  # before names are kept: a refused fit leaves the model as it was
         if isinstance(X, Table):
             self.n_features_in_ = len(prepared.labels)
         else:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from sidelight.errors import SourceError
 from sidelight.gaussians.mixture.components import Components, estimate_components, estimate_single
 from sidelight.gaussians.mixture.recursive import Recursive
 from sidelight.gaussians.mixture.search import Found, Setting
@@ -19,6 +20,7 @@ from sidelight.guarantees import GDP, ZCDP, Claims, decimal_text
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.session import Answer, Refusal
+from sidelight.session.source_check import PublicSource
 
 OnFailure = Literal["refuse", "single"]
 Method = Literal["auto", "project-link-verify", "recursive", "public-cluster"]
@@ -89,6 +91,14 @@ class PreparedMixture:
     def prediction(self) -> Mapping[str, Any]:
         """The public rows and where they came from."""
         return self.points.described()
+
+    def check_source(self, source: PublicSource) -> None:
+        """Refuse, before any charge, a table with persons whose rows an engine would have to cap: rules read arrays."""
+        if source.schema.person is not None and not source.in_memory:
+            raise SourceError(
+                f"a mixture of a table with persons wants its rows in memory, got the engine {source.engine!r}; load "
+                "them first, for example into a frame. Nothing was charged"
+            )
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Find cells, certify them, and estimate; or refuse. Nothing about the values raises."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, get_args
 
 from sidelight.covariance.price import Price
-from sidelight.errors import RangeError, SchemaError, SourceError, nearest
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.gaussians.estimate import CONDITION, ratio
 from sidelight.gaussians.mixture.link_verify import LinkVerify
 from sidelight.gaussians.mixture.prepared import ROUNDING, Method, OnFailure, Plan, PreparedMixture
@@ -174,19 +174,9 @@ class SeparatedMixture:
     def release(self, data: Any) -> Outcome:
         """Release from a table or a two-dimensional array, with exactly this query's budget and no ledger."""
         if isinstance(data, Table):
-            check_source(data)
             return release_once(self, data)
         names = self.columns or [f"x{place}" for place in range(self.public.width)]
         return release_once(self, Table(data, schema=[Number(name) for name in names]))
-
-
-def check_source(table: Table) -> None:
-    """Refuse, before any charge, a table with persons whose rows an engine would have to cap: rules read arrays."""
-    if table.schema.person is not None and table.rows.length is None:
-        raise SourceError(
-            f"a mixture of a table with persons wants its rows in memory, got the engine {table.engine!r}; load them "
-            "first, for example into a frame"
-        )
 
 
 def _many(points: Floats) -> int:
