@@ -114,6 +114,23 @@ def report(
 
 
 @app.command()
+def table(
+    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="JSON of `sidelight run --json`.")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The table, by its ending: .csv or .parquet.")],
+    *,
+    rows: Annotated[int | None, typer.Option(min=1, help="How many rows; as many as released if left out.")] = None,
+    seed: Annotated[int, typer.Option(help="Another one gives other rows of the same release.")] = 0,
+    within: Annotated[str, typer.Option(help="Numbers inside their bins: uniform, or middle.")] = "uniform",
+    title: Annotated[str | None, typer.Option(help="Which synthetic table, if the file has several.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUTPUT if it is there.")] = False,
+) -> None:
+    """Write synthetic rows of a stored release. Nothing is charged, no data is opened."""
+    from sidelight.cli.synthetic_table import write_table
+
+    write_table(release, output=output, rows=rows, seed=seed, within=within, title=title, overwrite=overwrite)
+
+
+@app.command()
 def privacy_page(
     report: Annotated[Path, typer.Argument(metavar="REPORT", help="A published privacy report, a JSON file.")],
     *,

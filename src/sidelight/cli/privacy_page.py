@@ -7,8 +7,7 @@ from pathlib import Path
 from sidelight.cli.terminal import tell
 from sidelight.errors import SchemaError, SourceError
 from sidelight.privacy_page.page import privacy_page
-from sidelight.report import check_writable
-from sidelight.report.render import write_text
+from sidelight.report import check_writable, write_text
 
 
 def write_privacy_page(report: Path, *, output: Path) -> None:

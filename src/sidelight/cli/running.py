@@ -8,6 +8,7 @@ from pathlib import Path
 from sidelight.cli.accounts import account_of
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote
+from sidelight.cli.synthetic_table import how_to_write, in_words, is_synthetic
 from sidelight.cli.terminal import progress, tell, today, warnings_told
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
@@ -21,7 +22,7 @@ def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output:
     """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
     with warnings_told():
         plan = read_plan(path)
-        _check_request(plan, label=label, resume=resume, outputs=[output, *([json_output] if json_output else [])])
+        _check_request(plan, label=label, resume=resume, output=output, json_output=json_output)
         table = Table(plan.source, schema=plan.schema, name=plan.name)
         priced = quote(plan, label=label, resume=resume)
     _check_price(priced)
@@ -45,11 +46,20 @@ def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output:
     _tell(priced, items, output=output, json_output=json_output)
 
 
-def _check_request(plan: Plan, *, label: str, resume: bool, outputs: list[Path]) -> None:
+def _check_request(plan: Plan, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
     if plan.ledger is None and (label or resume):
         option = "--resume" if resume else "--label"
         raise PlanError(f"{option} needs a ledger that remembers earlier runs; add a [ledger] table to the plan")
-    for path in outputs:
+    if (
+        plan.ledger is None
+        and json_output is None
+        and any(is_synthetic(each.prepared.request) for each in plan.queries)
+    ):
+        raise PlanError(
+            "the plan releases a synthetic table and nothing would keep it: the report shows only parts of it; write "
+            "`--json releases.json`, or add a [ledger] table to the plan. Nothing was spent"
+        )
+    for path in (output, *([json_output] if json_output else [])):
         check_writable(path)
 
 
@@ -115,7 +125,7 @@ def shown_place(ledger: Ledger) -> str:
 def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None) -> None:
     for item in items:
         tell(item.title, style="bold")
-        tell(f"{item.outcome}\n")
+        tell(f"{in_words(item.outcome)}\n")
     stored = sum(line.status == "stored" for line in priced.lines)
     if stored:
         tell(
@@ -123,3 +133,5 @@ def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path |
             "nothing. A new answer for a new period needs a new --label."
         )
     tell(f"Report: {output}" + (f"   JSON: {json_output}" if json_output else ""))
+    if any(is_synthetic(item.outcome.query) for item in items):
+        tell(how_to_write(json_output))

@@ -1,7 +1,8 @@
 """Reports: one self-contained HTML page about what was released, with what guarantee, and what is left."""
 
 from sidelight.report.contents import Account, Comparison, Contestant, Item, Report, Use, report_from_json
-from sidelight.report.render import check_writable, render, write_report, write_text
+from sidelight.report.files import check_writable, whole_file, write_text
+from sidelight.report.render import render, write_report
 
 __all__ = [
     "Account",
@@ -13,6 +14,7 @@ __all__ = [
     "check_writable",
     "render",
     "report_from_json",
+    "whole_file",
     "write_report",
     "write_text",
 ]

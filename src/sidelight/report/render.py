@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -11,10 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sidelight.errors import SourceError
 from sidelight.release import Release
 from sidelight.report.charts import quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
+from sidelight.report.files import write_text
 from sidelight.report.numbers import shown
 from sidelight.report.shapes import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart
 from sidelight.report.values import matrix_of, rows_of, vector_of
@@ -55,33 +53,6 @@ def write_report(report: Report, path: Path) -> Path:
     return write_text(path, render(report))
 
 
-def write_text(path: Path, text: str) -> Path:
-    """Write a file in one step."""
-    try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(name, 0o666 & ~_umask())
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise SourceError(f"{str(path)!r} cannot be written: {error.strerror}; choose another place") from None
-    return path
-
-
-def check_writable(path: Path) -> None:
-    """Find out whether a file could be written, before anything is spent on what it will hold."""
-    if path.is_dir():
-        raise SourceError(f"{str(path)!r} is a directory; name a file in it")
-    if not path.parent.is_dir():
-        raise SourceError(f"the directory {str(path.parent)!r} does not exist; make it first, or choose another place")
-    if not os.access(path.parent, os.W_OK):
-        raise SourceError(f"the directory {str(path.parent)!r} cannot be written; choose another place")
-
-
 def _unbroken(text: str) -> str:
     """Keep "ε = 0.5" on one line."""
     return text.replace(" = ", "\u00a0=\u00a0")
@@ -89,12 +60,6 @@ def _unbroken(text: str) -> str:
 
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _card(item: Item) -> Mapping[str, Any]:

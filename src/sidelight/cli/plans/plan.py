@@ -16,6 +16,7 @@ from sidelight.cli.plans.columns import read_schema
 from sidelight.cli.plans.kinds import build_query
 from sidelight.cli.plans.lines import key_lines
 from sidelight.cli.plans.section import Amount, Section
+from sidelight.cli.plans.table_predictions import refuse_private_rows
 from sidelight.errors import PlanError, nearest
 from sidelight.guarantees import Claim, Unit, parse_claim
 from sidelight.records import Schema
@@ -86,7 +87,8 @@ def read_tables(path: Path | str) -> tuple[Section, Path]:
         values = tomllib.loads(text, parse_float=Decimal)
     except (tomllib.TOMLDecodeError, ArithmeticError, RecursionError) as error:
         raise PlanError(f"{path.name}: not valid TOML: {error}") from None
-    return Section(path.name, key_lines(text), (), values), path.absolute().parent
+    folder = path.absolute().parent
+    return Section(path.name, key_lines(text), (), values, folder), folder
 
 
 def _plan(whole: Section, *, folder: Path) -> Plan:
@@ -111,7 +113,7 @@ def _plan(whole: Section, *, folder: Path) -> Plan:
         scope=name if ledger is None else ledger.text("scope", name),
         strict=whole.flag("strict", default=False),
         together_at=_together_at(whole),
-        queries=tuple(_planned(section, schema) for section in queries),
+        queries=tuple(_planned(section, schema, source=file) for section in queries),
     )
 
 
@@ -147,7 +149,8 @@ def _together_at(whole: Section) -> Amount | None:
     return delta
 
 
-def _planned(section: Section, schema: Schema) -> PlannedQuery:
+def _planned(section: Section, schema: Schema, *, source: Path) -> PlannedQuery:
+    refuse_private_rows(section, source=source)
     query = build_query(section)
     with section.naming():
         prepared = query.prepare(schema)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path as FilePath
 from typing import Any, NoReturn
 
 from sidelight.cli.plans.lines import Path
@@ -39,6 +40,7 @@ class Section:
     lines: Mapping[Path, int]
     path: Path
     values: Mapping[str, Any]
+    folder: FilePath = FilePath()  # relative paths in the plan start here
 
     def only(self, *known: str) -> Section:
         """Refuse every key that is not one of these."""
@@ -81,6 +83,17 @@ class Section:
         if value == "":
             self.refuse(f"{key} must not be empty", key=key)
         return value
+
+    def existing_file(self, key: str) -> FilePath:
+        """Read the path of a file that is there; a relative one starts at the plan's folder."""
+        return self.found(key, self.text(key))
+
+    def found(self, key: str, name: str) -> FilePath:
+        """Return the path of a file named under this key, or say that it is not there."""
+        file = self.folder / name
+        if not file.is_file():
+            self.refuse(f"{key} names {name!r}, which is no file; a path starts at the plan's folder", key=key)
+        return file
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Read true or false."""
@@ -131,7 +144,7 @@ class Section:
         ]
 
     def _inside(self, values: Mapping[str, Any], *more: str | int) -> Section:
-        return Section(self.file, self.lines, (*self.path, *more), values)
+        return Section(self.file, self.lines, (*self.path, *more), values, self.folder)
 
     def _read(self, key: str, kinds: tuple[type, ...], default: Any) -> Any:
         if key in self.values:

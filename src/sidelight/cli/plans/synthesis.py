@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from functools import reduce
+from operator import add
 from typing import Any, get_args
 
 from sidelight.cli.plans.section import Section
+from sidelight.cli.plans.table_predictions import read_table_prediction
+from sidelight.guarantees import exact
 from sidelight.session import Query
-from sidelight.synthesis import SyntheticTable, marginals
+from sidelight.synthesis import SyntheticTable, Workload, marginals, prefixes, ranges
 from sidelight.synthesis.engine_choice import Engine
 
 ENGINES: tuple[str, ...] = get_args(Engine)
+_AMOUNTS = ("rho", "epsilon", "delta")
+_WORKLOAD = ("ways", "sets", "prefixes", "ranges")
+_TABLE = ("columns", "bins", "missing", "rows", "rounds", "engine", "prediction", "trust")
 
 
 def synthetic_table(section: Section) -> Query:
     """Read `kind = "synthetic_table"`."""
-    amounts = ("rho", "epsilon", "delta")
-    section.only("kind", "title", "ways", "sets", "columns", "bins", "missing", *amounts, "rows", "rounds", "engine")
-    given: dict[str, Any] = {key: section.amount(key) for key in amounts if key in section}
+    section.only("kind", "title", *_WORKLOAD, *_TABLE, *_AMOUNTS)
+    given: dict[str, Any] = {key: section.amount(key) for key in _AMOUNTS if key in section}
     for key in ("rows", "rounds"):
         if key in section:
             given[key] = section.integer(key)
@@ -25,10 +30,29 @@ def synthetic_table(section: Section) -> Query:
         given["engine"] = section.choice("engine", ENGINES)
     if "bins" in section:
         given["bins"] = _bins(section.section("bins"))
-    workload = marginals(sets=_sets(section)) if "sets" in section else marginals(section.integer("ways", 2))
+    if "trust" in section:
+        if "prediction" not in section:
+            section.refuse("trust says how far a prediction is believed, and there is none", key="trust")
+        given["trust"] = float(exact(section.amount("trust"), name="trust"))
     return SyntheticTable(
-        workload, columns=section.texts("columns", None), missing=section.texts("missing", ()), **given
+        _workload(section),
+        columns=section.texts("columns", None),
+        missing=section.texts("missing", ()),
+        prediction=read_table_prediction(section, "prediction"),
+        **given,
     )
+
+
+def _workload(section: Section) -> Workload:
+    """Add up what is asked; all pairs of columns if the plan does not say."""
+    parts: list[Workload] = []
+    if "ways" in section:
+        parts.append(marginals(section.integer("ways")))
+    if "sets" in section:
+        parts.append(marginals(sets=_sets(section)))
+    for key, asked in (("prefixes", prefixes), ("ranges", ranges)):
+        parts += [asked(name) for name in section.texts(key, ())]
+    return reduce(add, parts) if parts else marginals()
 
 
 def _bins(section: Section) -> dict[str, Any]:
@@ -36,7 +60,7 @@ def _bins(section: Section) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in section.values.items():
         if isinstance(value, list):
-            found[name] = [Decimal(edge) for edge in section.amounts(name)]
+            found[name] = section.amounts(name)
         else:
             found[name] = section.integer(name)
     return found

@@ -1,0 +1,53 @@
+"""Files that are written as a whole: an older file of the name stays until the new one is complete."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sidelight.errors import SidelightError, SourceError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a place beside a path, with its ending, to write to; what is there at the end takes the path's name."""
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        os.close(descriptor)
+        try:
+            yield Path(name)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except SidelightError:
+        raise
+    except OSError as error:
+        raise SourceError(f"{str(path)!r} cannot be written: {error.strerror}; choose another place") from None
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file in one step."""
+    with whole_file(path) as place:
+        place.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether a file could be written, before anything is spent on what it will hold."""
+    if path.is_dir():
+        raise SourceError(f"{str(path)!r} is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise SourceError(f"the directory {str(path.parent)!r} does not exist; make it first, or choose another place")
+    if not os.access(path.parent, os.W_OK):
+        raise SourceError(f"the directory {str(path.parent)!r} cannot be written; choose another place")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
