@@ -1,12 +1,14 @@
 """From whatever a client holds to bounded integers, before any noise, without ever raising for what a value is.
 
 A gain that is missing or not finite becomes the public fill, one outside [0, c] is clipped, and all are rounded to the
-grid. Only the length, which is public, can be wrong.
+grid. Only the form, which is public, can be wrong: the length, the number of dimensions, a container without an order,
+and a type of floats that is too coarse.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,9 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.experts.leader_change import Floats
 from sidelight.experts.reporting import Reporting
+
+#: Floats that cannot hold a gain to 2^-40 of its range: rounding would move neighbours further apart than declared.
+_TOO_COARSE = ("float16", "float32")
 
 
 def bounded_codes(gains: Any, reporting: Reporting) -> NDArray[np.int64]:
@@ -35,16 +40,36 @@ def bounded_codes(gains: Any, reporting: Reporting) -> NDArray[np.int64]:
 def _floats(gains: Any, count: int) -> Floats:
     if gains is None:
         return np.full(count, np.nan)
+    _check_form(gains, count)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a warning about a value would tell that the value is there
-        if isinstance(gains, np.ma.MaskedArray):
-            gains = np.ma.filled(gains.astype(np.float64), np.nan)
-        given = _whole(gains)
+        given = _masked(gains) if isinstance(gains, np.ma.MaskedArray) else _whole(gains)
     if given.ndim == 0 and count == 1:
         given = given.reshape(1)
     if given.shape != (count,):
         raise RangeError(f"this client reports {count} gains a round, got shape {given.shape}")
     return given
+
+
+def _check_form(gains: Any, count: int) -> None:
+    """Refuse what cannot be a vector of gains, by its type alone: a set would have as many entries as values differ."""
+    if isinstance(gains, Mapping | Set):
+        raise RangeError(
+            f"gains must stand in the order of the actions: a list or an array, got {type(gains).__name__}"
+        )
+    dimensions = getattr(gains, "shape", ())
+    if isinstance(dimensions, tuple) and len(dimensions) > 1:
+        raise RangeError(f"this client reports {count} gains a round, got shape {dimensions}")
+    dtype = str(getattr(gains, "dtype", ""))
+    if dtype.lower().endswith(_TOO_COARSE):
+        raise RangeError(f"gains of type {dtype} are too coarse for the declared sensitivity; compute them in float64")
+
+
+def _masked(gains: np.ma.MaskedArray[Any, Any]) -> Floats:
+    """Read a masked array; entries that are masked are missing."""
+    mask = np.ma.getmaskarray(gains)
+    given = _whole(np.ma.getdata(gains))
+    return np.asarray(np.where(mask, np.nan, given)) if mask.dtype == np.bool_ else given
 
 
 def _whole(gains: Any) -> Floats:

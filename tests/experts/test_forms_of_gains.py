@@ -1,0 +1,90 @@
+"""What a gain is worth never shows, whatever holds the gains; what holds them may be refused, by its type alone."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from sidelight.errors import RangeError
+from sidelight.experts import Reporting
+from sidelight.experts.bounding import bounded_codes
+
+TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="presence", rounds=10, fill="0.25")
+FILL, THIRD = bounded_codes([0.25, 0.3, 0.3], TERMS).tolist()[:2]
+
+
+@pytest.mark.parametrize(
+    "gains",
+    [
+        np.ma.array(["patient Smith", "0.3", "0.2"], mask=[False, False, True]),
+        np.ma.array([[1], 0.3, None], dtype=object, mask=[False, False, False]),
+        np.ma.array([10**400, 0.3, 0.1], dtype=object, mask=[False, False, True]),
+        np.ma.array([np.nan, 0.3, 0.1], mask=[False, False, True]),
+    ],
+)
+def test_a_masked_array_of_anything_neither_raises_nor_warns(gains):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bounded_codes(gains, TERMS).tolist() == [FILL, THIRD, FILL]
+
+
+def test_a_masked_array_of_records_or_of_no_dimension_is_read_as_missing():
+    records = np.ma.array([(1, 2.0)] * 3, dtype=[("a", int), ("b", float)])
+    assert bounded_codes(records, TERMS).tolist() == [FILL] * 3
+    one = Reporting.from_json(TERMS.to_json() | {"kind": "coordinate"})
+    assert bounded_codes(np.ma.masked, one).tolist() == [FILL]
+
+
+@pytest.mark.parametrize("values", [[0.1, 0.2, 0.3], [0.1, 0.2, 0.1]])
+@pytest.mark.parametrize("container", [set, frozenset, lambda values: dict(enumerate(values))])
+def test_containers_without_an_order_are_refused_whatever_they_hold(container, values):
+    # a set has as many entries as its values differ: a wrong length would tell that two gains are equal
+    with pytest.raises(RangeError, match="order of the actions"):
+        bounded_codes(container(values), TERMS)
+
+
+@pytest.mark.parametrize(
+    "gains",
+    [
+        np.full((3, 1), 0.3),
+        np.full((1, 3), 0.3),
+        pd.DataFrame([[0.3, 0.3, 0.3]]),  # iterating over it would report the names of its columns
+        pl.DataFrame([[0.3], [0.3], [0.3]]),
+        np.ma.array(np.full((3, 2), 0.3)),
+    ],
+)
+def test_tables_are_refused_by_their_shape(gains):
+    with pytest.raises(RangeError, match="reports 3 gains a round, got shape"):
+        bounded_codes(gains, TERMS)
+
+
+FINE = Reporting(actions=3, mu=1, sensitivity="1e-6", adjacency="presence", rounds=1)
+
+
+@pytest.mark.parametrize(
+    "gains",
+    [
+        np.array([0.1, 0.2, 0.3], dtype=np.float16),
+        np.array([0.1, 0.2, 0.3], dtype=np.float32),
+        np.ma.array([0.1, 0.2, 0.3], dtype=np.float32),
+        pd.Series([0.1, 0.2, 0.3], dtype="Float32"),
+        pl.Series([0.1, 0.2, 0.3], dtype=pl.Float32),
+    ],
+)
+def test_coarse_floats_are_refused(gains):
+    with pytest.raises(RangeError, match="float64"):
+        bounded_codes(gains, FINE)
+
+
+def test_coarse_floats_would_break_the_sensitivity():
+    # the reason: two gains that differ by less than 1e-6 are 490 times as far apart once they were rounded to 16 bits
+    low = 0.5 + 2.0**-12 - 2.0**-22
+    pair = [np.float16(x).astype(np.float64) for x in (low, low + 2.0**-20)]
+    apart = np.subtract(*(bounded_codes([x] * 3, FINE)[0] for x in reversed(pair))) * FINE.grid
+    assert apart > 400 * FINE.exact_sensitivity
+    exact = np.subtract(*(bounded_codes([x] * 3, FINE)[0] for x in (low + 2.0**-20, low))) * FINE.grid
+    assert exact <= FINE.grid_sensitivity
