@@ -17,6 +17,7 @@ from sidelight.experts.leader_change import Bound
 from sidelight.experts.player import RoundError, checked_report, checked_scale, checked_scales
 from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
 from sidelight.experts.stream import Stream
+from sidelight.guarantees import Neighbours
 
 
 class RWAdaBatch:
@@ -73,9 +74,14 @@ class RWAdaBatch:
         """The rounds after which a batch was absorbed; public."""
         return tuple(self._boundaries)
 
-    def amplified(self, *, mu: float, time: int, clip_failure: float = 0.0) -> Amplified:
-        """Return the guarantee of the report of round `time` against observers; `mu` is that of the report itself."""
-        return amplified(self.rule, mu=mu, time=time, clip_failure=clip_failure)
+    def amplified(
+        self, *, mu: float, time: int, clip_failure: float = 0.0, neighbours: Neighbours = Neighbours.LOCAL
+    ) -> Amplified:
+        """Return the guarantee of the report of round `time` against observers.
+
+        `mu` is that of the report itself, for the relation `neighbours`.
+        """
+        return amplified(self.rule, mu=mu, time=time, clip_failure=clip_failure, neighbours=neighbours)
 
     def predict(self) -> int:
         """Open the round and return its action: the leader of the absorbed sums, the lowest index among equals."""

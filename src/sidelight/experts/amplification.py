@@ -113,8 +113,9 @@ def amplified(
 ) -> Amplified:
     """Return the guarantee of the report of round `time` against observers of the published actions.
 
-    With `reports_per_round` honest reports averaged in every round the components start from μ/√reports_per_round.
-    Early reports get nothing: at time 1 it is exactly μ.
+    With `reports_per_round` honest reports averaged in every round the components start from μ/√reports_per_round, if
+    one person is in one of them at most; somebody in j of them moves their average up to √j times as far, so pass √j μ.
+    Early reports get nothing: at time 1 it is exactly μ. `neighbours` is the relation that `mu` was declared for.
     """
     if not (math.isfinite(mu) and mu > 0) or reports_per_round < 1:
         raise RangeError(f"mu must be positive and reports_per_round at least 1, got {mu} and {reports_per_round}")
@@ -128,9 +129,12 @@ def amplified(
     )
 
 
-def worst_over(rule: DelayRule, *, mu: float, times: Iterable[int], epsilon: float) -> float:
-    """Return the largest δ(ε) over the reports of the given rounds: what a deployment may say of all of them."""
-    deltas = [float(amplified(rule, mu=mu, time=time).delta(epsilon)) for time in times]
+def worst_over(rule: DelayRule, *, mu: float, times: Iterable[int], epsilon: float, clip_failure: float = 0.0) -> float:
+    """Return the largest δ(ε) over the reports of the given rounds: what a deployment may say of all of them.
+
+    A `Server` clips: its `clip_failure` is that of `observers_guarantee`.
+    """
+    deltas = [float(amplified(rule, mu=mu, time=time, clip_failure=clip_failure).delta(epsilon)) for time in times]
     if not deltas:
         raise RangeError("worst_over wants at least one round")
     return max(deltas)

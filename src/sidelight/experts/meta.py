@@ -162,7 +162,10 @@ class RWMeta:
         return int(np.argmax(self._gains + (root * draws).sum(axis=1)))
 
     def state(self) -> dict[str, Any]:
-        """Return everything that the next action depends on, an open round's advice included."""
+        """Return everything that the next action depends on, an open round's advice included.
+
+        The last rounds' noisy gains are in it, one by one: with one client, or with coordinates, that is its reports.
+        """
         pending = None if self._pending is None else {"chosen": self._pending[0], "advice": written(self._pending[1])}
         return {
             "kind": "rw_meta",

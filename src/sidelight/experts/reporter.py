@@ -18,6 +18,9 @@ from sidelight.ledger import Ledger, Scope, Stored, open_ledger
 from sidelight.noise import Entropy, OSEntropy, Source, rounded_gaussian
 from sidelight.noise.entropy import OS_BRANDING
 
+#: The kind of a request in the ledger.
+_REQUEST = "experts report"
+
 
 class Reporter:
     """Makes one client's reports under fixed public terms, with a ledger of its own that outlives the process.
@@ -65,6 +68,7 @@ class Reporter:
         if self._entropy.branding != OS_BRANDING and not self._ledger.testing:
             raise LedgerError("seeded noise is not private: pass open_ledger(url, testing=True), a ledger for tests")
         self._scope = self._ledger.open_scope(f"experts/{client_id}", budget=reporting.budget)
+        self._check_agreed()
 
     def report(self, round_: int, gains: Any, *, resume: bool = False) -> Report:
         """Return the report of a round: made, charged and stored the first time, and the same bytes ever after.
@@ -82,7 +86,7 @@ class Reporter:
         codes = bounded_codes(gains, self.reporting)  # a wrong length raises before the charge
         key = f"round {round_}"
         request = {
-            "kind": "experts report",
+            "kind": _REQUEST,
             "client_id": self.client_id,
             "round": str(round_),
             "index": None if self.index is None else str(self.index),
@@ -120,6 +124,18 @@ class Reporter:
             mu=decimal_text(self.reporting.exact_mu),
             nonce=nonce,
             entropy=brand,
+        )
+
+    def _check_agreed(self) -> None:
+        """Refuse terms that differ from those of earlier reports: a smaller sensitivity would cost the same μ."""
+        made = [entry.request for entry in self._scope.entries() if entry.request.get("kind") == _REQUEST]
+        ours, agreed = self.reporting.to_json(), made[0].get("terms") if made else None
+        if not made or agreed == ours:
+            return
+        names = [name for name in ours if not isinstance(agreed, dict) or agreed.get(name) != ours[name]]
+        raise LedgerError(
+            f"{self.client_id!r} reported under other terms in this ledger ({', '.join(names)}); terms are fixed "
+            "before the first round: reports under new ones are a new agreement, with a new ledger"
         )
 
     def _check_round(self, round_: int) -> None:

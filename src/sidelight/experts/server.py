@@ -1,7 +1,8 @@
 """The server's side without a network: rounds that open, collect reports and close; a plain object that becomes JSON.
 
-Holds no private number: reports are private before they arrive. Of closed rounds it keeps sums only. Whoever carries
-the reports (a service, a file, a test) checks who sent them; this object checks that they fit the terms.
+Holds no private number: reports are private before they arrive. Of closed rounds it keeps sums and hashes only, and for
+RW-Meta the noisy gains of the last rounds, which its learners look at. Whoever carries the reports (a service, a file,
+a test) checks who sent them; this object checks that they fit the terms.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ class Server:
         return Receipt.ACCEPTED
 
     def close_round(self) -> Closed:
-        """Close the round at its deadline with the reports that came, and forget them one by one: only sums stay."""
+        """Close the round at its deadline with the reports that came; what stays is the player's: see its `state`."""
         if not self._open:
             raise RoundError("close_round before open_round: no round is open")
         number, action = self.round, self.player.predict()
@@ -185,7 +186,9 @@ class Server:
         longest = min(self.reporting.rounds, self.player.rule.largest_batch or self.reporting.rounds)
         reports = 1 if self.reporting.kind == "coordinate" else len(self.clients)
         failure = min(1.0, 2 * self.limits.failure * longest * reports)
-        return self.player.amplified(mu=float(self.reporting.exact_mu), time=time, clip_failure=failure)
+        return self.player.amplified(
+            mu=float(self.reporting.exact_mu), time=time, clip_failure=failure, neighbours=self.reporting.neighbours
+        )
 
     def state(self) -> dict[str, Any]:
         """Return everything that later actions and receipts depend on, ready for JSON, bit for bit."""

@@ -22,6 +22,17 @@ from sidelight.experts.service.plan import is_loopback
 
 #: Answers of the service that say what became of a report, without being mistakes of this client.
 _RECEIPTS = {"closed_round": Receipt.LATE, "future_round": Receipt.EARLY, "conflict": Receipt.CONFLICT}
+#: Receipts of a report that is stored there.
+_ACKNOWLEDGED = tuple(receipt.value for receipt in (Receipt.ACCEPTED, Receipt.DUPLICATE, Receipt.POSTPONED))
+#: What a service says of its open round.
+_OPEN_ROUND: dict[str, type | tuple[type, ...]] = {
+    "round": int,
+    "action": int,
+    "action_name": str,
+    "seconds_left": (int, float),
+    "reports": int,
+    "clients": int,
+}
 #: Statuses after which the same request may succeed.
 _PASSING = (408, 429, 500, 502, 503, 504)
 
@@ -123,12 +134,10 @@ class Client:
         body = self._asked("GET", "/v1/round")
         if body.get("state") != "open":
             return None
-        try:
-            return OpenRound(**{name: body[name] for name in OpenRound.__dataclass_fields__})
-        except KeyError as missing:
-            raise ServiceError(
-                f"the service left out {missing}; is it a sidelight service?", code="malformed"
-            ) from None
+        for name, kind in _OPEN_ROUND.items():
+            if not isinstance(body.get(name), kind) or isinstance(body[name], bool):
+                raise ServiceError(f"the service says no {name} of its round; is it sidelight's?", code="malformed")
+        return OpenRound(**{name: body[name] for name in _OPEN_ROUND})
 
     def rounds(self, *, poll_seconds: float = 1.0) -> Iterator[OpenRound]:
         """Yield each round when it opens, the open one first, until all were played."""
@@ -159,6 +168,8 @@ class Client:
             return _RECEIPTS[body["code"]]
         if body.get("nonce") != report.nonce or body.get("round") != report.round:
             raise ServiceError("the service acknowledged another report than the one sent", code="malformed")
+        if body.get("receipt") not in _ACKNOWLEDGED:
+            raise ServiceError("the service did not say what became of the report", code="malformed")
         return Receipt(body["receipt"])
 
     def _asked(self, method: str, path: str, *, report: Report | None = None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from sidelight.experts.learners import WINDOWS
 from sidelight.experts.service.rounds import Rounds
 from sidelight.experts.service.shown import moment
 from sidelight.experts.service.strip import strip_chart
@@ -75,6 +76,7 @@ def page(rounds: Rounds) -> str:
         claims=str(terms.claims),
         success=_success(float(terms.exact_mu)),
         person_claims=None if terms.max_rounds_per_person is None else str(terms.person_claims),
+        window=max(WINDOWS),
         observers=None if observers is None else [_up(each) for each in observers],
         style=Markup(_STYLE),
         script=Markup(_SCRIPT),

@@ -142,9 +142,9 @@ class Rounds:
         Raises:
             RefusedError: the report does not fit the terms, or nothing can be stored any more.
         """
-        self._check(report)
         try:
             async with self._lock:
+                self._check(report)  # here: a closing may have failed while this report waited
                 receipt = self._server.receive(report)
                 journal = self._journal
                 if receipt in _COUNTED:
@@ -186,20 +186,27 @@ class Rounds:
 
     async def _close(self) -> None:
         async with self._lock:
-            await self._journal.durable()
-            self._complete.clear()
-            closed = self._server.close_round()
-            self._history = [*self._history, closed][-HISTORY:]
-            more = self._server.round <= self.plan.reporting.rounds
-            if more:
-                self._server.open_round()
-            self._deadline = self._clock() + self.plan.seconds if more else None
-            content = self._content(self._server, self._history, self._deadline)
-            await asyncio.get_running_loop().run_in_executor(self._disk, self._store.save, content)
-            self._journal.close()
-            self._journal = self._store.journal(executor=self._disk)
-            self._publish()
-            log.info("round %d closed: %d of %d reports", closed.round, closed.reports, closed.expected)
+            try:
+                await self._close_locked()
+            except BaseException:
+                self._fail()  # before the lock is free: memory may be a round ahead of the disk
+                raise
+
+    async def _close_locked(self) -> None:
+        await self._journal.durable()
+        self._complete.clear()
+        closed = self._server.close_round()
+        self._history = [*self._history, closed][-HISTORY:]
+        more = self._server.round <= self.plan.reporting.rounds
+        if more:
+            self._server.open_round()
+        self._deadline = self._clock() + self.plan.seconds if more else None
+        content = self._content(self._server, self._history, self._deadline)
+        await asyncio.get_running_loop().run_in_executor(self._disk, self._store.save, content)
+        self._journal.close()
+        self._journal = self._store.journal(executor=self._disk)
+        self._publish()
+        log.info("round %d closed: %d of %d reports", closed.round, closed.reports, closed.expected)
 
     def _fail(self) -> None:
         self.failed.set()

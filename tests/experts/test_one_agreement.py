@@ -1,0 +1,139 @@
+"""One agreement from the first report on: the ledger's terms, the observers' relation, and what a server keeps."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+from service_fixtures import *  # noqa: F403 - fixtures
+from service_fixtures import NAMES, PLAN, made_reports, write_plan
+from starlette.testclient import TestClient
+
+import sidelight as sl
+from sidelight.errors import LedgerError
+from sidelight.experts import Receipt, Reporter, Reporting, RWAdaBatch, RWMeta, Server, ServiceError, worst_over
+from sidelight.experts.service.app import service_app
+from sidelight.experts.service.refusals import RefusedError
+from sidelight.experts.service.rounds import Rounds
+from sidelight.experts.service.shown import terms_json
+from sidelight.experts.service.store import Store
+from sidelight.ledger import open_ledger
+from sidelight.testing import SeededEntropy
+
+TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="move", rounds=30)
+
+
+def reporter_of(ledger, terms=TERMS, name="north", index=None):
+    return Reporter(name, terms, ledger=ledger, index=index, entropy=SeededEntropy("agreement", path=[name]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "value"),
+    [("sensitivity", "0.01"), ("fill", "0.5"), ("gain_range", "2"), ("max_rounds_per_person", "2")],
+)
+def test_a_ledger_keeps_to_the_terms_of_its_first_report(changed, value):
+    # at a tenth of the sensitivity a later round would get a tenth of the noise, and cost the same
+    other = Reporting.from_json(TERMS.to_json() | {changed: value})
+    with open_ledger("sqlite://", testing=True) as ledger:
+        reporter_of(ledger, other)  # nothing was reported yet
+        reporter_of(ledger).report(1, None)
+        with pytest.raises(LedgerError, match=rf"other terms in this ledger \({changed}\)"):
+            reporter_of(ledger, other)
+        assert reporter_of(ledger).rounds_left == 29
+        assert reporter_of(ledger, other, name="south").rounds_left == 30
+
+
+@pytest.mark.parametrize("adjacency", ["presence", "move"])
+def test_what_observers_are_told_speaks_of_the_declared_neighbours(adjacency):
+    terms = Reporting.from_json(TERMS.to_json() | {"adjacency": adjacency})
+    player = RWAdaBatch(actions=3, noise_scale=float(terms.noise_scale))
+    server = Server(reporting=terms, player=player, clients=["north"])
+    claim = server.observers_guarantee(20).claim(1.0)
+    assert claim.neighbours is terms.neighbours
+    assert claim.audience == "observers_only"
+
+
+def test_the_worst_round_pays_for_clipping():
+    rule = RWAdaBatch(actions=3, noise_scale=1.0).rule
+    plain, clipped = (worst_over(rule, mu=1.0, times=[5, 9], epsilon=1.0, clip_failure=p) for p in (0.0, 1e-3))
+    assert clipped - plain == pytest.approx((1 + 2.718281828) * 1e-3)
+
+
+@pytest.mark.parametrize("kind", ["rw_meta", "rw_ftpl"])
+def test_the_page_says_what_is_kept(tmp_path, kind):
+    terms = Reporting.from_json(TERMS.to_json() | {"kind": "coordinate"})
+    player = {"rw_meta": RWMeta, "rw_ftpl": sl.experts.RWFTPL}[kind](actions=3, noise_scale=float(terms.noise_scale))
+    server = Server(reporting=terms, player=player, clients={"north": 0, "south": 1, "east": 2}, allow_seeded=True)
+    with open_ledger("sqlite://", testing=True) as ledger:
+        reports = [reporter_of(ledger, terms, name, place).report(1, 0.4) for name, place in server.clients.items()]
+    server.open_round()
+    for report in reports:
+        server.receive(report)
+    server.close_round()
+    kept = server.player.state().get("reports", [])
+    assert (kept == [[report.floats()[0] for report in reports]]) == (kind == "rw_meta")
+    with TestClient(service_app(write_plan(tmp_path, kind=f'"{kind}"'))) as client:
+        page = client.get("/").text
+    assert ("noisy gains of the last 64 rounds are kept" in page) == (kind == "rw_meta")
+    assert ("Only sums are kept after a round" in page) == (kind != "rw_meta")
+
+
+def test_a_report_that_waited_for_a_closing_that_failed_is_not_acknowledged(tmp_path):
+    plan = write_plan(tmp_path, PLAN)
+    reports = made_reports(plan.reporting, 2)
+
+    async def play():
+        rounds = Rounds(plan, Store(plan.folder))
+        for name in NAMES:
+            assert await rounds.receive(reports[1, name]) is Receipt.ACCEPTED
+        save, waiting = rounds._store.save, []
+
+        def fails(content):
+            loop.call_soon_threadsafe(
+                lambda: waiting.append(asyncio.ensure_future(rounds.receive(reports[2, "a"])))
+            )  # it guesses the next round, which memory has open and the disk does not know
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0.05), loop).result()
+            raise OSError("no space left")
+
+        loop = asyncio.get_running_loop()
+        rounds._store.save = fails
+        with pytest.raises(OSError, match="no space"):
+            await rounds._close()
+        with pytest.raises(RefusedError) as caught:
+            await waiting[0]
+        assert caught.value.code == "storage"
+        rounds._store.save = save
+        await rounds.stop()
+        again = Rounds(plan, Store(plan.folder))  # and the folder can be served again
+        assert again.view.round == 1
+        assert again.received == len(NAMES)
+        await again.stop()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/v1/round", {"state": "open", "round": "1"}),
+        ("/v1/round", {"state": "open", "round": True, "action": 0}),
+        ("/v1/reports", {"round": 1}),
+        ("/v1/reports", {"round": 1, "receipt": "late"}),
+        ("/v1/reports", {"round": 1, "receipt": ["accepted"]}),
+    ],
+)
+def test_whatever_a_service_answers_is_an_error_of_one_kind(plan, path, answer):
+    with open_ledger("sqlite://", testing=True) as ledger:
+        reporter = reporter_of(ledger, plan.reporting, "a")
+        report = reporter.report(1, None)
+
+        def lies(request):
+            body = terms_json(plan) if request.url.path == "/v1/terms" else answer | {"nonce": report.nonce}
+            return httpx.Response(200, json=body)
+
+        transport = httpx.MockTransport(lies)
+        with sl.experts.Client("http://127.0.0.1", "token", reporter=reporter, transport=transport) as client:
+            with pytest.raises(ServiceError) as caught:
+                next(client.rounds()) if path == "/v1/round" else client.report(1, None)
+            assert caught.value.code == "malformed"
