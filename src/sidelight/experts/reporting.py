@@ -54,7 +54,9 @@ class Reporting:
     Args:
         actions: n, the length of the gain vector of a round.
         mu: What each round costs a person in it.
-        sensitivity: Δ, the largest Euclidean change of one round's gain vector, over all clients, between neighbours.
+        sensitivity: Δ, the largest Euclidean change of what one round reports between neighbours, in all clients' gains
+            side by side, after filling and clipping. A person whom j clients report in vectors of their own moves them
+            up to √j times as far as one of them; a gain that is a number only when somebody is there moves from `fill`.
         adjacency: What neighbours are: "presence" (one person present or not), "move" (or elsewhere), "replace" (any
             two inputs of one report: then the whole range must be covered).
         rounds: How many rounds a client will ever report; more are refused.
