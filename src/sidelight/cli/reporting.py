@@ -14,4 +14,5 @@ def write_stored(releases: Path, *, output: Path, title: str) -> None:
     check_writable(output)
     report = read_stored(releases, title=title)
     write_report(report, output)
-    tell(f"{len(report.items)} releases. Report: {output}")
+    count = len(report.items)
+    tell(f"{count} {'release' if count == 1 else 'releases'}. Report: {output}")

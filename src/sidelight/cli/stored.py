@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from pathlib import Path
 
 from sidelight.cli.terminal import today
 from sidelight.errors import RangeError, SidelightError, SourceError, nearest
 from sidelight.release import Release
 from sidelight.report import Report, report_from_json
+from sidelight.report.synthetic import open_table
 from sidelight.synthesis import Synthetic
 from sidelight.synthesis.released import KIND
 
@@ -46,18 +46,9 @@ def stored_table(path: Path, *, title: str | None = None) -> Synthetic:
     if len(tables) > 1:
         known = ", ".join(repr(item.title) for item in tables)
         raise RangeError(f"{path.name!r} holds {len(tables)} synthetic tables; say which one by its title: {known}")
-    return _checked(Synthetic(tables[0].outcome), path)
-
-
-def _checked(made: Synthetic, path: Path) -> Synthetic:
-    """Unpack a stored distribution now, so that a damaged file is an error that says so."""
+    outcome = tables[0].outcome
+    assert isinstance(outcome, Release)
     try:
-        sound = made.rows > 0 and made.mass.total > 0 and bool((made.mass.units >= 0).all())
-        for name in made.domain.columns:
-            made.mass.marginal((name,))
-        _ = made.measurements
-    except (KeyError, TypeError, ValueError, IndexError, zlib.error):
-        sound = False
-    if not sound:
-        raise RangeError(f"the synthetic table in {path.name!r} is damaged; use the file that `sidelight run` wrote")
-    return made
+        return open_table(outcome)
+    except SidelightError as error:
+        raise RangeError(f"{path.name!r}: {error}") from None

@@ -15,8 +15,10 @@ from sidelight.report.contents import Item, Report
 from sidelight.report.files import write_text
 from sidelight.report.numbers import shown
 from sidelight.report.shapes import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart
+from sidelight.report.synthetic import synthetic_card
 from sidelight.report.values import matrix_of, rows_of, vector_of
 from sidelight.report.words import promise, together
+from sidelight.synthesis.released import KIND
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
@@ -73,6 +75,7 @@ def _card(item: Item) -> Mapping[str, Any]:
         "circumstances": outcome.circumstances,
         "private": outcome.private,
         "chart": None,
+        "synthetic": None,
         "rows": [],
         "prediction": None,
         "query": sorted((key, _plain(value)) for key, value in outcome.query.items() if key != "kind"),
@@ -80,6 +83,8 @@ def _card(item: Item) -> Mapping[str, Any]:
     }
     if not isinstance(outcome, Release):
         return {**card, "refused": outcome.reason}
+    if outcome.kind == KIND:
+        return {**card, "synthetic": synthetic_card(outcome), "prediction": _prediction(outcome)}
     errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()
     return {
         **card,
