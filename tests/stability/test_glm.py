@@ -15,6 +15,8 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.release import Refused, Release
 from sidelight.stability.glm import StableLogistic, largest_shaped_precision, minimum_move, shaped_divergence
 from sidelight.stability.glm.divergence import STRENGTH_MOVE
+from sidelight.stability.glm.logistic import _Convexity
+from sidelight.stability.glm.precision import Precision
 from sidelight.stability.posterior_sampling import nonprivate_gaussian_divergence
 from sidelight.testing import seeded_release
 
@@ -137,7 +139,7 @@ def test_many_rows_are_learned_from(shape: Any) -> None:
     query = StableLogistic(**GIVEN, penalty=50, shape=shape)
     found = seeded_release(query, data, seed=1)
     assert isinstance(found, Release)
-    assert str(found.guarantee) == "ApproxDP(ε = 1, δ = 1e-6)"
+    assert str(found.guarantee) == "ApproxDP(ε = 1, δ = 1e-6; idealized)"
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, size=(40_000, 2)) / math.sqrt(2)
     y = rng.random(40_000) < expit(x @ [4, -3])
@@ -149,9 +151,13 @@ def test_many_rows_are_learned_from(shape: Any) -> None:
 
 def test_convex_data_get_less_noise_and_the_rest_costs_the_same() -> None:
     proposal: Any = StableLogistic(**GIVEN, penalty=5).prepare(sl.Schema(SCHEMA)).proposal
-    assert proposal.choose(500.0).deviation < 0.02 * proposal.choose(5.0).deviation
+
+    def chosen(strength: float) -> Any:
+        return proposal.choose(_Convexity(strength, Precision(10**5, 5.0)))
+
+    assert chosen(500.0).deviation < 0.02 * chosen(5.0).deviation
     for none in (math.nan, 1.0, -3.0):
-        assert proposal.choose(none) is None
+        assert chosen(none) is None
     shaped = StableLogistic(**GIVEN, penalty=2, shape="hessian")
     refused, released = (seeded_release(shaped, table(n), seed=1) for n in (200, 40_000))
     assert isinstance(refused, Refused)

@@ -110,8 +110,9 @@ def propose_and_test(
     numerics: Numerics = "exact",
 ) -> PreparedTest[Secret]:
     """Return the prepared query of a tested proposal; `refusal` is the public text of its refusals."""
+    stated = _stated(claims, numerics)
     return PreparedTest(
-        proposal=proposal, test=test, claims=claims, request=request, refusal=refusal, numerics=numerics
+        proposal=proposal, test=test, claims=stated, request=request, refusal=refusal, numerics=numerics
     )
 
 
@@ -124,4 +125,10 @@ def propose_and_certify(
     numerics: Numerics = "idealized",
 ) -> PreparedCertificate[Secret, Certificate, Parameter]:
     """Return the prepared query of a certified family."""
-    return PreparedCertificate(proposal=proposal, claims=claims, request=request, refusal=refusal, numerics=numerics)
+    stated = _stated(claims, numerics)
+    return PreparedCertificate(proposal=proposal, claims=stated, request=request, refusal=refusal, numerics=numerics)
+
+
+def _stated(claims: Claims, numerics: Numerics) -> Claims:
+    """Let the claims say it where the law holds for real numbers only; nothing makes them better than they came."""
+    return claims.with_numerics(numerics) if numerics == "idealized" else claims

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CategoryCoding, SideBySide
 from sidelight.aggregates.collect import coded_rows
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import NotCertifiedError, RangeError, SchemaError
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.noise import Source, public_grid, standard_normal, to_grid
@@ -26,15 +26,10 @@ from sidelight.regression.rows import RowPolicy, StreamedRows
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 from sidelight.stability.engine import PreparedCertificate, propose_and_certify
-from sidelight.stability.glm.divergence import (
-    CURVATURE,
-    SLOPE,
-    STRENGTH_MOVE,
-    largest_shaped_precision,
-    minimum_move,
-)
+from sidelight.stability.glm.divergence import SLOPE, STRENGTH_MOVE, largest_shaped_precision, minimum_move
+from sidelight.stability.glm.precision import COUNT_FAILURE, COUNT_SHARE, Precision, private_precision
 from sidelight.stability.order_budget import order_budget
-from sidelight.stability.posterior_sampling.ridge import EIGENVALUE_TOLERANCE, checked_rows
+from sidelight.stability.posterior_sampling.ridge import checked_rows
 from sidelight.stability.private_bounds import private_lower_bound
 from sidelight.stability.row_budget import row_budget
 
@@ -54,16 +49,16 @@ class StableLogistic:
     """Logistic regression by output perturbation, with noise adapted to a private bound of the strength of convexity.
 
     Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, numerics "idealized"
-    (stability proof page, Theorems 2 and 12). The minimum is certified; what it misses is part of the bound, for tables
-    of at most `rows_at_most` rows.
+    (stability proof page, Theorems 2, 12 and 14), for tables of any number of rows. The minimum is certified; what it
+    misses is part of the bound, by a private bound of the number of rows that takes a thousandth of the budget.
 
     Accuracy: noise of s/μ on every coefficient of rows of length 1, s about 1 over the strength; objective perturbation
     (`sl.LogisticRegression`) is better on most data. With `shape="hessian"` well determined directions get less noise.
 
     Arguments: `features` name `Number` columns, shortened to `feature_norm`; `target` a `Category` of two labels, the
     second of which is the positive one. `intercept` is the value of the constant column, 0 for none. `penalty` is λ for
-    rows of length 1, above 1; left out, it balances bias and the worst noise of `rows_at_most` rows. `strength_share`
-    of the budget goes to the bound of the strength. `order`: for "hessian" only.
+    rows of length 1, above 1; left out, it balances bias and the worst noise of `rows_at_most` rows, which is all that
+    this number is for. `strength_share` of the budget goes to the bound of the strength. `order`: for "hessian" only.
     """
 
     features: Sequence[str]
@@ -83,8 +78,8 @@ class StableLogistic:
         checked_rows(self.rows_at_most)
         if self.shape not in ("isotropic", "hessian"):
             raise RangeError(f"shape is 'isotropic' or 'hessian', got {self.shape!r}")
-        if not 0 < exact(self.strength_share, name="strength_share") < 1:
-            raise RangeError(f"strength_share must lie strictly between 0 and 1, got {self.strength_share}")
+        if not 0 < exact(self.strength_share, name="strength_share") < 1 - COUNT_SHARE:
+            raise RangeError(f"strength_share must lie strictly between 0 and 0.999, got {self.strength_share}")
         if self.penalty is not None and not exact(self.penalty, name="penalty") > SLOPE:
             raise RangeError(
                 f"penalty must be above 1, for rows of length 1, got {self.penalty}; below, nothing is proved"
@@ -92,19 +87,22 @@ class StableLogistic:
         if self.order is not None and self.shape == "isotropic":
             raise RangeError("an order is for shape='hessian'; isotropic noise is priced without one")
 
-    def prepare(self, schema: Schema) -> PreparedCertificate[_Minimum, float, _Noise]:
+    def prepare(self, schema: Schema) -> PreparedCertificate[_Minimum, _Convexity, _Noise]:
         """Check the query against the schema and price it. Opens no data."""
         rows = _coded(self, schema)
         row = row_budget(self.epsilon, self.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
-        share, left = exact(self.strength_share, name="strength_share"), row.delta * (1 - _FAILURE)
+        share, left = exact(self.strength_share, name="strength_share"), row.delta * (1 - _FAILURE - COUNT_FAILURE)
+        rest_share = 1 - share - COUNT_SHARE
         order = None
         if self.shape == "isotropic":
             mu = float(gdp_within(row.epsilon, left)) * (1 - 1e-12)
-            strength_mu, rest = mu * math.sqrt(share), mu * math.sqrt(1 - share) * (1 - 1e-12)
+            count_mu, strength_mu = mu * math.sqrt(COUNT_SHARE), mu * math.sqrt(share)
+            rest = mu * math.sqrt(rest_share) * (1 - 1e-12)
         else:
             budget = order_budget(row.epsilon, left, order=self.order)
             mu, order = math.sqrt(2 * budget.rho), float(budget.order)
-            strength_mu, rest = budget.mu(share), float((1 - share) * budget.divergence) * (1 - 1e-12)
+            count_mu, strength_mu = budget.mu(COUNT_SHARE), budget.mu(share)
+            rest = float(rest_share * budget.divergence) * (1 - 1e-12)
         if self.penalty is None:
             penalty = Fraction(max(2, round((self.rows_at_most / (2 * mu * mu)) ** (1 / 3))))
         else:
@@ -112,10 +110,11 @@ class StableLogistic:
         proposal = _Proposal(
             rows=rows,
             penalty=penalty,
-            rows_at_most=self.rows_at_most,
+            count_mu=count_mu,
             strength_mu=strength_mu,
             rest=rest,
             order=order,
+            count_failure=float(row.delta * COUNT_FAILURE),
             failure=float(row.delta * _FAILURE),
         )
         return propose_and_certify(
@@ -133,6 +132,7 @@ class StableLogistic:
                 "shape": self.shape,
                 "order": "none" if order is None else repr(order),
                 "strength_share": decimal_text(share),
+                "count_share": decimal_text(COUNT_SHARE),
                 "rows_at_most": str(self.rows_at_most),
             },
             refusal="the data do not make the objective convex enough for the noise that was proposed",
@@ -180,51 +180,41 @@ class _Rows:
 
 @dataclass(frozen=True, repr=False)
 class _Minimum:
-    """The minimum and the Hessian there, by eigenvalues. Secret."""
+    """The minimum and the Hessian there, by eigenvalues. Secret, but for the precision. No values: not certified."""
 
+    precision: Precision
     point: Floats = field(repr=False)
     values: Floats = field(repr=False)
     vectors: Floats = field(repr=False)
 
 
 @dataclass(frozen=True)
+class _Convexity:
+    """What was released: a lower bound of the strength, NaN for none, and the precision of everything computed."""
+
+    strength: float
+    precision: Precision
+
+
+@dataclass(frozen=True)
 class _Noise:
-    """Deviation of isotropic noise, or precision of shaped noise; the other is None."""
+    """Deviation of isotropic noise, or precision of shaped noise; the other is None. `least`: in any direction."""
 
     deviation: float | None
     precision: float | None
+    least: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Proposal:
     rows: _Rows
     penalty: Fraction
-    rows_at_most: int
+    count_mu: float
     strength_mu: float
     rest: float
     order: float | None
+    count_failure: float
     failure: float
-
-    @property
-    def tolerance(self) -> float:
-        """What the gradient at the minimum is certified to: what floats can prove for so many rows, with room.
-
-        |θ|² <= 2 ln 2 n/λ, because the objective at 0 is n ln 2; the certificate grows with rows and |θ|.
-        """
-        longest = math.sqrt(1.4 * self.rows_at_most / float(self.penalty))
-        provable = 2.0**-51 * (24 + 2 * longest) * self.rows_at_most
-        return max(1e-10 * float(self.penalty), provable)
-
-    @property
-    def inexactness(self) -> float:
-        """How far the certified point is from the minimum, at most: g/λ."""
-        return self.tolerance / float(self.penalty)
-
-    @property
-    def slack(self) -> float:
-        """How far the computed strength is from the true one: the point's inexactness, and that of eigenvalues."""
-        largest = CURVATURE * self.rows_at_most + float(self.penalty)
-        return 1.01 * largest * self.inexactness + EIGENVALUE_TOLERANCE * self.rows_at_most
 
     def look(self, table: Table, source: Source) -> _Minimum:
         loss = LogisticLoss(classes=(0, 1))
@@ -236,40 +226,54 @@ class _Proposal:
             regularisation=self.penalty,
             linear=np.zeros((self.rows.width, 1)),
         )
-        point = certified_minimum(objective, tolerance=self.tolerance, exponent=_FINEST)
+        precision = private_precision(
+            objective.count(),
+            penalty=float(self.penalty),
+            mu=self.count_mu,
+            failure=self.count_failure,
+            source=source,
+        )
+        try:
+            point = certified_minimum(objective, tolerance=precision.tolerance, exponent=_FINEST)
+        except NotCertifiedError:  # the bound of the rows failed, which delta covers: a refusal like any other
+            nothing = np.empty(0)
+            return _Minimum(precision, nothing, nothing, nothing)
         values, vectors = np.linalg.eigh(objective.hessian(point))
-        return _Minimum(point[:, 0], values, vectors)
+        return _Minimum(precision, point[:, 0], values, vectors)
 
-    def certify(self, secret: _Minimum, source: Source) -> float:
+    def certify(self, secret: _Minimum, source: Source) -> _Convexity:
+        precision = secret.precision
+        if not len(secret.values):
+            return _Convexity(math.nan, precision)
         bound = private_lower_bound(
-            float(secret.values[0]) - self.slack,
-            sensitivity=STRENGTH_MOVE + 2 * self.slack,
+            float(secret.values[0]) - precision.slack,
+            sensitivity=STRENGTH_MOVE + 2 * precision.slack,
             mu=self.strength_mu,
             failure=self.failure,
             source=source,
         )
-        return max(float(self.penalty), bound)
+        return _Convexity(max(float(self.penalty), bound), precision)
 
-    def choose(self, certificate: float) -> _Noise | None:
+    def choose(self, certificate: _Convexity) -> _Noise | None:
+        known, inexactness = certificate.precision, certificate.precision.inexactness
         if self.order is None:
-            move = minimum_move(certificate, inexactness=self.inexactness)
-            return _Noise(move / self.rest, None) if math.isfinite(move) else None
+            move = minimum_move(certificate.strength, inexactness=inexactness)
+            return _Noise(move / self.rest, None, move / self.rest) if math.isfinite(move) else None
         precision = largest_shaped_precision(
-            self.rest, self.order, strength=certificate, directions="forward", inexactness=self.inexactness
+            self.rest, self.order, strength=certificate.strength, directions="forward", inexactness=inexactness
         )
-        return None if precision is None else _Noise(None, precision)
+        if precision is None:
+            return None
+        return _Noise(None, precision, 1 / math.sqrt(precision * known.largest_eigenvalue))
 
     def release(self, secret: _Minimum, parameter: _Noise, source: Source) -> Answer:
         noise = standard_normal(self.rows.width, source)
         if parameter.deviation is not None:
-            least = parameter.deviation
             point = secret.point + parameter.deviation * noise
         else:
             assert parameter.precision is not None
-            largest = CURVATURE * self.rows_at_most + float(self.penalty)
-            least = 1 / math.sqrt(parameter.precision * largest)
             point = secret.point + secret.vectors @ (noise / np.sqrt(parameter.precision * secret.values))
-        exponent = public_grid(least)
+        exponent = public_grid(parameter.least)
         codes = to_grid(np.asarray(point), exponent, limit=math.ldexp(_LIMIT_STEPS, exponent))
         coefficients, intercept = self.rows.in_units(np.ldexp(codes.astype(np.float64), exponent))
         return Answer(value=np.append(coefficients, intercept), labels=(*self.rows.names, "intercept"))
