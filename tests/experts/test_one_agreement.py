@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from fractions import Fraction
 
 import httpx
 import pytest
@@ -11,7 +12,7 @@ from service_fixtures import NAMES, PLAN, made_reports, write_plan
 from starlette.testclient import TestClient
 
 import sidelight as sl
-from sidelight.errors import LedgerError
+from sidelight.errors import LedgerError, RangeError
 from sidelight.experts import Receipt, Reporter, Reporting, RWAdaBatch, RWMeta, Server, ServiceError, worst_over
 from sidelight.experts.service.app import service_app
 from sidelight.experts.service.refusals import RefusedError
@@ -137,3 +138,9 @@ def test_whatever_a_service_answers_is_an_error_of_one_kind(plan, path, answer):
             with pytest.raises(ServiceError) as caught:
                 next(client.rounds()) if path == "/v1/round" else client.report(1, None)
             assert caught.value.code == "malformed"
+
+
+@pytest.mark.parametrize("mu", [Fraction(2**800 + 1, 3**500), "1e-250"])
+def test_terms_that_no_report_could_state_are_refused_before_any_charge(mu):
+    with pytest.raises(RangeError, match="digits to write"):
+        Reporting(actions=3, mu=mu, sensitivity="0.1", adjacency="presence", rounds=2)

@@ -26,7 +26,7 @@ class RWAdaBatch:
     Guarantee: `amplified(mu, time)` against observers of actions and batch boundaries, for gains fixed in advance
     (experts proof page, Theorem 8). Against everybody else: that of the reports.
 
-    Accuracy: the expected regret is at most that of RW-FTPL plus 2 a √(T ln n) (`regret.adabatch_bound`).
+    Accuracy: the expected regret is at most that of RW-FTPL plus 2 a c √(T ln n) (`regret.adabatch_bound`).
 
     The noise of every round must be the same: reports with less noise than `noise_scale` are padded to it here, with
     more they are refused. Gains must lie in [0, gain_range]: clients clip before their noise.

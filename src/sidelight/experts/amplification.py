@@ -61,7 +61,8 @@ class Amplified:
     def trade_off(self, threshold: ArrayLike) -> tuple[Floats, Floats]:
         """Return (α, β) at thresholds τ of the log-likelihood ratio: the errors of an observer's best tests.
 
-        α(τ) = Σ w_b Φ(-τ/μ_b - μ_b/2), β(τ) = Σ w_b Φ(τ/μ_b - μ_b/2); then δ(ε) = 1 - e^ε α(ε) - β(ε).
+        α(τ) = Σ w_b Φ(-τ/μ_b - μ_b/2), β(τ) = Σ w_b Φ(τ/μ_b - μ_b/2); then δ(ε) = 1 - e^ε α(ε) - β(ε), without what
+        `delta` adds for clipping and rounding: for real reports each error may be smaller by `clip_failure` + 1e-12.
         """
         from scipy.special import ndtr
 

@@ -23,7 +23,7 @@ class DelayRule:
     Args:
         actions: n, at least 2.
         noise_scale: η, the standard deviation of each coordinate of one report.
-        tolerance: a: the rounds of a run lose at most 2 a √(T ln n) in expectation over never waiting.
+        tolerance: a: the rounds of a run lose at most 2 a c √(T ln n) in expectation over never waiting.
         gain_range: c: gains lie in [0, c].
         bound: "union" or "paper" (`leader_change`).
         largest_batch: No batch is larger than this; None for no limit.

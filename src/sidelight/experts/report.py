@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidelight.errors import RangeError
-from sidelight.experts.reporting import Kind, Reporting
+from sidelight.experts.reporting import LONGEST_TEXT, Kind, Reporting
 from sidelight.guarantees import decimal_text
 
 REPORT_VERSION = 1
@@ -24,7 +24,6 @@ _FIELDS = (
     "nonce",
     "entropy",
 )
-_LONGEST_NAME = 200
 
 
 class ReportError(RangeError):
@@ -97,8 +96,8 @@ def _check_types(body: dict[str, Any]) -> None:
     if body["index"] is not None and type(body["index"]) is not int:
         raise ReportError("index of a report is a whole number or null")
     for name in ("client_id", "kind", "noise_scale", "mu", "nonce", "entropy"):
-        if not isinstance(body[name], str) or not 1 <= len(body[name]) <= _LONGEST_NAME or not body[name].isprintable():
-            raise ReportError(f"{name} of a report is printable text of 1 to {_LONGEST_NAME} characters")
+        if not isinstance(body[name], str) or not 1 <= len(body[name]) <= LONGEST_TEXT or not body[name].isprintable():
+            raise ReportError(f"{name} of a report is printable text of 1 to {LONGEST_TEXT} characters")
     values = body["values"]
     if not isinstance(values, list) or any(type(value) is not int for value in values):
         raise ReportError("values of a report are whole numbers on the grid; what is not finite has no place there")

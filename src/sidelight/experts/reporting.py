@@ -42,6 +42,8 @@ _GRID_SHARE = Fraction(1, 2**20)
 FLOAT_SHARE = Fraction(1, 2**40)
 #: Largest code; codes and noise stay far inside int64.
 _LARGEST_CODE = 2**50
+#: How long a text in a report may be.
+LONGEST_TEXT = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +114,12 @@ class Reporting:
             raise RangeError(
                 "the sensitivity is too small against the gain range for one grid to hold both; declare a smaller range"
             )
+        for name, amount in (("mu", self.exact_mu), ("noise_scale", self.noise_scale)):
+            if len(decimal_text(amount)) > LONGEST_TEXT:
+                raise RangeError(
+                    f"{name} takes more than {LONGEST_TEXT} digits to write, and every report says it; declare mu and "
+                    "sensitivity as short decimals of a usual size"
+                )
 
     @cached_property
     def exact_sensitivity(self) -> Fraction:
