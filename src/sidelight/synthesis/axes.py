@@ -202,7 +202,7 @@ def axis_of(column: Category | Number, *, edges: Any = None, keeps_missing: bool
         if edges is not None:
             raise SchemaError(f"column {column.name!r} is a Category and has labels, not bins; leave it out of bins")
         return Labels(column, keeps_missing)
-    if edges is None or isinstance(edges, int):
+    if edges is None or isinstance(edges, int | np.integer):
         return Bins(column, _even_edges(column, edges), keeps_missing)
     if isinstance(edges, str) or not isinstance(edges, Sequence | np.ndarray):
         raise RangeError(f"the bins of column {column.name!r} are a list of edges or a number of bins, got {edges!r}")
@@ -210,7 +210,7 @@ def axis_of(column: Category | Number, *, edges: Any = None, keeps_missing: bool
     return Bins(column, read, keeps_missing)
 
 
-def _even_edges(number: Number, count: int | None) -> tuple[Fraction, ...]:
+def _even_edges(number: Number, count: int | np.integer[Any] | None) -> tuple[Fraction, ...]:
     """Divide the bounds: a bin for each value of a small grid, else bins of one width, in whole steps of a grid."""
     low, high, step = number.lower, number.upper, number.granularity
     if low is None or high is None:
@@ -220,6 +220,7 @@ def _even_edges(number: Number, count: int | None) -> tuple[Fraction, ...]:
         )
     if isinstance(count, bool) or (count is not None and count < 1):
         raise RangeError(f"column {number.name!r} needs at least one bin, got {count}")
+    count = None if count is None else int(count)
     if step is None:
         count = count or _DEFAULT_BINS
         return tuple(low + (high - low) * Fraction(place, count) for place in range(count + 1))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.counts import SQRT2
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, Neighbours, Row, Unit, positive
+from sidelight.guarantees import Amount, Claims, Neighbours, Person, Row, Unit, positive
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.mechanisms.prefix_sums import PrefixSums
 from sidelight.noise import Categorical, Source
@@ -57,8 +57,9 @@ def scaled_divergence(counts: NDArray[Any], weights: Floats) -> float:
 class PrivateStart:
     """Learn the start (w, m) of `engine="mwem"`: play it for table t, then learn from table t.
 
-    Guarantee: `claims` for everything the learner ever shows, for replacing one record of one table; it adds to the
-    cost of the releases. Half of rho is for w, half for m. Of the loss of m only n·KL depends on records, one number a
+    Guarantee: `claims` for everything the learner ever shows, for replacing one record of one table, or, with a person
+    as `unit`, all records of a person: at most `max_rows` in all tables together. It adds to the cost of the releases.
+    Half of rho is for w, half for m. Of the loss of m only n·KL depends on records, one number a
     table, so one number is blurred instead of a vector over m: less noise than published at every m.
 
     Accuracy: the noise on w grows like cells/floor_weight.
@@ -72,6 +73,7 @@ class PrivateStart:
         rho: The cost of the learner, for the whole sequence.
         floor_weight: γ; every cell keeps at least γ/d.
         failure_probability: β of the utility bound that m is learned for.
+        unit: A record, or a person; whoever counts the tables keeps at most `max_rows` records of each person in all.
     """
 
     cells: int
@@ -103,6 +105,11 @@ class PrivateStart:
         _ = self.claims
 
     @property
+    def _records(self) -> int:
+        """How many records a unit has in all tables together."""
+        return self.unit.max_rows if isinstance(self.unit, Person) else 1
+
+    @property
     def _gamma(self) -> Fraction:
         return positive(self.floor_weight, name="floor_weight")
 
@@ -127,6 +134,7 @@ class PrivateStart:
             norm_bound=norm,
             rho=positive(self.rho, name="rho") / 2,
             sensitivity=sensitivity,
+            participations=self._records,
             gradient_bits=min(max(fine, 20), 29),
             neighbours=Neighbours.REPLACE,
             unit=self.unit,
@@ -143,6 +151,7 @@ class PrivateStart:
             norm_bound=self.rows * round_up(Interval.of(Fraction(self.cells) / self._gamma).log().upper),
             rho=positive(self.rho, name="rho") / 2,
             sensitivity=divergence_jump(cells=self.cells, floor_weight=self._gamma, rows=self.rows),
+            participations=self._records,
             gradient_bits=29,
             neighbours=Neighbours.REPLACE,
             unit=self.unit,

@@ -15,6 +15,7 @@ from sidelight.synthesis.measurement import MOST_ROWS, noise_of
 from sidelight.synthesis.price import Price, together
 from sidelight.synthesis.private_marginals import Protection
 from sidelight.synthesis.refit import PRIOR_WEIGHT
+from sidelight.synthesis.spaces import MOST_DENSE_CELLS
 from sidelight.synthesis.workload import Marginal, Workload
 
 
@@ -67,6 +68,12 @@ class MarginalPlan:
             raise RangeError(f"prior_weight must be positive, got {self.prior_weight}")
         if self._round_share <= 0:
             raise RangeError("the shares leave nothing for the rounds; lower size_share or one_way_share")
+        largest = max(self.candidates, key=lambda each: each.cells(self.domain))
+        if largest.cells(self.domain) > MOST_DENSE_CELLS:  # found here: its counts would not fit, after the charge
+            raise RangeError(
+                f"the marginal {largest} has {largest.cells(self.domain):.3g} cells, at most {MOST_DENSE_CELLS:.0e} "
+                "can be measured; ask for marginals of fewer columns, or coarser bins"
+            )
         _ = self.claims
 
     @cached_property

@@ -70,7 +70,7 @@ def predict(given: Any, axes: Sequence[Axis], *, trust: float) -> Predicted | No
         return _from_releases([given], axes, trust=trust)
     if isinstance(given, Sequence) and given and all(isinstance(each, Release | Synthetic) for each in given):
         return _from_releases(list(given), axes, trust=trust)
-    if isinstance(given, str | PathLike) or hasattr(given, "columns") or hasattr(given, "collect_schema"):
+    if isinstance(given, str | PathLike) or hasattr(given, "collect_schema") or hasattr(given, "columns"):
         given = PublicTable(given, "public rows")
     if isinstance(given, PublicTable):
         return _from_rows(given, axes, trust=trust)
@@ -87,6 +87,7 @@ def _from_rows(given: PublicTable, axes: Sequence[Axis], *, trust: float) -> Pre
     codes = np.concatenate(parts) if parts else np.empty((0, len(axes)), np.int64)
     if not len(codes):
         raise RangeError("the public table has no rows that count; leave the prediction out")
+    codes = codes[np.lexsort(codes.T[::-1])]  # files are read in any order, and the same rows are the same prediction
     return Predicted(
         prior=PublicRows(domain=domain_of(axes), codes=codes, trust=trust),
         origin=public(given.description),

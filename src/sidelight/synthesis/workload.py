@@ -85,7 +85,10 @@ class Marginals:
             return list(dict.fromkeys(domain.in_order(each) for each in self.sets))
         names = domain.columns if self.columns is None else domain.in_order(self.columns)
         if self.ways > len(names):
-            raise RangeError(f"marginals of {self.ways} columns need as many columns, got {len(names)}")
+            raise RangeError(
+                f"marginals of {self.ways} columns need as many columns, got {len(names)}; "
+                f"ask for marginals({len(names)})"
+            )
         return list(combinations(names, self.ways))
 
     def partitions(self, domain: Domain, *, closure: bool) -> list[Marginal]:
@@ -215,16 +218,22 @@ def linear_queries(
 ) -> Workload:
     """Ask for the sums of q(cell) over the rows of the table, one for each row q of a dense or sparse matrix.
 
-    The entries lie in [lower, upper]. These bounds are declared: noise is set by them, not by the entries.
+    The entries lie in [lower, upper]. These bounds are declared: noise is set by them, not by the entries. The matrix
+    is copied: what is checked here is what is asked.
     """
-    if not hasattr(matrix, "shape"):
-        matrix = np.asarray(matrix, np.float64)
+    sparse = hasattr(matrix, "tocsr")
+    if sparse:
+        matrix = matrix.tocsr().astype(np.float64)  # a copy
+        matrix.sum_duplicates()  # an entry may be stored in parts, each inside the bounds, and be their sum
+        matrix.data.flags.writeable = False
+    else:
+        matrix = np.array(matrix, np.float64)
+        matrix.flags.writeable = False
     if len(matrix.shape) != 2 or not matrix.shape[0]:
         raise RangeError(f"linear queries are the rows of a matrix, got shape {matrix.shape}")
     if not (np.isfinite([lower, upper]).all() and lower < upper and max(abs(lower), abs(upper)) <= 1):
         raise RangeError(f"declare bounds with -1 <= lower < upper <= 1, got {lower}, {upper}; scale the queries")
-    sparse = hasattr(matrix, "tocsr")
-    entries = matrix.tocsr().data if sparse else np.asarray(matrix)
+    entries = matrix.data if sparse else matrix
     outside = entries.size and not bool((np.isfinite(entries) & (entries >= lower) & (entries <= upper)).all())
     if outside or (sparse and not lower <= 0 <= upper):
         raise RangeError(f"an entry of the matrix lies outside the declared bounds {lower}..{upper}")
