@@ -144,3 +144,11 @@ def test_whatever_a_service_answers_is_an_error_of_one_kind(plan, path, answer):
 def test_terms_that_no_report_could_state_are_refused_before_any_charge(mu):
     with pytest.raises(RangeError, match="digits to write"):
         Reporting(actions=3, mu=mu, sensitivity="0.1", adjacency="presence", rounds=2)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "tokens", "version": 1}', '{"kind": "tokens", "version": 9}'])
+def test_tokens_that_cannot_be_read_are_a_typed_refusal_and_no_path_is_logged(service, plan, caplog, text):
+    plan.tokens.write_text(text, encoding="utf-8")
+    answer = service.post("/v1/reports", json={})
+    assert (answer.status_code, answer.json()["code"]) == (503, "storage")
+    assert str(plan.tokens) not in caplog.text + answer.text

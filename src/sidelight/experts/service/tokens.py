@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SidelightError
 from sidelight.experts.service.refusals import RefusedError
 from sidelight.experts.states import STATE_VERSION, checked_kind, load_state, save_state
 from sidelight.noise import OSEntropy
@@ -49,7 +49,10 @@ class Tokens:
         scheme, _, token = (authorization or "").strip().partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise RefusedError("no_token", "send the client's token: Authorization: Bearer sl_...")
-        self._refresh()
+        try:
+            self._refresh()
+        except (SidelightError, OSError, KeyError, TypeError):
+            raise RefusedError("storage", "the tokens cannot be read, so nobody is known here") from None
         parts = token.strip().split("_", 2)
         entry = self._entries.get(parts[1]) if len(parts) == 3 and parts[0] == _PREFIX else None
         wanted = _NOBODY if entry is None else entry.digest
