@@ -59,7 +59,7 @@ def test_every_method_learns_from_many_good_rows(query: Any) -> None:
     assert found.labels == ("a", "b", "intercept")
     assert found.value[:2] == pytest.approx(TRUTH, abs=0.25)
     assert found.circumstances.numerics == "idealized"
-    assert str(found.guarantee) == "ApproxDP(ε = 1, δ = 1e-6)"
+    assert str(found.guarantee) == "ApproxDP(ε = 1, δ = 1e-6; idealized)"
 
 
 def test_adapting_is_better_than_not() -> None:
