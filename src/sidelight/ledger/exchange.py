@@ -20,6 +20,7 @@ from sidelight.ledger.definition import ScopeDefinition
 from sidelight.ledger.genesis import check_key, identity_of
 from sidelight.ledger.journal import append, each_event
 from sidelight.ledger.replay import Replay, replay
+from sidelight.ledger.schema import SCHEMA_VERSION
 from sidelight.ledger.shares import Share, spread
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ def read_export(path: Path, *, key: bytes | None) -> Replay:
         raise LedgerError(f"the export {str(path)!r} holds no event")
     check_key(events[0], key=key, shown=str(path))
     history = replay(events, key=key)
+    if history.schema.isdecimal() and int(history.schema) > int(SCHEMA_VERSION):
+        raise LedgerError(
+            f"the export {str(path)!r} is of a ledger with schema {history.schema}, newer than this version reads "
+            f"({SCHEMA_VERSION}); upgrade sidelight. Nothing was booked"
+        )
     if history.problems:
         raise LedgerError(
             f"the export {str(path)!r} was changed or is broken: {history.problems[0]}; nothing was booked"

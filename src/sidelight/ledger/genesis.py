@@ -1,4 +1,4 @@
-"""Making and recognising a ledger: its first event, its identity, and the refusals at the door."""
+"""Making and recognising a ledger: its first event, its identity, its schema, and the refusals at the door."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sidelight.errors import LedgerError
 from sidelight.ledger.canonical import canonical
 from sidelight.ledger.chain import NO_HASH, Event, chained, event_hash, now_utc
 from sidelight.ledger.journal import event_at, insert_event
+from sidelight.ledger.migrations import migrate, stored_version
 from sidelight.ledger.schema import SCHEMA_VERSION, TABLES, create_statements
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
             f"{store.place.shown} has a table {min(there)!r} but is not a ledger; use a file or database of its own"
         )
     with store.read() as transaction:
+        version = stored_version(transaction, store.place.shown)
         identity = _identify(transaction, store.place.shown, key=key)
     if identity.testing != testing:
         raise LedgerError(
@@ -48,6 +50,8 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
             if identity.testing
             else f"{store.place.shown} is a real ledger, and a test session refuses it; use another file for tests"
         )
+    if version < int(SCHEMA_VERSION):
+        migrate(store, key=key)
     return identity
 
 
@@ -73,15 +77,6 @@ def check_key(genesis: Event, *, key: bytes | None, shown: str) -> None:
 
 
 def _identify(transaction: Transaction, shown: str, *, key: bytes | None) -> Identity:
-    row = transaction.row("SELECT value FROM meta WHERE key = 'schema'")
-    version = "none" if row is None else str(row[0])
-    if version != SCHEMA_VERSION:
-        newer = version.isdecimal() and int(version) > int(SCHEMA_VERSION)
-        raise LedgerError(
-            f"{shown} has schema {version}, newer than this version reads ({SCHEMA_VERSION}); upgrade sidelight"
-            if newer
-            else f"{shown} has schema {version!r}, wanted {SCHEMA_VERSION!r}; it is not a ledger or is damaged"
-        )
     genesis = event_at(transaction, 0)
     check_key(genesis, key=key, shown=shown)
     return identity_of(genesis)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sidelight.errors import LedgerError
 from sidelight.ledger.canonical import canonical, read
 from sidelight.ledger.chain import Event, Kind, chained
+from sidelight.ledger.schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from sidelight.ledger.store import Transaction
@@ -16,12 +17,21 @@ _COLUMNS: Final = "seq, at_utc, kind, scope_id, entry_id, body, prev_hash, hash"
 
 
 def lock_head(transaction: Transaction) -> tuple[int, str]:
-    """Lock the end of the chain and return (seq, hash) of the last event."""
+    """Lock the end of the chain and return (seq, hash) of the last event.
+
+    Every writer comes by here, so this is also where a process notices that a newer one has migrated the ledger under
+    its feet; a migration takes this lock, so afterwards the version cannot change.
+    """
     suffix = " FOR NO KEY UPDATE" if transaction.dialect == "postgresql" else ""
     row = transaction.row(f"SELECT value FROM meta WHERE key = 'head'{suffix}")
     head = None if row is None else read(row[0])
     if not isinstance(head, dict):
         raise LedgerError("the ledger has no head; it is damaged: run `sidelight ledger verify`")
+    if transaction.row("SELECT value FROM meta WHERE key = 'schema'") != (SCHEMA_VERSION,):
+        raise LedgerError(
+            f"the ledger has no longer schema {SCHEMA_VERSION}: a newer version of sidelight has migrated it while it "
+            "was open here; nothing was written. Upgrade sidelight"
+        )
     return int(str(head["seq"])), str(head["hash"])
 
 

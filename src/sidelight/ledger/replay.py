@@ -51,6 +51,7 @@ class Replay:
     problems: list[str] = field(default_factory=list)
     genesis: Event | None = None
     last: Event | None = None
+    schema: str = ""  # that of the first event, or what the last migration led to
     live: dict[tuple[str, str], str] = field(default_factory=dict)
     attempts: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -78,6 +79,11 @@ def replay(events: Iterable[Event], *, key: bytes | None, rederive: Rederive | N
 def _apply(result: Replay, event: Event, rederive: Rederive | None) -> list[str]:
     body: Any = event.content
     match event.kind:
+        case "open":
+            result.schema = str(body["schema"])
+            return []
+        case "migrate":
+            return _migrate(result, body)
         case "scope":
             return _scope(result, event, body)
         case "reserve":
@@ -90,6 +96,15 @@ def _apply(result: Replay, event: Event, rederive: Rederive | None) -> list[str]
             return _close(result, event)
         case _:
             return []
+
+
+def _migrate(result: Replay, body: Any) -> list[str]:
+    before, after = str(body["from"]), str(body["to"])
+    problems = [] if before == result.schema else [f"leads from schema {before}, and the ledger had {result.schema}"]
+    if not int(after) > int(before):
+        problems.append(f"leads back, from schema {before} to {after}")
+    result.schema = after
+    return problems
 
 
 def _scope(result: Replay, event: Event, body: Any) -> list[str]:

@@ -49,8 +49,7 @@ def verify_ledger(
     if expect_head is not None:
         checked_head(expect_head)
     with store.read() as transaction:
-        history = replay(each_event(transaction), key=key, rederive=rederive)
-        problems = [*history.problems, *_differences(transaction, history)]
+        history, problems = _compared(transaction, key=key, rederive=rederive)
     if expect_head is not None and expect_head not in history.hashes:
         problems.append(
             f"the expected head {expect_head[:12]}... is not in this ledger: it is an older copy, another ledger, or "
@@ -63,6 +62,16 @@ def verify_ledger(
         head="" if history.last is None else history.last.hash,
         problems=tuple(problems),
     )
+
+
+def problems_in(transaction: Transaction, *, key: bytes | None) -> list[str]:
+    """Verify the ledger as an open transaction sees it, its own changes included."""
+    return _compared(transaction, key=key, rederive=None)[1]
+
+
+def _compared(transaction: Transaction, *, key: bytes | None, rederive: Rederive | None) -> tuple[Replay, list[str]]:
+    history = replay(each_event(transaction), key=key, rederive=rederive)
+    return history, [*history.problems, *_differences(transaction, history)]
 
 
 def _differences(transaction: Transaction, history: Replay) -> Iterator[str]:
@@ -106,8 +115,10 @@ def _meta(transaction: Transaction, history: Replay) -> Iterator[str]:
         except LedgerError as error:
             yield str(error)
         else:
-            if stored.get("ledger_id") != ledger_id or history.genesis.content.get("schema") != SCHEMA_VERSION:
+            if stored.get("ledger_id") != ledger_id:
                 yield "the stored identity is not that of the first event"
+        if not stored.get("schema") == history.schema == SCHEMA_VERSION:
+            yield "the stored schema is not that of the first event and the migrations"
 
 
 def _scopes(transaction: Transaction, history: Replay) -> Iterator[str]:
