@@ -18,8 +18,9 @@ def show_days(plan: DailyPlan) -> None:
     rule, before, _ = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
     charge = rule.charge(price)
     days = days_left(rule, before, charge)
-    if each is not None:  # every day is a part of its own, and the dearest counts
-        days = None if rule.grants(Totals.zero(), charge) else 0
+    if each is not None:  # every day is a part of its own, charged from the beginning, and the dearest counts
+        before = Totals.zero()
+        days = None if rule.grants(before, charge) else 0
     tell(plan.title, style="bold")
     tell(f"A day is {claims.strongest}." + ("" if each is None else f" It is charged {each} times: {price.strongest}."))
     tell("")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sidelight.cli.failures import FailedError
 from sidelight.cli.terminal import console, plain, table, tell
+from sidelight.errors import LedgerError, nearest
 from sidelight.ledger import Entry, Ledger, Scope, open_ledger
 from sidelight.report import check_writable
 
@@ -13,9 +15,15 @@ from sidelight.report import check_writable
 def show(place: str, *, scope: str | None) -> None:
     """Print scopes with what is spent and left, then every entry."""
     with _existing(place) as ledger:
-        chosen = [ledger.scope(scope)] if scope is not None else ledger.scopes()
+        known = {each.scope_id: each for each in ledger.scopes()}
+        whole = [each for each in known.values() if not _is_part(each, known)]
+        if scope is not None and scope not in known:
+            hint = nearest(scope, [each.scope_id for each in whole])
+            raise LedgerError(f"there is no scope {scope!r} in {ledger.place.shown}; {hint}")
+        chosen = whole if scope is None else [known[scope]]
         for each in chosen:
-            _show_scope(each)
+            parts = [other.scope_id for other in known.values() if other.definition.parent_id == each.scope_id]
+            _show_scope(each, parts=parts)
         if not chosen:
             tell("No data set has a budget here yet.")
         tell(f"head {ledger.head()}")
@@ -60,11 +68,24 @@ def _existing(place: str) -> Ledger:
     return open_ledger(place, create=False)
 
 
-def _show_scope(scope: Scope) -> None:
+def _is_part(scope: Scope, known: Mapping[str, Scope]) -> bool:
+    parent = scope.definition.parent_id
+    return parent is not None and known[parent].definition.partitioned_by is not None
+
+
+def _show_scope(scope: Scope, *, parts: Sequence[str]) -> None:
     tell(f"Scope {scope.scope_id}", style="bold")
     tell(scope.statement())
+    rule = scope.definition.partitioned_by
+    if rule is not None:
+        tell(f"In parts, by {rule}. Nobody checks that.")
     tell(scope.spent())
-    tell(scope.remaining())
+    if rule is None:
+        tell(scope.remaining())
+    else:  # what the dearest part spent is no limit for another one
+        tell(f"left for a new part: {str(scope.rule.remaining(scope.books().own)).removeprefix('left: ')}")
+        if parts:
+            tell(f"parts: {len(parts)}, of which --scope {parts[-1]} shows the last; their entries are among these:")
     entries = scope.entries()
     if entries:
         made = table("when", "what", "guarantee", "state", "entry")

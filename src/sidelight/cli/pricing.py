@@ -37,6 +37,7 @@ class Line:
     title: str
     claims: Claims
     status: Status
+    before: Totals
     planned: tuple[PlannedQuery, ...]
 
 
@@ -62,7 +63,7 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
     after, lines = before, []
     for position, (title, claims, planned) in enumerate(_charges(plan)):
         found = live.get(plan.key(position, label=label))
-        charge = rule.charge(claims)
+        charge, stood = rule.charge(claims), after
         status: Status
         if found is not None and not (resume and found.state == "reserved"):
             status = "unfinished" if found.state == "reserved" else "stored"
@@ -70,7 +71,7 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
             status, after = "new", after.plus(charge)
         else:
             status = "too much"
-        lines.append(Line(title=title, claims=claims, status=status, planned=planned))
+        lines.append(Line(title=title, claims=claims, status=status, before=stood, planned=planned))
     return Quote(rule=rule, before=before, after=after, lines=tuple(lines))
 
 

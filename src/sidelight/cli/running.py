@@ -66,7 +66,7 @@ def _check_request(plan: Plan, *, label: str, resume: bool, output: Path, json_o
 def _check_price(priced: Quote) -> None:
     if priced.refused:
         first = priced.refused[0]
-        requested, remaining, difference = priced.rule.shortfall(priced.after, priced.rule.charge(first.claims))
+        requested, remaining, difference = priced.rule.shortfall(first.before, priced.rule.charge(first.claims))
         raise BudgetError(
             f"{first.title!r} does not fit the budget after what stands before it: requested {requested}, remaining "
             f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent",

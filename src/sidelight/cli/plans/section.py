@@ -150,7 +150,8 @@ class Section:
         if key in self.values:
             return self._checked(key, self.values[key], kinds)
         if default is _MISSING:
-            self.refuse(f"{key!r} is missing; write {key} = ... ({_wanted(kinds)})")
+            how = f"[{key}] and its keys below" if kinds == (dict,) else f"{key} = ... ({_wanted(kinds)})"
+            self.refuse(f"{key!r} is missing; write {how}")
         return default
 
     def _checked(self, key: str, value: Any, kinds: tuple[type, ...]) -> Any:
