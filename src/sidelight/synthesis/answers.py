@@ -1,7 +1,8 @@
-"""Answers to queries from a released distribution, each with its standard error, and whether it was measured.
+"""Answers to queries from a released distribution: standard errors where measured, bounds on the error beyond that.
 
-A query is measured if some measured marginal contains its columns: the noise that was added there, which is public,
-bounds what the answer can be off. Any other answer is model-based: what the fitted distribution says, no promise.
+A query is measured if some measured marginal contains its columns: then the noise that was added there, which is
+public, gives a standard error. Any other answer is model-based: what the fitted distribution says. What could have been
+measured has a bound on its error in either case; what could not, has none.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.error_bounds import ErrorBounds
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.query_blocks import CellQueries, QueryBlock
 from sidelight.synthesis.workload import Workload
@@ -62,16 +64,23 @@ class Answers:
 
     `counts` are numbers of rows; for a marginal one axis a column, in the order of `columns`. `errors` are standard
     errors of the same shape, of the noise alone; None if model-based. `shares` divide by the number of rows.
+
+    With probability `confidence` over the noise no count is off by more than `bound` rows and, of a marginal, all of
+    them together by no more than `bound_of_sum`; so for all answers of a release at once. None where nothing released
+    bounds them.
     """
 
     columns: tuple[str, ...]
     counts: Floats
     errors: Floats | None
     rows: float
+    bound: float | None = None
+    bound_of_sum: float | None = None
+    confidence: float = 0.0
 
     @property
     def measured(self) -> bool:
-        """Whether the privacy noise bounds the error."""
+        """Whether the columns were measured together."""
         return self.errors is not None
 
     @property
@@ -81,25 +90,32 @@ class Answers:
 
     def __repr__(self) -> str:
         what = f"{self.counts.size} answers on {' x '.join(self.columns)}"
-        if self.errors is None:
-            return f"Answers({what}, model-based)"
-        return f"Answers({what}, standard errors up to {float(self.errors.max()):.3g} rows)"
+        how = "model-based" if self.errors is None else f"standard errors up to {float(self.errors.max()):.3g} rows"
+        if self.bound is None:
+            return f"Answers({what}, {how}, no bound)"
+        return f"Answers({what}, {how}, off by at most {self.bound:.3g} rows with {self.confidence:.0%} confidence)"
 
 
-def answer_block(block: QueryBlock, mass: Mass, measured: Sequence[Measured], *, rows: float) -> Answers:
+def answer_block(
+    block: QueryBlock, mass: Mass, measured: Sequence[Measured], bounds: ErrorBounds, *, rows: float
+) -> Answers:
     """Answer the queries of one block."""
     found = np.asarray(block.answers(mass.marginal(block.columns)), np.float64) * rows / block.steps
     deviation = _deviation(block.columns, mass.domain, measured)
     errors = None if deviation is None else deviation * np.sqrt(_squares(block))
+    of_sum = None
     if isinstance(block, CellQueries):
         found = found.reshape(block.shape)
         errors = None if errors is None else errors.reshape(block.shape)
-    return Answers(block.columns, found, errors, rows)
+        of_sum = bounds.of_sum(block.columns)
+    return Answers(block.columns, found, errors, rows, bounds.of_block(block), of_sum, bounds.confidence)
 
 
-def answer_workload(workload: Workload, mass: Mass, measured: Sequence[Measured], *, rows: float) -> list[Answers]:
+def answer_workload(
+    workload: Workload, mass: Mass, measured: Sequence[Measured], bounds: ErrorBounds, *, rows: float
+) -> list[Answers]:
     """Answer every block of a workload."""
-    return [answer_block(block, mass, measured, rows=rows) for block in workload.blocks(mass.domain)]
+    return [answer_block(block, mass, measured, bounds, rows=rows) for block in workload.blocks(mass.domain)]
 
 
 def _deviation(columns: tuple[str, ...], domain: Domain, measured: Sequence[Measured]) -> float | None:
@@ -124,18 +140,22 @@ def _squares(block: QueryBlock) -> Floats:
 
 
 def expected_errors(
-    mass: Mass, workload: Workload, measured: Sequence[Measured], *, rows: float
+    mass: Mass, workload: Workload, measured: Sequence[Measured], bounds: ErrorBounds, *, rows: float
 ) -> list[dict[str, Any]]:
-    """Say of each marginal of a workload how it was answered and what error its noise alone would make.
+    """Say of each marginal of a workload how it was answered, what error its noise alone would make, and its bounds.
 
     The expected total-variation error of the noisy marginal is √(2/π) σ cells / (2 rows); the fit usually does better,
-    because marginals support each other.
+    because marginals support each other. `bound` is for each single count, in rows; `bound_share` the same as a share
+    of the rows; `total_variation_bound` for all counts together.
     """
     lines: list[dict[str, Any]] = []
     for marginal in workload.partitions(mass.domain, closure=False):
         deviation = _deviation(marginal.columns, mass.domain, measured) if marginal.fine else None
         cells = marginal.cells(mass.domain)
-        expected = None if deviation is None else min(sqrt(2 / np.pi) * deviation * cells / (2 * max(rows, 1.0)), 1.0)
+        size = max(rows, 1.0)
+        expected = None if deviation is None else min(sqrt(2 / np.pi) * deviation * cells / (2 * size), 1.0)
+        block = CellQueries(marginal.columns, marginal.shape(mass.domain))
+        bound, of_sum = (bounds.of_block(block), bounds.of_sum(marginal.columns)) if marginal.fine else (None, None)
         lines.append(
             {
                 "columns": list(marginal.columns),
@@ -143,6 +163,9 @@ def expected_errors(
                 "basis": "model-based" if deviation is None else "measured",
                 "noise_deviation": deviation,
                 "expected_error": expected,
+                "bound": bound,
+                "bound_share": None if bound is None else bound / size,
+                "total_variation_bound": None if of_sum is None else of_sum / (2 * size),
             }
         )
     return lines

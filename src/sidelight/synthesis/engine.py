@@ -16,6 +16,7 @@ from sidelight.synthesis.plan import MarginalPlan
 from sidelight.synthesis.prior import Prior, Setting, UniformPrior, current_weights
 from sidelight.synthesis.private_marginals import PrivateMarginals
 from sidelight.synthesis.refit import Refit
+from sidelight.synthesis.round_records import MarginalRound, RoundRecords
 from sidelight.synthesis.rounds_shown import rounds_shown
 from sidelight.synthesis.selection import open_candidates, select_marginal
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space
@@ -105,10 +106,15 @@ def release_distribution(
     where = DenseSpace(plan.domain) if space is None else space
     setting = settle(counts, plan, source=source)
     model = WeightModel(where, prior or UniformPrior(), setting, prior_weight=plan.prior_weight)
-    run_rounds(counts, plan, model, source=source)
+    rounds = run_rounds(counts, plan, model, source=source)
     model.finish()
     return Fitted(
-        domain=plan.domain, rows=setting.rows, space=where, weights=model.weights, measurements=model.measurements
+        domain=plan.domain,
+        rows=setting.rows,
+        space=where,
+        weights=model.weights,
+        measurements=model.measurements,
+        rounds=rounds,
     )
 
 
@@ -118,8 +124,12 @@ def settle(counts: PrivateMarginals, plan: MarginalPlan, *, source: Source) -> S
     return Setting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=rows)
 
 
-def run_rounds(counts: PrivateMarginals, plan: MarginalPlan, model: Model, *, source: Source) -> None:
+def run_rounds(
+    counts: PrivateMarginals, plan: MarginalPlan, model: Model, *, source: Source
+) -> Sequence[MarginalRound]:
     """Measure one-way marginals if the plan says so; then select, measure and refit, round by round.
+
+    Returns what the rounds saw and released, for error bounds.
 
     Guarantee: `plan.claims` less the number of rows. Which candidates a round chooses from depends on released numbers
     and public sizes.
@@ -128,17 +138,29 @@ def run_rounds(counts: PrivateMarginals, plan: MarginalPlan, model: Model, *, so
     first = [measure(counts, each, price=plan.one_way_price, source=source) for each in plan.one_way]
     if first:
         model.learn(first)
+    records: RoundRecords[MarginalRound] = RoundRecords()
+    steepness = float(plan.selection_price.spread / (2 * counts.protection.sensitivity("l1")))
     with rounds_shown(plan.total_rounds) as shown:
         for _ in shown:
             candidates = [each for each in plan.candidates if model.allows(each)] or list(plan.candidates[:1])
             expected = model.expected(candidates)
             places = open_candidates(candidates, expected, model.measurements)
+            open_ones = tuple(candidates[place] for place in places)
+            expected_ones = tuple(expected[place] for place in places)
+            penalties = tuple(plan.mean_error * each.cells(plan.domain) for each in open_ones)
             chosen = select_marginal(
-                counts,
-                [candidates[place] for place in places],
-                [expected[place] for place in places],
-                [plan.mean_error * candidates[place].cells(plan.domain) for place in places],
-                price=plan.selection_price,
-                source=source,
+                counts, open_ones, expected_ones, penalties, price=plan.selection_price, source=source
             )
-            model.learn([measure(counts, candidates[places[chosen]], price=plan.measurement_price, source=source)])
+            measured = measure(counts, open_ones[chosen], price=plan.measurement_price, source=source)
+            records.add(
+                MarginalRound(
+                    candidates=open_ones,
+                    expected=expected_ones,
+                    penalties=penalties,
+                    steepness=steepness,
+                    chosen=chosen,
+                    measured=measured,
+                )
+            )
+            model.learn([measured])
+    return records.kept

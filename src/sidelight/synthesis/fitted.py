@@ -11,6 +11,7 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.synthesis.domain import Codes, Domain
 from sidelight.synthesis.measurement import Measurement
+from sidelight.synthesis.round_records import MarginalRound, QueryRound
 from sidelight.synthesis.single_queries import AnsweredQuery
 from sidelight.synthesis.spaces import Floats, Space, SupportSpace
 from sidelight.synthesis.workload import Marginal
@@ -23,7 +24,8 @@ _CLEARLY_THERE = 4.0
 class Fitted:
     """A released distribution. `weights` belong to the points of `space`; with a graphical model both are None.
 
-    `measurements` are whole marginals, `answered` the single queries of `engine="mwem"`.
+    `measurements` are whole marginals, `answered` the single queries of `engine="mwem"`; error bounds are computed from
+    `rounds` and `query_rounds`.
 
     Everything here is released: functions of noisy numbers, the prior and nothing else.
     """
@@ -34,6 +36,8 @@ class Fitted:
     weights: Floats | None = field(repr=False)
     measurements: tuple[Measurement, ...] = field(repr=False)
     answered: tuple[AnsweredQuery, ...] = field(default=(), repr=False)
+    rounds: Sequence[MarginalRound] = field(default=(), repr=False)
+    query_rounds: Sequence[QueryRound] = field(default=(), repr=False)
     graphical: Any = field(default=None, repr=False)
 
     @property

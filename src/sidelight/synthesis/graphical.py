@@ -149,7 +149,7 @@ def release_graphical(
     check_graphical(plan, prior)
     setting = settle(counts, plan, source=source)
     model = GraphicalModel(plan.domain, setting, prior)
-    run_rounds(counts, plan, model, source=source)
+    rounds = run_rounds(counts, plan, model, source=source)
     model.finish()
     return Fitted(
         domain=plan.domain,
@@ -157,5 +157,6 @@ def release_graphical(
         space=None,
         weights=None,
         measurements=model.measurements,
+        rounds=rounds,
         graphical=model,
     )

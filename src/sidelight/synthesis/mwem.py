@@ -27,6 +27,7 @@ from sidelight.synthesis.price import Price, together
 from sidelight.synthesis.prior import Prior, Setting, UniformPrior, current_weights
 from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.query_blocks import MATRIX_STEPS, QueryBlock
+from sidelight.synthesis.round_records import QueryRound, RoundRecords
 from sidelight.synthesis.rounds_shown import rounds_shown
 from sidelight.synthesis.single_queries import AnsweredQuery, QuerySpace
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space
@@ -131,7 +132,11 @@ class MWEMPlan:
     @cached_property
     def noise_scale(self) -> float:
         """The Laplace scale, or the Gaussian's standard deviation, of an answer in rows."""
-        return float(self.measurement_price.noise_scale(self.bounded(0, 1)))
+        return self.integer_noise_scale(1)
+
+    def integer_noise_scale(self, steps: int) -> float:
+        """The same for an answer in steps of 1/steps: the scale of the integer noise that is added."""
+        return float(self.measurement_price.noise_scale(self.bounded(0, steps)))
 
     @cached_property
     def claims(self) -> Claims:
@@ -161,18 +166,38 @@ def release_by_single_queries(
     queries = QuerySpace(plan.blocks, where)
     counts.prepare(block.columns for block in plan.blocks)
     answered: list[AnsweredQuery] = []
+    records: RoundRecords[QueryRound] = RoundRecords()
+    steepness = float(plan.selection_price.spread / (2 * plan.query_sensitivity))
     total = np.zeros_like(weights)
     with rounds_shown(plan.total_rounds) as shown:
         for _ in shown:
             total += weights
             fitted = queries.answers(weights)
-            place = _select(counts, queries, rows * fitted, plan, _open(plan, answered, rows * fitted), source)
+            places = _open(plan, answered, rows * fitted)
+            place = _select(counts, queries, rows * fitted, plan, places, source)
             answered.append(_measure(counts, queries, place, plan, source))
+            records.add(
+                QueryRound(
+                    places=places,
+                    expected=queries.on_grid(rows * fitted) / MATRIX_STEPS,
+                    steepness=steepness,
+                    answered=answered[-1],
+                    noise_scale=plan.integer_noise_scale(answered[-1].block.steps),
+                )
+            )
             _update(queries, weights, answered[-1:], rows, plan)
             for _ in range(plan.replay):
                 _update(queries, weights, answered, rows, plan)
     result = total / total.sum() if plan.output == "average" else weights
-    return Fitted(domain=plan.domain, rows=rows, space=where, weights=result, measurements=(), answered=tuple(answered))
+    return Fitted(
+        domain=plan.domain,
+        rows=rows,
+        space=where,
+        weights=result,
+        measurements=(),
+        answered=tuple(answered),
+        query_rounds=records.kept,
+    )
 
 
 def _open(plan: MWEMPlan, answered: Sequence[AnsweredQuery], fitted: Floats) -> Any:

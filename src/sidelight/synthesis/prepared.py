@@ -17,6 +17,7 @@ from sidelight.records import Table
 from sidelight.session import Answer
 from sidelight.synthesis.answers import Measured
 from sidelight.synthesis.axes import Axis, coding_of
+from sidelight.synthesis.certify import certified
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.engine import release_distribution
 from sidelight.synthesis.engine_choice import Chosen
@@ -171,5 +172,6 @@ class PreparedTable:
             missed=[
                 {"columns": list(marginal.columns), "cell": list(cell)} for marginal, cell in fitted.missed_regions()
             ],
+            bounds=certified(fitted, mass, self.plan).to_value(),
             distribution=mass.to_value(),
         )

@@ -14,6 +14,7 @@ from sidelight.release import Outcome, Release
 from sidelight.synthesis.answers import Answers, Measured, answer_workload, expected_errors
 from sidelight.synthesis.axes import Axis, Within, axis_from_json, domain_of
 from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.error_bounds import ErrorBounds
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.sampling import PublicEntropy, sample_codes
 from sidelight.synthesis.table_output import Library, as_typed, library_of, make_frame, write_table
@@ -67,6 +68,11 @@ class Synthetic:
         """The marginals that were measured, with their noise."""
         return tuple(Measured.from_value(entry) for entry in self.release.value["measurements"])
 
+    @cached_property
+    def bounds(self) -> ErrorBounds:
+        """How far marginals, or the queries of `engine="mwem"`, can be off, all at once with 95 % confidence."""
+        return ErrorBounds.from_value(self.release.value.get("bounds"))
+
     @property
     def missed(self) -> list[dict[str, Any]]:
         """Measured cells that clearly have rows where the support of the public rows has none: it misses a region."""
@@ -111,22 +117,26 @@ class Synthetic:
         A workload of several parts gives a list.
         """
         if isinstance(query, Workload):
-            found = answer_workload(query, self.mass, self.measurements, rows=self.rows)
+            found = answer_workload(query, self.mass, self.measurements, self.bounds, rows=self.rows)
             return found[0] if len(found) == 1 else found
         names = (query,) if isinstance(query, str) else tuple(query)
         if not names or len(set(names)) != len(names):
             raise SchemaError("a marginal names at least one column, and each once")
-        (found_one,) = answer_workload(marginals(sets=[names]), self.mass, self.measurements, rows=self.rows)
+        asked = marginals(sets=[names])
+        (found_one,) = answer_workload(asked, self.mass, self.measurements, self.bounds, rows=self.rows)
         return found_one
 
     def report(self, workload: Workload | None = None) -> list[dict[str, Any]]:
-        """Say of each marginal whether it was measured, with what noise, and what error that noise alone would make.
+        """Say of each marginal whether it was measured, with what noise, and how far its counts can be off.
 
-        Of the measured marginals if no workload is named. Computed from public noise levels: nothing here compares
-        with the private rows.
+        Of the measured marginals if no workload is named (with `engine="mwem"`, of those whose queries have a bound).
+        `expected_error` is what the noise alone would make; `bound` (rows), `bound_share` (of the rows, a count) and
+        `total_variation_bound` hold with the release's confidence, and are None where nothing released bounds them.
+        Computed from released numbers: nothing here compares with the private rows.
         """
-        asked = workload or marginals(sets=list(dict.fromkeys(each.columns for each in self.measurements)))
-        return expected_errors(self.mass, asked, self.measurements, rows=self.rows)
+        told = [each.columns for each in self.measurements] or [columns for columns, _ in self.bounds.queries]
+        asked = workload or marginals(sets=list(dict.fromkeys(told)))
+        return expected_errors(self.mass, asked, self.measurements, self.bounds, rows=self.rows)
 
     def __repr__(self) -> str:
         names = ", ".join(axis.name for axis in self.axes)

@@ -1,0 +1,93 @@
+"""From the rounds of an engine and the distribution that is released to error bounds: post-processing.
+
+The distance is taken to the distribution as it is packed into the release, rounded or drawn, because that is what
+answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sidelight.synthesis.error_bounds import ErrorBounds, kind_of
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.marginal_bounds import bound_counts, bound_marginals, bound_rows
+from sidelight.synthesis.mwem import MWEMPlan
+from sidelight.synthesis.noise_tails import NoiseTail
+from sidelight.synthesis.packing import Mass
+from sidelight.synthesis.plan import MarginalPlan
+from sidelight.synthesis.query_bounds import bound_queries
+from sidelight.synthesis.single_queries import QuerySpace
+from sidelight.synthesis.spaces import DenseSpace, Floats, Space, SupportSpace
+from sidelight.synthesis.workload import Marginal
+
+CONFIDENCE = 0.95
+#: More than the rounding of floats, relative to a bound and to the number of rows.
+_ROUNDING = 1e-9
+
+
+def certified(fitted: Fitted, mass: Mass, plan: MarginalPlan | MWEMPlan) -> ErrorBounds:
+    """Bound the errors of the answers of a release that was made by this plan.
+
+    Guarantee: costs nothing, a function of released numbers. All bounds hold at once with probability 95 % over the
+    noise, for whatever rows the counts are of; the probability is split evenly (synthesis proof page, Theorem 8).
+    """
+    if isinstance(plan, MWEMPlan):
+        return _certified_queries(fitted, mass, plan)
+    if not fitted.measurements:
+        return ErrorBounds(confidence=CONFIDENCE)
+    known = [each for record in fitted.rounds for each in record.candidates]
+    wanted = list(dict.fromkeys([*known, *(each.marginal for each in fitted.measurements)]))
+    final = dict(zip(wanted, released_counts(mass, wanted, rows=fitted.rows), strict=True))
+    # a selection, and sum, norm and largest entry of the noise, for each measurement; and the number of rows
+    failure = (1.0 - CONFIDENCE) / (4 * len(fitted.measurements) + 1)
+    size = None
+    if plan.rows is None:
+        scale = float(plan.size_price.noise_scale(plan.protection.bounded(0, "l1")))
+        size = NoiseTail(fitted.measurements[0].law, scale)
+    rows = bound_rows(fitted.measurements, fitted.rows, size=size, failure=failure)
+    sums = bound_marginals(fitted.rounds, fitted.measurements, final, failure=failure)
+    counts = bound_counts(fitted.measurements, final, failure=failure)
+    most = 2 * fitted.rows + rows  # all counts of the table and all of the release
+    return ErrorBounds(
+        confidence=CONFIDENCE,
+        rows=_outwards(rows, fitted.rows),
+        marginals={each: _outwards(min(bound, most), fitted.rows) for each, bound in sums.items()},
+        counts={each: _outwards(bound, fitted.rows) for each, bound in counts.items()},
+    )
+
+
+def _certified_queries(fitted: Fitted, mass: Mass, plan: MWEMPlan) -> ErrorBounds:
+    queries = QuerySpace(plan.blocks, _space(mass))
+    final = fitted.rows * queries.answers(_masses(mass))
+    law = "laplace" if plan.price.kind == "epsilon" else "gaussian"
+    failure = (1.0 - CONFIDENCE) / (2 * len(fitted.answered))
+    bounds = bound_queries(fitted.query_rounds, final, law=law, failure=failure)
+    ends = np.cumsum([block.count for block in plan.blocks])
+    largest = [float(part.max()) for part in np.split(bounds, ends[:-1])]
+    return ErrorBounds(
+        confidence=CONFIDENCE,
+        queries={
+            (block.columns, kind_of(block)): _outwards(bound, fitted.rows)
+            for block, bound in zip(plan.blocks, largest, strict=True)
+            if np.isfinite(bound)
+        },
+    )
+
+
+def released_counts(mass: Mass, wanted: Sequence[Marginal], *, rows: float) -> list[Floats]:
+    """Return the counts that a release answers for partitions."""
+    return [rows * each for each in _space(mass).marginals(_masses(mass), wanted)]
+
+
+def _space(mass: Mass) -> Space:
+    return DenseSpace(mass.domain) if mass.support is None else SupportSpace(mass.domain, mass.support)
+
+
+def _masses(mass: Mass) -> Floats:
+    return np.asarray(mass.units / mass.total, np.float64)
+
+
+def _outwards(bound: float, rows: float) -> float:
+    return bound * (1.0 + _ROUNDING) + rows * _ROUNDING
