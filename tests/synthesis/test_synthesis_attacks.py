@@ -353,6 +353,30 @@ def test_the_order_of_public_rows_changes_nothing(tmp_path: Any) -> None:
     assert all(each == points[0] for each in points)
 
 
+def test_rows_of_a_domain_beyond_integers_have_one_order_too() -> None:
+    rng = np.random.default_rng(0)
+    schema = Schema([sl.Number(f"n{place}", lower=0, upper=9, granularity=1) for place in range(20)])  # 10**20 cells
+    frame = pl.DataFrame(rng.integers(0, 10, (50, 20)), schema=list(schema.names))
+    query = {"epsilon": 1, "engine": "support"}
+    one, other = (
+        sl.SyntheticTable(prediction=rows, **query).prepare(schema).request  # type: ignore[arg-type]
+        for rows in (frame, frame.reverse())
+    )
+    assert one == other
+
+
+def test_a_release_that_learns_from_seeded_noise_says_so() -> None:
+    table = Table({"a": ["x", "y"] * 20}, schema=[sl.Category("a", ["x", "y"], other=None)])
+    earlier = seeded_release(sl.SyntheticTable(marginals(1), epsilon=1), table, seed=1)
+    told = sl.SyntheticTable(marginals(1), epsilon=1, prediction=earlier).release(table).prediction  # type: ignore[union-attr]
+    assert told is not None
+    assert "NOT PRIVATE" in told["description"]
+    assert "not private" in str(told["origin"])
+    honest = sl.SyntheticTable(marginals(1), epsilon=1).release(table)
+    told = sl.SyntheticTable(marginals(1), epsilon=1, prediction=honest).release(table).prediction  # type: ignore[union-attr]
+    assert "NOT PRIVATE" not in str(told)
+
+
 def test_a_marginal_that_would_not_fit_is_refused_before_the_charge() -> None:
     schema = Schema([sl.Category(name, [f"v{label}" for label in range(3000)]) for name in "abc"])
     public = PublicTable({name: ["v1", "v2"] for name in "abc"}, "other people")

@@ -17,6 +17,7 @@ from sidelight.predictions.origin import Origin, guess, joint_origin, public, re
 from sidelight.records import Table
 from sidelight.release import Release
 from sidelight.synthesis.axes import Axis, Labels, coding_of, domain_of
+from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.prior import HEDGE, EarlierReleases, GivenWeights, Prior, PublicRows
 from sidelight.synthesis.released import Synthetic
@@ -87,9 +88,10 @@ def _from_rows(given: PublicTable, axes: Sequence[Axis], *, trust: float) -> Pre
     codes = np.concatenate(parts) if parts else np.empty((0, len(axes)), np.int64)
     if not len(codes):
         raise RangeError("the public table has no rows that count; leave the prediction out")
-    codes = codes[np.lexsort(codes.T[::-1])]  # files are read in any order, and the same rows are the same prediction
+    domain = domain_of(axes)
+    codes = _sorted(codes, domain)
     return Predicted(
-        prior=PublicRows(domain=domain_of(axes), codes=codes, trust=trust),
+        prior=PublicRows(domain=domain, codes=codes, trust=trust),
         origin=public(given.description),
         description=f"{len(codes)} public rows ({given.description})",
         digest=_digest(codes),
@@ -100,7 +102,7 @@ def _from_rows(given: PublicTable, axes: Sequence[Axis], *, trust: float) -> Pre
 def _from_releases(given: list[Release | Synthetic], axes: Sequence[Axis], *, trust: float) -> Predicted:
     domain = domain_of(axes)
     wanted = [(axis.name, axis.labels) for axis in axes]
-    fitted, origins = [], []
+    fitted, origins, seeded = [], [], 0
     for each in given:
         made = each if isinstance(each, Synthetic) else Synthetic(each)
         if [(axis.name, axis.labels) for axis in made.axes] != wanted:
@@ -112,15 +114,24 @@ def _from_releases(given: list[Release | Synthetic], axes: Sequence[Axis], *, tr
         space: Space = DenseSpace(domain) if mass.support is None else SupportSpace(domain, mass.support)
         weights = mass.units / mass.total
         fitted.append(Fitted(domain=domain, rows=made.rows, space=space, weights=weights, measurements=()))
-        entry = made.release.circumstances.entry_id
-        origins.append(guess("an earlier release without a ledger") if entry is None else released(entry))
+        origins.append(_origin_of(made.release))
+        seeded += not made.release.private
     count = "an earlier release" if len(fitted) == 1 else f"{len(fitted)} earlier releases"
     return Predicted(
         prior=EarlierReleases(releases=tuple(fitted), trust=trust),
         origin=joint_origin(origins),
-        description=count,
+        description=f"{count}, NOT PRIVATE: {seeded} with seeded noise" if seeded else count,
         digest=_digest(*[each.weights for each in fitted if each.weights is not None]),
     )
+
+
+def _origin_of(release: Release) -> Origin:
+    """Name the entry that paid for a release. Seeded noise pays for nothing, and whatever learns from it says so."""
+    brand = "" if release.private else "seeded noise: not private"
+    entry = release.circumstances.entry_id
+    if entry is not None:
+        return released(entry, description=brand)
+    return guess(brand or "an earlier release without a ledger")
 
 
 def _from_weights(given: Any, axes: Sequence[Axis], *, trust: float) -> Predicted:
@@ -144,6 +155,13 @@ def _from_weights(given: Any, axes: Sequence[Axis], *, trust: float) -> Predicte
         description="predicted weights of all cells",
         digest=_digest(weights),
     )
+
+
+def _sorted(codes: NDArray[np.int64], domain: Domain) -> NDArray[np.int64]:
+    """Put rows in one order: files are read in any, and the same rows are the same prediction."""
+    if domain.cells < 1 << 62:
+        return domain.unravel(np.sort(domain.ravel(codes)))
+    return codes[np.lexsort(codes.T[::-1])]
 
 
 def _digest(*arrays: NDArray[Any]) -> str:
