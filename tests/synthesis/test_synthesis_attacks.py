@@ -227,6 +227,25 @@ def test_the_attack_finds_a_private_number_in_the_value(monkeypatch: pytest.Monk
     assert float("inf") in found
 
 
+class Stubborn(str):
+    """A text that will not be read."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("a record")
+
+
+ODD_CELLS = (10**5000, -(10**5000), Stubborn("x"), float("inf"), "\ud800", b"x", [1], 1j)
+
+
+@pytest.mark.parametrize("cell", ODD_CELLS, ids=range(len(ODD_CELLS)))
+def test_no_cell_decides_whether_a_release_fails(cell: Any) -> None:
+    """Python does not write whole numbers of more than 4300 digits: one such cell once failed every release."""
+    schema = Schema([sl.Category("a", ["x"]), sl.Number("n", lower=0, upper=1), sl.PersonId("who", max_rows=1)])
+    table = Table({name: ["x", cell, "y"] for name in ("a", "n", "who")}, schema=schema)
+    release = sl.SyntheticTable(marginals(1), missing=["n"], epsilon=1).release(table)
+    assert isinstance(release, sl.Release)
+
+
 def plans() -> Iterator[tuple[Price, MarginalPlan | MWEMPlan]]:
     domain, workload = Domain(("a", "b", "c"), (2, 3, 4)), marginals(2)
     for price, neighbours, units in product(PRICES, (Neighbours.ADD_REMOVE, Neighbours.REPLACE), (1, 3)):

@@ -35,21 +35,29 @@ def text_of(cell: Any) -> str | None:
     """Return the cell as the text by which labels and ids are compared; None if it is missing."""
     if cell is None:
         return None
-    if isinstance(cell, str):
-        return str(cell) or None
-    if isinstance(cell, (bool, np.bool_)):
-        return "true" if cell else "false"
-    if isinstance(cell, (int, np.integer)):
-        return str(int(cell))
-    if isinstance(cell, (float, np.floating, Decimal)):
-        value = number_of(cell)
-        if math.isnan(value):
-            return None
-        return str(int(value)) if value.is_integer() else repr(value)
-    try:
+    try:  # around everything: also texts and numbers may be of a class of their own, and do what they like
+        if isinstance(cell, str):
+            return str(cell) or None
+        if isinstance(cell, (bool, np.bool_)):
+            return "true" if cell else "false"
+        if isinstance(cell, (int, np.integer)):
+            return _digits(int(cell))
+        if isinstance(cell, (float, np.floating, Decimal)):
+            value = number_of(cell)
+            if math.isnan(value):
+                return None
+            return str(int(value)) if value.is_integer() else repr(value)
         return None if bool(cell != cell) else str(cell) or None  # NaT and the like differ from themselves
     except Exception:
         return None
+
+
+def _digits(whole: int) -> str:
+    """Write a whole number; beyond 4300 digits Python raises for decimals, but not for hexadecimals."""
+    try:
+        return str(whole)
+    except ValueError:
+        return hex(whole)
 
 
 def numbers_of(cells: Iterable[Any]) -> NDArray[np.float64]:
