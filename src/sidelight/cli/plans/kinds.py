@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, get_args
 
 from sidelight.cli.plans import models
+from sidelight.cli.plans.gaussians import gaussian, gaussian_mixture
 from sidelight.cli.plans.predictions import read_prediction
 from sidelight.cli.plans.section import Section
 from sidelight.cli.plans.synthesis import synthetic_table
@@ -129,6 +130,8 @@ def _rows(section: Section, key: str) -> list[list[Decimal]]:
 KINDS: dict[str, Callable[[Section], Query]] = {
     "adassp": models.adassp,
     "covariance": _covariance,
+    "gaussian": gaussian,
+    "gaussian_mixture": gaussian_mixture,
     "linear_regression": models.linear_regression,
     "linear_svc": models.linear_svc,
     "logistic_regression": models.logistic_regression,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 
 class MixtureValue(dict[str, Any]):
     """A plain mapping that prints in a few lines.
@@ -16,7 +18,10 @@ class MixtureValue(dict[str, Any]):
 
     def __repr__(self) -> str:
         count, width = self["means"].shape
-        shares = ", ".join(f"{weight:.3f}" for weight in self["weights"])
         state = "" if self["certified"] else ", not certified: one Gaussian of all rows"
-        notes = "".join(f"\n  warning: {text}" for text in self["warnings"])
-        return f"{count} Gaussian(s) of {width} columns, weights {shares}{state}{notes}"
+        lines = [f"{count} Gaussian(s) of {width} columns{state}"]
+        for weight, mean in zip(self["weights"], self["means"], strict=True):
+            shown = np.array2string(mean, precision=4, suppress_small=True, threshold=6, edgeitems=3, separator=", ")
+            lines.append(f"weight {weight:.3f}, mean {shown}")
+        lines += [f"warning: {text}" for text in self["warnings"]]
+        return "\n  ".join(lines)
