@@ -12,7 +12,8 @@ import numpy as np
 
 from sidelight.synthesis.error_bounds import ErrorBounds, kind_of
 from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.marginal_bounds import bound_counts, bound_marginals, bound_rows
+from sidelight.synthesis.marginal_bounds import bound_marginals, bound_rows
+from sidelight.synthesis.measured_queries import bound_measured_queries
 from sidelight.synthesis.mwem import MWEMPlan
 from sidelight.synthesis.noise_tails import NoiseTail
 from sidelight.synthesis.packing import Mass
@@ -38,9 +39,11 @@ def certified(fitted: Fitted, mass: Mass, plan: MarginalPlan | MWEMPlan) -> Erro
     if not fitted.measurements:
         return ErrorBounds(confidence=CONFIDENCE)
     known = [each for record in fitted.rounds for each in record.candidates]
-    wanted = list(dict.fromkeys([*known, *(each.marginal for each in fitted.measurements)]))
+    measured = [each.marginal for each in fitted.measurements]
+    ungrouped = [Marginal(each.columns) for each in measured if not each.fine]
+    wanted = list(dict.fromkeys([*known, *measured, *ungrouped]))
     final = dict(zip(wanted, released_counts(mass, wanted, rows=fitted.rows), strict=True))
-    # a selection, and sum, norm and largest entry of the noise, for each measurement; and the number of rows
+    # a selection, and norm, sum and single queries of the noise, for each measurement; and the number of rows
     failure = (1.0 - CONFIDENCE) / (4 * len(fitted.measurements) + 1)
     size = None
     if plan.rows is None:
@@ -48,13 +51,13 @@ def certified(fitted: Fitted, mass: Mass, plan: MarginalPlan | MWEMPlan) -> Erro
         size = NoiseTail(fitted.measurements[0].law, scale)
     rows = bound_rows(fitted.measurements, fitted.rows, size=size, failure=failure)
     sums = bound_marginals(fitted.rounds, fitted.measurements, final, failure=failure)
-    counts = bound_counts(fitted.measurements, final, failure=failure)
+    queries = bound_measured_queries(fitted.measurements, final, failure=failure)
     most = 2 * fitted.rows + rows  # all counts of the table and all of the release
     return ErrorBounds(
         confidence=CONFIDENCE,
         rows=_outwards(rows, fitted.rows),
         marginals={each: _outwards(min(bound, most), fitted.rows) for each, bound in sums.items()},
-        counts={each: _outwards(bound, fitted.rows) for each, bound in counts.items()},
+        queries={key: _outwards(bound, fitted.rows) for key, bound in queries.items()},
     )
 
 

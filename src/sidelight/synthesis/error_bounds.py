@@ -1,8 +1,8 @@
 """The error bounds of a release: a few numbers that stay with it, and what they say about an answer.
 
 For whole marginals one number each: how far all its counts together can be off. It bounds every query on its columns,
-and every marginal that it contains. Measured ones have a second, for each single count. Single queries have one number
-a block.
+and every marginal that it contains. Single queries, on measured marginals or of `engine="mwem"`, have one number for
+all of a block.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries, QueryBlock, RangeQueries
 from sidelight.synthesis.workload import Marginal
+
+#: The columns of a block of queries, and their kind.
+QueryKey: TypeAlias = tuple[tuple[str, ...], str]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -23,15 +26,14 @@ class ErrorBounds:
     """Bounds in rows that all hold at once with probability `confidence`, over the noise, for whatever rows.
 
     `rows` bounds how far the number of rows that count is from the released number; None if unknown. `marginals` bounds
-    the sum of the errors of all counts of a marginal, `counts` the largest one of a measured marginal; `queries` the
-    largest error of a block of single queries.
+    the sum of the errors of all counts of a marginal, `queries` the largest error of the queries on some columns, by
+    their kind.
     """
 
     confidence: float
     rows: float | None = None
     marginals: Mapping[Marginal, float] = field(default_factory=dict, repr=False)
-    counts: Mapping[Marginal, float] = field(default_factory=dict, repr=False)
-    queries: Mapping[tuple[tuple[str, ...], str], float] = field(default_factory=dict, repr=False)
+    queries: Mapping[QueryKey, float] = field(default_factory=dict, repr=False)
 
     def of_sum(self, columns: Sequence[str]) -> float | None:
         """Bound the sum of all errors of a marginal; None where nothing that contains it has a bound."""
@@ -45,10 +47,8 @@ class ErrorBounds:
         With coefficients in [l, u], errors d of the cells and their sum t: |Σ q d| <= (u - l)/2 · ‖d‖₁ + |u + l|/2 ·
         |t|, and at most max(|l|, |u|) · ‖d‖₁.
         """
-        known = [self.queries.get((block.columns, kind_of(block)))]
-        if isinstance(block, CellQueries):
-            known.append(self.counts.get(Marginal(block.columns)))
-        found = [each for each in known if each is not None]
+        known = self.queries.get((block.columns, kind_of(block)))
+        found = [] if known is None else [known]
         total = self.of_sum(block.columns)
         if total is not None:
             lower, upper = (bound / block.steps for bound in block.bounds)
@@ -63,12 +63,7 @@ class ErrorBounds:
             "confidence": self.confidence,
             "rows": self.rows,
             "marginals": [
-                {
-                    "columns": list(each.columns),
-                    "widths": list(each.widths),
-                    "bound": bound,
-                    "count_bound": self.counts.get(each),
-                }
+                {"columns": list(each.columns), "widths": list(each.widths), "bound": bound}
                 for each, bound in self.marginals.items()
             ],
             "queries": [
@@ -82,12 +77,13 @@ class ErrorBounds:
         """Read what `to_value` wrote; a release of before holds nothing."""
         if value is None:
             return cls(confidence=0.0)
-        held = [(Marginal(tuple(each["columns"]), tuple(each["widths"])), each) for each in value["marginals"]]
         return cls(
             confidence=float(value["confidence"]),
             rows=None if value["rows"] is None else float(value["rows"]),
-            marginals={marginal: float(each["bound"]) for marginal, each in held},
-            counts={marginal: float(each["count_bound"]) for marginal, each in held if each["count_bound"] is not None},
+            marginals={
+                Marginal(tuple(each["columns"]), tuple(each["widths"])): float(each["bound"])
+                for each in value["marginals"]
+            },
             queries={(tuple(each["columns"]), str(each["kind"])): float(each["bound"]) for each in value["queries"]},
         )
 

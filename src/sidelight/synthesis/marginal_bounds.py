@@ -79,21 +79,6 @@ def bound_marginals(
     return {each: min(bound for other, bound in found.items() if refines(other, each)) for each in found}
 
 
-def bound_counts(
-    measurements: Sequence[Measurement], final: Mapping[Marginal, Floats], *, failure: float
-) -> dict[Marginal, float]:
-    """Bound the largest single |count - final| of every measured marginal.
-
-    Guarantee: all hold with probability 1 - measurements · failure.
-    """
-    found: dict[Marginal, float] = {}
-    for each in measurements:
-        noise = _tail(each).sum_level(1, failure / (2 * each.values.size))  # two sides of every count
-        bound = float(np.abs(each.values - final[each.marginal]).max()) + noise
-        found[each.marginal] = min(found.get(each.marginal, inf), bound)
-    return found
-
-
 def bound_rows(measurements: Sequence[Measurement], rows: float, *, size: NoiseTail | None, failure: float) -> float:
     """Bound how far the number of rows that count is from `rows`, with probability 1 - failure.
 
