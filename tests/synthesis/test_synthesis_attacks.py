@@ -34,7 +34,7 @@ from sidelight.synthesis.prediction import PublicTable
 from sidelight.synthesis.price import Price
 from sidelight.synthesis.private_marginals import Protection
 from sidelight.synthesis.rounds_by_noise import nominal_claims, sized
-from sidelight.synthesis.workload import linear_queries, marginals, prefixes, ranges
+from sidelight.synthesis.workload import Workload, linear_queries, marginals, prefixes, ranges
 from sidelight.testing import seeded_release
 
 PRICES: tuple[dict[str, Any], ...] = ({"epsilon": 2}, {"rho": "0.7"}, {"epsilon": 1, "delta": "1e-6"})
@@ -402,6 +402,11 @@ def test_a_marginal_that_would_not_fit_is_refused_before_the_charge() -> None:
     with pytest.raises(RangeError, match=r"a x b x c has 2\.7e\+10 cells"):
         sl.SyntheticTable(marginals(3), prediction=public, epsilon=1).prepare(schema)
     sl.SyntheticTable(marginals(2), prediction=public, epsilon=1).prepare(schema)
+
+
+def test_an_empty_workload_is_refused() -> None:
+    with pytest.raises(RangeError, match="asks for something"):
+        Workload(())
 
 
 def test_a_number_of_bins_may_come_from_numpy() -> None:

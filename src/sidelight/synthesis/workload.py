@@ -172,6 +172,11 @@ class Workload:
 
     parts: tuple[Part, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+        if not self.parts:
+            raise RangeError("a workload asks for something: sl.marginals(2), or a sum of such parts")
+
     def __add__(self, other: Workload) -> Workload:
         return Workload(self.parts + other.parts)
 
