@@ -35,7 +35,7 @@ def open_table(release: Release) -> Synthetic:
         sound = made.rows > 0 and made.mass.total > 0 and bool((made.mass.units >= 0).all())
         for name in made.domain.columns:
             made.mass.marginal((name,))
-        _ = made.measurements
+        _ = made.measurements, made.bounds
     except (KeyError, TypeError, ValueError, IndexError, zlib.error):
         sound = False
     if not sound:
