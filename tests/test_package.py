@@ -77,3 +77,16 @@ def test_public_values_find_their_cell() -> None:
     assert grid.index_of(0.29) >> 20 == 3
     assert grid.index_of(-100) == grid.fine_first
     assert grid.index_of(1e9) >> 20 == 1000
+
+
+@pytest.mark.parametrize("name", ["errors", "ledger", "stability", "testing"])
+def test_packages_are_there_without_an_import_of_their_own(name: str) -> None:
+    code = f"import sidelight as sl; print(sl.{name}.__name__)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == f"sidelight.{name}"
+
+
+def test_an_error_is_found_where_it_lives() -> None:
+    assert "errors" in dir(sl)
+    with pytest.raises(AttributeError, match=r"it is sidelight\.errors\.BudgetError"):
+        sl.BudgetError  # noqa: B018

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sidelight.version import VERSION as __version__  # noqa: N811 - the usual name
 
 if TYPE_CHECKING:
+    from sidelight import errors as errors
     from sidelight import experts as experts
     from sidelight import gaussians as gaussians
     from sidelight import quantiles as quantiles
@@ -134,19 +135,41 @@ _HOME = {
     "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
-_PACKAGES = ("experts", "gaussians", "quantiles", "synthesis", "tuning")
+_PACKAGES = ("errors", "experts", "gaussians", "quantiles", "synthesis", "tuning")
+#: Where more is to be found, for those who write sl.stability.OutputPerturbation.
+_FURTHER = (
+    "accounting",
+    "aggregates",
+    "audit",
+    "covariance",
+    "guarantees",
+    "ledger",
+    "mechanisms",
+    "noise",
+    "predictions",
+    "privacy_page",
+    "records",
+    "regression",
+    "report",
+    "session",
+    "stability",
+    "testing",
+)
 
 __all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
+    if name in _PACKAGES or name in _FURTHER:
         return import_module(f"sidelight.{name}")
     if name in _MODULE_OF:
         return getattr(import_module(_MODULE_OF[name]), name)
-    from sidelight.errors import nearest
+    from sidelight import errors
 
-    raise AttributeError(f"module 'sidelight' has no attribute {name!r}; {nearest(name, [*_MODULE_OF, *_PACKAGES])}")
+    if hasattr(errors, name):
+        raise AttributeError(f"module 'sidelight' has no attribute {name!r}; it is sidelight.errors.{name}")
+    hint, _, _ = errors.nearest(name, __all__).partition("known:")
+    raise AttributeError(f"module 'sidelight' has no attribute {name!r}; {hint}dir(sidelight) lists all names")
 
 
 def __dir__() -> list[str]:

@@ -11,8 +11,8 @@ import html
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class Release:
     guarantee: Claims
     error: TailBound | None
     prediction: Mapping[str, Any] | None
-    circumstances: Circumstances = field(repr=False)
+    circumstances: Circumstances
 
     @property
     def kind(self) -> str:
@@ -141,7 +141,7 @@ class Release:
         return hash(self.to_json())
 
     def __str__(self) -> str:
-        lines = [*_brand(self.circumstances), f"{self.kind} · {_promise(self.guarantee)}"]
+        lines = [*_brand(self.circumstances), f"{self.kind} · {self.guarantee}"]
         lines += [f"  {label}: {_number(entry)}" for label, entry in _entries(self)]
         if self.error is not None:
             bound = float(np.max(self.error.at(0.95)))
@@ -150,15 +150,15 @@ class Release:
             lines.append(f"  prediction: {self.prediction['description']}")
         return "\n".join(lines)
 
+    __repr__ = __str__  # branded, and short: the exact claims of a model would fill a page
+
     def _repr_html_(self) -> str:
         brand = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in _brand(self.circumstances))
         rows = "".join(
             f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(_number(entry))}</td></tr>"
             for label, entry in _entries(self)
         )
-        return (
-            f"{brand}<table><caption>{html.escape(f'{self.kind} · {_promise(self.guarantee)}')}</caption>{rows}</table>"
-        )
+        return f"{brand}<table><caption>{html.escape(f'{self.kind} · {self.guarantee}')}</caption>{rows}</table>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,16 @@ class Refused:
     query: Mapping[str, Any]
     reason: str
     guarantee: Claims
-    circumstances: Circumstances = field(repr=False)
+    circumstances: Circumstances
+
+    if not TYPE_CHECKING:  # a type checker is to find code that forgets refusals
+
+        @property
+        def value(self) -> NoReturn:
+            """There is none, and asking for it says so."""
+            raise AttributeError(
+                f"a refusal has no value ({self.reason}); it is a paid result: look with isinstance(result, sl.Refused)"
+            )
 
     @property
     def private(self) -> bool:
@@ -184,7 +193,9 @@ class Refused:
         return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
 
     def __str__(self) -> str:
-        return "\n".join([*_brand(self.circumstances), f"refused: {self.reason} · {_promise(self.guarantee)}"])
+        return "\n".join([*_brand(self.circumstances), f"refused: {self.reason} · {self.guarantee}"])
+
+    __repr__ = __str__
 
 
 Outcome = Release | Refused
@@ -192,11 +203,7 @@ Outcome = Release | Refused
 
 def outcome_from_json(text: str) -> Outcome:
     """Read a `Release` or `Refused` back from the JSON text that its `to_json` wrote."""
-    data = json.loads(text)
-    if data.get("format") != FORMAT:
-        raise RangeError(
-            f"this is release format {data.get('format')!r}; this version reads {FORMAT!r}: upgrade sidelight"
-        )
+    data = _stored(text)
     guarantee = Claims.from_json(data["guarantee"])
     circumstances = Circumstances(**data["circumstances"])
     if data["type"] == "refused":
@@ -210,6 +217,21 @@ def outcome_from_json(text: str) -> Outcome:
         prediction=data["prediction"],
         circumstances=circumstances,
     )
+
+
+def _stored(text: str) -> dict[str, Any]:
+    wanted = "expected the JSON of releases, as release.to_json() writes it"
+    if not isinstance(text, str | bytes | bytearray):
+        raise RangeError(f"{wanted}, got {type(text).__name__}; of a file pass its text: Path(...).read_text()")
+    try:
+        data = json.loads(text)
+    except ValueError:
+        raise RangeError(f"{wanted}, got a text that is not JSON; is it the whole text?") from None
+    if not isinstance(data, dict) or "format" not in data or "circumstances" not in data:
+        raise RangeError(f"{wanted}, got other JSON; what `sidelight run --json` wrote is for `sidelight report`")
+    if data["format"] != FORMAT:
+        raise RangeError(f"this is release format {data['format']!r}; this version reads {FORMAT!r}: upgrade sidelight")
+    return data
 
 
 def _encode(kind: str, outcome: Outcome) -> str:
@@ -269,13 +291,6 @@ def _decode_value(value: Any) -> Any:
 
 def _brand(circumstances: Circumstances) -> list[str]:
     return [] if circumstances.entropy == "os" else ["NOT PRIVATE: made with seeded noise, for tests only"]
-
-
-def _promise(guarantee: Claims) -> str:
-    """Lead with the plain epsilon where there is one: it is what most readers know."""
-    pure = guarantee.pure()
-    others = [str(claim) for claim in guarantee if claim != pure]
-    return ", ".join([*([] if pure is None else [str(pure)]), *others])
 
 
 def _entries(release: Release) -> Sequence[tuple[str, Any]]:

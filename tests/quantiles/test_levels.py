@@ -68,3 +68,9 @@ def test_even_levels():
 def test_reading_decimals_is_exact(numerators):
     numerators.sort()
     assert exact_levels([n / 10000 for n in numerators]) == tuple(Fraction(n, 10000) for n in numerators)
+
+
+@pytest.mark.parametrize("levels", [None, object()])
+def test_what_is_no_list_of_levels_is_named(levels):
+    with pytest.raises(RangeError, match=r"such as \[0\.25, 0\.5, 0\.75\], got"):
+        exact_levels(levels)

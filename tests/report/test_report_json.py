@@ -38,7 +38,7 @@ def test_one_release_or_a_list_will_do(make_release: Callable[..., Release], ref
         ("{", "expected JSON"),
         ("3", "expected the JSON of releases"),
         ('{"type": "report"}', "expected the JSON of releases"),
-        ('[{"a": 1}]', "release format None"),
+        ('[{"a": 1}]', "got other JSON"),
         ('{"type": "report", "format": "99"}', "upgrade sidelight"),
     ],
 )

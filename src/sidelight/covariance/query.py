@@ -19,7 +19,7 @@ from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.noisy_moments import MatrixNoise
 from sidelight.records import Number, Schema, Table
 from sidelight.records.numbers import exact_number
-from sidelight.release import Outcome
+from sidelight.release import Release
 from sidelight.session import release_once
 
 Center = Literal["mean", "pairs"]
@@ -193,7 +193,7 @@ class Covariance:
             raise SchemaError(f"the query has {len(self.columns)} columns; pass sl.Table(data, schema=[...])")
         return Number("x0" if self.columns is None else self.columns[0])
 
-    def release(self, data: Any) -> Outcome:
+    def release(self, data: Any) -> Release:
         """Release from a table, a two-dimensional array, or (with names) a frame, with exactly this query's budget."""
         return release_once(self, data if isinstance(data, Table) else self.table(data))
 

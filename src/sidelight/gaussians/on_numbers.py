@@ -71,7 +71,9 @@ class OnNumbers:
 
     def release(self, data: Any) -> Outcome:
         """Release from a table, a two-dimensional array, or a frame, with exactly this query's budget."""
-        return release_once(self, data if isinstance(data, Table) else self.table(data))  # type: ignore[arg-type]
+        table = data if isinstance(data, Table) else self.table(data)
+        outcome: Outcome = release_once(self, table)  # type: ignore[call-overload]
+        return outcome
 
     def table(self, data: Any) -> Table:
         """Declare the columns of an array or a frame: numbers, and every row one protected unit."""

@@ -58,7 +58,10 @@ class Claims:
         return len(self.claims)
 
     def __str__(self) -> str:
-        return ", ".join(str(c) for c in self.claims)
+        """Lead with the plain epsilon, or epsilon and delta, where there is one: it is what most readers know."""
+        first = self.pure() or next((c for c in self.claims if isinstance(c, ApproxDP)), None)
+        others = [str(c) for c in self.claims if c != first]
+        return ", ".join(others if first is None else [str(first), *others])
 
     def __repr__(self) -> str:
         return f"Claims.of({', '.join(repr(c) for c in self.claims)})"

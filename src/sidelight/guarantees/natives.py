@@ -27,7 +27,7 @@ def native_claims(*claims: Claim, mechanism: str) -> Claims:
     """Gather what a mechanism claims by itself, and refuse what its proof does not give.
 
     >>> print(native_claims(BoundedRange(1), mechanism="exponential"))
-    BoundedRange(ε = 1)
+    PureDP(ε = 1), BoundedRange(ε = 1)
     """
     if mechanism not in NATIVE:
         raise ClaimError(f"no native claims are known for {mechanism!r}; {nearest(mechanism, NATIVE)}")

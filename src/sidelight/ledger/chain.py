@@ -177,6 +177,7 @@ def checked_head(text: str) -> str:
     """Return the text if it looks like a head of a ledger, else raise."""
     if not _HASH.fullmatch(text):
         raise LedgerError(
-            f"a ledger's head is 64 hexadecimal digits, got {text!r}; a release carries it as ledger_head"
+            f"a ledger's head is 64 hexadecimal digits, got {text!r}; a release carries it "
+            "as release.circumstances.ledger_head"
         )
     return text

@@ -299,7 +299,10 @@ class Ledger(Unique):
                     f"SELECT {_SCOPE_COLUMNS} FROM scope WHERE scope_id = :scope_id", scope_id=scope_id
                 )
             if row is None:
-                raise LedgerError(f"there is no scope {scope_id!r} in {self.place.shown}; open it first")
+                raise LedgerError(
+                    f"there is no scope {scope_id!r} in {self.place.shown}; `sidelight ledger show` lists those there "
+                    "are, open_scope makes one"
+                )
             self._definitions[scope_id] = definition_from_row(row)
         return self._definitions[scope_id]
 

@@ -56,6 +56,8 @@ def parse_place(url: str | os.PathLike[str]) -> Place:
     >>> parse_place("postgresql://ann:secret@db/budget").shown
     'postgresql://ann:***@db/budget'
     """
+    if not isinstance(url, str | os.PathLike):
+        raise LedgerError(f"a ledger is a file or an address, got {type(url).__name__}; write sqlite:///budget.db")
     text = os.fspath(url)
     if not text.strip():
         raise LedgerError("a ledger needs an address, got an empty one; try sqlite:///budget.db")

@@ -37,5 +37,5 @@ def _assumed_mass(prior: Prior, grid: Grid) -> float:
 
 def _assumption(priors: Sequence[Prior]) -> str:
     if any(isinstance(prior, ScaleFree) for prior in priors):
-        return f"around each quantile the records lie no closer than {ASSUMED_RECORDS:,} within a factor of two"
-    return f"around each quantile the records lie no closer than {ASSUMED_RECORDS:,} spread as predicted"
+        return f"records near each quantile lie as far apart as {ASSUMED_RECORDS:,} spread over a factor of two would"
+    return f"records near each quantile lie as far apart as {ASSUMED_RECORDS:,} spread as predicted would"

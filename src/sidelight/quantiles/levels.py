@@ -27,6 +27,8 @@ def exact_levels(levels: LevelLike | Iterable[LevelLike]) -> tuple[Fraction, ...
     >>> exact_levels([0.25, "1/2", 0.75])
     (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
     """
+    if not isinstance(levels, LevelLike | Iterable):
+        raise RangeError(f"levels must be a list of numbers such as [0.25, 0.5, 0.75], got {type(levels).__name__}")
     several = [levels] if isinstance(levels, LevelLike) else list(levels)
     if not several:
         raise RangeError("levels must name at least one quantile, got none; [0.5] asks for the median")

@@ -24,7 +24,7 @@ from sidelight.quantiles.levels import LevelLike, exact_levels
 from sidelight.quantiles.outcomes import default_prior, outcome_grid
 from sidelight.quantiles.tree import QuantileTree, Score, balanced_branching, quantile_tree
 from sidelight.records import Number, Schema, Table
-from sidelight.release import Outcome, TailBound
+from sidelight.release import Release, TailBound
 from sidelight.session import Answer, release_once
 
 
@@ -102,8 +102,8 @@ class Quantiles:
         """Return the declaration of a bare array: its granularity and bounds as written in the query."""
         if self.column is not None:
             raise SchemaError(
-                f"column {self.column!r} names a column of a table, and a bare array came; leave column out, or pass "
-                "sl.Table(data, schema=[...])"
+                f"column {self.column!r} names a column of a table, and what came is not an sl.Table; pass "
+                f"sl.Table(data, schema=[sl.Number({self.column!r})]), or that column alone and no column="
             )
         return Number("value", lower=self.lower, upper=self.upper, granularity=self.granularity)
 
@@ -140,12 +140,12 @@ class Quantiles:
         doubled = [name for name in ("granularity", "lower", "upper") if getattr(self, name) is not None]
         if doubled:
             raise SchemaError(
-                f"{' and '.join(doubled)} of column {self.column!r} belong into its schema, and the query has them; "
-                f"declare sl.Number({self.column!r}, {doubled[0]}=...) and leave them out of the query"
+                f"what is known of column {self.column!r} stands in its schema, and the query has "
+                f"{' and '.join(doubled)}; declare sl.Number({self.column!r}, {doubled[0]}=...) and leave it out here"
             )
         return number
 
-    def release(self, data: Any) -> Outcome:
+    def release(self, data: Any) -> Release:
         """Release from a bare array, Series or column, or a table, with exactly this query's budget and no ledger."""
         return release_once(self, data)
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: "any" cells are read one by one (object columns, CSV cells); "other" is a type no declaration can use.
 TypeKind = Literal["integer", "float", "boolean", "text", "any", "other"]
 
+#: The word for the type of a name that two columns have.
+TWICE = "two columns of this name"
+
 #: Rows to a batch in memory: the working arrays of a kernel stay in the cache.
 BATCH_ROWS = 1 << 15
 

@@ -34,10 +34,14 @@ class Schema:
     columns: tuple[Column, ...]
 
     def __init__(self, columns: Iterable[Column]) -> None:
-        given = tuple(columns)
+        given: tuple[Any, ...] = tuple(columns) if isinstance(columns, Iterable) else (columns,)
         for column in given:
             if not isinstance(column, (Number, Category, PersonId)):
-                raise SchemaError(f"a schema holds Number, Category and PersonId, got {type(column).__name__}")
+                raise SchemaError(
+                    f"a schema is a list of Number, Category and PersonId, got {type(column).__name__} in it; write "
+                    'schema=[sl.Number("age"), sl.Category("sex", ["F", "M"])]'
+                )
+        given = tuple(given)
         names = [column.name for column in given]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -10,7 +10,7 @@ from typing import Any
 from sidelight.errors import SchemaError, nearest
 from sidelight.records.columns import Category, Column, Number
 from sidelight.records.engines import open_rows
-from sidelight.records.rows import ColumnType, Rows
+from sidelight.records.rows import TWICE, ColumnType, Rows
 from sidelight.records.schema import Schema
 
 _FIT = {
@@ -45,7 +45,7 @@ class Table:
             if column.name not in types:
                 raise SchemaError(
                     f"the source has no column {column.name!r}, which the schema declares; "
-                    f"{nearest(column.name, types)}"
+                    f"{nearest(column.name, types)}{_if_index(source, column.name)}"
                 )
             _check_type(column, types[column.name])
 
@@ -77,6 +77,11 @@ def _name_of(source: Any) -> str:
     return PurePath(fspath(source)).name.partition(".")[0] if isinstance(source, (str, PathLike)) else "table"
 
 
+def _if_index(source: Any, name: str) -> str:
+    names = getattr(getattr(source, "index", None), "names", None)  # of a pandas frame: public, like its columns
+    return "; an index is no column: write frame.reset_index()" if names is not None and name in names else ""
+
+
 def _check_type(column: Column, found: ColumnType) -> None:
     fit = _FIT.get(type(column), _PERSON_FIT)
     if found.kind in fit:
@@ -87,4 +92,6 @@ def _check_type(column: Column, found: ColumnType) -> None:
         "Category": "convert it to text or whole numbers, or declare a Number",
         "PersonId": "convert it to whole numbers or text",
     }[kind]
+    if found.native == TWICE:
+        advice = "rename one of them"
     raise SchemaError(f"column {column.name!r} is declared as {kind} but the source holds {found.native}; {advice}")

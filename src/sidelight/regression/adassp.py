@@ -30,7 +30,7 @@ from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
 from sidelight.noise import Source, scale_up
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
-from sidelight.release import Outcome
+from sidelight.release import Release
 from sidelight.session import Answer, release_once
 
 Shrinkage: TypeAlias = Literal["directions", "uniform"]
@@ -130,7 +130,7 @@ class AdaSSP:
         """Refuse a bare array: a regression needs named columns."""
         raise SchemaError("a regression wants sl.Table(data, schema=[...]); for arrays (X, y) there is adassp(...)")
 
-    def release(self, table: Table) -> Outcome:
+    def release(self, table: Table) -> Release:
         """Release from a table with exactly this query's budget and no ledger."""
         return release_once(self, table)
 

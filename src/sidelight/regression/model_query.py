@@ -18,7 +18,7 @@ from sidelight.guarantees import Claims
 from sidelight.noise import Source
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.losses import Floats
-from sidelight.release import Outcome
+from sidelight.release import Release
 from sidelight.session import Answer, release_once
 
 if TYPE_CHECKING:  # scikit-learn takes a second to load
@@ -99,7 +99,7 @@ class ModelQuery:
         """Refuse a bare array: a model needs named columns."""
         raise SchemaError("a model of columns wants sl.Table(data, schema=[...]); estimators fit arrays by fit(X, y)")
 
-    def release(self, table: Table) -> Outcome:
+    def release(self, table: Table) -> Release:
         """Release from a table with exactly this query's budget and no ledger."""
         return release_once(self, table)
 

@@ -76,6 +76,9 @@ def release_batch_through(
 
 def _prepare(query: Query, table: Table, *, strict: bool) -> Prepared:
     """Find every mistake of the user before anything is charged."""
+    if isinstance(query, type) or not hasattr(query, "prepare"):
+        got = f"the class {query.__name__}" if isinstance(query, type) else type(query).__name__
+        raise RangeError(f"a query was wanted, such as sl.Quantiles([0.5], column='age', epsilon=0.1), got {got}")
     prepared = query.prepare(table.schema)
     check_source(prepared, table)
     if strict and prepared.numerics != "exact":

@@ -67,9 +67,29 @@ class Query(Protocol):
         ...
 
 
+class SurePrepared(Prepared, Protocol):
+    """A prepared query that always answers: only propose-test-release can refuse."""
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Touch the data, once, and return the noisy answer."""
+        ...
+
+
+class SureQuery(Query, Protocol):
+    """A query that is never refused by a private test; its result is a `Release` for type checkers, too."""
+
+    def prepare(self, schema: Schema) -> SurePrepared:
+        """Check the query against the schema and price it."""
+        ...
+
+
 class ArrayQuery(Query, Protocol):
     """A query that can also be asked of one bare array, because it can say what the array holds."""
 
     def declare(self) -> Number:
         """Return the declaration of the single column that an array becomes."""
         ...
+
+
+class SureArrayQuery(SureQuery, ArrayQuery, Protocol):
+    """A query of one bare array that is never refused."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, overload
 
 from sidelight.accounting import Remaining, Route, Rule, Spent
-from sidelight.errors import LedgerError, SchemaError
+from sidelight.errors import LedgerError, RangeError, SchemaError
 from sidelight.guarantees import Amount, Claim, Neighbours
 from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
-from sidelight.records import Table
-from sidelight.release import Outcome
+from sidelight.records import Schema, Table
+from sidelight.release import Outcome, Release
 from sidelight.session.accounts import InProcessAccount, OneOffAccount
 from sidelight.session.door import release_batch_through, release_through
-from sidelight.session.query import ArrayQuery, Query
+from sidelight.session.query import ArrayQuery, Query, SureArrayQuery, SureQuery
 
 
 class Session:
@@ -24,10 +25,10 @@ class Session:
     Guarantee: everything ever released under the session's scope satisfies `budget` for the table's protected unit,
     whatever the order and however each query was chosen after seeing earlier answers (accounting proof page, T5-T8).
 
-    `ledger` is a URL such as "sqlite:///budget.db" (or an open `Ledger`); without it the budget is kept in this process
-    only and forgotten with it. `scope` names the data set in the ledger and defaults to the table's name. `strict`
-    refuses idealized mechanisms. `one_run` writes the time of the first charge on all of them: the time between two
-    charges of a fixed plan is the running time of a release, which depends on the data.
+    `ledger` is a file, a URL such as "sqlite:///budget.db" or an open `Ledger`; without it the budget is kept in this
+    process only and forgotten with it. `scope` names the data set in the ledger and defaults to the table's name.
+    `strict` refuses idealized mechanisms. `one_run` writes the time of the first charge on all of them: the time
+    between two charges of a fixed plan is the running time of a release, which depends on the data.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Session:
         table: Table,
         *,
         budget: Claim,
-        ledger: str | Ledger | None = None,
+        ledger: str | PathLike[str] | Ledger | None = None,
         scope: str | None = None,
         routes: Sequence[Route] | None = None,
         strict: bool = False,
@@ -47,14 +48,14 @@ class Session:
                 "sl.Table(data, schema=[sl.Number(...), ...]), or query.release(array) for a single array"
             )
         self.table = table
-        self.budget = budget.under(unit=table.schema.unit)  # a budget is meant for whatever the schema protects
+        self.budget = budget_for(budget, table.schema)
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
         self._at_utc = now_utc() if one_run else None
         if ledger is None:
             self._account: InProcessAccount | Scope = InProcessAccount(Rule.for_budget(self.budget, routes=routes))
         else:
-            book = open_ledger(ledger) if isinstance(ledger, str) else ledger
+            book = ledger if isinstance(ledger, Ledger) else open_ledger(ledger)
             self._check(book)
             self._account = book.open_scope(
                 scope or table.name,
@@ -67,6 +68,12 @@ class Session:
     def _check(self, ledger: Ledger) -> None:
         if ledger.testing:
             raise LedgerError("this ledger is for tests and holds seeded noise; open another for real data")
+
+    @overload
+    def release(self, query: SureQuery, *, key: str | None = None, resume: bool = False) -> Release: ...
+
+    @overload
+    def release(self, query: Query, *, key: str | None = None, resume: bool = False) -> Outcome: ...
 
     def release(self, query: Query, *, key: str | None = None, resume: bool = False) -> Outcome:
         """Charge the query, run it and return its release.
@@ -118,15 +125,50 @@ class Session:
         """Return the sentence that may be published about everything released under this budget."""
         return self._account.rule.statement()
 
+    def __repr__(self) -> str:
+        kept = f", ledger={self._account.ledger.place.shown!r}" if isinstance(self._account, Scope) else ""
+        return f"Session({self.table.name!r}, budget={self.budget}{kept})"
+
     def __sklearn_clone__(self) -> Session:
         """Stay the same session in a cloned estimator: a copy of a budget would be spent twice."""
         return self
 
 
+@overload
+def release_once(query: SureArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Release: ...
+
+
+@overload
+def release_once(query: ArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Outcome: ...
+
+
 def release_once(query: ArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Outcome:
     """Run one query on a table or a bare array, with exactly the budget that it costs."""
-    table = data if isinstance(data, Table) else Table(data, schema=[query.declare()])
+    table = data if isinstance(data, Table) else _bare_table(query, data)
     return release_through(query, table, OneOffAccount(), entropy=entropy or OSEntropy())
+
+
+def _bare_table(query: ArrayQuery, data: Any) -> Table:
+    declared = query.declare()
+    try:
+        return Table(data, schema=[declared])
+    except SchemaError:
+        if hasattr(type(data), "columns") or isinstance(data, Mapping | str | PathLike):
+            raise SchemaError(
+                f"one column was wanted, an array or a Series, got {type(data).__name__}, which has named columns; "
+                f"write sl.Table(data, schema=[sl.Number(...)]) and {type(query).__name__}(..., column=...)"
+            ) from None
+        raise
+
+
+def budget_for(budget: Claim, schema: Schema) -> Claim:
+    """Return the budget for the schema's unit: a budget is meant for whatever the schema protects."""
+    if not isinstance(budget, Claim):
+        raise RangeError(
+            "budget must say what kind it is, such as sl.PureDP(1) or sl.ApproxDP(1, '1e-6'), got "
+            f"{type(budget).__name__}"
+        )
+    return budget.under(unit=schema.unit)
 
 
 def request_key(*parts: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from sidelight.records import Column, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer
 from sidelight.session.door import release_through
+from sidelight.session.session import budget_for
 
 
 class Sequence:
@@ -52,7 +54,7 @@ class Sequence:
         *,
         schema: Schema | list[Column] | tuple[Column, ...],
         budget: Claim,
-        ledger: str | Ledger,
+        ledger: str | PathLike[str] | Ledger,
         scope: str,
         days_per_person: int | None = None,
         state: Path | str | None = None,
@@ -64,17 +66,18 @@ class Sequence:
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
         self._routes = routes
-        self._ledger = open_ledger(ledger) if isinstance(ledger, str) else ledger
+        promised = budget_for(budget, declared)
+        self._ledger = ledger if isinstance(ledger, Ledger) else open_ledger(ledger)
         self._check(self._ledger)
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
         price = for_days(self.plan.bare.claims, days_per_person or 1)
-        check_price(price, budget=budget.under(unit=declared.unit), routes=routes)
+        check_price(price, budget=promised, routes=routes)
         # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
         self._state = self._stored_state()
         self._scope = open_accounts(
             self._ledger,
             scope,
-            budget=budget.under(unit=declared.unit),
+            budget=promised,
             unit=declared.unit,
             days_per_person=days_per_person,
             routes=routes,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError
 from sidelight.records.cells import texts_of
 from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, TypeKind, Wanted
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -37,7 +37,7 @@ class ArrowRows:
         for field in self._table.schema:
             twice = field.name in types
             found = ColumnType(_kind_of(field.type), str(field.type))
-            types[field.name] = ColumnType("other", "two columns of this name") if twice else found
+            types[field.name] = ColumnType("other", TWICE) if twice else found
         return types
 
     @property

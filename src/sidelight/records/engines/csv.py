@@ -94,7 +94,8 @@ def open_csv(paths: Sequence[str], names: Sequence[str]) -> CsvRows:
     if names and not set(names) & set(header):
         raise SchemaError(
             f"the source has no column {names[0]!r}, nor any other declared one: the first line of {paths[0]!r} must "
-            "name the columns. Nothing of it is shown, because it may be a record"
+            "name the columns, letter for letter and without spaces around them. Nothing of it is shown, because it "
+            "may be a record"
         )
     twice = sorted({name for name in names if header.count(name) > 1})
     if twice:

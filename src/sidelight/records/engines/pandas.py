@@ -14,7 +14,7 @@ from sidelight.records.cells import numbers_of, texts_of
 from sidelight.records.engines.arrays import ArrayRows
 from sidelight.records.persons import person_key
 from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, TypeKind, Wanted
 
 _KINDS: dict[str, TypeKind] = {"i": "integer", "u": "integer", "f": "float", "b": "boolean", "U": "text", "O": "any"}
 
@@ -34,7 +34,7 @@ class PandasRows:
         types: dict[str, ColumnType] = {}
         for label, dtype in zip(self._frame.columns, self._frame.dtypes, strict=True):
             twice = str(label) in types
-            types[str(label)] = ColumnType("other", "two columns of this name") if twice else _type_of(dtype)
+            types[str(label)] = ColumnType("other", TWICE) if twice else _type_of(dtype)
         return types
 
     @property

@@ -1,0 +1,45 @@
+"""Schemas and tables as people write them by mistake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sidelight as sl
+from sidelight.errors import SchemaError
+
+
+def test_one_declaration_may_stand_alone_and_a_generator_is_read_once() -> None:
+    age = sl.Number("age")
+    assert sl.Schema(age).columns == (age,)  # type: ignore[arg-type]
+    assert sl.Schema(sl.Number(name) for name in ("a", "b")).names == ("a", "b")
+
+
+@pytest.mark.parametrize("schema", ["age", ["age"], {"age": "number"}, 5, None])
+def test_the_form_of_a_schema_is_shown(schema: Any) -> None:
+    with pytest.raises(SchemaError, match=r'schema=\[sl\.Number\("age"\)'):
+        sl.Table({"age": [1]}, schema=schema)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]),
+    ],
+)
+def test_two_columns_of_one_name_are_to_be_renamed(frame: Any) -> None:
+    with pytest.raises(SchemaError, match="two columns of this name; rename one of them"):
+        sl.Table(frame, schema=[sl.Number("a")])
+
+
+def test_an_index_is_no_column() -> None:
+    frame = pd.DataFrame({"age": [1]}, index=pd.Index([7], name="patient"))
+    with pytest.raises(SchemaError, match=r"write frame\.reset_index\(\)"):
+        sl.Table(frame, schema=[sl.Number("age"), sl.PersonId("patient", max_rows=1)])
+    with pytest.raises(SchemaError) as found:
+        sl.Table(frame, schema=[sl.Number("height")])
+    assert "reset_index" not in str(found.value)
