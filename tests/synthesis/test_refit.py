@@ -8,8 +8,9 @@ import pytest
 from sidelight.synthesis.domain import Domain, Impossible
 from sidelight.synthesis.measurement import Measurement
 from sidelight.synthesis.mirror_descent import mirror_descent
+from sidelight.synthesis.pooling import PooledCounts
 from sidelight.synthesis.prior import EarlierReleases, GivenWeights, PublicRows, Setting, current_weights
-from sidelight.synthesis.refit import Refit, nearest_marginal, objective
+from sidelight.synthesis.refit import Evidence, Refit, nearest_marginal, objective
 from sidelight.synthesis.spaces import DenseSpace
 from sidelight.synthesis.starting_point import uniform_weights
 from sidelight.synthesis.workload import Marginal, marginals
@@ -36,9 +37,20 @@ def measured(rng: np.random.Generator, deviation: float = 8.0) -> list[Measureme
 
 
 @pytest.mark.parametrize("tau", [0.05, 1.0])
-def test_both_methods_find_the_same_minimum(tau: float) -> None:
+@pytest.mark.parametrize("cellwise", [False, True])
+def test_both_methods_find_the_same_minimum(tau: float, cellwise: bool) -> None:
     rng = np.random.default_rng(0)
-    held = measured(rng)
+    held: list[Evidence] = list(measured(rng))
+    if cellwise:
+        held = [
+            PooledCounts(
+                marginal=each.marginal,
+                values=each.values,
+                deviation=rng.uniform(2, 12, each.values.shape),
+                mean_error=each.mean_error,
+            )
+            for each in held
+        ]
     prior = rng.dirichlet(np.ones(DOMAIN.cells)) * 0.9 + 0.1 / DOMAIN.cells
     refit = Refit(SPACE, prior, rows=ROWS, prior_weight=tau)
     for each in held:
@@ -55,11 +67,11 @@ def test_both_methods_find_the_same_minimum(tau: float) -> None:
 
 def test_the_small_problem_is_solved() -> None:
     rng = np.random.default_rng(1)
-    reference, y = rng.dirichlet(np.ones(6)), rng.normal(300, 200, 6)
-    p = nearest_marginal(np.log(reference), y, deviation=10.0, rows=ROWS, prior_weight=0.05)
+    reference, y, deviation = rng.dirichlet(np.ones(6)), rng.normal(300, 200, 6), rng.uniform(1, 30, 6)
+    p = nearest_marginal(np.log(reference), y, deviation=deviation, rows=ROWS, prior_weight=0.05)
 
     def value(q: np.ndarray) -> float:
-        return float(((ROWS * q - y) ** 2).sum() / 200 + 0.05 * ROWS * (q * np.log(q / reference)).sum())
+        return float((((ROWS * q - y) / deviation) ** 2).sum() / 2 + 0.05 * ROWS * (q * np.log(q / reference)).sum())
 
     assert p.sum() == pytest.approx(1)
     for _ in range(300):

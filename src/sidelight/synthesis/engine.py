@@ -58,11 +58,12 @@ class WeightModel:
         self._start = prior.start(space, setting)
         self._prior = current_weights(self._start, setting)
         self._refit = Refit(space, self._prior, rows=setting.rows, prior_weight=prior_weight)
+        self._measured: list[Measurement] = []
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
         """What was measured so far."""
-        return self._refit.measurements
+        return tuple(self._measured)
 
     @property
     def weights(self) -> Floats:
@@ -72,6 +73,7 @@ class WeightModel:
     def learn(self, measurements: Sequence[Measurement]) -> None:
         """Take measurements in; trust the prior as far as they allow."""
         for each in measurements:
+            self._measured.append(each)
             self._refit.add(each)
         if self._start.most_raw:
             old, self._prior = self._prior, current_weights(self._start, self._setting, self.measurements)

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sidelight.synthesis.measurement import Measurement
-from sidelight.synthesis.refit import PRIOR_WEIGHT, objective
+from sidelight.synthesis.refit import PRIOR_WEIGHT, Evidence, objective
 from sidelight.synthesis.spaces import Floats, Space
 
 
 def mirror_descent(
     space: Space,
     prior: Floats,
-    measurements: Sequence[Measurement],
+    measurements: Sequence[Evidence],
     *,
     rows: float,
     prior_weight: float = PRIOR_WEIGHT,
