@@ -35,20 +35,18 @@ def selection_loss(candidates: int, *, steepness: float, failure: float) -> floa
 
 def round_bounds(record: MarginalRound, final: Mapping[Marginal, Floats], *, failure: float) -> dict[Marginal, float]:
     """Bound ‖counts - final‖₁ of all candidates of a round, together, with probability 1 - 2 · failure."""
-    chosen = record.candidates[record.chosen]
-    expected = [on_grid(each) / SCORE_STEPS for each in record.expected]
-    penalties = [float(on_grid(each)) / SCORE_STEPS for each in record.penalties]
+    penalties = on_grid(np.array(record.penalties)) / SCORE_STEPS
     # |a + z| >= |a| + sign(a)·z: the measured distance is hardly below the true one
     noise = _tail(record.measured).sum_level(record.measured.values.size, failure)
-    there = _distance(record.measured.values, expected[record.chosen]) + noise
-    best = there - penalties[record.chosen]
-    best += selection_loss(len(record.candidates), steepness=record.steepness, failure=failure)
-    found = {
-        each: max(best + penalty, 0.0) + _distance(mass, final[each])
-        for each, mass, penalty in zip(record.candidates, expected, penalties, strict=True)
-    }
-    found[chosen] = min(found[chosen], there + _distance(expected[record.chosen], final[chosen]))
-    return found
+    there = _distance(record.measured.values, on_grid(record.expected[record.chosen]) / SCORE_STEPS) + noise
+    loss = selection_loss(len(record.candidates), steepness=record.steepness, failure=failure)
+    best = np.maximum(there - penalties[record.chosen] + loss + penalties, 0.0)
+    best[record.chosen] = min(best[record.chosen], there)
+    # all candidates in one array: there are many, and most are small
+    expected = on_grid(np.concatenate([each.reshape(-1) for each in record.expected])) / SCORE_STEPS
+    apart = np.abs(expected - np.concatenate([final[each].reshape(-1) for each in record.candidates]))
+    starts = np.cumsum([0, *(each.size for each in record.expected[:-1])])
+    return dict(zip(record.candidates, (best + np.add.reduceat(apart, starts)).tolist(), strict=True))
 
 
 def measured_bound(measurement: Measurement, final: Floats, *, failure: float) -> float:
