@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
+from sidelight.errors import SchemaError
 from sidelight.guarantees import Claims, Neighbours
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import on_grid
@@ -57,6 +58,8 @@ class PaidFit:
 
     def prepare(self, schema: Schema) -> PreparedPaidFit:
         """Plan and price it for the schema's protected unit. Reads no row."""
+        if np.shape(self.X)[0] != np.shape(self.y)[0]:
+            raise SchemaError("X and y must have the same length: row i of X belongs to entry i of y")
         plan = plan_paid(
             loss=self.loss,
             features=int(np.shape(self.X)[1]),

@@ -53,14 +53,24 @@ def _entries(name: str, value: Any, labels: tuple[str, ...]) -> Iterator[Row]:
             yield from _entries(str(key) if name == "value" else f"{name}: {key}", entry, labels)
     elif isinstance(value, np.ndarray) and value.ndim == 2 and value.size <= _MOST_ENTRIES:
         columns = labels if len(labels) == value.shape[1] else tuple(str(k + 1) for k in range(value.shape[1]))
-        rows = labels if value.shape[0] == value.shape[1] == len(labels) else None
+        # a matrix of columns by columns is symmetric; as many means as there are columns is not
+        square = value.shape == (len(labels),) * 2 and np.array_equal(value, value.T, equal_nan=True)
+        rows = labels if square else None
         for i, line in enumerate(value.tolist()):
             where = f"{name}, {rows[i]}" if rows else name if len(value) == 1 else f"{name} {i + 1}"
             yield (where, "; ".join(f"{c} {_short(v)}" for c, v in zip(columns, line, strict=True)), None)
+    elif isinstance(value, np.ndarray) and value.ndim == 3 and value.size <= _MOST_ENTRIES:
+        for i, each in enumerate(value):
+            yield from _entries(f"{name} {i + 1}", each, labels)
+    elif name == "mean" and isinstance(value, np.ndarray) and value.shape == (len(labels),):
+        yield (name, "; ".join(f"{c} {_short(v)}" for c, v in zip(labels, value.tolist(), strict=True)), None)
     elif isinstance(value, np.ndarray) and value.ndim == 1 and value.size <= _MOST_ENTRIES:
         yield (name, ", ".join(_short(entry) for entry in value.tolist()) or "none", None)
     elif isinstance(value, np.ndarray):
         yield (name, f"{' × '.join(f'{side:,}' for side in value.shape)} numbers, in the JSON of the release", None)
+    elif isinstance(value, list) and value and len(value) <= _MOST_ENTRIES and all(isinstance(e, dict) for e in value):
+        for i, each in enumerate(value):
+            yield from _entries(f"{name} {i + 1}", each, labels)
     elif isinstance(value, list | tuple) and len(value) > _MOST_ENTRIES:
         yield (name, f"{len(value):,} entries, in the JSON of the release", None)
     elif isinstance(value, list | tuple):

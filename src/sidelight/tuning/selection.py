@@ -17,6 +17,7 @@ from sidelight.noise import Source, below
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, Prepared, Query, Refusal, release_once
+from sidelight.session.source_check import ChecksSource, PublicSource
 from sidelight.tuning.best import best_of
 from sidelight.tuning.common_price import common_price
 from sidelight.tuning.pricing import selection_claims
@@ -141,6 +142,12 @@ class PreparedSelection:
         if all(candidate.prediction == first for candidate in self.candidates):
             return first
         return {"description": f"one of {len(self.candidates)} candidates, each with its own"}
+
+    def check_source(self, source: PublicSource) -> None:
+        """Ask every candidate, and the release of the score: any of them may run."""
+        for each in (*self.candidates, *(() if self.scored is None else (self.scored,))):
+            if isinstance(each, ChecksSource):
+                each.check_source(source)
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Try and keep the best. The winner's place and answer leave; nothing else does."""
