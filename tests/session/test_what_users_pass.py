@@ -96,3 +96,13 @@ def test_a_sequence_wants_a_ledger_and_a_budget_of_a_kind(tmp_path: Path) -> Non
         sequence(ledger=None)
     assert not (tmp_path / "budget.db").exists()
     assert sequence().release({"age": [31, 47]}, day="2026-11-15").private
+
+
+def test_a_key_is_a_text_and_a_bound_is_no_price(tmp_path: Path) -> None:
+    session = sl.Session(PEOPLE, budget=sl.PureDP(1), ledger=tmp_path / "budget.db")
+    with pytest.raises(LedgerError, match="printable text of 1 to 500 characters, got int"):
+        session.release(MEDIAN, key=5)  # type: ignore[call-overload]
+    with pytest.raises(RangeError, match=r"data_norm must be positive, got 0$"):
+        sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=0, classes=[0, 1]).fit([[1.0]], [1])
+    with pytest.raises(RangeError, match="epsilon must be positive, got 0; a release without a cost"):
+        sl.PureDP(0)

@@ -22,6 +22,7 @@ Amount: TypeAlias = str | int | float | Decimal | Fraction
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _RATIO = re.compile(r"[0-9]+/[0-9]+", re.ASCII)
 _LONGEST_TEXT = 1200
+_PRICES = ("epsilon", "delta", "rho", "mu")
 
 
 def exact(value: Amount | SupportsIndex, *, name: str) -> Fraction:
@@ -47,7 +48,8 @@ def positive(value: Amount | SupportsIndex, *, name: str) -> Fraction:
     """
     number = exact(value, name=name)
     if number == 0:
-        raise RangeError(f"{name} must be positive, got {_shown(value)}; a release without a cost does not exist")
+        why = "; a release without a cost does not exist" if name in _PRICES else ""
+        raise RangeError(f"{name} must be positive, got {_shown(value)}{why}")
     return number
 
 

@@ -51,8 +51,9 @@ class Entry:
 def checked_name(text: str, *, what: str) -> str:
     """Return a scope id or key that is safe to store and to show, or say what is wrong with it."""
     if not isinstance(text, str) or not text or len(text) > _LONGEST_NAME or not text.isprintable():
+        got = repr(text[:60]) if isinstance(text, str) else type(text).__name__
         raise LedgerError(
-            f"{what} must be printable text of 1 to {_LONGEST_NAME} characters, got {str(text)[:60]!r}; "
+            f"{what} must be printable text of 1 to {_LONGEST_NAME} characters, got {got}; "
             "use a short name, or the sha256 of a long one"
         )
     return str.__str__(text)
