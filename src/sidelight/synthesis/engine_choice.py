@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from sidelight.errors import RangeError
 from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.linear_choice import marginal_is_better
 from sidelight.synthesis.prediction import Predicted
+from sidelight.synthesis.price import Price
+from sidelight.synthesis.private_marginals import Protection
 from sidelight.synthesis.spaces import MOST_DENSE_CELLS, check_dense
 from sidelight.synthesis.workload import LinearQueries, Workload
 
-Engine = Literal["auto", "marginals", "mwem", "support", "graphical"]
-Chosen = Literal["marginals", "mwem", "support", "graphical"]
+Engine = Literal["auto", "marginals", "queries", "mwem", "support", "graphical"]
+Chosen = Literal["marginals", "queries", "mwem", "support", "graphical"]
 
 
-def choose_engine(engine: Engine, domain: Domain, predicted: Predicted | None, workload: Workload) -> Chosen:
+def choose_engine(
+    engine: Engine,
+    domain: Domain,
+    predicted: Predicted | None,
+    workload: Workload,
+    *,
+    price: Price,
+    protection: Protection,
+    rows: int | None = None,
+) -> Chosen:
     """Return the engine, or say how large the domain is and which engine takes it.
 
     >>> from sidelight.synthesis.workload import marginals
-    >>> choose_engine("auto", Domain(("a", "b"), (10, 10)), None, marginals(2))
+    >>> paid = {"price": Price.of(rho=1), "protection": Protection()}
+    >>> choose_engine("auto", Domain(("a", "b"), (10, 10)), None, marginals(2), **paid)
     'marginals'
     """
     has_rows = predicted is not None and predicted.codes is not None
     if engine == "auto":
         if domain.cells <= MOST_DENSE_CELLS:
-            linear = any(isinstance(part, LinearQueries) for part in workload.parts)
-            return "mwem" if linear else "marginals"
+            linear = [part for part in workload.parts if isinstance(part, LinearQueries)]
+            paid: dict[str, Any] = {"price": price, "protection": protection, "rows": rows}
+            return "marginals" if all(marginal_is_better(part, domain, **paid) for part in linear) else "queries"
         return "support" if has_rows else "graphical"
-    if engine in ("marginals", "mwem"):
+    if engine in ("marginals", "queries", "mwem"):
         check_dense(domain)
     if engine == "support" and not has_rows:
         raise RangeError(

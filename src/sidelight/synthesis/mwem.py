@@ -1,17 +1,19 @@
 """Multiplicative weights with the exponential mechanism, one query a round, started from a prediction: as published.
 
 Algorithm 2 of Khodak, Amin, Dick and Vassilvitskii (2023) after Hardt, Ligett and McSherry (2012), with each weight
-vector normalised, and the sensitivity taken from the class of queries. Improvements that cost no privacy are options.
-Kept because it is what the literature means, and for linear queries; for marginals the default engine is far better.
+vector normalised, and the sensitivity taken from the class of queries: `engine="mwem"`. Kept because it is what the
+literature means; as published it often returns little more than the prediction. Improvements that cost no privacy are
+options, and `engine="queries"` takes them: the distribution is refitted to all answers, met queries are not asked
+again, and the number of rounds follows from the noise. For marginals the default engine is far better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import log, sqrt
+from math import ceil, isqrt, log, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -24,9 +26,10 @@ from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import MOST_ROWS, measured_rows
 from sidelight.synthesis.price import Price, together
-from sidelight.synthesis.prior import Prior, Setting, UniformPrior, current_weights
+from sidelight.synthesis.prior import HEDGE, Prior, Setting, UniformPrior, current_weights
 from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.query_blocks import MATRIX_STEPS, QueryBlock
+from sidelight.synthesis.query_refit import QueryRefit
 from sidelight.synthesis.round_records import QueryRound, RoundRecords
 from sidelight.synthesis.rounds_shown import rounds_shown
 from sidelight.synthesis.single_queries import AnsweredQuery, QuerySpace
@@ -35,6 +38,10 @@ from sidelight.synthesis.workload import Workload
 
 #: A query is open again while its released residual is above so many noise scales.
 AGAIN_ABOVE = 2.0
+#: With a refit, this share of the rounds that balance the bound on the error, which is pessimistic: measured.
+BALANCED_SHARE = 0.2
+#: At most so many weights are changed by the refits between rounds: they grow with the square of the rounds.
+MOST_REFITTED = 20_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +52,13 @@ class MWEMPlan:
     `rounds`-th of the price, half of it for the selection: ε_s = ε/(2m) and Laplace noise 2mΔ/ε in pure privacy.
 
     Args:
-        rounds: m; None for the number of columns of the workload.
+        rounds: m; None for the number of columns of the workload or, with a refit, for `worthwhile_answers`, which asks
+            for the number of rows; that is public or released first.
         sensitivity: "class" takes Δ from the declared bounds of the queries: 1 for counting queries; "printed" takes
             that of queries in [-1, 1] for all, which for counting queries under replacement is twice too noisy.
-        output: "average" of the weights before each round, as printed; or the "last" weights.
-        replay: After each round, cycle this many times through all answers so far.
+        output: "average" of the weights before each round, as printed; the "last" weights; or those of a "refit" to all
+            answers after each round, which replaces the printed update.
+        replay: After each round, cycle this many times through all answers so far, with the printed update.
         thrifty: Leave out queries whose released answer the weights already meet, and do not update on those.
         selection_share: Of a round's price.
 
@@ -63,7 +72,7 @@ class MWEMPlan:
     rows: int | None = None
     rounds: int | None = None
     sensitivity: Literal["class", "printed"] = "class"
-    output: Literal["average", "last"] = "average"
+    output: Literal["average", "last", "refit"] = "average"
     replay: int = 0
     thrifty: bool = False
     selection_share: Amount = Fraction(1, 2)
@@ -81,10 +90,12 @@ class MWEMPlan:
             raise RangeError(f"rows must be a whole number from 1 to 2**40, got {self.rows!r}")
         if self.rounds is not None and (isinstance(self.rounds, bool) or self.rounds < 1):
             raise RangeError(f"rounds must be a whole number of at least 1, got {self.rounds!r}")
-        if self.sensitivity not in ("class", "printed") or self.output not in ("average", "last"):
-            raise RangeError("sensitivity is 'class' or 'printed', output is 'average' or 'last'")
+        if self.sensitivity not in ("class", "printed") or self.output not in ("average", "last", "refit"):
+            raise RangeError("sensitivity is 'class' or 'printed', output is 'average', 'last' or 'refit'")
         if isinstance(self.replay, bool) or self.replay < 0:
             raise RangeError(f"replay must be a whole number of at least 0, got {self.replay!r}")
+        if self.replay and self.output == "refit":
+            raise RangeError("replay repeats the printed update, which a refit replaces; leave replay out")
         _ = self.claims
 
     @cached_property
@@ -138,6 +149,20 @@ class MWEMPlan:
         """The same for an answer in steps of 1/steps: the scale of the integer noise that is added."""
         return float(self.measurement_price.noise_scale(self.bounded(0, steps)))
 
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise of an answer, in rows."""
+        return self.noise_scale * (sqrt(2) if self.price.kind == "epsilon" else 1.0)
+
+    def for_rows(self, rows: float) -> MWEMPlan:
+        """Settle the number of rounds of a table of so many rows, a public or released number.
+
+        Guarantee: whatever the number is, the rounds cost at most what `size_share` leaves of the price.
+        """
+        if self.rounds is not None or self.output != "refit":
+            return self
+        return replace(self, rounds=worthwhile_answers(self, rows))
+
     @cached_property
     def claims(self) -> Claims:
         """What the whole release costs."""
@@ -160,19 +185,23 @@ def release_by_single_queries(
     """
     where = DenseSpace(plan.domain) if space is None else space
     rows = float(plan.rows) if plan.rows is not None else measured_rows(counts, price=plan.size_price, source=source)
+    plan = plan.for_rows(rows)
     cells = float(np.mean([plan.domain.cells_of(block.columns) for block in plan.blocks]))
     setting = Setting(mean_cells=cells, deviation=plan.noise_scale, rows=rows)
     weights = current_weights((prior or UniformPrior()).start(where, setting), setting)
     queries = QuerySpace(plan.blocks, where)
     counts.prepare(block.columns for block in plan.blocks)
+    fit: _PrintedSteps | QueryRefit = (
+        QueryRefit(queries, weights, rows=rows, deviation=plan.deviation)
+        if plan.output == "refit"
+        else _PrintedSteps(queries, weights, rows, plan)
+    )
     answered: list[AnsweredQuery] = []
     records: RoundRecords[QueryRound] = RoundRecords()
     steepness = float(plan.selection_price.spread / (2 * plan.query_sensitivity))
-    total = np.zeros_like(weights)
     with rounds_shown(plan.total_rounds) as shown:
         for _ in shown:
-            total += weights
-            fitted = queries.answers(weights)
+            fitted = queries.answers(fit.weights)
             places = _open(plan, answered, rows * fitted)
             place = _select(counts, queries, rows * fitted, plan, places, source)
             answered.append(_measure(counts, queries, place, plan, source))
@@ -185,19 +214,38 @@ def release_by_single_queries(
                     noise_scale=plan.integer_noise_scale(answered[-1].block.steps),
                 )
             )
-            _update(queries, weights, answered[-1:], rows, plan)
-            for _ in range(plan.replay):
-                _update(queries, weights, answered, rows, plan)
-    result = total / total.sum() if plan.output == "average" else weights
+            fit.learn(answered[-1])
     return Fitted(
         domain=plan.domain,
         rows=rows,
         space=where,
-        weights=result,
+        weights=fit.finish(),
         measurements=(),
         answered=tuple(answered),
         query_rounds=records.kept,
     )
+
+
+class _PrintedSteps:
+    """The printed update after each round, then replays; the average of the weights before each, or the last ones."""
+
+    def __init__(self, queries: QuerySpace, weights: Floats, rows: float, plan: MWEMPlan) -> None:
+        self.weights = weights
+        self._queries, self._rows, self._plan = queries, rows, plan
+        self._total = np.zeros_like(weights)
+        self._answered: list[AnsweredQuery] = []
+
+    def learn(self, answer: AnsweredQuery) -> None:
+        """Move the weights towards an answer."""
+        self._total += self.weights
+        self._answered.append(answer)
+        _update(self._queries, self.weights, [answer], self._rows, self._plan)
+        for _ in range(self._plan.replay):
+            _update(self._queries, self.weights, self._answered, self._rows, self._plan)
+
+    def finish(self) -> Floats:
+        """Return what is released."""
+        return self._total / self._total.sum() if self._plan.output == "average" else self.weights
 
 
 def _open(plan: MWEMPlan, answered: Sequence[AnsweredQuery], fitted: Floats) -> Any:
@@ -239,6 +287,25 @@ def _update(
         if plan.thrifty and abs(apart) <= plan.noise_scale:
             continue
         queries.tilt(weights, each, float(np.clip(apart / (2 * rows), -700.0, 700.0)))
+
+
+def worthwhile_answers(plan: MWEMPlan, rows: float) -> int:
+    """Return how many answers to ask for: what balances the fit's error n√(KL/m) and the noise s(m)·log|Q| of m rounds.
+
+    At least one for each column; never more than queries, than cells that decide them all, or than the refits can take.
+    Public and released numbers only.
+    """
+    columns = {block.columns for block in plan.blocks}
+    queries = sum(block.count for block in plan.blocks)
+    most = min(queries, sum(plan.domain.cells_of(each) for each in columns))
+    most = max(1, min(most, isqrt(MOST_REFITTED // plan.domain.cells)))
+    least = len({name for names in columns for name in names})
+    divergence = log(plan.domain.cells / HEDGE)
+    noise_of_one = replace(plan, rounds=1).deviation * log(max(queries, 2))
+    # the noise of m rounds is m times (Laplace) or √m times (Gaussian) that of one
+    power = 2 / 3 if plan.price.kind == "epsilon" else 1.0
+    balanced = (max(rows, 1.0) * sqrt(divergence) / noise_of_one) ** power
+    return int(min(max(ceil(BALANCED_SHARE * balanced), least), most))
 
 
 def utility_rounds(*, epsilon: float, rows: float, queries: int, divergence: float) -> int:

@@ -74,7 +74,11 @@ class PreparedTable:
             "rows": self.rows,
             "rounds": self.rounds,
         }
-        return MWEMPlan(**shared) if self.engine == "mwem" else MarginalPlan(**shared)
+        if self.engine == "mwem":  # as published
+            return MWEMPlan(**shared)
+        if self.engine == "queries":
+            return MWEMPlan(**shared, output="refit", thrifty=True)
+        return MarginalPlan(**shared)
 
     @cached_property
     def space(self) -> Space | None:

@@ -28,7 +28,9 @@ class SyntheticTable:
     adding or removing one; with a public number of `rows` under replacing one. Exact on the machine; everything after
     the noisy counts is post-processing. Never depends on the prediction (synthesis proof page).
 
-    Accuracy: `sl.Synthetic(release).report()` gives the noise of every measured marginal. A good prediction lowers the
+    Accuracy: `sl.Synthetic(release).answer(["sex", "age"])` has `errors`, standard errors from the noise, where the
+    columns were measured together, and a `bound` that no count is off by more than, with 95 % confidence for all
+    answers at once, also where they were not; `sl.Synthetic(release).report()` lists both. A good prediction lowers the
     error of what is not measured; a bad one costs little, because the measurements outweigh it.
 
     Args:
@@ -42,9 +44,10 @@ class SyntheticTable:
         trust: In [0, 1]; below 1 where the public population differs.
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta.
         rows: The public number of rows. Neighbours then replace a row; else a noisy number is released.
-        rounds: How many marginals (or, for "mwem", single queries) are measured; "auto" for a public rule.
-        engine: "marginals" (default), "mwem" of the literature, "support" of the public rows for large domains,
-            "graphical" through mbi; "auto" chooses by the size of the domain.
+        rounds: How many marginals (for "queries" and "mwem", single queries) are measured; "auto" for a public rule.
+        engine: "marginals" (the default), "queries" for linear ones that are better asked one by one, "support" of the
+            public rows for large domains, "graphical" through mbi; "auto" chooses among these by public numbers.
+            "mwem" is the algorithm of the literature, as published: for comparison.
 
     >>> import numpy as np
     >>> from sidelight.records import Table
@@ -122,6 +125,7 @@ class SyntheticTable:
         axes = self.axes(schema)
         domain = domain_of(axes)
         self.workload.partitions(domain)  # unknown columns are found before the public rows are read
+        self.workload.blocks(domain)  # and so is a matrix of another shape
         predicted = predict(self.prediction, axes, trust=self.trust)
         protection = Protection(
             neighbours=Neighbours.ADD_REMOVE if self.rows is None else Neighbours.REPLACE,
@@ -136,7 +140,15 @@ class SyntheticTable:
             protection=protection,
             rows=self.rows,
             rounds=None if self.rounds == "auto" else self.rounds,
-            engine=choose_engine(self.engine, domain, predicted, self.workload),
+            engine=choose_engine(
+                self.engine,
+                domain,
+                predicted,
+                self.workload,
+                price=self.price,
+                protection=protection,
+                rows=self.rows,
+            ),
             predicted=predicted,
         )
         _ = (
