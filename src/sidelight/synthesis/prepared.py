@@ -11,13 +11,14 @@ import numpy as np
 
 from sidelight.aggregates.collect import coded_rows, collect
 from sidelight.aggregates.counts import CellCounts
-from sidelight.guarantees import Claims, decimal_text
+from sidelight.guarantees import Claims, decimal_text, exact
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session import Answer
 from sidelight.synthesis.answers import Measured
 from sidelight.synthesis.axes import Axis, coding_of
 from sidelight.synthesis.certify import certified
+from sidelight.synthesis.description import describe_policies, describe_workload
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.engine import release_distribution
 from sidelight.synthesis.engine_choice import Chosen
@@ -61,6 +62,7 @@ class PreparedTable:
     rounds: int | None
     engine: Chosen
     predicted: Predicted | None
+    trust: float = 1.0
     numerics: Literal["exact"] = "exact"
 
     @cached_property
@@ -105,15 +107,18 @@ class PreparedTable:
 
     @cached_property
     def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings."""
+        """The public description for ledger and report, in strings; no two different queries have the same."""
         return {
             "kind": KIND,
             "columns": [axis.to_json() for axis in self.axes],
+            "policies": describe_policies(self.axes),
+            "queries": describe_workload(self.workload, self.domain),
             "workload": [str(each) for each in self.workload.partitions(self.domain, closure=False)],
             "engine": self.engine,
             "rows": "private" if self.rows is None else str(self.rows),
             "rounds": "auto" if self.rounds is None else str(self.rounds),
             "prediction": "none" if self.predicted is None else self.predicted.digest,
+            "trust": decimal_text(exact(self.trust, name="trust")),
             {"mu": "mu_squared"}.get(self.price.kind, self.price.kind): decimal_text(self.price.amount),
         }
 

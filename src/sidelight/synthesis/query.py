@@ -150,6 +150,7 @@ class SyntheticTable:
                 rows=self.rows,
             ),
             predicted=predicted,
+            trust=self.trust,
         )
         _ = (
             prepared.plan,

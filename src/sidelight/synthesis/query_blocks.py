@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from math import ceil, floor, prod
 from typing import Any, Protocol
 
@@ -169,6 +170,24 @@ class MatrixQueries:
         sparse = self.matrix.tocsr().astype(np.float64)
         sparse.data = np.rint(sparse.data * self.steps)
         return sparse.astype(np.int64)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the queries that are asked: the same for a dense and a sparse matrix of equal entries."""
+        entries = self._integers
+        if hasattr(entries, "tocoo"):
+            entries = entries.copy()
+            entries.sum_duplicates()
+            entries.eliminate_zeros()
+            sparse = entries.tocoo()
+            rows, places, values = sparse.row, sparse.col, sparse.data
+        else:
+            rows, places = np.nonzero(entries)
+            values = entries[rows, places]
+        found = sha256(repr(tuple(map(int, self.matrix.shape))).encode())
+        for part in (rows, places, values):
+            found.update(np.ascontiguousarray(part, "<i8").tobytes())
+        return found.hexdigest()
 
     def answers(self, marginal: NDArray[Any]) -> NDArray[Any]:
         """Return the products with the integer coefficients."""

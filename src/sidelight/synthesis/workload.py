@@ -144,7 +144,7 @@ class LinearQueries:
         """Return the marginal of the columns, which answers them all."""
         return [Marginal(self._columns(domain))]
 
-    def blocks(self, domain: Domain) -> list[QueryBlock]:
+    def blocks(self, domain: Domain) -> list[MatrixQueries]:
         """Return the queries themselves."""
         columns = self._columns(domain)
         shape = domain.shape_of(columns)
