@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -41,12 +41,20 @@ from sidelight.synthesis.workload import Workload
 
 
 class SyntheticValue(dict[str, Any]):
-    """The value of a release: a plain mapping that prints in one line."""
+    """The value of a release: a plain mapping that prints in one line, its `summary`.
+
+    The line is in the mapping because a release that was read back has no class but that one.
+    """
 
     def __repr__(self) -> str:
-        names = ", ".join(column["name"] for column in self["columns"])
-        measured = len(self["measurements"])
-        return f"a synthetic table of {self['rows']:.0f} rows ({names}; {measured} measured): sl.Synthetic(release)"
+        return str(self["summary"])
+
+
+def _summary(names: Sequence[str], fitted: Fitted) -> str:
+    """Say in one line what was released."""
+    measured = f"{len(fitted.measurements)} measured" if fitted.measurements else f"{len(fitted.answered)} answered"
+    columns = ", ".join(names)
+    return f"a synthetic table of {fitted.rows:.0f} rows ({columns}; {measured}): sl.Synthetic(release)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +178,7 @@ class PreparedTable:
             for each in fitted.measurements
         ]
         return SyntheticValue(
+            summary=_summary(self.labels, fitted),
             columns=[axis.to_json() for axis in self.axes],
             rows=fitted.rows,
             engine=self.engine,
