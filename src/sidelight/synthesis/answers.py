@@ -8,7 +8,7 @@ measured has a bound on its error in either case; what could not, has none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod, sqrt
 from typing import Any
 
@@ -87,6 +87,13 @@ class Answers:
     def shares(self) -> Floats:
         """The counts as shares of all rows."""
         return np.asarray(self.counts / self.rows)
+
+    def in_order(self, columns: Sequence[str]) -> Answers:
+        """Return the answers of a marginal with its axes in another order of the same columns."""
+        names = tuple(columns)
+        places = [self.columns.index(name) for name in names]
+        errors = None if self.errors is None else np.transpose(self.errors, places)
+        return replace(self, columns=names, counts=np.transpose(self.counts, places), errors=errors)
 
     def __repr__(self) -> str:
         what = f"{self.counts.size} answers on {' x '.join(self.columns)}"

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import RangeError, SidelightError
+from sidelight.errors import RangeError
 from sidelight.noise import Source
 from sidelight.synthesis.domain import Codes, Domain
 from sidelight.synthesis.engine import run_rounds, settle
 from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import Measurement
+from sidelight.synthesis.missing_package import MissingPackageError
 from sidelight.synthesis.plan import MarginalPlan
 from sidelight.synthesis.prior import Prior, PublicRows, Setting, UniformPrior
 from sidelight.synthesis.private_marginals import PrivateMarginals
@@ -27,10 +28,6 @@ from sidelight.synthesis.workload import Marginal
 #: A junction tree has at most this many cells.
 MOST_TREE_CELLS = 10_000_000
 _STEPS_BETWEEN, _STEPS_AT_THE_END = 100, 1000
-
-
-class MissingPackageError(SidelightError, ImportError):
-    """A package that an extra brings is not installed."""
 
 
 def load_mbi() -> Any:

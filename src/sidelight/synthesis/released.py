@@ -17,7 +17,7 @@ from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.error_bounds import ErrorBounds
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.sampling import PublicEntropy, sample_codes
-from sidelight.synthesis.table_output import Library, as_typed, library_of, make_frame, write_table
+from sidelight.synthesis.table_output import Library, as_typed, library_of, make_frame, with_enumerations, write_table
 from sidelight.synthesis.workload import Workload, marginals
 
 KIND = "synthetic_table"
@@ -70,7 +70,7 @@ class Synthetic:
 
     @cached_property
     def bounds(self) -> ErrorBounds:
-        """How far marginals, or the queries of `engine="mwem"`, can be off, all at once with 95 % confidence."""
+        """How far marginals, or single queries that were measured, can be off, all at once with 95 % confidence."""
         return ErrorBounds.from_value(self.release.value.get("bounds"))
 
     @property
@@ -91,7 +91,8 @@ class Synthetic:
 
         `rows` is the number of the release if left out. `like` is a public frame whose library, types and column order
         are copied. Numbers are drawn uniformly inside their bins (`within="middle"` for one value a bin). Another
-        `seed` gives other rows from the same distribution.
+        `seed` gives other rows from the same distribution. pandas and Polars are packages of their own;
+        `library="pyarrow"` is always there.
         """
         if within not in ("uniform", "middle"):
             raise RangeError(f'within must be "uniform" or "middle", got {within!r}')
@@ -105,16 +106,25 @@ class Synthetic:
         return frame if like is None else as_typed(frame, like, library=library)
 
     def write(self, path: str | PathLike[str], rows: int | None = None, **choices: Any) -> None:
-        """Write a synthetic table as CSV or Parquet, by the path's ending."""
+        """Write a synthetic table as CSV or Parquet, by the path's ending; `choices` are those of `table`.
+
+        Written through Arrow unless a library is named; of a Parquet file the categories are enumerations.
+        """
         ending = PurePath(fspath(path)).suffix.lower()
         if ending not in (".csv", ".parquet"):
             raise RangeError(f"a synthetic table is written to a path that ends in .csv or .parquet, got {ending!r}")
-        write_table(self.table(rows, **choices), fspath(path), ending=ending)
+        if choices.get("like") is None and "library" not in choices:
+            frame = self.table(rows, **choices, library="pyarrow")
+            frame = frame if ending == ".csv" else with_enumerations(frame, self.axes)
+        else:
+            frame = self.table(rows, **choices)
+        write_table(frame, fspath(path), ending=ending)
 
     def answer(self, query: Workload | Sequence[str] | str) -> Answers | list[Answers]:
         """Answer a workload, or one marginal that is named by its columns. Nothing is charged.
 
-        A workload of several parts gives a list.
+        A workload of several parts gives a list. The axes of a marginal that is named by its columns are in the order
+        named, those of a workload in the table's.
         """
         if isinstance(query, Workload):
             found = answer_workload(query, self.mass, self.measurements, self.bounds, rows=self.rows)
@@ -124,12 +134,12 @@ class Synthetic:
             raise SchemaError("a marginal names at least one column, and each once")
         asked = marginals(sets=[names])
         (found_one,) = answer_workload(asked, self.mass, self.measurements, self.bounds, rows=self.rows)
-        return found_one
+        return found_one.in_order(names)
 
     def report(self, workload: Workload | None = None) -> list[dict[str, Any]]:
         """Say of each marginal whether it was measured, with what noise, and how far its counts can be off.
 
-        Of the measured marginals if no workload is named (with `engine="mwem"`, of those whose queries have a bound).
+        Of the measured marginals if no workload is named (of single queries, of those whose queries have a bound).
         `expected_error` is what the noise alone would make; `bound` (rows), `bound_share` (of the rows, a count) and
         `total_variation_bound` hold with the release's confidence, and are None where nothing released bounds them.
         Computed from released numbers: nothing here compares with the private rows.

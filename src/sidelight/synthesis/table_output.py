@@ -8,6 +8,7 @@ its types and column order are copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.synthesis.axes import Axis, Labels, Within
+from sidelight.synthesis.missing_package import MissingPackageError
 
 Library = Literal["pandas", "polars", "pyarrow"]
 
@@ -26,6 +28,7 @@ def make_frame(
     """Return a frame of the library with one column an axis: enumerations, whole numbers and floats."""
     import narwhals.stable.v2 as nw
 
+    _check_installed(library)
     data: dict[str, Any] = {}
     types: dict[str, Any] = {}
     for place, axis in enumerate(axes):
@@ -47,6 +50,29 @@ def make_frame(
         data = {name: [np.nan if cell is None and types[name] == nw.Float64() else cell for cell in cells]
                 for name, cells in data.items()}  # fmt: skip
     return nw.from_dict(data, schema=types, backend=library).to_native()
+
+
+def _check_installed(library: Library) -> None:
+    try:
+        import_module(library)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"a table as a {library} frame needs the package {library}, which is not installed: pip install {library}, "
+            'or ask for library="pyarrow", which is always there'
+        ) from error
+
+
+def with_enumerations(frame: Any, axes: Sequence[Axis]) -> Any:
+    """Return an Arrow table whose categories are dictionaries of all their labels, as Parquet can hold them."""
+    import pyarrow as pa
+    from pyarrow.compute import index_in
+
+    for place, axis in enumerate(axes):
+        if isinstance(axis, Labels):
+            labels = pa.array(axis.category.labels, pa.string())
+            codes = index_in(frame.column(axis.name).combine_chunks(), labels)
+            frame = frame.set_column(place, axis.name, pa.DictionaryArray.from_arrays(codes, labels))
+    return frame
 
 
 def library_of(frame: Any) -> Library:
