@@ -10,8 +10,9 @@ import pytest
 from sidelight.guarantees import Claims, PureDP
 from sidelight.release import Circumstances, Release, TailBound, outcome_from_json
 from sidelight.report import Item, Report, render
+from sidelight.report.labels import text_width
 from sidelight.report.shapes import bar_chart, matrix_chart
-from sidelight.report.values import matrix_of, rows_of
+from sidelight.report.values import Group, listing_of, matrix_of
 
 
 def release_of(value: object, labels: tuple[str, ...] = (), error: TailBound | None = None) -> Release:
@@ -42,7 +43,8 @@ def test_a_matrix_is_drawn_and_listed_with_its_bound_once() -> None:
         assert page.count('class="tile plus"') == 4  # two tiles, drawn wide and narrow
         assert page.count('class="tile minus"') == 4
         assert "None" not in page
-        assert page.count("in operator norm</td>") == 1
+        assert page.count("it is off by at most 0.13 in operator norm, if rows are short.") == 1
+        assert "Within</th>" not in page
         assert "<hours>" not in page
         assert "&lt;hours&gt;" in page
 
@@ -55,10 +57,75 @@ def test_large_arrays_are_counted() -> None:
     assert 'class="tile' not in page
 
 
-def test_rows_of_a_model() -> None:
+def test_a_model_without_labels_is_written_in_lines() -> None:
     value = {"coefficients": np.array([[0.5, -2.0]]), "intercept": np.array([0.25])}
-    rows = rows_of(release_of(value), None)
-    assert rows == [("coefficients", "1 0.5; 2 -2", None), ("intercept", "0.25", None)]
+    (group,) = listing_of(release_of(value), None).shown
+    assert group == Group(heading=None, rows=(("coefficients", "0.5, -2", None), ("intercept", "0.25", None)))
+
+
+def test_how_it_was_computed_stands_among_the_settings() -> None:
+    shrinkage = {"factor": 0.5, "identity": True}
+    value = {"matrix": MATRIX, "mean": np.array([3.0, 4.0]), "noisy": 2 * MATRIX, "rows": 9.0, "shrinkage": shrinkage}
+    release = release_of({**value, "noise_scale": 0.25}, ("age", "hours"))
+    for each in (release, outcome_from_json(release.to_json())):
+        listing = listing_of(each, None)  # type: ignore[arg-type]
+        assert [(group.heading, [row[:2] for row in group.rows]) for group in listing.shown] == [
+            (None, [("rows", "9")]),
+            ("mean", [("age", "3"), ("hours", "4")]),
+            ("matrix", [("age × age", "2"), ("age × hours", "-1"), ("hours × hours", "0.5")]),
+        ]
+        assert dict(listing.technical) == {
+            "noise_scale": ("0.25",),
+            "noisy": ("age: 4, -2", "hours: -2, 1"),
+            "shrinkage: factor": ("0.5",),
+            "shrinkage: identity": ("yes",),
+        }
+        table, settings = page_of(each).split("The exact guarantee and settings")  # type: ignore[arg-type]
+        assert "shrinkage" not in table
+        assert "<dt>noise_<wbr>scale</dt>" in settings
+
+
+def test_as_many_weights_as_columns_are_no_columns() -> None:
+    value = {"weights": np.array([0.25, 0.75]), "means": np.array([[1.0, 2.0], [3.0, 4.0]]), "certified": True}
+    first, *means = listing_of(release_of(value, ("age", "hours")), None).shown
+    assert first.rows == (("certified", "yes", None), ("weights", "0.25, 0.75", None))
+    assert [group.heading for group in means] == ["means 1", "means 2"]
+
+
+def test_what_is_long_is_folded() -> None:
+    labels = tuple(f"c{k}" for k in range(5))
+    listing = listing_of(release_of({"matrix": np.eye(5), "rows": 9.0}, labels), None)
+    assert [group.heading for group in listing.shown] == [None]
+    assert listing.folded_rows == 15
+    assert "<summary>15 more entries</summary>" in page_of(release_of({"matrix": np.eye(5), "rows": 9.0}, labels))
+    assert "<summary>All 15 entries</summary>" in page_of(release_of(np.eye(5), labels))
+    bars = release_of(np.arange(8.0), tuple("abcdefgh"))
+    assert "<summary>All 8 entries</summary>" in page_of(bars)
+
+
+def test_a_weak_estimate_is_said_above_the_table() -> None:
+    page = page_of(release_of({"mean": np.array([1.0]), "weak": True, "warnings": ["a <group> was dropped"]}, ("age",)))
+    assert "With this budget and so many rows the estimate is not certified" in page
+    assert "A &lt;group&gt; was dropped." in page
+    assert "Note." not in page_of(release_of({"mean": np.array([1.0]), "weak": False}, ("age",)))
+
+
+def test_one_number_has_its_name_and_its_bound_in_a_sentence() -> None:
+    bound = TailBound(unit="units of the column", assumption="records are clamped", fixed=(0.0,), per_log=(1.0,))
+    page = page_of(release_of(38.5, ("median",), bound))
+    assert '<th scope="row">median</th><td>38.5</td>' in page
+    assert "it is off by at most 3 units of the column, if records are clamped." in page
+    exact = TailBound(unit="units of the column", assumption="records are clamped", fixed=(0.0,), per_log=(0.0,))
+    assert "It is exact, if records are clamped." in page_of(release_of(38.5, ("median",), exact))
+
+
+def test_the_numbers_beside_bars_have_room() -> None:
+    drawn = bar_chart(["a", "b"], np.array([123456.789, -0.0000123456789]))
+    for picture in ElementTree.fromstring(f"<div>{drawn}</div>"):
+        width = float(picture.attrib["width"])
+        for text in picture.iter("text"):
+            if text.attrib["class"] == "tick":
+                assert float(text.attrib["x"]) + text_width(text.text or "") <= width
 
 
 def test_a_labelled_vector_has_bars() -> None:

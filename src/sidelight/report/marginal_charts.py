@@ -11,12 +11,13 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from sidelight.report.charts import line_part, svg_body, text_part
+from sidelight.report.labels import cut, text_width
 
 WIDTH = 330
 #: A column with more places is drawn without a name for each; pairs with more cells than the second are not drawn.
 MOST_NAMED, MOST_TILES = 14, 1000
 _MOST_HINTS = 300
-_LONGEST_NAME = 13
+_LONGEST_NAME = 86.0  # pixels
 
 
 def share_text(share: float) -> str:
@@ -81,7 +82,8 @@ def _across(labels: Sequence[str], *, left: float, wide: float, top: float) -> t
     for place, label in enumerate(labels):
         at = f"translate({left + (place + 0.5) * wide + 4:.1f} {top + 10:.1f}) rotate(-60)"
         parts.append(f'<text class="tick end" transform="{at}">{escape(_cut(label))}</text>')
-    return parts, top + 14 + 6.0 * max(len(_cut(label)) for label in labels)
+    # at 60 degrees a name goes down by 0.87 of its length
+    return parts, top + 16 + 0.87 * max(text_width(_cut(label)) for label in labels)
 
 
 def _named(labels: Sequence[str], values: Sequence[float], largest: float) -> list[str]:
@@ -120,4 +122,4 @@ def _svg(parts: Sequence[str], *, height: float, label: str) -> Markup:
 
 
 def _cut(label: str) -> str:
-    return label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
+    return cut(label, _LONGEST_NAME)

@@ -23,7 +23,19 @@ def shown(value: Any, *, digits: int = 10) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def short(value: float) -> str:
+def at_most(value: float, *, digits: int = 3) -> str:
+    """Write a bound, rounded up: what is said must hold.
+
+    >>> at_most(239.41), at_most(0.10012), at_most(0), at_most(14900.5)
+    ('240', '0.101', '0', '15,000')
+    """
+    if value <= 0 or not math.isfinite(value):
+        return shown(value)
+    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return shown(math.ceil(value / step - 1e-9) * step, digits=digits)
+
+
+def short(value: float, *, digits: int = 6) -> str:
     """Write a number for an axis: 12k, 1.5M.
 
     >>> short(0), short(950), short(12000), short(1500000), short(0.25)
@@ -32,7 +44,7 @@ def short(value: float) -> str:
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if size <= abs(value) < 1e15:
             return shown(value / (1e3 if letter == "k" else size), digits=4) + letter
-    return shown(value, digits=6)
+    return shown(value, digits=digits)
 
 
 def ticks(low: float, high: float, *, about: int) -> list[float]:

@@ -13,10 +13,10 @@ from sidelight.release import Release
 from sidelight.report.charts import quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
 from sidelight.report.files import write_text
-from sidelight.report.numbers import shown
+from sidelight.report.numbers import at_most, shown
 from sidelight.report.shapes import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart
 from sidelight.report.synthetic import synthetic_card
-from sidelight.report.values import matrix_of, rows_of, vector_of
+from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
 from sidelight.report.words import promise, together
 from sidelight.synthesis.released import KIND
 from sidelight.version import VERSION
@@ -38,6 +38,7 @@ def render(report: Report) -> str:
     environment.filters["shown"] = shown
     environment.filters["sentence"] = _sentence
     environment.filters["unbroken"] = _unbroken
+    environment.filters["breakable"] = _breakable
     claims = [item.outcome.guarantee for item in report.items]
     return environment.get_template("report.html").render(
         report=report,
@@ -60,6 +61,11 @@ def _unbroken(text: str) -> str:
     return text.replace(" = ", "\u00a0=\u00a0")
 
 
+def _breakable(text: str) -> Markup:
+    """Let the name of a column break after "_", where a reader would, before it breaks anywhere."""
+    return Markup("_<wbr>").join(text.split("_"))
+
+
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
@@ -76,22 +82,28 @@ def _card(item: Item) -> Mapping[str, Any]:
         "private": outcome.private,
         "chart": None,
         "synthetic": None,
-        "rows": [],
+        "listing": None,
         "prediction": None,
         "query": sorted((key, _plain(value)) for key, value in outcome.query.items() if key != "kind"),
         "error": None,
+        "off_by": None,
     }
     if not isinstance(outcome, Release):
         return {**card, "refused": outcome.reason}
     if outcome.kind == KIND:
         return {**card, "synthetic": synthetic_card(outcome), "prediction": _prediction(outcome)}
     errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()
+    chart = _chart(outcome, errors)
+    bars = chart is not None and outcome.kind != "quantiles" and vector_of(outcome) is not None
+    listing = listing_of(outcome, errors, most=MOST_BESIDE_BARS if bars else MOST_ROWS)
     return {
         **card,
-        "rows": rows_of(outcome, errors),
-        "chart": _chart(outcome, errors),
+        "listing": listing,
+        "chart": chart,
         "prediction": _prediction(outcome),
         "error": outcome.error,
+        # one bound for all of the value is a sentence, not a column
+        "off_by": None if errors is None or listing.bounded else at_most(max(errors)),
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from sidelight.report.charts import NARROW, WIDE, both_widths, line_part, svg_body, text_part
+from sidelight.report.labels import cut, text_width
 from sidelight.report.numbers import short
 
 #: Larger matrices and longer vectors are listed, not drawn.
@@ -30,12 +31,12 @@ def bar_chart(labels: Sequence[str], values: np.ndarray) -> Markup:
 
 def _tiles(labels: Sequence[str], shares: np.ndarray, largest: float, *, width: int) -> str:
     size, named = len(labels), len(labels) <= _LABELLED
-    left = (90 if width < WIDE else 150) if named else 10
+    left = _room(labels, width) if named else 10
     side = min((width - left - 20) / size, 34.0)
     parts = []
     for i, row in enumerate(shares.tolist()):
         if named:
-            parts.append(text_part(left - 8, i * side + side / 2 + 4, _cut(labels[i], width), "tick end"))
+            parts.append(text_part(left - 8, i * side + side / 2 + 4, cut(labels[i], left - 8), "tick end"))
         for j, share in enumerate(row):
             sign = "minus" if share < 0 else "plus"
             parts.append(
@@ -47,24 +48,26 @@ def _tiles(labels: Sequence[str], shares: np.ndarray, largest: float, *, width: 
 
 
 def _bars(labels: Sequence[str], values: Sequence[float], *, width: int) -> str:
-    left, row = (110 if width < WIDE else 190), 20
+    left, row = _room(labels, width), 20
     low, high = min(0.0, *values), max(0.0, *values)
     span = (high - low) or 1.0
-    scale = (width - left - 76) / span
+    written = [short(value, digits=4) for value in values]
+    scale = (width - left - 16 - max(text_width(text) for text in written)) / span
     zero = left + 8 - low * scale
     parts = [line_part(zero, 0, zero, row * len(values), "axis")]
     for place, (label, value) in enumerate(zip(labels, values, strict=True)):
         top = place * row
         start = zero + min(value, 0.0) * scale
-        parts.append(text_part(left - 8, top + 14, _cut(label, width), "tick end"))
+        parts.append(text_part(left - 8, top + 14, cut(label, left - 8), "tick end"))
         parts.append(
             f'<rect class="tile {"minus" if value < 0 else "plus"}" x="{start:.1f}" y="{top + 4}" '
             f'width="{max(abs(value) * scale, 0.5):.1f}" height="12" rx="2"/>'
         )
-        parts.append(text_part(zero + max(value, 0.0) * scale + 6, top + 14, short(value), "tick"))
+        parts.append(text_part(zero + max(value, 0.0) * scale + 6, top + 14, written[place], "tick"))
     return svg_body(parts, width=width, height=row * len(values) + 6)
 
 
-def _cut(label: str, width: int) -> str:
-    most = 14 if width < WIDE else 22
-    return label if len(label) <= most else f"{label[: most - 1]}…"
+def _room(labels: Sequence[str], width: int) -> float:
+    """Return where the drawing begins: as far right as the longest label asks, within limits."""
+    most = 110.0 if width < WIDE else 190.0
+    return min(most, 8 + max(text_width(label) for label in labels))

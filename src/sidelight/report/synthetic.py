@@ -19,6 +19,7 @@ from sidelight.synthesis import Synthetic, marginals
 #: So many pairs of columns are drawn; marginals beyond the second number are listed behind a click.
 MOST_PAIRS, MOST_LINES = 6, 12
 _MOST_COLUMNS = 24
+_OPEN_PAIRS = 2  # more pictures of pairs than this are behind a click
 _MOST_ASKED = 6
 _ENGINES = {
     "marginals": "whole marginals, those that were answered worst first",
@@ -64,6 +65,7 @@ def synthetic_card(release: Release) -> Mapping[str, Any]:
         ],
         "columns_left_out": len(made.axes) - len(columns),
         "pairs": drawn,
+        "pairs_folded": len(drawn) > _OPEN_PAIRS,
         "pairs_left_out": left_out,
         "lines": lines,
         "bounded": any(line["bound"] for line in lines),

@@ -1,8 +1,12 @@
-"""A released value as rows of a table, whatever its kind: a vector, a matrix, a model, a mapping of them."""
+"""A released value as a table, whatever its kind: a vector, a matrix, a model, a mapping of them.
+
+What a reader came for stands in the table; how it was computed (noise, steps, shrinkage) goes to the settings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,27 +18,89 @@ Row = tuple[str, str, str | None]  # label, value, bound
 
 #: More entries than this are counted instead of listed.
 _MOST_ENTRIES = 400
+#: So many rows stand in the open, fewer where bars with their numbers stand above; what comes after is behind a click.
+MOST_ROWS, MOST_BESIDE_BARS = 12, 6
 _DIGITS = 6
+#: Entries of a mapping that say how it was computed.
+_TECHNICAL = frozenset(
+    (
+        "checks",
+        "components",
+        "method",
+        "noise",
+        "noise_scale",
+        "noisy",
+        "shrinkage",
+        "start",
+        "steps",
+        "warnings",
+        "weak",
+    )
+)
+_WEAK = (
+    "with this budget and so many rows the estimate is not certified for the assumed condition number; more public "
+    "rows, more rows or a larger budget help"
+)
 
 
-def rows_of(release: Release, errors: list[float] | None) -> list[Row]:
-    """Return what the table of a release shows."""
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Rows of a table under a common heading."""
+
+    heading: str | None
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """What the page lists of a value: in the open, behind a click, among the settings, and as a warning."""
+
+    shown: tuple[Group, ...]
+    folded: tuple[Group, ...]
+    technical: tuple[tuple[str, tuple[str, ...]], ...]
+    cautions: tuple[str, ...]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some row has a bound of its own."""
+        return any(row[2] is not None for group in (*self.shown, *self.folded) for row in group.rows)
+
+    @property
+    def folded_rows(self) -> int:
+        """How many rows are behind a click."""
+        return sum(len(group.rows) for group in self.folded)
+
+
+def listing_of(release: Release, errors: Sequence[float] | None, *, most: int = MOST_ROWS) -> Listing:
+    """Return what the page lists of a release; the groups that fit into `most` rows are in the open."""
     value, labels = release.value, release.labels
-    if isinstance(value, np.ndarray) and value.ndim == 1 and len(value) == len(labels):
-        bounds = [_bound(release, error) for error in errors] if errors and len(errors) == len(value) else None
-        return [
-            (label, shown(entry), None if bounds is None else bounds[place])
-            for place, (label, entry) in enumerate(zip(labels, value.tolist(), strict=True))
-        ]
-    rows = list(_entries("value", value, labels))
-    if errors and len(errors) == 1:
-        rows[0] = (*rows[0][:2], _bound(release, errors[0]))
-    return rows
+    bounds = [_bound(release, error) for error in errors] if errors and len(errors) == len(labels) else None
+    technical: list[tuple[str, tuple[str, ...]]] = []
+    cautions: list[str] = []
+    if isinstance(value, Mapping):
+        results = {key: entry for key, entry in value.items() if key not in _TECHNICAL}
+        for key in sorted(_TECHNICAL & value.keys()):
+            technical += _lines(key, value[key], labels)
+        cautions = [str(each) for each in value.get("warnings") or ()] + ([_WEAK] if value.get("weak") is True else [])
+        groups = _mapped(results, labels, bounds)
+    else:
+        name = labels[0] if len(labels) == 1 and not isinstance(value, np.ndarray) else "value"
+        groups = list(_groups(name, value, labels, bounds))
+    groups = [group for group in groups if group.rows]
+    open_rows, place = 0, 0
+    while place < len(groups) and open_rows + len(groups[place].rows) <= most:
+        open_rows += len(groups[place].rows)
+        place += 1
+    return Listing(
+        shown=tuple(groups[:place]), folded=tuple(groups[place:]), technical=tuple(technical), cautions=tuple(cautions)
+    )
 
 
 def matrix_of(release: Release) -> tuple[tuple[str, ...], np.ndarray] | None:
-    """Return the labels and the matrix of a release that is one, or has one as "matrix"."""
-    value = release.value.get("matrix") if isinstance(release.value, Mapping) else release.value
+    """Return the labels and the matrix of a release that is one, or has one as "matrix" or "covariance"."""
+    value = release.value
+    if isinstance(value, Mapping):
+        value = value.get("matrix", value.get("covariance"))
     if not isinstance(value, np.ndarray) or value.shape != (len(release.labels),) * 2:
         return None
     return (release.labels, value) if bool(np.all(np.isfinite(value))) else None
@@ -47,36 +113,81 @@ def vector_of(release: Release) -> tuple[tuple[str, ...], np.ndarray] | None:
     return (release.labels, value) if fits and value.dtype.kind in "if" and bool(np.all(np.isfinite(value))) else None
 
 
-def _entries(name: str, value: Any, labels: tuple[str, ...]) -> Iterator[Row]:
+def _mapped(value: Mapping[str, Any], labels: tuple[str, ...], bounds: Sequence[str] | None) -> list[Group]:
+    """Put single entries first, then vectors, then matrices; a value that comes back from JSON is in the same order."""
+    found = [group for key in sorted(value) for group in _groups(str(key), value[key], labels, bounds)]
+    single = [row for group in found if group.heading is None for row in group.rows]
+    headed = sorted((group for group in found if group.heading is not None), key=lambda group: len(group.rows))
+    return [Group(heading=None, rows=tuple(single)), *headed]
+
+
+def _groups(
+    name: str, value: Any, labels: tuple[str, ...], bounds: Sequence[str] | None, *, labelled: bool = False
+) -> Iterator[Group]:
+    """Yield the rows of one entry; `labelled` says that a vector of the right length is one number a label."""
+    whole = name == "value"
+    fits = isinstance(value, np.ndarray) and 0 < value.size <= _MOST_ENTRIES and value.shape[-1:] == (len(labels),)
     if isinstance(value, Mapping):
-        for key, entry in value.items():
-            yield from _entries(str(key) if name == "value" else f"{name}: {key}", entry, labels)
-    elif isinstance(value, np.ndarray) and value.ndim == 2 and value.size <= _MOST_ENTRIES:
-        columns = labels if len(labels) == value.shape[1] else tuple(str(k + 1) for k in range(value.shape[1]))
-        # a matrix of columns by columns is symmetric; as many means as there are columns is not
-        square = value.shape == (len(labels),) * 2 and np.array_equal(value, value.T, equal_nan=True)
-        rows = labels if square else None
-        for i, line in enumerate(value.tolist()):
-            where = f"{name}, {rows[i]}" if rows else name if len(value) == 1 else f"{name} {i + 1}"
-            yield (where, "; ".join(f"{c} {_short(v)}" for c, v in zip(columns, line, strict=True)), None)
-    elif isinstance(value, np.ndarray) and value.ndim == 3 and value.size <= _MOST_ENTRIES:
-        for i, each in enumerate(value):
-            yield from _entries(f"{name} {i + 1}", each, labels)
-    elif name == "mean" and isinstance(value, np.ndarray) and value.shape == (len(labels),):
-        yield (name, "; ".join(f"{c} {_short(v)}" for c, v in zip(labels, value.tolist(), strict=True)), None)
-    elif isinstance(value, np.ndarray) and value.ndim == 1 and value.size <= _MOST_ENTRIES:
-        yield (name, ", ".join(_short(entry) for entry in value.tolist()) or "none", None)
-    elif isinstance(value, np.ndarray):
-        yield (name, f"{' × '.join(f'{side:,}' for side in value.shape)} numbers, in the JSON of the release", None)
-    elif isinstance(value, list) and value and len(value) <= _MOST_ENTRIES and all(isinstance(e, dict) for e in value):
-        for i, each in enumerate(value):
-            yield from _entries(f"{name} {i + 1}", each, labels)
-    elif isinstance(value, list | tuple) and len(value) > _MOST_ENTRIES:
-        yield (name, f"{len(value):,} entries, in the JSON of the release", None)
-    elif isinstance(value, list | tuple):
-        yield (name, ", ".join(_short(entry) for entry in value) or "none", None)
+        for key in sorted(value):
+            yield from _groups(f"{name}, {key}", value[key], labels, None)
+    elif (
+        fits and value.ndim == 1 and (whole or labelled or name == "mean")
+    ):  # not weights, of which there may be as many
+        marks = bounds if whole and bounds is not None else [None] * len(labels)
+        written = [shown(entry) if whole else _short(entry) for entry in value.tolist()]
+        # a vector that is the whole value needs no heading
+        yield Group(heading=None if whole else name, rows=tuple(zip(labels, written, marks, strict=True)))
+    elif fits and value.shape == (len(labels),) * 2 and np.array_equal(value, value.T, equal_nan=True):
+        # a matrix of columns by columns is symmetric, so half of it is enough; as many means as columns are not
+        rows = [(f"{labels[i]} × {labels[j]}", _short(value[i, j].item()), None) for i, j in _upper(len(labels))]
+        yield Group(heading=None if whole else name, rows=tuple(rows))
+    elif fits and value.ndim >= 2:
+        for place, each in enumerate(value):
+            yield from _groups(name if len(value) == 1 else f"{name} {place + 1}", each, labels, None, labelled=True)
     else:
-        yield (name, "–" if value is None else shown(value), None)
+        rows = [(label, line, None) for label, lines in _lines(name, value, ()) for line in lines]
+        yield Group(heading=None, rows=tuple(rows))
+
+
+def _upper(size: int) -> Iterator[tuple[int, int]]:
+    return ((i, j) for i in range(size) for j in range(i, size))
+
+
+def _lines(name: str, value: Any, labels: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Write an entry as lines of text under its name."""
+    if isinstance(value, Mapping):
+        for key in sorted(value):
+            yield from _lines(f"{name}: {key}", value[key], labels)
+    elif isinstance(value, list | tuple) and value and all(isinstance(each, Mapping) for each in value):
+        for place, each in enumerate(value[:_MOST_ENTRIES]):
+            yield from _lines(f"{name} {place + 1}", each, labels)
+    elif isinstance(value, np.ndarray) and value.size > _MOST_ENTRIES:
+        yield name, (f"{' × '.join(f'{side:,}' for side in value.shape)} numbers, in the JSON of the release",)
+    elif isinstance(value, np.ndarray) and value.ndim == 3:
+        for place, each in enumerate(value):
+            yield from _lines(f"{name} {place + 1}", each, labels)
+    elif isinstance(value, np.ndarray) and value.ndim == 2:
+        named = labels if len(labels) == len(value) else ("",) * len(value)
+        yield (
+            name,
+            tuple(
+                f"{label}: {_joined(line)}" if label else _joined(line)
+                for label, line in zip(named, value, strict=True)
+            ),
+        )
+    elif isinstance(value, list | tuple) and len(value) > _MOST_ENTRIES:
+        yield name, (f"{len(value):,} entries, in the JSON of the release",)
+    elif isinstance(value, list | tuple | np.ndarray):
+        yield name, (_joined(value),)
+    elif isinstance(value, bool):
+        yield name, ("yes" if value else "no",)
+    else:
+        yield name, ("–" if value is None else shown(value),)
+
+
+def _joined(values: Sequence[Any] | np.ndarray) -> str:
+    entries = values.ravel().tolist() if isinstance(values, np.ndarray) else values
+    return ", ".join(_short(entry) for entry in entries) or "none"
 
 
 def _short(entry: Any) -> str:
@@ -85,4 +196,5 @@ def _short(entry: Any) -> str:
 
 def _bound(release: Release, error: float) -> str:
     assert release.error is not None
-    return f"± {error:.0f} ranks" if release.error.unit == "ranks" else f"± {error:.3g} {release.error.unit}"
+    size = f"{error:.0f}" if release.error.unit == "ranks" else f"{error:.3g}"
+    return f"±\u00a0{size} {release.error.unit}"
