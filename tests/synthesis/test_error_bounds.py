@@ -17,14 +17,15 @@ from sidelight.noise import Source
 from sidelight.synthesis import linear_queries, prefixes, ranges
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.error_bounds import ErrorBounds, kind_of
-from sidelight.synthesis.marginal_bounds import bound_marginals, bound_rows, refines, selection_loss
+from sidelight.synthesis.marginal_bounds import bound_marginals, refines, selection_loss
 from sidelight.synthesis.measured_queries import bound_measured_queries, covered_queries
-from sidelight.synthesis.measurement import Measurement
+from sidelight.synthesis.measurement import Measurement, NoisyRows
 from sidelight.synthesis.noise_tails import NoiseTail
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.private_marginals import PrivateMarginals
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries
 from sidelight.synthesis.round_records import MarginalRound, RoundRecords
+from sidelight.synthesis.rows_bound import average_of_sums, bound_rows
 from sidelight.synthesis.workload import Marginal
 from sidelight.testing import SeededEntropy, seeded_release
 
@@ -76,10 +77,19 @@ def test_single_counts_and_rows_by_hand() -> None:
     assert found[("b",), "ranges"] == found[("b",), "dyadic ranges"] == found[("a",), "ranges"]
     again = measured(AB, [[30, 0], [0, 10]], scale=1.0)
     assert bound_measured_queries([one, again], final, failure=0.028)[("a",), "cells"] < 9  # the better one counts
-    # two sides, two sources: 0.01 each; four counts: min(√(2·4·100.083·4.60517), 2.32635·20 + 2) = 48.527
-    assert bound_rows([one], 43.0, size=None, failure=0.04) == pytest.approx(3 + 48.527, rel=1e-4)
-    assert bound_rows([one], 43.0, size=NoiseTail("gaussian", 2.0), failure=0.04) == pytest.approx(5, rel=1e-4)
-    assert bound_rows([one], 43.0, size=NoiseTail("gaussian", 0.01), failure=0.04) == 1.0  # the clamp at one row
+    # two sides, three sources: 0.01 each; four counts: min(√(2·4·100.083·4.60517), 2.32635·20 + 2) = 48.527
+    assert bound_rows([one], 53.0, first=None, sizes=[4], failure=0.06) == pytest.approx(53)  # 0 to 88.527
+    assert bound_rows([one], 30.0, first=None, sizes=[4], failure=0.06) == pytest.approx(10 + 48.527, rel=1e-4)
+    first = NoisyRows(value=43.0, law="gaussian", scale=2.0, deviation=2.0)  # 38 to 48
+    assert bound_rows([one], 43.0, first=first, sizes=[4], failure=0.06) == pytest.approx(5, rel=1e-4)
+    assert bound_rows([one], 45.0, first=first, sizes=[4], failure=0.06) == pytest.approx(7, rel=1e-4)
+    exact = measured(AB, [[30, 0], [0, 10]], scale=0.01)  # 37.98 to 42.02: both at once
+    assert bound_rows([exact], 41.0, first=first, sizes=[4], failure=0.06) == pytest.approx(3.02, rel=1e-2)
+    # the average of two: variance 200; θ = 0.42919, (25.0208 θ + 4.60517/θ)/0.5
+    average, level = average_of_sums([one, measured(AB, [[10, 30], [10, 10]], scale=10.0)], sizes=[4], each_side=0.01)
+    assert average == pytest.approx(50)
+    assert level == pytest.approx(42.938, rel=1e-4)
+    assert bound_rows([one, one], 30.0, first=None, sizes=[4], failure=0.08) == pytest.approx(52.938, rel=1e-4)
 
 
 @given(

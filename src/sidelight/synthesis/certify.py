@@ -12,13 +12,13 @@ import numpy as np
 
 from sidelight.synthesis.error_bounds import ErrorBounds, kind_of
 from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.marginal_bounds import bound_marginals, bound_rows
+from sidelight.synthesis.marginal_bounds import bound_marginals
 from sidelight.synthesis.measured_queries import bound_measured_queries
 from sidelight.synthesis.mwem import MWEMPlan
-from sidelight.synthesis.noise_tails import NoiseTail
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.plan import MarginalPlan
 from sidelight.synthesis.query_bounds import bound_queries
+from sidelight.synthesis.rows_bound import bound_rows
 from sidelight.synthesis.single_queries import QuerySpace
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space, SupportSpace
 from sidelight.synthesis.workload import Marginal
@@ -45,11 +45,8 @@ def certified(fitted: Fitted, mass: Mass, plan: MarginalPlan | MWEMPlan) -> Erro
     final = dict(zip(wanted, released_counts(mass, wanted, rows=fitted.rows), strict=True))
     # a selection, and norm, sum and single queries of the noise, for each measurement; and the number of rows
     failure = (1.0 - CONFIDENCE) / (4 * len(fitted.measurements) + 1)
-    size = None
-    if plan.rows is None:
-        scale = float(plan.size_price.noise_scale(plan.protection.bounded(0, "l1")))
-        size = NoiseTail(fitted.measurements[0].law, scale)
-    rows = bound_rows(fitted.measurements, fitted.rows, size=size, failure=failure)
+    sizes = [each.cells(plan.domain) for each in (*plan.candidates, *plan.one_way)]
+    rows = bound_rows(fitted.measurements, fitted.rows, first=fitted.first_rows, sizes=sizes, failure=failure)
     sums = bound_marginals(fitted.rounds, fitted.measurements, final, failure=failure)
     queries = bound_measured_queries(fitted.measurements, final, failure=failure)
     most = 2 * fitted.rows + rows  # all counts of the table and all of the release

@@ -7,17 +7,20 @@ graphical.py. Selection, noise and price are the same for all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from sidelight.noise import Source
 from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.measurement import Measurement, measure, measured_rows
+from sidelight.synthesis.measurement import Measurement, measure, noisy_rows
 from sidelight.synthesis.plan import MarginalPlan
 from sidelight.synthesis.prior import Prior, Setting, UniformPrior, current_weights
 from sidelight.synthesis.private_marginals import PrivateMarginals
 from sidelight.synthesis.refit import Refit
 from sidelight.synthesis.round_records import MarginalRound, RoundRecords
+from sidelight.synthesis.rounds_by_noise import SizedPlan
 from sidelight.synthesis.rounds_shown import rounds_shown
+from sidelight.synthesis.rows_estimate import RowsEstimate
 from sidelight.synthesis.selection import open_candidates, select_marginal
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.workload import Marginal
@@ -49,10 +52,22 @@ class Model(Protocol):
 
 
 class WeightModel:
-    """Weights on the points of a space, refitted from a prior that measurements may discredit."""
+    """Weights on the points of a space, refitted from a prior that measurements may discredit.
 
-    def __init__(self, space: Space, prior: Prior, setting: Setting, *, prior_weight: float) -> None:
+    `rows` is what tells the number of rows; the setting's own number is public if it is left out.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        prior: Prior,
+        setting: Setting,
+        *,
+        prior_weight: float,
+        rows: RowsEstimate | None = None,
+    ) -> None:
         self.space = space
+        self._rows = RowsEstimate(setting.rows) if rows is None else rows
         self._setting = setting
         self._sweeps = FEW_POINTS_SWEEPS if space.points <= MANY_POINTS else MANY_POINTS_SWEEPS
         self._start = prior.start(space, setting)
@@ -70,11 +85,19 @@ class WeightModel:
         """The fitted weights."""
         return self._refit.weights
 
+    @property
+    def rows(self) -> float:
+        """The number of rows: public, or by all that was released so far."""
+        return self._setting.rows
+
     def learn(self, measurements: Sequence[Measurement]) -> None:
-        """Take measurements in; trust the prior as far as they allow."""
+        """Take measurements in; count the rows by them, too, and trust the prior as far as they allow."""
         for each in measurements:
             self._measured.append(each)
             self._refit.add(each)
+        self._rows = self._rows.with_sums(measurements)
+        self._setting = replace(self._setting, rows=self._rows.rows)
+        self._refit.rows = self._setting.rows
         if self._start.most_raw:
             old, self._prior = self._prior, current_weights(self._start, self._setting, self.measurements)
             self._refit.change_prior(old, self._prior)
@@ -86,7 +109,7 @@ class WeightModel:
 
     def expected(self, wanted: Sequence[Marginal]) -> list[Floats]:
         """Return the expected counts of partitions."""
-        return [self._setting.rows * mass for mass in self.space.marginals(self.weights, wanted)]
+        return [self.rows * mass for mass in self.space.marginals(self.weights, wanted)]
 
     def allows(self, marginal: Marginal) -> bool:
         """Every partition can be taken in."""
@@ -106,24 +129,43 @@ def release_distribution(
     Guarantee: `plan.claims`, exact on the machine. The prior and the space (all cells, or a support) are public.
     """
     where = DenseSpace(plan.domain) if space is None else space
-    setting = settle(counts, plan, source=source)
-    model = WeightModel(where, prior or UniformPrior(), setting, prior_weight=plan.prior_weight)
+    rows = first_rows(counts, plan, source=source)
+    model = WeightModel(
+        where, prior or UniformPrior(), setting_of(plan, rows), prior_weight=plan.prior_weight, rows=rows
+    )
     rounds = run_rounds(counts, plan, model, source=source)
     model.finish()
     return Fitted(
         domain=plan.domain,
-        rows=setting.rows,
+        rows=model.rows,
         space=where,
         weights=model.weights,
         measurements=model.measurements,
+        first_rows=rows.noisy,
         rounds=rounds,
     )
 
 
 def settle(counts: PrivateMarginals, plan: MarginalPlan, *, source: Source) -> Setting:
     """Return the numbers that the fit needs; releases the number of rows where it is not public."""
-    rows = float(plan.rows) if plan.rows is not None else measured_rows(counts, price=plan.size_price, source=source)
-    return Setting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=rows)
+    return setting_of(plan, first_rows(counts, plan, source=source))
+
+
+def first_rows(counts: PrivateMarginals, plan: MarginalPlan, *, source: Source) -> RowsEstimate:
+    """Return what tells the number of rows before the first measurement; releases it where the plan has none.
+
+    Guarantee: `plan.size_price` where the plan has no number; else nothing is asked.
+    """
+    if isinstance(plan, SizedPlan):
+        return RowsEstimate(plan.first_rows)
+    if plan.rows is not None:
+        return RowsEstimate(float(plan.rows))
+    return RowsEstimate(noisy_rows(counts, price=plan.size_price, source=source))
+
+
+def setting_of(plan: MarginalPlan, rows: RowsEstimate) -> Setting:
+    """Return the numbers that the fit needs."""
+    return Setting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=rows.rows)
 
 
 def run_rounds(
@@ -134,17 +176,18 @@ def run_rounds(
     Returns what the rounds saw and released, for error bounds.
 
     Guarantee: `plan.claims` less the number of rows. Which candidates a round chooses from depends on released numbers
-    and public sizes.
+    and public sizes. If the model has room for none of them, the smallest is the only candidate.
     """
     counts.prepare(each.columns for each in (*plan.one_way, *plan.candidates))
     first = [measure(counts, each, price=plan.one_way_price, source=source) for each in plan.one_way]
     if first:
         model.learn(first)
+    smallest = min(plan.candidates, key=lambda each: each.cells(plan.domain))
     records: RoundRecords[MarginalRound] = RoundRecords()
     steepness = float(plan.selection_price.spread / (2 * counts.protection.sensitivity("l1")))
     with rounds_shown(plan.total_rounds) as shown:
         for _ in shown:
-            candidates = [each for each in plan.candidates if model.allows(each)] or list(plan.candidates[:1])
+            candidates = [each for each in plan.candidates if model.allows(each)] or [smallest]
             expected = model.expected(candidates)
             places = open_candidates(candidates, expected, model.measurements)
             open_ones = tuple(candidates[place] for place in places)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.synthesis.domain import Codes, Domain
-from sidelight.synthesis.measurement import Measurement
+from sidelight.synthesis.measurement import Measurement, NoisyRows
 from sidelight.synthesis.round_records import MarginalRound, QueryRound
 from sidelight.synthesis.single_queries import AnsweredQuery
 from sidelight.synthesis.spaces import Floats, Space, SupportSpace
@@ -25,7 +25,7 @@ class Fitted:
     """A released distribution. `weights` belong to the points of `space`; with a graphical model both are None.
 
     `measurements` are whole marginals, `answered` the single queries of `engine="mwem"`; error bounds are computed from
-    `rounds` and `query_rounds`.
+    `rounds` and `query_rounds`. `first_rows` is the first noisy number of rows; None if it is public, or `rows` itself.
 
     Everything here is released: functions of noisy numbers, the prior and nothing else.
     """
@@ -35,6 +35,7 @@ class Fitted:
     space: Space | None
     weights: Floats | None = field(repr=False)
     measurements: tuple[Measurement, ...] = field(repr=False)
+    first_rows: NoisyRows | None = None
     answered: tuple[AnsweredQuery, ...] = field(default=(), repr=False)
     rounds: Sequence[MarginalRound] = field(default=(), repr=False)
     query_rounds: Sequence[QueryRound] = field(default=(), repr=False)

@@ -77,20 +77,6 @@ def bound_marginals(
     return {each: min(bound for other, bound in found.items() if refines(other, each)) for each in found}
 
 
-def bound_rows(measurements: Sequence[Measurement], rows: float, *, size: NoiseTail | None, failure: float) -> float:
-    """Bound how far the number of rows that count is from `rows`, with probability 1 - failure.
-
-    By the noise of the released number of rows, at least 1 because that is where the number is clamped; None where it
-    is public, which says nothing about rows that lie in no cell. And by the sums of measured marginals.
-    """
-    each_side = failure / (2 * (len(measurements) + 1))
-    found = [
-        abs(float(each.values.sum()) - rows) + _tail(each).sum_level(each.values.size, each_side)
-        for each in measurements
-    ]
-    return min(found if size is None else [*found, max(size.sum_level(1, each_side), 1.0)])
-
-
 def refines(fine: Marginal, coarse: Marginal) -> bool:
     """Say whether every cell of `coarse` is a sum of cells of `fine`, whose l1 distances then bound the coarse ones.
 

@@ -65,10 +65,47 @@ def measure(counts: PrivateMarginals, marginal: Marginal, *, price: Price, sourc
     return Measurement(marginal=marginal, values=np.asarray(noisy, np.float64), **noise_of(price, counts.protection))
 
 
-def measured_rows(counts: PrivateMarginals, *, price: Price, source: Source) -> float:
-    """Release the number of rows, at least 1 and at most 2**40.
+@dataclass(frozen=True, kw_only=True)
+class NoisyRows:
+    """The number of rows with noise, as it came out: `value` may be negative. `scale` is as for a `Measurement`."""
+
+    value: float
+    law: Literal["gaussian", "laplace"]
+    scale: float
+    deviation: float
+
+    @property
+    def rows(self) -> float:
+        """The nearest number that a table can have."""
+        return possible_rows(self.value)
+
+
+def noisy_rows(counts: PrivateMarginals, *, price: Price, source: Source) -> NoisyRows:
+    """Release the number of rows.
 
     Guarantee: `price.measurement_claims` of one count, exact on the machine.
     """
     bounded = counts.protection.bounded(counts.exact_rows(), "l1")
-    return float(min(max(1, int(price.measure(bounded, source=source))), MOST_ROWS))
+    return NoisyRows(
+        value=float(price.measure(bounded, source=source)),
+        law="laplace" if price.kind == "epsilon" else "gaussian",
+        scale=float(price.noise_scale(bounded)),
+        deviation=price.deviation(bounded),
+    )
+
+
+def measured_rows(counts: PrivateMarginals, *, price: Price, source: Source) -> float:
+    """Release the number of rows, at least 1 and at most 2**40.
+
+    Guarantee: as for `noisy_rows`.
+    """
+    return noisy_rows(counts, price=price, source=source).rows
+
+
+def possible_rows(number: float) -> float:
+    """Return the nearest whole number from 1 to 2**40.
+
+    >>> possible_rows(-3.0), possible_rows(12.6)
+    (1.0, 13.0)
+    """
+    return float(round(min(max(number, 1.0), float(MOST_ROWS))))

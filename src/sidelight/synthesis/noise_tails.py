@@ -46,6 +46,18 @@ class NoiseTail:
         """Return a level that |Z₁| + … + |Z_count| exceeds with at most this probability."""
         return _MARGIN * _norm_level(self.law, self.scale, count, probability)
 
+    def log_moment(self, tilt: float) -> float:
+        """Return a bound of log E exp(tilt · Z), tilt > 0; infinite where that is.
+
+        >>> round(NoiseTail("gaussian", 10.0).log_moment(0.1), 4)  # 0.1² (10² + 1/12)/2
+        0.5004
+        """
+        if self.law == "laplace":
+            return inf if tilt * self.scale >= 1.0 else _MARGIN * float(_log_laplace(self.scale, tilt * self.scale))
+        # every s >= σ is allowed: a narrow one has the smaller first term, a wide one the smaller second
+        allowed = (max(self.scale, 0.5), max(self.scale, 0.75), max(self.scale, 1.0))
+        return _MARGIN * min(tilt * tilt * (s * s + 1.0 / 12.0) / 2.0 + _ripple(s) for s in allowed)
+
 
 @lru_cache(maxsize=4096)
 def _sum_level(law: str, scale: float, count: int, probability: float) -> float:
@@ -54,8 +66,7 @@ def _sum_level(law: str, scale: float, count: int, probability: float) -> float:
     weight = log(1.0 / probability)
     if law == "laplace":
         tried = _tried_shares()
-        logs = 2 * _log_gap(1.0 / scale) - _log_gap((1.0 - tried) / scale) - _log_gap((1.0 + tried) / scale)
-        return float(((count * logs + weight) * scale / tried).min())
+        return float(((count * _log_laplace(scale, tried) + weight) * scale / tried).min())
     from scipy.special import ndtri
 
     # Poisson summation: log E exp(θK) <= θ²(s² + 1/12)/2 + κ(s) for every s >= σ; and K is within 1/2 of N(0, σ²)
@@ -64,6 +75,11 @@ def _sum_level(law: str, scale: float, count: int, probability: float) -> float:
         for s in (max(scale, 0.5), max(scale, 0.75), max(scale, 1.0))
     ]
     return min(*chernoff, -float(ndtri(probability)) * scale * sqrt(count) + count / 2.0)
+
+
+def _log_laplace(scale: float, share: Any) -> Any:
+    """Return log E exp(θZ) of discrete Laplace noise for θ = share/b."""
+    return 2 * _log_gap(1.0 / scale) - _log_gap((1.0 - share) / scale) - _log_gap((1.0 + share) / scale)
 
 
 def _single_level(law: str, scale: float, probability: float) -> float:

@@ -14,7 +14,7 @@ from math import floor
 from sidelight.guarantees import GDP, ZCDP, Claims, PureDP, exact
 from sidelight.guarantees.claims import Context
 from sidelight.noise import Source
-from sidelight.synthesis.measurement import measured_rows
+from sidelight.synthesis.measurement import NoisyRows, noisy_rows
 from sidelight.synthesis.plan import MarginalPlan
 from sidelight.synthesis.price import Price
 from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
@@ -28,8 +28,10 @@ class SizedPlan(MarginalPlan):
     """The rest of a plan after its number of rows was released: all of the price left is for the rounds.
 
     Guarantee: as for `MarginalPlan`, with `price` what the number of rows has left. Here `rows` is a released number,
-    and neighbours may still add or remove a row.
+    and neighbours may still add or remove a row; `first_rows` is that number as it came out.
     """
+
+    first_rows: NoisyRows
 
     def __post_init__(self) -> None:
         for name in ("selection_share", "size_share", "one_way_share"):
@@ -54,18 +56,19 @@ def sized(plan: MarginalPlan, counts: PrivateMarginals, *, source: Source) -> Ma
     """
     if plan.rows is not None:
         return replace(plan, rounds=plan.rounds or worthwhile_rounds(plan, float(plan.rows)))
-    rows = measured_rows(counts, price=plan.size_price, source=source)
+    first = noisy_rows(counts, price=plan.size_price, source=source)
     left = plan.price.part(1 - exact(plan.size_share, name="size_share"))
     shared = {name: getattr(plan, name) for name in ("domain", "workload", "protection", "closure", "prior_weight")}
     later = SizedPlan(
         **shared,
         price=left,
-        rows=int(rows),
+        rows=int(first.rows),
+        first_rows=first,
         rounds=plan.rounds,
         selection_share=plan.selection_share,
         one_way_share=exact(plan.one_way_share, name="share") / (1 - exact(plan.size_share, name="share")),
     )
-    return replace(later, rounds=later.rounds or worthwhile_rounds(later, rows))
+    return replace(later, rounds=later.rounds or worthwhile_rounds(later, first.rows))
 
 
 def nominal_claims(price: Price, protection: Protection) -> Claims:
