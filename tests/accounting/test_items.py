@@ -9,6 +9,7 @@ import pytest
 from sidelight.accounting import Rule, Totals, amount_of
 from sidelight.errors import ClaimError
 from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims
+from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
 
 F = Fraction
@@ -92,3 +93,43 @@ def test_what_cannot_be_counted_says_what_would() -> None:
     assert "routes=['basic']" in short.remaining
     alone = Rule.for_budget(ApproxDP(1, "1e-6"), routes=["basic"])
     assert fits_within(alone, model(LOGISTIC, "1", "1e-6")) == 1
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "budget", "count"),
+    [
+        ("1", "1e-6", ("1", "1e-6"), 1),
+        ("1.25", "1e-6", ("7.5", "6e-6"), 6),
+        ("1", "1e-6", ("10", "1e-5"), 10),
+        ("0.5", "1e-7", ("5", "1e-6"), 10),
+        ("1", "2.5e-6", ("3", "7.5e-6"), 3),
+    ],
+)
+def test_gaussian_queries_fit_as_their_prices_add_up(
+    epsilon: str, delta: str, budget: tuple[str, str], count: int
+) -> None:
+    """With the basic route alone n queries of (e, d) fit a budget of (n e, n d), though the claim is a mu."""
+    claims = Claims.of(GDP(gdp_within(F(epsilon), F(delta))))
+    rule = Rule.for_budget(ApproxDP(*budget), routes=["basic"])
+    assert fits_within(rule, claims) >= count
+    charge = rule.charge(claims)
+    assert charge.epsilon is not None
+    # privacy: what is charged holds
+    proved = claims.approx_at(amount_of(charge.delta_items))
+    assert proved is not None
+    assert proved.epsilon <= amount_of(charge.epsilon)
+
+
+def test_a_gaussian_query_is_read_where_it_takes_least_of_the_scarcer_budget() -> None:
+    """A wide pool of delta buys epsilon: six queries of (1.25, 1e-6) charge less than 7.5, and more delta than 6e-6."""
+    claims = Claims.of(GDP(gdp_within(F("1.25"), F("1e-6"))))
+    rule = Rule.for_budget(ApproxDP(10, "1e-4"), routes=["basic"])
+    charge = rule.charge(claims)
+    assert charge.epsilon is not None
+    share = max(amount_of(charge.epsilon) / 10, amount_of(charge.delta_items) / F("1e-4"))
+    assert amount_of(charge.epsilon) < F("1.25")
+    assert amount_of(charge.delta_items) > F("1e-6")
+    for delta in ("1e-6", "2e-6", "6e-6", "2e-5", "1e-4"):
+        point = claims.approx_at(F(delta))
+        assert point is not None
+        assert share <= max(point.epsilon / 10, F(delta) / F("1e-4"))

@@ -12,7 +12,9 @@ from fractions import Fraction
 from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims, Profile
 from sidelight.guarantees.search import grid_floor
 
-_HALVINGS = (1, 2, 3, 4, 6, 8, 10)
+#: Deltas are tried from the pool down to this share of it: halves, and the round numbers that people declare.
+_LEAST_SHARE = Fraction(1, 1024)
+_DIGITS = tuple(Fraction(text) for text in ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "7", "8", "9"))
 
 
 def chosen_item(
@@ -40,11 +42,36 @@ def chosen_item(
 
 
 def _balanced(claims: Claims, *, pool: Fraction, epsilon: Fraction) -> ApproxDP | None:
-    """Read the claims at several deltas, and take the point that uses the smallest share of its scarcer budget."""
+    """Read the claims at several deltas, and take the point that uses the smallest share of its scarcer budget.
+
+    With a larger delta epsilon falls, so the two shares cross once: the best point is beside the crossing. Round deltas
+    are among those tried, because a Gaussian release does not say at which one it was declared: so as many queries fit
+    as their declared (epsilon, delta) add up to.
+    """
     if not any(isinstance(claim, Profile | RDP | GDP | ZCDP) for claim in claims):
         return None
-    points = [point for k in _HALVINGS if (point := _at(claims, pool / 2**k)) is not None]
+    deltas = _deltas(pool)
+    read = {place: _at(claims, deltas[place]) for place in (0, len(deltas) - 1)}
+    low, high = 0, len(deltas) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        point = read[middle] = _at(claims, deltas[middle])
+        if point is not None and point.epsilon * pool <= point.delta * epsilon:
+            high = middle
+        else:
+            low = middle
+    points = [point for point in read.values() if point is not None]
     return min(points, key=lambda point: max(point.epsilon / epsilon, point.delta / pool), default=None)
+
+
+def _deltas(pool: Fraction) -> list[Fraction]:
+    """Return the deltas to try, in increasing order."""
+    found = {pool / 2**k for k in range(11)}
+    decade = Fraction(1)
+    while decade * 10 > pool * _LEAST_SHARE:
+        found.update(digit * decade for digit in _DIGITS if pool * _LEAST_SHARE <= digit * decade <= pool)
+        decade /= 10
+    return sorted(found)
 
 
 def _at(claims: Claims, delta: Fraction) -> ApproxDP | None:
