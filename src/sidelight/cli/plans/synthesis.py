@@ -22,10 +22,16 @@ _TABLE = ("columns", "bins", "missing", "rows", "rounds", "engine", "prediction"
 def synthetic_table(section: Section) -> Query:
     """Read `kind = "synthetic_table"`."""
     section.only("kind", "title", *_WORKLOAD, *_TABLE, *_AMOUNTS)
+    if "rows" in section:
+        section.refuse(
+            "a public number of rows protects against replacing a row, and the budget of a plan counts adding and "
+            "removing one; leave rows out (a noisy number is released), or release without a ledger: "
+            "sl.SyntheticTable(rows=...).release(table)",
+            key="rows",
+        )
     given: dict[str, Any] = {key: section.amount(key) for key in _AMOUNTS if key in section}
-    for key in ("rows", "rounds"):
-        if key in section:
-            given[key] = section.integer(key)
+    if "rounds" in section:
+        given["rounds"] = section.integer("rounds")
     if "engine" in section:
         given["engine"] = section.choice("engine", ENGINES)
     if "bins" in section:
