@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -217,10 +218,31 @@ def test_slack_counts_tolerance_output_noise_and_rounding() -> None:
     assert rounded.slack(0.0, 4) == pytest.approx(0.0125)
 
 
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (
+            {"nam": "b"},
+            "number 1 has an unknown field 'nam'; did you mean 'name'? known: name, lo, hi, levels, to, outside",
+        ),
+        (
+            {"lo": 0, "hi": 1},
+            "number 1: Object missing required field `name`; a feature has a name and, if wanted, lo,",
+        ),
+        ({"name": "b", "lo": "low"}, "number 1: Expected `float | null`, got `str` - at `$.lo`; a feature has a name"),
+        (
+            "b",
+            "number 1 must be a Feature or a dict, got str; a feature has a name and, if wanted, lo, hi, levels, to or",
+        ),
+    ],
+)
+def test_a_wrong_feature_is_told_what_was_wanted(declared: Any, message: str) -> None:
+    with pytest.raises(SchemaError, match=re.escape(message)):
+        features_of([{"name": "a"}, declared])
+
+
 def test_declarations() -> None:
     assert features_of([{"name": "a"}, Feature(name="b", lo=0, hi=1)])[1].width == 1
-    with pytest.raises(SchemaError, match="features"):
-        features_of([{"nam": "a"}])
     assert label_of(names=[0, 1]) == Label(negative="0", positive="1")
     assert label_of(names=["a", "b", "c"]).classes == ["a", "b", "c"]
     with pytest.raises(RangeError, match="alike"):

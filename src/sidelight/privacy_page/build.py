@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.privacy_page.published import (
     SCHEMA,
     DataDependent,
@@ -161,10 +161,26 @@ def features_of(declared: Sequence[Feature | dict[str, Any]]) -> list[Feature]:
     Raises:
         SchemaError: a field is missing, unknown or impossible; the message names it.
     """
+    return [each if isinstance(each, Feature) else _feature(each, place) for place, each in enumerate(declared)]
+
+
+def _feature(declared: Any, place: int) -> Feature:
+    """Read one feature, and say what was wanted where it is none."""
+    known = Feature.__struct_fields__
+    wanted = f"a feature has a name and, if wanted, {', '.join(known[1:-1])} or {known[-1]}"
+    if not isinstance(declared, dict):
+        raise SchemaError(
+            f"features: number {place} must be a Feature or a dict, got {type(declared).__name__}; {wanted}"
+        )
+    strange = next((key for key in declared if key not in known), None)
+    if strange is not None:
+        raise SchemaError(
+            f"features: number {place} has an unknown field {strange!r}; {nearest(str(strange), known)}; {wanted}"
+        )
     try:
-        return [msgspec.convert(each, Feature) if isinstance(each, dict) else each for each in declared]
+        return msgspec.convert(declared, Feature)
     except msgspec.ValidationError as error:
-        raise SchemaError(f"features: {error}") from None
+        raise SchemaError(f"features: number {place}: {error}; {wanted}") from None
 
 
 def label_of(*, names: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None) -> Label:
