@@ -1,13 +1,15 @@
 """A graphical model in place of weights, for domains beyond dense ones without public rows: through the package mbi.
 
 McKenna, Sheldon and Miklau (2019). Called, not rewritten: inference in junction trees is what mbi does well. Selection,
-noise and price stay ours; mbi sees released numbers only. Its own random numbers draw synthetic rows, which is
-post-processing.
+noise and price stay ours; mbi sees released numbers only. Its own random numbers draw the rows that stand for the model
+in a release, which is post-processing; released numbers seed them, so that the same ones give the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,10 @@ from sidelight.synthesis.workload import Marginal
 
 #: A junction tree has at most this many cells.
 MOST_TREE_CELLS = 10_000_000
+#: So many rows stand for a model, whatever the released number of rows: fewer would add noise of their own...
+LEAST_DRAWN = 100_000
+#: ... and more, or more cells of them, would not fit into memory.
+MOST_DRAWN, MOST_DRAWN_CELLS = 10_000_000, 50_000_000
 _STEPS_BETWEEN, _STEPS_AT_THE_END = 100, 1000
 
 
@@ -41,6 +47,11 @@ def load_mbi() -> Any:
         raise MissingPackageError(
             "engine='graphical' needs the package mbi, which is not installed: pip install 'sidelight[graphical]'"
         ) from error
+    if not hasattr(mbi.estimation, "MirrorDescent"):
+        raise MissingPackageError(
+            "engine='graphical' needs mbi 2.0 or later, and an older one is installed: "
+            "pip install --upgrade 'sidelight[graphical]'"
+        )
     return mbi
 
 
@@ -53,6 +64,39 @@ def check_graphical(plan: MarginalPlan, prior: Prior | None = None) -> None:
         raise RangeError("engine='graphical' measures whole columns; use marginals, or a dense engine for long ranges")
     if prior is not None and not isinstance(prior, (PublicRows, UniformPrior)):
         raise RangeError("engine='graphical' starts from public rows or from nothing; use another engine")
+    smallest = min(plan.candidates, key=lambda each: each.cells(plan.domain))
+    others = set(plan.domain.columns) - set(smallest.columns)
+    cells = smallest.cells(plan.domain) + sum(plan.domain.shape_of(others))
+    if cells > MOST_TREE_CELLS:  # one that fits by itself can be measured in every round
+        raise RangeError(
+            f"engine='graphical' holds at most {MOST_TREE_CELLS:.0e} cells, and the smallest marginal of the workload, "
+            f"{smallest}, needs {cells:.3g}; ask for marginals of fewer columns, or coarser bins"
+        )
+
+
+def drawn_rows(rows: float, columns: int) -> int:
+    """Return how many rows stand for a model of a table of so many rows, a public or released number.
+
+    >>> drawn_rows(1.0, 5), drawn_rows(123456.4, 5), drawn_rows(2.0**40, 5), drawn_rows(2.0**40, 100)
+    (100000, 123456, 10000000, 500000)
+    """
+    return min(max(round(rows), LEAST_DRAWN), MOST_DRAWN, max(MOST_DRAWN_CELLS // columns, LEAST_DRAWN))
+
+
+def distinct_rows(codes: Codes, sizes: Sequence[int]) -> tuple[Codes, Codes]:
+    """Return the distinct rows in order, and how often each occurs: by numbers in mixed radix, made small on the way.
+
+    >>> rows, times = distinct_rows(np.array([[1, 0], [0, 2], [1, 0]]), (2, 3))
+    >>> rows.tolist(), times.tolist()
+    ([[0, 2], [1, 0]], [1, 2])
+    """
+    numbers, most = np.zeros(len(codes), np.int64), 1
+    for place, size in enumerate(sizes):
+        if most * size >= 1 << 62:
+            numbers, most = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64), len(codes)
+        numbers, most = numbers * size + codes[:, place], most * size
+    _, first, times = np.unique(numbers, return_index=True, return_counts=True)
+    return codes[first], times.astype(np.int64)
 
 
 class GraphicalModel:
@@ -102,8 +146,9 @@ class GraphicalModel:
         return np.asarray(found / found.sum())
 
     def draw_rows(self, count: int) -> Codes:
-        """Return synthetic rows, coded."""
-        drawn = self._model.synthetic_data(rows=count)
+        """Return synthetic rows, coded; the same ones for the same measurements and count."""
+        with _seeded(self._held):
+            drawn = self._model.synthetic_data(rows=count)
         return np.stack([np.asarray(drawn.data[name], np.int64) for name in self.domain.columns], axis=1)
 
     def _fitted(self, held: Sequence[Measurement], *, steps: int) -> Any:
@@ -134,6 +179,23 @@ class GraphicalModel:
             counts = np.bincount(self.domain.ravel(self._public, columns), minlength=cells) + 1.0 / cells
             given.append((counts * (self._rows / counts.sum()), columns, 1.0))
         return self._estimate(given, steps=_STEPS_BETWEEN, start=None)
+
+
+@contextmanager
+def _seeded(measurements: Sequence[Measurement]) -> Iterator[None]:
+    """Let NumPy's global generator, which mbi draws from, follow from released numbers; put it back afterwards.
+
+    No noise of sidelight's comes from there.
+    """
+    found = sha256()
+    for each in measurements:
+        found.update(str(each.marginal).encode() + np.ascontiguousarray(each.values, "<f8").tobytes())
+    kept = np.random.get_state()  # noqa: TID251  # mbi's generator; for post-processing
+    np.random.seed(np.frombuffer(found.digest(), "<u4"))  # noqa: TID251
+    try:
+        yield
+    finally:
+        np.random.set_state(kept)  # noqa: TID251
 
 
 def release_graphical(

@@ -23,7 +23,7 @@ from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.engine import release_distribution
 from sidelight.synthesis.engine_choice import Chosen
 from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.graphical import check_graphical, release_graphical
+from sidelight.synthesis.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
 from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.plan import MarginalPlan
@@ -169,8 +169,9 @@ class PreparedTable:
     def value(self, fitted: Fitted) -> SyntheticValue:
         """Return everything released as plain values: post-processing."""
         if fitted.weights is None:  # a graphical model: its rows stand for it
-            points, times = np.unique(fitted.graphical.draw_rows(round(fitted.rows)), axis=0, return_counts=True)
-            mass = Mass.of(self.domain, times / times.sum(), size=fitted.rows, support=points)
+            count = drawn_rows(fitted.rows, len(self.axes))
+            points, times = distinct_rows(fitted.graphical.draw_rows(count), self.domain.sizes)
+            mass = Mass.of(self.domain, times / times.sum(), size=max(fitted.rows, count), support=points)
         else:
             mass = Mass.of(self.domain, fitted.weights, size=fitted.rows, support=fitted.support)
         measured = [
