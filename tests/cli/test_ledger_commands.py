@@ -51,7 +51,7 @@ def test_show_lists_scopes_and_entries(sidelight: Run, ledger: Path) -> None:
 def test_verify_and_expected_heads(sidelight: Run, ledger: Path) -> None:
     result = sidelight("ledger", "verify", ledger)
     assert result.status == 0, result.err
-    assert "intact" in result.out
+    assert "intact: 5 events, 2 entries, 1 scope, head" in result.out
     assert "--expect-head" in result.out
     head = result.out.rsplit("head ", 1)[1].strip()
     assert sidelight("ledger", "verify", ledger, "--expect-head", head).status == 0
@@ -77,7 +77,7 @@ def test_reap_gives_up_what_is_unfinished_and_keeps_the_charge(sidelight: Run, l
     assert sidelight("ledger", "reap", ledger, "--scope", "peple").status == 2
     result = sidelight("ledger", "reap", ledger, "--scope", "people")
     assert result.status == 0, result.err
-    assert "1 unfinished entries were given up" in result.out
+    assert "1 unfinished entry was given up" in result.out
     assert "0 unfinished" in sidelight("ledger", "reap", ledger).out
     shown = sidelight("ledger", "show", ledger).out
     assert "failed" in shown

@@ -68,6 +68,11 @@ def test_page_is_well_formed_and_has_every_part(full_report: Report) -> None:
         assert text in page, text
 
 
+def test_one_release_is_one(make_release: Callable[..., Release]) -> None:
+    assert ">1 private release, with its guarantee, its expected error" in page_of(make_release())
+    assert ">2 private releases, each with its guarantee, its expected error" in page_of(make_release(), make_release())
+
+
 def test_page_loads_nothing(full_report: Report) -> None:
     page = render(full_report)
     assert "default-src 'none'; style-src 'unsafe-inline'" in page

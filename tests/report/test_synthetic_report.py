@@ -132,6 +132,14 @@ def test_other_engines() -> None:
     assert "40 public rows (forty nurses)" in page
 
 
+def test_one_of_each_is_one() -> None:
+    facts = dict(synthetic_card(release_of(workload=sl.marginals(sets=[["sex", "age"]]), rounds=1))["facts"])
+    assert facts["Asked for"] == "1 marginal: sex × age"
+    assert facts["Measured"] == "1 marginal; which one was chosen privately"
+    single = dict(synthetic_card(release_of(engine="mwem", rounds=1))["facts"])
+    assert single["Measured"].startswith("1 single query, with noise of scale")
+
+
 def test_many_pairs_are_counted() -> None:
     names = [f"c{place}" for place in range(6)]
     rng = np.random.default_rng(0)

@@ -10,6 +10,7 @@ from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import LedgerError, nearest
 from sidelight.ledger import Entry, Ledger, Scope, open_ledger
 from sidelight.report import check_writable
+from sidelight.report.numbers import counted
 
 
 def show(place: str, *, scope: str | None) -> None:
@@ -50,7 +51,7 @@ def export(place: str, *, output: Path) -> None:
     check_writable(output)
     with _existing(place) as ledger:
         count = ledger.export(output)
-    tell(f"{count} events written to {output}")
+    tell(f"{counted(count, 'event')} written to {output}")
 
 
 def reap(place: str, *, scope: str | None) -> None:
@@ -61,7 +62,8 @@ def reap(place: str, *, scope: str | None) -> None:
         reaped = ledger.reap(scope_id=scope)
     for entry_id in reaped:
         tell(f"given up: {entry_id} (its charge stays)")
-    tell(f"{len(reaped)} unfinished entries were given up.")
+    were = "was" if len(reaped) == 1 else "were"
+    tell(f"{counted(len(reaped), 'unfinished entry', 'unfinished entries')} {were} given up.")
 
 
 def _existing(place: str) -> Ledger:

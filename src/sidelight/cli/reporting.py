@@ -7,6 +7,7 @@ from pathlib import Path
 from sidelight.cli.stored import read_stored
 from sidelight.cli.terminal import tell
 from sidelight.report import check_writable, write_report
+from sidelight.report.numbers import counted
 
 
 def write_stored(releases: Path, *, output: Path, title: str) -> None:
@@ -14,5 +15,4 @@ def write_stored(releases: Path, *, output: Path, title: str) -> None:
     check_writable(output)
     report = read_stored(releases, title=title)
     write_report(report, output)
-    count = len(report.items)
-    tell(f"{count} {'release' if count == 1 else 'releases'}. Report: {output}")
+    tell(f"{counted(len(report.items), 'release')}. Report: {output}")

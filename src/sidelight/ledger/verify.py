@@ -36,7 +36,10 @@ class Verification:
         return not self.problems
 
     def __str__(self) -> str:
-        size = f"{self.events} events, {self.entries} entries, {self.scopes} scopes, head {self.head[:12]}"
+        events = "1 event" if self.events == 1 else f"{self.events} events"
+        entries = "1 entry" if self.entries == 1 else f"{self.entries} entries"
+        scopes = "1 scope" if self.scopes == 1 else f"{self.scopes} scopes"
+        size = f"{events}, {entries}, {scopes}, head {self.head[:12]}"
         if self.ok:
             return f"the ledger is intact: {size}"
         return "\n".join([f"the ledger is NOT intact ({size}):", *(f"  {problem}" for problem in self.problems)])

@@ -23,6 +23,15 @@ def shown(value: Any, *, digits: int = 10) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Write a number with its noun.
+
+    >>> counted(1, "marginal"), counted(2, "marginal"), counted(0, "entry", "entries")
+    ('1 marginal', '2 marginals', '0 entries')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def at_most(value: float, *, digits: int = 3) -> str:
     """Write a bound, rounded up: what is said must hold.
 

@@ -13,7 +13,7 @@ from sidelight.release import Release
 from sidelight.report.charts import quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
 from sidelight.report.files import write_text
-from sidelight.report.numbers import at_most, shown
+from sidelight.report.numbers import at_most, counted, shown
 from sidelight.report.shapes import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart
 from sidelight.report.synthetic import synthetic_card
 from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
@@ -36,6 +36,7 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["shown"] = shown
+    environment.filters["counted"] = counted
     environment.filters["sentence"] = _sentence
     environment.filters["unbroken"] = _unbroken
     environment.filters["breakable"] = _breakable

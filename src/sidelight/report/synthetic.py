@@ -13,7 +13,7 @@ from typing import Any
 from sidelight.errors import RangeError
 from sidelight.release import Release
 from sidelight.report.marginal_charts import MOST_TILES, column_chart, pair_chart, share_text
-from sidelight.report.numbers import shown
+from sidelight.report.numbers import counted, shown
 from sidelight.synthesis import Synthetic, marginals
 
 #: So many pairs of columns are drawn; marginals beyond the second number are listed behind a click.
@@ -84,16 +84,18 @@ def _facts(release: Release, made: Synthetic, asked: Sequence[str]) -> list[tupl
     answered = release.value["answered"]
     facts = [
         ("Rows", f"{rows}, a public number" if public else f"{rows}, released with noise"),
-        ("Columns", ", ".join(f"{axis.name} ({axis.size} values)" for axis in made.axes)),
-        ("Asked for", f"{len(asked)} marginals: {', '.join(asked[:_MOST_ASKED])}{more}"),
+        ("Columns", ", ".join(f"{axis.name} ({counted(axis.size, 'value')})" for axis in made.axes)),
+        ("Asked for", f"{counted(len(asked), 'marginal')}: {', '.join(asked[:_MOST_ASKED])}{more}"),
         ("Price", str(release.guarantee.strongest)),
         ("Engine", f"{engine}: {_ENGINES.get(engine, engine)}"),
     ]
     if answered:
         scale = max(float(each["scale"]) for each in answered)
-        facts.append(("Measured", f"{len(answered)} single queries, each with noise of scale {scale:.3g} rows at most"))
+        single = counted(len(answered), "single query, with", "single queries, each with")
+        facts.append(("Measured", f"{single} noise of scale {scale:.3g} rows at most"))
     else:
-        facts.append(("Measured", f"{len(made.measurements)} marginals; which ones was chosen privately"))
+        which = counted(len(made.measurements), "marginal; which one", "marginals; which ones")
+        facts.append(("Measured", f"{which} was chosen privately"))
     return facts
 
 
