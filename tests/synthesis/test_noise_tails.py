@@ -59,6 +59,21 @@ def above_norm(law: Law, scale: float, count: int, level: float) -> float:
     return float(found[np.arange(len(found)) > level].sum())
 
 
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.8])
+@pytest.mark.parametrize(("law", "scale"), SCALES)
+def test_no_moment_is_larger_than_its_bound(law: Law, scale: float, share: float) -> None:
+    tilt = share / scale
+    whole = masses(law, scale)
+    exact = log(float((whole * np.exp(tilt * (np.arange(len(whole)) - len(whole) // 2))).sum()))
+    found = NoiseTail(law, scale).log_moment(tilt)
+    assert found >= exact - 1e-12
+    if scale >= 1:  # and of noise of 30 % less it would be
+        assert found < exact * 1.01
+        assert NoiseTail(law, 0.7 * scale).log_moment(tilt) < exact
+    if law == "laplace":
+        assert NoiseTail(law, scale).log_moment(1 / scale) == np.inf
+
+
 @pytest.mark.parametrize("probability", PROBABILITIES)
 @pytest.mark.parametrize("count", [1, 2, 5, 24])
 @pytest.mark.parametrize(("law", "scale"), SCALES)
