@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from cli_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import open_ledger
+from sidelight.ledger import place as places
 
 Run = Callable[..., Any]
 
@@ -90,6 +92,20 @@ def test_export_writes_json_lines(sidelight: Run, ledger: Path, tmp_path: Path) 
     lines = (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()
     assert f"{len(lines)} events" in result.out
     assert [json.loads(line)["kind"] for line in lines] == ["open", "scope", "reserve", "release", "reserve"]
+
+
+def test_a_ledger_that_cannot_be_written_is_shown(
+    sidelight: Run, ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    monkeypatch.setattr(places.os, "access", lambda path, mode: path != ledger or not mode & os.W_OK)
+    assert "Scope people" in sidelight("ledger", "show", ledger).out
+    assert "intact" in sidelight("ledger", "verify", ledger).out
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+    assert sidelight("ledger", "export", ledger, "-o", tmp_path / "events.jsonl").status == 0
+    refused = sidelight("ledger", "reap", ledger)
+    assert refused.status == 2
+    assert "cannot be written by this user" in refused.err
 
 
 @pytest.mark.parametrize("command", [("show",), ("verify",), ("export", "-o", "x.jsonl"), ("reap",)])

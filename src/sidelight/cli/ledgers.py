@@ -56,7 +56,7 @@ def export(place: str, *, output: Path) -> None:
 
 def reap(place: str, *, scope: str | None) -> None:
     """Give up unfinished entries and say which."""
-    with _existing(place) as ledger:
+    with _existing(place, read_only=False) as ledger:
         if scope is not None:
             ledger.scope(scope)  # a mistyped name must not look like "nothing to do"
         reaped = ledger.reap(scope_id=scope)
@@ -66,8 +66,8 @@ def reap(place: str, *, scope: str | None) -> None:
     tell(f"{counted(len(reaped), 'unfinished entry', 'unfinished entries')} {were} given up.")
 
 
-def _existing(place: str) -> Ledger:
-    return open_ledger(place, create=False)
+def _existing(place: str, *, read_only: bool = True) -> Ledger:
+    return open_ledger(place, create=False, read_only=read_only)
 
 
 def _is_part(scope: Scope, known: Mapping[str, Scope]) -> bool:

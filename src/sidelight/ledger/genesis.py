@@ -51,6 +51,11 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
             else f"{store.place.shown} is a real ledger, and a test session refuses it; use another file for tests"
         )
     if version < int(SCHEMA_VERSION):
+        if store.read_only:
+            raise LedgerError(
+                f"{store.place.shown} has schema {version}, older than this version's ({SCHEMA_VERSION}), and a reader "
+                "does not change it; its owner brings it up to date with the next run, or with `sidelight ledger reap`"
+            )
         migrate(store, key=key)
     return identity
 

@@ -44,6 +44,7 @@ def open_ledger(
     create: bool = True,
     key: bytes | None = None,
     wait_seconds: float = 30.0,
+    read_only: bool = False,
 ) -> Ledger:
     """Open the ledger at an address, making an empty one if nothing is there.
 
@@ -51,12 +52,14 @@ def open_ledger(
     "sqlite://" memory, for tests only. `testing=True` makes or opens a ledger for tests; production refuses it, and the
     other way round. `create=False` refuses to make one, so that a mistyped path is not a fresh budget. With a secret
     `key` the chain is an HMAC: without the key nobody can write it anew. `wait_seconds` is the patience for locks.
+    `read_only=True` is for auditors: it needs no permission to write, leaves no trace, and refuses what would spend.
 
     >>> with open_ledger("sqlite://", testing=True) as ledger:
     ...     ledger.verify().ok
     True
     """
     place = parse_place(url)
+    create = create and not read_only
     if place.in_memory and not testing:
         raise LedgerError(
             "a ledger in memory forgets what was spent; use a file such as sqlite:///budget.db (testing=True allows it)"
@@ -66,10 +69,10 @@ def open_ledger(
             "the key of a ledger is at least 16 secret bytes; make one with os.urandom(32) and keep it safe"
         )
     if place.path is not None:
-        check_file(place.path, create=create)
+        check_file(place.path, create=create, read_only=read_only)
     from sidelight.ledger.store import Store  # SQLAlchemy is imported when the first ledger is opened
 
-    store = Store(place, wait_seconds=wait_seconds)
+    store = Store(place, wait_seconds=wait_seconds, read_only=read_only)
     try:
         identity = open_or_create(store, testing=testing, create=create, key=key)
     except BaseException:

@@ -75,7 +75,7 @@ def parse_place(url: str | os.PathLike[str]) -> Place:
     )
 
 
-def check_file(path: Path, *, create: bool) -> None:
+def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
     """Refuse a file that is not there, not a database, linked twice, or on a network file system."""
     parent = path.parent
     if not parent.is_dir():
@@ -103,8 +103,13 @@ def check_file(path: Path, *, create: bool) -> None:
             f"{str(path)!r} has a second hard link, and SQLite would keep two logs for one file; "
             "remove the other link (a backup is made with `sidelight ledger export`)"
         )
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise LedgerError(f"{str(path)!r} cannot be read and written by this user; a ledger needs both")
+    if not os.access(path, os.R_OK):
+        raise LedgerError(f"{str(path)!r} cannot be read by this user; ask its owner for permission to read it")
+    if not read_only and not os.access(path, os.W_OK):
+        raise LedgerError(
+            f"{str(path)!r} cannot be written by this user, and whoever spends must write; "
+            "to look into it there are `sidelight ledger show`, `verify` and `export`, or open_ledger(read_only=True)"
+        )
     with path.open("rb") as file:
         start = file.read(len(_SQLITE_HEADER))
     if start and start != _SQLITE_HEADER:
@@ -119,11 +124,25 @@ def check_file(path: Path, *, create: bool) -> None:
 def _tables(path: Path) -> set[str]:
     """Look without touching: opening a ledger switches its file to a write-ahead log, which others may not want."""
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(sqlite3.connect(reading_uri(path), uri=True)) as connection:
             rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     except sqlite3.Error:
         return set()  # locked or damaged: opening it will say so
     return {str(name) for (name,) in rows}
+
+
+def reading_uri(path: Path) -> str:
+    """Return the address under which SQLite reads a file and leaves nothing beside it.
+
+    Without a write-ahead log nobody has the file open, and it can be read as it stands (`immutable`), even in a folder
+    in which this user cannot make the log's files. With a log the newest commits are in there, and it must be read too.
+    """
+    return f"{path.as_uri()}?mode=ro{'' if has_log(path) else '&immutable=1'}"
+
+
+def has_log(path: Path) -> bool:
+    """Say whether commits of a file stand, or may stand, in a log beside it."""
+    return any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal"))
 
 
 def file_system(directory: Path, *, mounts: str | None = None) -> str | None:

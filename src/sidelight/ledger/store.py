@@ -15,15 +15,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.place import Place
+from sidelight.ledger.place import Place, has_log, reading_uri
 from sidelight.ledger.schema import Dialect
 
 Result = TypeVar("Result")
@@ -78,22 +79,29 @@ class Transaction:
 class Store:
     """Connections to one place, for any number of threads; makes its own anew in a forked child."""
 
-    def __init__(self, place: Place, *, wait_seconds: float) -> None:
+    def __init__(self, place: Place, *, wait_seconds: float, read_only: bool = False) -> None:
         self.place = place
         self.wait_seconds = wait_seconds
+        self.read_only = read_only
         self._pid = os.getpid()
         self._turn: AbstractContextManager[object] = threading.RLock() if place.in_memory else nullcontext()
-        self._engine = _engine(place, wait_seconds)
+        self._engine = _engine(place, wait_seconds, read_only=read_only)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
         """Begin a transaction that may write; commits at the end, rolls back on any exception."""
+        if self.read_only:
+            raise LedgerError(
+                f"the ledger {self.place.shown} was opened for reading only; nothing was written. Open it without "
+                "read_only=True to spend from it"
+            )
         with self._turn, self._connect().begin() as connection:
             yield Transaction(connection, self.place.dialect)
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """Begin a transaction that sees one consistent moment and holds up nobody."""
+        before = self._stamp() if self._lockless() else None
         with self._explained(), self._turn, self._connect().connect() as connection:
             if self.place.dialect == "postgresql":
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -101,6 +109,8 @@ class Store:
                 connection.execution_options(sidelight_deferred=True)
             with connection.begin():
                 yield Transaction(connection, self.place.dialect)
+        if before is not None and self._stamp() != before:
+            raise LedgerError(f"the ledger {self.place.shown} was written while it was read; try again")
 
     def decide(self, work: Callable[[Transaction], Result]) -> Result:
         """Run `work` in a writing transaction, again if the database says so or the connection was lost.
@@ -133,8 +143,21 @@ class Store:
                     "budget; use a file"
                 )
             _abandoned.append(self._engine)
-            self._engine, self._pid = _engine(self.place, self.wait_seconds), os.getpid()
+            engine = _engine(self.place, self.wait_seconds, read_only=self.read_only)
+            self._engine, self._pid = engine, os.getpid()
         return self._engine
+
+    def _lockless(self) -> bool:
+        return self.read_only and self.place.path is not None and not has_log(self.place.path)
+
+    def _stamp(self) -> tuple[int, int]:
+        """Return what tells whether the file was written, for a reader that takes no lock."""
+        assert self.place.path is not None
+        try:
+            found = self.place.path.stat()
+        except OSError as error:
+            raise LedgerError(f"the ledger {self.place.shown} cannot be read: {error.strerror}") from error
+        return found.st_size, found.st_mtime_ns
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -165,7 +188,8 @@ _ADVICE: Final = {
     "not a database": "check the path",
     "malformed": "the file is damaged; restore a backup and check it with `sidelight ledger verify --expect-head`",
     "unable to open": "check the path and the permissions of its directory, which must be writable too",
-    "readonly": "a ledger needs write permission for the file and its directory",
+    "readonly": "a ledger needs write permission for the file and its directory; to look into one that somebody has "
+    "open, wait until it is closed",
     "disk is full": "make room; nothing was written",
     "connection": "check that the server runs, and the host, user and database of the address",
 }
@@ -181,9 +205,11 @@ def _state(error: SQLAlchemyError) -> str | None:
     return state if isinstance(state, str) else None
 
 
-def _engine(place: Place, wait_seconds: float) -> sa.Engine:
+def _engine(place: Place, wait_seconds: float, *, read_only: bool) -> sa.Engine:
     if place.dialect == "postgresql":
         return _postgresql_engine(place, wait_seconds)
+    if read_only and place.path is not None:
+        return _reading_engine(place.path, wait_seconds)
     target = ":memory:" if place.path is None else str(place.path)
 
     def connect() -> sqlite3.Connection:
@@ -200,6 +226,21 @@ def _engine(place: Place, wait_seconds: float) -> sa.Engine:
         engine = sa.create_engine("sqlite://", creator=connect, poolclass=StaticPool)
     else:
         engine = sa.create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_timeout=wait_seconds)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _reading_engine(path: Path, wait_seconds: float) -> sa.Engine:
+    """Connect anew for every transaction: whether there is a log to read is asked each time."""
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            reading_uri(path), uri=True, timeout=wait_seconds, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA query_only = 1")
+        return connection
+
+    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
     sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
 
