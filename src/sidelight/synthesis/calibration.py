@@ -18,6 +18,8 @@ from sidelight.synthesis.spaces import Floats
 from sidelight.synthesis.workload import Marginal
 
 _SWEEPS = 10
+#: Weights whose effective number of rows, (Σw)²/Σw², is less than this share of the rows are given up.
+_LEAST_EFFECTIVE = 0.25
 #: A value's factor counts at most so much, or one over it, when the weight of a row that was not seen is guessed.
 _MOST_FACTOR = 8.0
 #: Half a row is added to what a public cell holds when its variance is judged: an empty cell is not certainly empty.
@@ -38,14 +40,16 @@ class CalibratedRows:
     def __init__(self, domain: Domain, codes: Codes, *, rows: float) -> None:
         self.domain = domain
         self.codes = codes
-        self.weights: Floats = np.full(len(codes), rows / len(codes))
         self._usual = rows / len(codes)
-        self._factors: list[Floats] = [np.ones(size) for size in domain.sizes]
+        self.weights: Floats
+        self._factors: list[Floats]
+        self._start_again()
 
     def calibrate(self, targets: Sequence[Floats | None]) -> None:
         """Bring the one-way marginals to the targets, one for each column or None; values without a row stay without.
 
-        The number of sweeps is fixed.
+        Where only few rows would then carry the weight, another population, all rows keep the same. The number of
+        sweeps is fixed.
         """
         total = float(self.weights.sum())
         for _ in range(_SWEEPS):
@@ -58,10 +62,15 @@ class CalibratedRows:
                 self._factors[place] = self._factors[place] * factor
                 left = float(self.weights.sum())
                 if left <= 0.0:  # the targets want only what the public rows have nothing of
-                    self.weights = np.full(len(self.codes), self._usual)
-                    self._factors = [np.ones(size) for size in self.domain.sizes]
+                    self._start_again()
                     return
                 self.weights *= total / left
+        if total**2 < _LEAST_EFFECTIVE * len(self.codes) * float((self.weights**2).sum()):
+            self._start_again()
+
+    def _start_again(self) -> None:
+        self.weights = np.full(len(self.codes), self._usual)
+        self._factors = [np.ones(size) for size in self.domain.sizes]
 
     def counts(self, marginal: Marginal) -> PublicCounts:
         """Return the weighted counts of a partition; the variance of a sum of weighted rows is the sum of squares."""

@@ -98,7 +98,7 @@ class WeightModel:
         self._rows = self._rows.with_sums(measurements)
         self._setting = replace(self._setting, rows=self._rows.rows)
         self._refit.rows = self._setting.rows
-        if self._start.most_raw:
+        if self._start.adapts:
             old, self._prior = self._prior, current_weights(self._start, self._setting, self.measurements)
             self._refit.change_prior(old, self._prior)
         self._refit.fit(sweeps=self._sweeps[0])

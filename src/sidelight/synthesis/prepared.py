@@ -163,7 +163,8 @@ class PreparedTable:
             return release_graphical(counts, plan, prior=prior, source=source)
         fitted = release_distribution(counts, plan, prior=prior, space=self.space, source=source)
         if isinstance(prior, PublicRows):
-            return refit_again(fitted, prior.codes, trust=prior.trust)
+            wanted = plan.workload.partitions(plan.domain, closure=False)
+            return refit_again(fitted, prior.codes, wanted=wanted, trust=prior.trust)
         return refit_again(fitted)
 
     def value(self, fitted: Fitted) -> SyntheticValue:

@@ -180,7 +180,11 @@ class EarlierReleases:
 def current_weights(start: StartingPoint, setting: Setting, measurements: Sequence[Measurement] = ()) -> Floats:
     """Return the prior for a setting, in the light of what was released so far."""
     bias = setting.mean_cells * start.squared_bias(measurements, rows=setting.rows)
-    return start.mixed(private_error=setting.private_error, other_error=start.own_error + bias)
+    return start.mixed(
+        private_error=setting.private_error,
+        other_error=start.own_error + bias,
+        smooth_share=start.smooth_share(measurements, rows=setting.rows),
+    )
 
 
 def _on_support(space: SupportSpace, codes: NDArray[np.int64]) -> Floats:

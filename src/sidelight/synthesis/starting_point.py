@@ -1,9 +1,10 @@
-"""A prior on the points of a space: a raw part, a smooth part and the uniform one, mixed by trust in the raw one."""
+"""A prior on the points of a space: a raw part, a smooth part and the uniform one, mixed by trust in the first two."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,10 @@ from sidelight.synthesis.workload import Marginal
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StartingPoint:
-    """α·raw + (1 - α - λ)·smooth + λ·uniform.
+    """α·raw + (1 - α - λ)·smooth^γ + λ·uniform, where smooth^γ is normalised.
 
+    A power of a product is a product: it says nothing about relations between columns, whatever γ. A mixture of a
+    product and the uniform distribution would, and what is not measured would keep it.
     `own_error` is the squared l1 error of a marginal of `raw` that is known beforehand, `own_variance` its squared l2
     error; `most_raw` the largest α.
     """
@@ -28,7 +31,7 @@ class StartingPoint:
     hedge: float
     own_error: float = 0.0
     own_variance: float = 0.0
-    _known: dict[Marginal, Floats] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[str, Marginal], Floats] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("raw", "smooth"):
@@ -47,22 +50,63 @@ class StartingPoint:
         """
         if self.most_raw == 0.0 or not measurements:
             return 0.0
-        missing = [each.marginal for each in measurements if each.marginal not in self._known]
-        self._known.update(zip(missing, self.space.marginals(self.raw, missing), strict=True))
         found = []
-        for each in measurements:
+        masses = self._marginals("raw", [each.marginal for each in measurements])
+        for mass, each in zip(masses, measurements, strict=True):
             noise = each.values.size * (each.deviation / rows) ** 2
-            apart = float(((self._known[each.marginal] - each.values / rows) ** 2).sum())
+            apart = float(((mass - each.values / rows) ** 2).sum())
             found.append(max(0.0, apart - noise - self.own_variance))
         return float(np.mean(found))
 
-    def mixed(self, *, private_error: float, other_error: float) -> Floats:
+    def smooth_share(self, measurements: Sequence[Measurement], *, rows: float) -> float:
+        """Return γ = u²/(u² + s²) for squared distances u and s of the uniform and the smooth part to measured columns.
+
+        Of each column of each measurement, less the noise. 1 before the first. A smooth part that is further from the
+        rows than no idea at all loses its weight.
+        """
+        if not measurements or not self.adapts:
+            return 1.0
+        wanted = [each.marginal for each in measurements]
+        noises = [each.deviation / rows for each in measurements]
+        apart = [
+            sum(
+                _one_way_distance(mass - each.values / rows) - each.values.ndim * each.values.size * noise**2
+                for mass, each, noise in zip(self._marginals(name, wanted), measurements, noises, strict=True)
+            )
+            for name in ("uniform", "smooth")
+        ]
+        uniform, smooth = (max(0.0, each) for each in apart)
+        return 1.0 if smooth == 0.0 else 1.0 / (1.0 + (smooth / uniform) ** 2) if uniform > 0.0 else 0.0
+
+    @property
+    def adapts(self) -> bool:
+        """Whether measurements can change the mixture."""
+        return self.most_raw > 0.0 or self.hedge < 1.0
+
+    def mixed(self, *, private_error: float, other_error: float, smooth_share: float = 1.0) -> Floats:
         """Return the prior: strictly positive on the possible points."""
         share = self.raw_share(private_error=private_error, other_error=other_error)
+        with np.errstate(divide="ignore"):
+            powers = self.smooth**smooth_share if smooth_share > 0.0 else uniform_weights(self.space)
         total = self.raw * share
-        total += self.smooth * max(1.0 - share - self.hedge, 0.0)
+        total += _normalised(self.space, powers) * max(1.0 - share - self.hedge, 0.0)
         total += uniform_weights(self.space) * self.hedge
         return np.asarray(total / total.sum())
+
+    def _marginals(self, name: Literal["raw", "smooth", "uniform"], wanted: Sequence[Marginal]) -> list[Floats]:
+        """Return marginals of one part; each is computed once."""
+        missing = [each for each in dict.fromkeys(wanted) if (name, each) not in self._known]
+        if missing:
+            part = uniform_weights(self.space) if name == "uniform" else getattr(self, name)
+            found = self.space.marginals(part, missing)
+            self._known.update(((name, each), mass) for each, mass in zip(missing, found, strict=True))
+        return [self._known[name, each] for each in wanted]
+
+
+def _one_way_distance(difference: Floats) -> float:
+    """Return the squared l2 norms of the one-way marginals of a difference, added up."""
+    axes = range(difference.ndim)
+    return sum(float((difference.sum(axis=tuple(a for a in axes if a != axis)) ** 2).sum()) for axis in axes)
 
 
 def uniform_weights(space: Space) -> Floats:
