@@ -389,7 +389,8 @@ def test_a_graphical_model_is_bounded_by_the_rows_that_stand_for_it() -> None:
     class Drawing:
         def draw_rows(self, count: int) -> np.ndarray:
             law = np.asarray(fitted.weights)
-            return prepared.domain.unravel(np.random.default_rng(0).choice(len(law), count, p=law))
+            few = np.random.default_rng(0).choice(len(law), 2000, p=law)  # with an error of their own
+            return prepared.domain.unravel(np.resize(few, count))
 
     value = prepared.value(replace(fitted, weights=None, space=None, graphical=Drawing()))
     held, bounds = Mass.from_value(value["distribution"], prepared.domain), ErrorBounds.from_value(value["bounds"])
