@@ -41,7 +41,7 @@ AGAIN_ABOVE = 2.0
 #: With a refit, this share of the rounds that balance the bound on the error, which is pessimistic: measured.
 BALANCED_SHARE = 0.2
 #: At most so many weights are changed by the refits between rounds: they grow with the square of the rounds.
-MOST_REFITTED = 20_000_000_000
+MOST_REFITTED = 500_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
