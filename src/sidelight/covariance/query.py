@@ -18,6 +18,7 @@ from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.noisy_moments import MatrixNoise
 from sidelight.records import Number, Schema, Table
+from sidelight.records.bare_numbers import bare_number, bare_numbers
 from sidelight.records.numbers import exact_number
 from sidelight.release import Release
 from sidelight.session import release_once
@@ -189,9 +190,7 @@ class Covariance:
 
     def declare(self) -> Number:
         """Return the declaration of a bare one-dimensional array."""
-        if self.columns is not None and len(self.columns) != 1:
-            raise SchemaError(f"the query has {len(self.columns)} columns; pass sl.Table(data, schema=[...])")
-        return Number("x0" if self.columns is None else self.columns[0])
+        return bare_number(self.columns)
 
     def release(self, data: Any) -> Release:
         """Release from a table, a two-dimensional array, or (with names) a frame, with exactly this query's budget."""
@@ -199,13 +198,4 @@ class Covariance:
 
     def table(self, data: Any) -> Table:
         """Declare the columns of an array or a frame: numbers, and every row one protected unit."""
-        names = self.columns
-        if names is None:
-            shape = getattr(data, "shape", None)
-            if shape is None or len(shape) != 2:
-                raise SchemaError(
-                    "which columns? Pass a two-dimensional array, name them, or pass sl.Table(data, schema=[...])"
-                )
-            named = getattr(data, "columns", None)
-            names = [f"x{place}" for place in range(shape[1])] if named is None else [str(name) for name in named]
-        return Table(data, schema=[Number(name) for name in names])
+        return bare_numbers(data, self.columns)

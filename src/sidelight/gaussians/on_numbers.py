@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from sidelight.covariance.price import Price
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError
 from sidelight.gaussians.estimate import spending_for
 from sidelight.gaussians.public_rows import PublicPoints, as_public_points
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.starts import MOST_STEPS
 from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.records import Number, Schema, Table
+from sidelight.records.bare_numbers import bare_number, bare_numbers
 from sidelight.release import Outcome
 from sidelight.session import release_once
 
@@ -65,9 +66,7 @@ class OnNumbers:
 
     def declare(self) -> Number:
         """Return the declaration of a bare one-dimensional array."""
-        if self.columns is not None and len(self.columns) != 1:
-            raise SchemaError(f"the query has {len(self.columns)} columns; pass sl.Table(data, schema=[...])")
-        return Number("x0" if self.columns is None else self.columns[0])
+        return bare_number(self.columns)
 
     def release(self, data: Any) -> Outcome:
         """Release from a table, a two-dimensional array, or a frame, with exactly this query's budget."""
@@ -77,16 +76,7 @@ class OnNumbers:
 
     def table(self, data: Any) -> Table:
         """Declare the columns of an array or a frame: numbers, and every row one protected unit."""
-        names = self.columns
-        if names is None:
-            shape = getattr(data, "shape", None)
-            if shape is None or len(shape) != 2:
-                raise SchemaError(
-                    "which columns? Pass a two-dimensional array, name them, or pass sl.Table(data, schema=[...])"
-                )
-            named = getattr(data, "columns", None)
-            names = [f"x{place}" for place in range(shape[1])] if named is None else [str(name) for name in named]
-        return Table(data, schema=[Number(name) for name in names])
+        return bare_numbers(data, self.columns)
 
 
 def bound_of(value: Amount | None, *, name: str) -> float:
