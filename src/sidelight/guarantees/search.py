@@ -58,13 +58,7 @@ def largest(
     good, bad = _bracket(holds, start, bottom, top, digits, close, rising=False)
     if good is None:
         raise RangeError(_no_bracket(name, lower, upper))
-    while bad is not None and bad - good > 1:
-        middle = (good + bad) // 2
-        if holds(_value(middle, digits)):
-            good = middle
-        else:
-            bad = middle
-    return _value(good, digits)
+    return _halved(holds, good, bad, digits)
 
 
 def smallest(
@@ -82,7 +76,12 @@ def smallest(
     good, bad = _bracket(holds, start, bottom, top, digits, close, rising=True)
     if good is None:
         raise RangeError(_no_bracket(name, lower, upper))
-    while bad is not None and good - bad > 1:
+    return _halved(holds, good, bad, digits)
+
+
+def _halved(holds: Condition, good: int, bad: int | None, digits: int) -> Fraction:
+    """Halve a bracket until its ends are neighbours, and return the one where the condition holds."""
+    while bad is not None and abs(bad - good) > 1:
         middle = (good + bad) // 2
         if holds(_value(middle, digits)):
             good = middle
