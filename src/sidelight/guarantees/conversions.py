@@ -30,11 +30,6 @@ _LOWEST, _HIGHEST = Fraction(1, 10**45), Fraction(10**9)
 # --- claims with one number -----------------------------------------------------------------------------------------
 
 
-def pure_from_bounded_range(epsilon: Fraction) -> Fraction:
-    """BoundedRange(e) -> PureDP(e): the interval of the loss holds 0, since E_Q[e^loss] = 1."""
-    return epsilon
-
-
 def bounded_range_from_pure(epsilon: Fraction) -> Fraction:
     """PureDP(e) -> BoundedRange(2e): the loss lies in [-e, e]."""
     return 2 * epsilon

@@ -33,6 +33,7 @@ def implies(a: Claim, b: Claim) -> bool:
         return converted is not None and implies(converted, b)
     match b:
         case PureDP():
+            # The interval of a bounded range holds 0, since E_Q[e^loss] = 1: no loss is longer than it.
             return isinstance(a, PureDP | BoundedRange) and a.epsilon <= b.epsilon
         case BoundedRange():
             if isinstance(a, BoundedRange):

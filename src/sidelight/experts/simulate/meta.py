@@ -27,11 +27,6 @@ class SimulatedMeta:
         """The gain of RW-FTPL on the same reports."""
         return np.asarray(self.learner_gains[:, -1])
 
-    @property
-    def best_learner(self) -> int:
-        """The learner with the largest mean gain over the runs."""
-        return int(np.argmax(self.learner_gains.mean(axis=0)))
-
 
 def simulate_meta(
     gains: ArrayLike,

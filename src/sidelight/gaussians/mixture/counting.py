@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +20,8 @@ from sidelight.aggregates.counts import SQRT2
 from sidelight.aggregates.mapped_vector import clean
 from sidelight.errors import SourceError
 from sidelight.gaussians.mixture.partition import Partition
-from sidelight.guarantees import Claims
 from sidelight.guarantees.neighbours import Neighbours, Unit
-from sidelight.mechanisms.additive import gaussian, gaussian_claims, gaussian_scale
+from sidelight.mechanisms.additive import gaussian, gaussian_scale
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.records.rows import Batch, Wanted
@@ -159,12 +157,6 @@ def check_statistics(schema: Schema, columns: tuple[Number, ...], partition: Par
     return CheckCounts(coding=coding, rows_per_unit=schema.rows_per_unit, unit=schema.unit)
 
 
-def check_claims(schema: Schema, *, rho: Fraction) -> Claims:
-    """Return what the check counts cost, whatever the partition."""
-    bounded = Bounded(np.zeros(3, np.int64), schema.rows_per_unit * SQRT2, "l2", Neighbours.ADD_REMOVE, schema.unit)
-    return gaussian_claims(bounded, rho=rho)
-
-
 @dataclass(frozen=True)
 class Verdict:
     """Which cells pass: computed for all of them from released numbers before anything is decided."""
@@ -195,18 +187,6 @@ def judge(checks: NoisyChecks, *, rows: float, least_weight: float) -> Verdict:
 def noisy_rows(table: Table, columns: tuple[Number, ...], *, rho: Fraction, source: Source) -> float:
     """Release how many rows there are that miss no number."""
     return float(gaussian(_row_count(table, columns), rho=rho, source=source))
-
-
-def rows_claims(schema: Schema, *, rho: Fraction) -> Claims:
-    """Return what `noisy_rows` costs."""
-    return gaussian_claims(
-        Bounded(0, Fraction(schema.rows_per_unit), "l1", Neighbours.ADD_REMOVE, schema.unit), rho=rho
-    )
-
-
-def rows_deviation(schema: Schema, *, rho: Fraction) -> float:
-    """Return the standard deviation of the noise of `noisy_rows`."""
-    return schema.rows_per_unit / sqrt(2 * float(rho))
 
 
 def _row_count(table: Table, columns: tuple[Number, ...]) -> Bounded:
