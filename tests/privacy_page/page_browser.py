@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from example_reports import published
 
 from sidelight.privacy_page.page import privacy_page
 
@@ -109,31 +110,8 @@ def opened(the_browser: Any, tmp_path: Path) -> Iterator[Callable[..., Seen]]:
 @pytest.fixture
 def small_report() -> dict[str, Any]:
     """The report of the published format's own example, with one more number."""
-    return {
-        "schema": "privacy-report/1",
-        "mechanism": "objective-perturbation",
-        "neighbours": "add-or-remove-one-row",
-        "guarantee": {"epsilon": 1.0, "delta": 1e-5},
-        "loss": {"name": "logistic", "weights": {"-1": 1, "1": 1}},
-        "encoding": {
-            "features": [
-                {"name": "age", "lo": 0, "hi": 100},
-                {"name": "dose", "lo": 0, "hi": 10, "outside": "reject"},
-                {"name": "sex", "levels": ["F", "M"]},
-            ],
-            "row_policy": "clip",
-            "data_norm": 1.2,
-            "intercept_value": 1.0,
-            "label": {"negative": "<=50K", "positive": ">50K"},
-        },
-        "theta": [0.12, 0.5, -0.4, 0.9, -1.1],
-        "lambda": 1.98843840,
-        "sigma": 5.27728290,
-        "mu_out": 0.00535963,
-        "slack": 0.00135519,
-        "rho": 1e-6,
-        "q": 5.1035540029,
-        "scope": "one-person",
-        "maximum": 1.655238,
-        "data_dependent": None,
-    }
+    report = published()
+    age, sex = report["encoding"]["features"]
+    dose = {"name": "dose", "lo": 0, "hi": 10, "outside": "reject"}
+    encoding = report["encoding"] | {"features": [age, dose, sex], "data_norm": 1.2}
+    return report | {"encoding": encoding, "theta": [0.12, 0.5, -0.4, 0.9, -1.1]}
