@@ -80,7 +80,10 @@ if TYPE_CHECKING:
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable
+    from sidelight.synthesis import linear_queries as linear_queries
     from sidelight.synthesis import marginals as marginals
+    from sidelight.synthesis import prefixes as prefixes
+    from sidelight.synthesis import ranges as ranges
     from sidelight.tuning import PrivateScore as PrivateScore
     from sidelight.tuning import PublicScore as PublicScore
     from sidelight.tuning import Selection as Selection
@@ -131,7 +134,15 @@ _HOME = {
         "StablePCA",
     ),
     "sidelight.stability.pate.estimator": ("PATE",),
-    "sidelight.synthesis": ("PublicTable", "Synthetic", "SyntheticTable", "marginals"),
+    "sidelight.synthesis": (
+        "PublicTable",
+        "Synthetic",
+        "SyntheticTable",
+        "linear_queries",
+        "marginals",
+        "prefixes",
+        "ranges",
+    ),
     "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

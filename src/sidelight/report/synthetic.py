@@ -23,6 +23,7 @@ _OPEN_PAIRS = 2  # more pictures of pairs than this are behind a click
 _MOST_ASKED = 6
 _ENGINES = {
     "marginals": "whole marginals, those that were answered worst first",
+    "queries": "single queries, one a round, refitted to all answers",
     "mwem": "single queries, one a round, as in the literature (MWEM)",
     "support": "whole marginals; weights on the public rows and on rows drawn around them",
     "graphical": "whole marginals; a graphical model",

@@ -146,11 +146,6 @@ def release_distribution(
     )
 
 
-def settle(counts: PrivateMarginals, plan: MarginalPlan, *, source: Source) -> Setting:
-    """Return the numbers that the fit needs; releases the number of rows where it is not public."""
-    return setting_of(plan, first_rows(counts, plan, source=source))
-
-
 def first_rows(counts: PrivateMarginals, plan: MarginalPlan, *, source: Source) -> RowsEstimate:
     """Return what tells the number of rows before the first measurement; releases it where the plan has none.
 

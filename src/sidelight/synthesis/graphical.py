@@ -17,13 +17,14 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.noise import Source
 from sidelight.synthesis.domain import Codes, Domain
-from sidelight.synthesis.engine import run_rounds, settle
+from sidelight.synthesis.engine import first_rows, run_rounds
 from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import Measurement
 from sidelight.synthesis.missing_package import MissingPackageError
 from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.prior import Prior, PublicRows, Setting, UniformPrior
+from sidelight.synthesis.prior import Prior, PublicRows, UniformPrior
 from sidelight.synthesis.private_marginals import PrivateMarginals
+from sidelight.synthesis.rows_estimate import RowsEstimate
 from sidelight.synthesis.spaces import Floats
 from sidelight.synthesis.workload import Marginal
 
@@ -102,10 +103,11 @@ def distinct_rows(codes: Codes, sizes: Sequence[int]) -> tuple[Codes, Codes]:
 class GraphicalModel:
     """A Markov random field over the measured marginals."""
 
-    def __init__(self, domain: Domain, setting: Setting, prior: Prior | None) -> None:
+    def __init__(self, domain: Domain, rows: RowsEstimate, prior: Prior | None) -> None:
         self._mbi = load_mbi()
         self.domain = domain
-        self._rows = setting.rows
+        self._estimate_of_rows = rows
+        self._rows = rows.rows
         self._public = prior.codes if isinstance(prior, PublicRows) else None
         self._inner = self._mbi.Domain(domain.columns, domain.sizes)
         self._held: list[Measurement] = []
@@ -116,9 +118,16 @@ class GraphicalModel:
         """What was measured so far."""
         return tuple(self._held)
 
+    @property
+    def rows(self) -> float:
+        """The number of rows: public, or by all that was released so far."""
+        return self._rows
+
     def learn(self, measurements: Sequence[Measurement]) -> None:
         """Take measurements in and refit."""
         self._held += measurements
+        self._estimate_of_rows = self._estimate_of_rows.with_sums(measurements)
+        self._rows = self._estimate_of_rows.rows
         self._model = self._fitted(self._held, steps=_STEPS_BETWEEN)
 
     def finish(self) -> None:
@@ -206,13 +215,14 @@ def release_graphical(
     Guarantee: `plan.claims`, exact on the machine. Call `check_graphical` before the charge.
     """
     check_graphical(plan, prior)
-    setting = settle(counts, plan, source=source)
-    model = GraphicalModel(plan.domain, setting, prior)
+    rows = first_rows(counts, plan, source=source)
+    model = GraphicalModel(plan.domain, rows, prior)
     rounds = run_rounds(counts, plan, model, source=source)
     model.finish()
     return Fitted(
         domain=plan.domain,
-        rows=setting.rows,
+        rows=model.rows,
+        first_rows=rows.noisy,
         space=None,
         weights=None,
         measurements=model.measurements,
