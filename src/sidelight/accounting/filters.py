@@ -115,39 +115,33 @@ class Rule:
             ClaimError: other neighbours, unit or audience, or no route of the rule can count the event.
         """
         claims = self._fitting(claims)
-        pure = claims.pure()
-        rho = claims.zcdp() if "zcdp" in self.routes else None
-        mu = claims.gdp() if "gdp" in self.routes else None
-        epsilon = None if pure is None else pure.epsilon
-        rho_amount = None if rho is None else rho.rho
-        mu_amount = None if mu is None else mu.mu
+        pure, rho, mu = self._own(claims)
         item = chosen_item(
             claims,
-            below=epsilon,
+            below=pure,
             pool=amount_of(self.pool),
             epsilon=getattr(self.budget, "epsilon", Fraction(0)),
-            served=self._served(rho_amount, mu_amount),
+            served=self._served(rho, mu),
         )
-        if item is not None:
-            epsilon = item.epsilon  # randomised response; with epsilon 0 it says nothing and costs only its delta
-            if "zcdp" in self.routes:
-                response = convert.zcdp_from_pure(epsilon) if epsilon else Fraction(0)
-                rho_amount = response if rho_amount is None else min(rho_amount, response)
-            if "gdp" in self.routes:
-                response = convert.gdp_from_pure(epsilon) if epsilon else Fraction(0)
-                mu_amount = response if mu_amount is None else min(mu_amount, response)
-        charge = Charge(
-            epsilon=None if epsilon is None or "basic" not in self.routes else charge_quanta(epsilon),
-            delta_items=0 if item is None else charge_quanta(item.delta),
-            rho=None if rho_amount is None else charge_quanta(rho_amount),
-            mu_squared=None if mu_amount is None else charge_quanta(mu_amount * mu_amount),
-        )
+        charge = self._price(claims, item)
         if all(charge.of(route) is None for route in self.routes):
             raise ClaimError(
                 f"a budget of {self.budget} cannot count {claims}: it needs a claim for {' or '.join(self.routes)}; "
                 "a budget of ApproxDP(epsilon, delta) counts every kind of release"
             )
         return charge
+
+    def proves(self, charge: Charge, claims: Claims) -> bool:
+        """Say whether a stored price is enough: this version's, or that of any other (epsilon, delta) that holds.
+
+        Versions choose differently among the pairs that an event proves, and each of them may be charged (Theorem T8);
+        a history that was valid when it was written stays valid.
+        """
+        if charge.covers(self.charge(claims)):
+            return True
+        claims = self._fitting(claims)
+        item = claims.approx_at(amount_of(charge.delta_items)) if charge.delta_items else None
+        return charge.covers(self._price(claims, item))
 
     def holds(self, totals: Totals) -> bool:
         """Say whether totals are within the rule: the pool, and at least one open route."""
@@ -238,6 +232,31 @@ class Rule:
         raise ClaimError(
             f"claims about '{claims.neighbours}' cannot be charged to a budget about '{self.budget.neighbours}'; "
             "only add-or-remove claims convert into a replace budget"
+        )
+
+    def _own(self, claims: Claims) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
+        """Give the epsilon, rho and mu that the claims prove without any delta, for the routes that there are."""
+        pure = claims.pure()
+        rho = claims.zcdp() if "zcdp" in self.routes else None
+        mu = claims.gdp() if "gdp" in self.routes else None
+        return None if pure is None else pure.epsilon, None if rho is None else rho.rho, None if mu is None else mu.mu
+
+    def _price(self, claims: Claims, item: ApproxDP | None) -> Charge:
+        """Price claims that fit the budget, with the (epsilon, delta) that was chosen, if any."""
+        epsilon, rho, mu = self._own(claims)
+        if item is not None:
+            epsilon = item.epsilon  # randomised response; with epsilon 0 it says nothing and costs only its delta
+            if "zcdp" in self.routes:
+                response = convert.zcdp_from_pure(epsilon) if epsilon else Fraction(0)
+                rho = response if rho is None else min(rho, response)
+            if "gdp" in self.routes:
+                response = convert.gdp_from_pure(epsilon) if epsilon else Fraction(0)
+                mu = response if mu is None else min(mu, response)
+        return Charge(
+            epsilon=None if epsilon is None or "basic" not in self.routes else charge_quanta(epsilon),
+            delta_items=0 if item is None else charge_quanta(item.delta),
+            rho=None if rho is None else charge_quanta(rho),
+            mu_squared=None if mu is None else charge_quanta(mu * mu),
         )
 
     def _served(self, rho: Fraction | None, mu: Fraction | None) -> Fraction | None:

@@ -154,10 +154,9 @@ def _charge(result: Replay, event: Event, shares: tuple[Share, ...], *, rederive
             problems.append(f"charges {name!r} and not its parent {definition.parent_id!r}")
         for share in own:
             problems += _share_problems(result, definition, share)
-            if rederived is not None and name == event.scope_id:
-                wanted = definition.rule.charge(rederived)
-                if not share.charge.covers(wanted):
-                    problems.append(f"charges {name!r} less than the stored request costs")
+            asked = rederived if name == event.scope_id else None
+            if asked is not None and not definition.rule.proves(share.charge, asked):
+                problems.append(f"charges {name!r} less than the stored request costs")
         if not result.books[name].fits(definition.rule, own):
             problems.append(f"overspends the scope {name!r}")
         result.books[name] = result.books[name].plus(own)
@@ -167,7 +166,7 @@ def _charge(result: Replay, event: Event, shares: tuple[Share, ...], *, rederive
 
 def _share_problems(result: Replay, definition: ScopeDefinition, share: Share) -> list[str]:
     problems = []
-    if not share.charge.covers(definition.rule.charge(share.claims)):
+    if not definition.rule.proves(share.charge, share.claims):
         problems.append(f"charges {share.scope_id!r} less than its claims cost")
     if share.claims.neighbours is not definition.neighbours or share.claims.unit != definition.unit:
         problems.append(f"charges {share.scope_id!r} by claims for another unit or other neighbours")
