@@ -124,20 +124,21 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
 def _tables(path: Path) -> set[str]:
     """Look without touching: opening a ledger switches its file to a write-ahead log, which others may not want."""
     try:
-        with closing(sqlite3.connect(reading_uri(path), uri=True)) as connection:
+        with closing(sqlite3.connect(reading_uri(path, lockless=not has_log(path)), uri=True)) as connection:
             rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     except sqlite3.Error:
         return set()  # locked or damaged: opening it will say so
     return {str(name) for (name,) in rows}
 
 
-def reading_uri(path: Path) -> str:
+def reading_uri(path: Path, *, lockless: bool) -> str:
     """Return the address under which SQLite reads a file and leaves nothing beside it.
 
     Without a write-ahead log nobody has the file open, and it can be read as it stands (`immutable`), even in a folder
     in which this user cannot make the log's files. With a log the newest commits are in there, and it must be read too.
+    Who reads as it stands takes no lock, and looks afterwards whether the file was written meanwhile.
     """
-    return f"{path.as_uri()}?mode=ro{'' if has_log(path) else '&immutable=1'}"
+    return f"{path.as_uri()}?mode=ro{'&immutable=1' if lockless else ''}"
 
 
 def has_log(path: Path) -> bool:

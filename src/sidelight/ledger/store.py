@@ -32,6 +32,8 @@ Row = tuple[Any, ...]
 
 _RETRIES: Final = 12
 _AGAIN: Final = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the database asks to try again
+#: What a connection says of itself that reads a file as it stands, without a lock.
+_LOCKLESS: Final = "sidelight_lockless"
 _abandoned: list[sa.Engine] = []  # engines of a parent process: closing their connections here would disturb its locks
 
 
@@ -101,16 +103,22 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """Begin a transaction that sees one consistent moment and holds up nobody."""
-        before = self._stamp() if self._lockless() else None
-        with self._explained(), self._turn, self._connect().connect() as connection:
-            if self.place.dialect == "postgresql":
-                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            else:
-                connection.execution_options(sidelight_deferred=True)
-            with connection.begin():
-                yield Transaction(connection, self.place.dialect)
-        if before is not None and self._stamp() != before:
-            raise LedgerError(f"the ledger {self.place.shown} was written while it was read; try again")
+        before, lockless = self._stamp(), False
+        try:
+            with self._explained(), self._turn, self._connect().connect() as connection:
+                lockless = bool(connection.info.get(_LOCKLESS))
+                if self.place.dialect == "postgresql":
+                    connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                else:
+                    connection.execution_options(sidelight_deferred=True)
+                with connection.begin():
+                    yield Transaction(connection, self.place.dialect)
+        except LedgerError:
+            if lockless:
+                self._check_unwritten(before)  # half of a commit looks like damage
+            raise
+        if lockless:
+            self._check_unwritten(before)
 
     def decide(self, work: Callable[[Transaction], Result]) -> Result:
         """Run `work` in a writing transaction, again if the database says so or the connection was lost.
@@ -147,12 +155,14 @@ class Store:
             self._engine, self._pid = engine, os.getpid()
         return self._engine
 
-    def _lockless(self) -> bool:
-        return self.read_only and self.place.path is not None and not has_log(self.place.path)
+    def _check_unwritten(self, before: tuple[int, int] | None) -> None:
+        if self._stamp() != before:
+            raise LedgerError(f"the ledger {self.place.shown} was written while it was read; try again")
 
-    def _stamp(self) -> tuple[int, int]:
-        """Return what tells whether the file was written, for a reader that takes no lock."""
-        assert self.place.path is not None
+    def _stamp(self) -> tuple[int, int] | None:
+        """Return what tells whether a file was written, for a reader that may take no lock."""
+        if not self.read_only or self.place.path is None:
+            return None
         try:
             found = self.place.path.stat()
         except OSError as error:
@@ -231,16 +241,23 @@ def _engine(place: Place, wait_seconds: float, *, read_only: bool) -> sa.Engine:
 
 
 def _reading_engine(path: Path, wait_seconds: float) -> sa.Engine:
-    """Connect anew for every transaction: whether there is a log to read is asked each time."""
+    """Connect anew for every transaction: whether there is a log to read is asked each time, and kept with it."""
 
-    def connect() -> sqlite3.Connection:
+    def connect(_dialect: object, record: Any, _args: object, _options: object) -> sqlite3.Connection:
+        lockless = not has_log(path)
         connection = sqlite3.connect(
-            reading_uri(path), uri=True, timeout=wait_seconds, isolation_level=None, check_same_thread=False
+            reading_uri(path, lockless=lockless),
+            uri=True,
+            timeout=wait_seconds,
+            isolation_level=None,
+            check_same_thread=False,
         )
         connection.execute("PRAGMA query_only = 1")
+        record.info[_LOCKLESS] = lockless
         return connection
 
-    engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    engine = sa.create_engine("sqlite://", poolclass=NullPool)
+    sa.event.listen(engine, "do_connect", connect)
     sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
 
