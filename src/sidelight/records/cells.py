@@ -36,20 +36,26 @@ def text_of(cell: Any) -> str | None:
     if cell is None:
         return None
     try:  # around everything: also texts and numbers may be of a class of their own, and do what they like
-        if isinstance(cell, str):
-            return str(cell) or None
-        if isinstance(cell, (bool, np.bool_)):
-            return "true" if cell else "false"
-        if isinstance(cell, (int, np.integer)):
-            return _digits(int(cell))
-        if isinstance(cell, (float, np.floating, Decimal)):
-            value = number_of(cell)
-            if math.isnan(value):
-                return None
-            return str(int(value)) if value.is_integer() else repr(value)
-        return None if bool(cell != cell) else str(cell) or None  # NaT and the like differ from themselves
+        found = _found(cell)
+        # a plain text, whatever class it came in: its own way to compare or to hash would raise later, among others
+        return None if found is None else str.__str__(found) or None
     except Exception:
         return None
+
+
+def _found(cell: Any) -> str | None:
+    if isinstance(cell, str):
+        return str(cell)
+    if isinstance(cell, (bool, np.bool_)):
+        return "true" if cell else "false"
+    if isinstance(cell, (int, np.integer)):
+        return _digits(int(cell))
+    if isinstance(cell, (float, np.floating, Decimal)):
+        value = number_of(cell)
+        if math.isnan(value):
+            return None
+        return str(int(value)) if value.is_integer() else repr(value)
+    return None if bool(cell != cell) else str(cell)  # NaT and the like differ from themselves
 
 
 def _digits(whole: int) -> str:
