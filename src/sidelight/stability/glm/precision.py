@@ -49,8 +49,12 @@ class Precision:
 
     @property
     def slack(self) -> float:
-        """How far the computed strength is from the true one: the point's inexactness, and that of eigenvalues."""
-        return 1.01 * self.largest_eigenvalue * self.inexactness + EIGENVALUE_TOLERANCE * self.rows
+        """How far the computed strength is from the true one: the point's inexactness, and that of eigenvalues.
+
+        Over a distance s the Hessian changes by a factor of at most e^s, and no eigenvalue exceeds the largest.
+        """
+        change = math.expm1(self.inexactness) if self.inexactness < 1 else 1.0
+        return 1.01 * self.largest_eigenvalue * min(1.0, change) + EIGENVALUE_TOLERANCE * self.rows
 
 
 def private_precision(rows: int, *, penalty: float, mu: float, failure: float, source: Source) -> Precision:
