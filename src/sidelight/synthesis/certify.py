@@ -24,6 +24,9 @@ from sidelight.synthesis.spaces import DenseSpace, Floats, Space, SupportSpace
 from sidelight.synthesis.workload import Marginal
 
 CONFIDENCE = 0.95
+#: Of the failure probability, for the first noisy number of rows: fixed, because that number has a say in how many
+#: rounds there are, and so in how often the rest is divided.
+FIRST_SHARE = 0.05
 #: More than the rounding of floats, relative to a bound and to the number of rows.
 _ROUNDING = 1e-9
 
@@ -32,7 +35,8 @@ def certified(fitted: Fitted, mass: Mass, plan: MarginalPlan | MWEMPlan) -> Erro
     """Bound the errors of the answers of a release that was made by this plan.
 
     Guarantee: costs nothing, a function of released numbers. All bounds hold at once with probability 95 % over the
-    noise, for whatever rows the counts are of; the probability is split evenly (synthesis proof page, Theorem 8).
+    noise, for whatever rows the counts are of; all but the first number of rows share the probability evenly (synthesis
+    proof page, Theorem 8).
     """
     if isinstance(plan, MWEMPlan):
         return _certified_queries(fitted, mass, plan)
@@ -44,9 +48,17 @@ def certified(fitted: Fitted, mass: Mass, plan: MarginalPlan | MWEMPlan) -> Erro
     wanted = list(dict.fromkeys([*known, *measured, *ungrouped]))
     final = dict(zip(wanted, released_counts(mass, wanted, rows=fitted.rows), strict=True))
     # a selection, and norm, sum and single queries of the noise, for each measurement; and the number of rows
-    failure = (1.0 - CONFIDENCE) / (4 * len(fitted.measurements) + 1)
+    first_failure = 0.0 if fitted.first_rows is None else FIRST_SHARE * (1.0 - CONFIDENCE)
+    failure = (1.0 - CONFIDENCE - first_failure) / (4 * len(fitted.measurements) + 1)
     sizes = [each.cells(plan.domain) for each in (*plan.candidates, *plan.one_way)]
-    rows = bound_rows(fitted.measurements, fitted.rows, first=fitted.first_rows, sizes=sizes, failure=failure)
+    rows = bound_rows(
+        fitted.measurements,
+        fitted.rows,
+        first=fitted.first_rows,
+        sizes=sizes,
+        failure=failure,
+        first_failure=first_failure,
+    )
     sums = bound_marginals(fitted.rounds, fitted.measurements, final, failure=failure)
     queries = bound_measured_queries(fitted.measurements, final, failure=failure)
     most = 2 * fitted.rows + rows  # all counts of the table and all of the release

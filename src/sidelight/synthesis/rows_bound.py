@@ -23,11 +23,15 @@ def bound_rows(
     first: NoisyRows | None,
     sizes: Sequence[int],
     failure: float,
+    first_failure: float | None = None,
 ) -> float:
-    """Bound how far the number of rows that count is from `rows`, with probability 1 - failure.
+    """Bound how far the number of rows that count is from `rows`, with probability 1 - failure - first_failure.
 
     `first` is None where the number of rows is public, which says nothing about rows that lie in no cell. `sizes` are
     the numbers of cells that a measurement could have had. `rows` may be any function of released numbers.
+
+    Where `first` has a say in how many measurements there are, its own part of the probability must be fixed before it
+    is drawn: `first_failure`. Without it, their number was fixed, and all is part of `failure`.
     """
     each_side = failure / (2 * (len(measurements) + 2))
     told = [
@@ -36,7 +40,8 @@ def bound_rows(
     ]
     told.append(average_of_sums(measurements, sizes=sizes, each_side=each_side))
     if first is not None:
-        told.append((first.value, NoiseTail(first.law, first.scale).sum_level(1, each_side)))
+        its_side = each_side if first_failure is None else first_failure / 2
+        told.append((first.value, NoiseTail(first.law, first.scale).sum_level(1, its_side)))
     least = max(number - level for number, level in told)
     most = min(number + level for number, level in told)
     return max(most - rows, rows - max(least, 0.0), 0.0)
