@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 import time
 
@@ -19,16 +17,10 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def page():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    named = os.environ.get("SIDELIGHT_CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not found:
-        pytest.skip("no Chromium on PATH (chromium, chromium-browser, google-chrome); set SIDELIGHT_CHROMIUM")
-    with sync_api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield browser.new_page(viewport={"width": 390, "height": 800})
-        browser.close()
+def page(the_browser):
+    page = the_browser.new_page(viewport={"width": 390, "height": 800})
+    yield page
+    page.close()
 
 
 @pytest.fixture

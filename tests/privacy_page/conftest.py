@@ -1,3 +1,3 @@
-"""The browser is one for all tests of the page."""
+"""All tests of the page open it in the same way."""
 
 from page_browser import *  # noqa: F403 - fixtures

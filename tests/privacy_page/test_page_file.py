@@ -13,9 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import page_browser
 import pytest
 
+import real_browser
 from sidelight.errors import SchemaError
 from sidelight.privacy_page.page import privacy_page
 from sidelight.privacy_page.page.assemble import SCRIPTS, embedded
@@ -129,13 +129,13 @@ def fails(*_: Any, **__: Any) -> None:
 def test_without_a_browser_the_tests_are_skipped_and_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", fails)
     with pytest.raises(pytest.skip.Exception, match="apt-get could not install it"):
-        page_browser.installed_chromium()
+        real_browser.installed_chromium()
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(pytest.skip.Exception, match="only root can install it"):
-        page_browser.installed_chromium()
+        real_browser.installed_chromium()
     monkeypatch.setenv("SIDELIGHT_INSTALL_CHROMIUM", "0")
     with pytest.raises(pytest.skip.Exception, match="forbids installing"):
-        page_browser.installed_chromium()
+        real_browser.installed_chromium()
 
 
 @pytest.mark.usefixtures("no_chromium")
@@ -147,5 +147,5 @@ def test_a_missing_browser_is_installed(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/chromium" if name == "chromium" else None)
 
     monkeypatch.setattr(subprocess, "run", install)
-    assert page_browser.installed_chromium() == "/usr/bin/chromium"
-    assert ran == [page_browser.INSTALL]
+    assert real_browser.installed_chromium() == "/usr/bin/chromium"
+    assert ran == [real_browser.INSTALL]

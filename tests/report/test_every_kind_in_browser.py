@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from every_kind import every_kind
-from test_report_in_browser import chromium, opened
+from test_report_in_browser import opened
 
 from sidelight.report import write_report
 
@@ -55,8 +55,8 @@ FAULTS = """
 
 
 @pytest.fixture(scope="module")
-def page_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    chromium()  # skips before anything is computed
+def page_path(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    del chromium  # skips before anything is computed
     folder = tmp_path_factory.mktemp("every_kind")
     return write_report(every_kind(folder), folder / "report.html")
 
@@ -68,8 +68,8 @@ def faults(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (360, "dark")])
-def test_every_kind_is_legible(tmp_path: Path, page_path: Path, width: int, scheme: str) -> None:
-    with opened(page_path, tmp_path / "profile", width=width, scheme=scheme) as (page, _, messages):
+def test_every_kind_is_legible(the_browser: Any, page_path: Path, width: int, scheme: str) -> None:
+    with opened(the_browser, page_path, width=width, scheme=scheme) as (page, _, messages):
         heights = page.evaluate("[...document.querySelectorAll('article')].map((card) => card.offsetHeight)")
         assert len(heights) == 11
         # what is long is folded: the tallest card is that of the synthetic table, with its pictures
@@ -87,10 +87,12 @@ def test_every_kind_is_legible(tmp_path: Path, page_path: Path, width: int, sche
         ("svg text { font-size: 30px !important; }", "cut in a chart: "),
     ],
 )
-def test_the_check_finds_what_it_looks_for(tmp_path: Path, page_path: Path, style: str, fault: str) -> None:
+def test_the_check_finds_what_it_looks_for(
+    the_browser: Any, tmp_path: Path, page_path: Path, style: str, fault: str
+) -> None:
     """The control: letter by letter, as tables once were, and three ways in which something is cut off."""
     broken = tmp_path / "broken.html"
     page_text = page_path.read_text(encoding="utf-8")
     broken.write_text(page_text.replace("</style>", f"{style}\n</style>", 1), encoding="utf-8")
-    with opened(broken, tmp_path / "profile", width=360, scheme="light") as (page, _, _):
+    with opened(the_browser, broken, width=360, scheme="light") as (page, _, _):
         assert any(each.startswith(fault) for each in faults(page))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,53 +14,29 @@ from sidelight.report import Report, write_report
 
 pytestmark = pytest.mark.browser
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-def chromium() -> str:
-    named = os.environ.get("SIDELIGHT_CHROMIUM")
-    found = named or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("no Chromium on PATH (chromium, chromium-browser, google-chrome); set SIDELIGHT_CHROMIUM")
-    return found
-
 
 @contextmanager
-def opened(path: Path, profile: Path, *, width: int, scheme: str) -> Iterator[tuple[Any, list[str], list[str]]]:
-    playwright = pytest.importorskip("playwright.sync_api")
+def opened(browser: Any, path: Path, *, width: int, scheme: str) -> Iterator[tuple[Any, list[str], list[str]]]:
     requests: list[str] = []
     messages: list[str] = []
-    with playwright.sync_playwright() as play:
-        context = play.chromium.launch_persistent_context(
-            str(profile),
-            executable_path=chromium(),
-            args=FLAGS,
-            viewport={"width": width, "height": 800},
-            color_scheme=scheme,
-        )
-        try:
-            page = context.new_page()
-            page.on("request", lambda request: requests.append(request.url))
-            page.on("console", lambda message: messages.append(message.text))
-            page.on("pageerror", lambda error: messages.append(str(error)))
-            page.goto(path.as_uri())
-            yield page, requests, messages
-        finally:
-            context.close()
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    try:
+        page = context.new_page()
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.goto(path.as_uri())
+        yield page, requests, messages
+    finally:
+        context.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (360, "dark")])
-def test_report_opens_quietly_and_fits(tmp_path: Path, full_report: Report, width: int, scheme: str) -> None:
+def test_report_opens_quietly_and_fits(
+    the_browser: Any, tmp_path: Path, full_report: Report, width: int, scheme: str
+) -> None:
     path = write_report(full_report, tmp_path / "report.html")
-    with opened(path, tmp_path / "profile", width=width, scheme=scheme) as (page, requests, messages):
+    with opened(the_browser, path, width=width, scheme=scheme) as (page, requests, messages):
         assert requests == [path.as_uri()]
         assert page.locator("h1").inner_text() == "Ages and incomes"
         assert page.locator("article").count() == 5
@@ -79,12 +53,12 @@ def test_report_opens_quietly_and_fits(tmp_path: Path, full_report: Report, widt
         assert messages == []
 
 
-def test_the_policy_stops_what_should_not_be_there(tmp_path: Path, full_report: Report) -> None:
+def test_the_policy_stops_what_should_not_be_there(the_browser: Any, tmp_path: Path, full_report: Report) -> None:
     """The control: a script and a picture smuggled into the page are blocked, and the messages say so."""
     path = write_report(full_report, tmp_path / "report.html")
     smuggled = '<img src="https://example.invalid/a.png"><script>document.title = "changed"</script></body>'
     path.write_text(path.read_text(encoding="utf-8").replace("</body>", smuggled), encoding="utf-8")
-    with opened(path, tmp_path / "profile", width=800, scheme="light") as (page, _, messages):
+    with opened(the_browser, path, width=800, scheme="light") as (page, _, messages):
         assert page.title() == "Ages and incomes"
         assert len(messages) >= 2
         assert all("Content Security Policy" in message for message in messages)

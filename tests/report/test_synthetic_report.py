@@ -189,12 +189,12 @@ def test_charts_are_well_formed_and_fit(down: int, across: int) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (360, "dark")])
-def test_the_page_fits_a_telephone(tmp_path: Path, width: int, scheme: str) -> None:
+def test_the_page_fits_a_telephone(the_browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
     from test_report_in_browser import opened
 
     items = (Item(title="One", outcome=release_of()), Item(title="Two", outcome=release_of(engine="mwem", rounds=4)))
     path = write_report(Report(title="t", day="2026-11-15", items=items), tmp_path / "report.html")
-    with opened(path, tmp_path / "profile", width=width, scheme=scheme) as (page, requests, messages):
+    with opened(the_browser, path, width=width, scheme=scheme) as (page, requests, messages):
         assert requests == [path.as_uri()]
         assert page.locator(".small svg").count() == 12
         assert page.locator(".small svg").first.is_visible()
