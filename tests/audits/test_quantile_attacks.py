@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted import halve_the_sensitivity
 
 import sidelight as sl
 from sidelight.audit import audit, one_by_one
-from sidelight.mechanisms import rings
 from sidelight.noise import Source
 from sidelight.quantiles.tree import quantile_tree
 from sidelight.records import Table
@@ -60,13 +60,7 @@ def test_the_median_of_few_records_holds_its_claims(draws):
 
 
 def test_a_halved_sensitivity_is_refuted(monkeypatch):
-    real = rings.gap_score
-
-    def halved(size, target, epsilon, score):
-        gap = real(size, target, epsilon, score)
-        return rings.Gap(step=gap.step, target=gap.target, slope=(gap.slope[0], 2 * gap.slope[1]))
-
-    monkeypatch.setattr("sidelight.mechanisms.rank_selection.gap_score", halved)
+    halve_the_sensitivity(monkeypatch)
     found, claims = attacked(MEDIAN, rows(1, 1), rows(1, 1, 4), draws=2800)
     assert found.refutes(claims)
 

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sidelight as sl
+from hostile_cells import NoFloat, NoSign
 from sidelight.aggregates import cell_counts, clipped_sum, collect_ranks
 from sidelight.audit import audit, one_by_one
 from sidelight.grid import Grid
@@ -288,23 +289,6 @@ def test_one_line_of_any_bytes_is_at_most_one_record(suffix, delimiter, first, s
         after = csv_records(Path(folder), [more, second], suffix, delimiter)
     assert not before - after
     assert sum((after - before).values()) <= 1
-
-
-class NoSign:
-    """Too large for a float, and not to be compared with zero."""
-
-    def __float__(self):
-        raise OverflowError
-
-    def __gt__(self, other):
-        raise TypeError
-
-
-class NoFloat(float):
-    """A float that cannot be read as one."""
-
-    def __float__(self):
-        raise ValueError
 
 
 @pytest.mark.parametrize("cell", [NoSign(), NoFloat(3)], ids=["sign", "float"])

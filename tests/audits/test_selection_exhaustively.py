@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
+from planted import halve_the_sensitivity
 from whole_law import datasets, prior_of, ranks_of, selection_law, with_one_more
 
 from sidelight.audit import exact_epsilon
@@ -93,14 +94,7 @@ def test_the_loss_has_the_range_that_bounded_range_claims():
 
 
 def test_a_halved_sensitivity_is_refuted(monkeypatch):
-    # Every weight then moves twice as far.
-    real = rings.gap_score
-
-    def halved(size, target, epsilon, score):
-        gap = real(size, target, epsilon, score)
-        return rings.Gap(step=gap.step, target=gap.target, slope=(gap.slope[0], 2 * gap.slope[1]))
-
-    monkeypatch.setattr("sidelight.mechanisms.rank_selection.gap_score", halved)
+    halve_the_sensitivity(monkeypatch)
     assert worst_loss(FLAT, HALF, Fraction(1), most=3) > Decimal("1.5")
 
 

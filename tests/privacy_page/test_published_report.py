@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from example_reports import published
+from example_reports import ADULT, published
 from report_cases import reports
 
 from sidelight.errors import RangeError, SchemaError
@@ -200,16 +200,8 @@ def test_quantiles_of_the_reference() -> None:
 
 
 def test_slack_counts_tolerance_output_noise_and_rounding() -> None:
-    constants = FitConstants(
-        epsilon=1,
-        delta=1e-5,
-        regularisation=1.98843840,
-        sigma=5.27728290,
-        tolerance=2**0.5 * 1e-6,
-        sigma_out=2.653984e-4,
-    )
-    assert constants.slack(5.1035540029, 105) == pytest.approx(0.00135519, abs=5e-9)
-    assert constants.mu_out == pytest.approx(0.00535963, abs=5e-9)
+    assert ADULT.slack(5.1035540029, 105) == pytest.approx(0.00135519, abs=5e-9)
+    assert ADULT.mu_out == pytest.approx(0.00535963, abs=5e-9)
     thesis = FitConstants(epsilon=1, delta=1e-5, regularisation=2, sigma=5, tolerance=1e-2, sigma_out=0.15)
     assert thesis.slack(5.1035540029, 105) == pytest.approx(0.77, abs=0.01)  # says little: use the defaults
     rounded = FitConstants(

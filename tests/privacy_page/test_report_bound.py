@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_reports import published, tiny
+from example_reports import ADULT, published, tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_cases import CONSTANTS, FILE, cases, reports
@@ -65,14 +65,6 @@ def test_reference_maxima() -> None:
     assert largest_bound(logistic, encoding=encoding, constants=exact, reached=flat) == pytest.approx(
         2.7939627892, abs=1e-10
     )
-    adult = FitConstants(
-        epsilon=1,
-        delta=1e-5,
-        regularisation=1.98843840,
-        sigma=5.27728290,
-        tolerance=2**0.5 * 1e-6,
-        sigma_out=2.653984e-4,
-    )
     wide = Encoding(
         features=[Feature(name=f"x{i}") for i in range(104)],
         row_policy="normalize",
@@ -84,7 +76,7 @@ def test_reference_maxima() -> None:
         ({}, 1.655238),
         ({"scope": "all-n", "n_public": 45222}, 2.132687),
     ):
-        report = build_report(loss=logistic, encoding=wide, theta=[0.0] * 105, constants=adult, **scope)  # type: ignore[arg-type]
+        report = build_report(loss=logistic, encoding=wide, theta=[0.0] * 105, constants=ADULT, **scope)  # type: ignore[arg-type]
         assert report.maximum == pytest.approx(maximum, abs=6e-7)
         if not scope:
             assert report.slack == pytest.approx(0.00135519, abs=5e-9)

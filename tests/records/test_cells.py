@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from hostile_cells import NoFloat, NoSign
 from sidelight.records.cells import number_of, numbers_of, text_of, texts_of
 
 
@@ -22,23 +23,6 @@ class Hostile:
         raise RuntimeError("private")
 
     __hash__ = None
-
-
-class NoSign:
-    """Too large for a float, and not to be compared with zero."""
-
-    def __float__(self):
-        raise OverflowError
-
-    def __gt__(self, other):
-        raise TypeError
-
-
-class NoFloat(float):
-    """A float that cannot be read as one."""
-
-    def __float__(self):
-        raise ValueError
 
 
 @pytest.mark.parametrize("cell", [NoSign(), NoFloat(3)])
