@@ -6,6 +6,7 @@ the private one. Earlier releases are read here: they must be synthetic tables t
 
 from __future__ import annotations
 
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,16 @@ def refuse_private_rows(section: Section, *, source: Path) -> None:
     if not isinstance(name, str):
         return
     public = section.folder / name
-    if public == source or (public.exists() and source.exists() and public.samefile(source)):
+    if public == source or (public.exists() and any(public.samefile(each) for each in _files(source))):
         section.section("prediction").refuse(
             f"public names {name!r}, the private source of this plan; a prediction from the private rows would void "
             "the guarantee"
         )
+
+
+def _files(source: Path) -> list[Path]:
+    """Return the files of a source, which may be a pattern."""
+    return [source] if source.exists() else [Path(each) for each in glob(str(source)) if Path(each).exists()]
 
 
 def _release(section: Section, entry: Any) -> Synthetic:
