@@ -83,3 +83,11 @@ def test_a_ledger_of_an_earlier_choice_verifies_and_imports(tmp_path: Path, monk
         assert new.import_events(tmp_path / "old.jsonl").booked == 1
         charge = target.rule.charge(claims)
         assert (target.totals().epsilon, target.totals().delta_items) == (charge.epsilon, charge.delta_items)
+
+
+def test_a_budget_of_delta_alone_prices_a_gaussian() -> None:
+    rule = Rule.for_budget(ApproxDP(0, "1e-6"), routes=["basic"])
+    charge = rule.charge(EVENTS[0])
+    assert charge.epsilon is not None
+    assert charge.epsilon > 0
+    assert charge.delta_items == rule.pool

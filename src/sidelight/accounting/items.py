@@ -61,7 +61,7 @@ def _balanced(claims: Claims, *, pool: Fraction, epsilon: Fraction) -> ApproxDP 
         else:
             low = middle
     points = [point for point in read.values() if point is not None]
-    return min(points, key=lambda point: max(point.epsilon / epsilon, point.delta / pool), default=None)
+    return min(points, key=lambda point: max(point.epsilon * pool, point.delta * epsilon), default=None)
 
 
 def _deltas(pool: Fraction) -> list[Fraction]:
