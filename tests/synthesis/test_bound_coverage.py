@@ -14,6 +14,7 @@ import pytest
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Categorical, Source
 from sidelight.synthesis import marginal_bounds
+from sidelight.synthesis.calibration import calibrated
 from sidelight.synthesis.certify import certified
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.engine import release_distribution
@@ -120,7 +121,7 @@ def test_bounds_hold_on_a_support_with_one_way_marginals_first() -> None:
         prior = PublicRows(domain=DOMAIN, codes=public)
         with Source(SeededEntropy(seed), declared="exact") as source:
             fitted = release_distribution(counts, plan, prior=prior, space=space, source=source)
-        fitted = refit_again(fitted, prior.codes)
+        fitted = refit_again(fitted, calibrated(fitted, prior.codes))
         assert fitted.weights is not None
         mass = Mass.of(DOMAIN, fitted.weights, size=fitted.rows, support=fitted.support)
         bounds = certified(fitted, mass, plan)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sidelight.synthesis.calibration import calibrated
 from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.doubt import Doubt
 from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import Measurement
-from sidelight.synthesis.pooling import Doubt, pooled, relations_told
+from sidelight.synthesis.pooling import pooled, relations_told
 from sidelight.synthesis.refit import Refit
 from sidelight.synthesis.spaces import DenseSpace
 from sidelight.synthesis.starting_point import StartingPoint, product, uniform_weights
@@ -90,10 +92,10 @@ def test_unmeasured_marginals_are_asked_of_rows_that_told_the_measured_ones() ->
     fitted = fitted_to(measured(truth, "a", "b"), measured(truth, "c"))
     wanted = [Marginal(("b", "c"))]
     good = DOMAIN.unravel(rng.choice(DOMAIN.cells, 4000, p=truth))
-    assert len(pooled(fitted, good, wanted=wanted)) == 3
-    assert len(pooled(fitted, good, wanted=wanted, trust=0.0)) == 2
+    assert len(pooled(fitted, calibrated(fitted, good), wanted=wanted)) == 3
+    assert len(pooled(fitted, calibrated(fitted, good), wanted=wanted, trust=0.0)) == 2
     wrong = rng.permuted(good, axis=0)
-    assert len(pooled(fitted, wrong, wanted=wanted)) == 2
+    assert len(pooled(fitted, calibrated(fitted, wrong), wanted=wanted)) == 2
 
 
 def test_doubt_is_judged_by_cells_of_the_same_kind() -> None:

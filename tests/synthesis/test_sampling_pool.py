@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.synthesis.calibration import CalibratedRows
+from sidelight.synthesis.calibration import CalibratedRows, calibrated
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import Measurement
@@ -41,7 +41,7 @@ def errors(public_share: np.ndarray, *, seed: int, trust: float = 1.0) -> tuple[
     model.add(measured)
     model.fit(sweeps=5)
     fitted = Fitted(domain=DOMAIN, rows=ROWS, space=space, weights=model.weights, measurements=(measured,))
-    (after,) = pooled(fitted, codes, trust=trust)
+    (after,) = pooled(fitted, calibrated(fitted, codes, trust=trust), trust=trust)
     assert (after.deviation <= DEVIATION).all()
     return float(((noisy - truth) ** 2).sum()), float(((after.values - truth) ** 2).sum())
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod, sqrt
+from math import isinf, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.synthesis.cell_deviation import CellNoise, cell_deviation
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.error_bounds import ErrorBounds
 from sidelight.synthesis.packing import Mass
@@ -37,6 +38,11 @@ class Measured:
     def fine(self) -> bool:
         """Whether no values were grouped."""
         return all(width == 1 for width in self.widths)
+
+    @property
+    def noise(self) -> CellNoise:
+        """The noise of a cell."""
+        return CellNoise(self.columns, self.deviation)
 
     def to_value(self) -> dict[str, Any]:
         """Return what a release holds of it."""
@@ -126,16 +132,9 @@ def answer_workload(
 
 
 def _deviation(columns: tuple[str, ...], domain: Domain, measured: Sequence[Measured]) -> float | None:
-    """Return the standard deviation of one cell of a marginal, from the best weighting of what covers it.
-
-    A cell of the columns is a sum of cells(T)/cells(S) cells of a measured marginal T that contains them.
-    """
-    information = 0.0
-    for each in measured:
-        if each.fine and set(columns) <= set(each.columns):
-            summed = prod(domain.shape_of(each.columns)) / prod(domain.shape_of(columns))
-            information += 1.0 / (each.deviation**2 * summed)
-    return None if information == 0.0 else 1.0 / sqrt(information)
+    """Return the standard deviation of one cell of a marginal; None if no measured marginal contains it."""
+    found = cell_deviation(columns, domain, [each.noise for each in measured if each.fine])
+    return None if isinf(found) else found
 
 
 def _squares(block: QueryBlock) -> Floats:

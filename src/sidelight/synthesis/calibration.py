@@ -8,12 +8,14 @@ one-way marginals are those that the release knows well; what remains of it is t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from sidelight.synthesis.cell_deviation import CellNoise, cell_deviation
 from sidelight.synthesis.domain import Codes, Domain
-from sidelight.synthesis.measurement import Measurement
+from sidelight.synthesis.doubt import Doubt
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.predicted_counts import PredictedCounts
 from sidelight.synthesis.spaces import Floats
 from sidelight.synthesis.workload import Marginal
 
@@ -24,14 +26,6 @@ _LEAST_EFFECTIVE = 0.25
 _MOST_FACTOR = 8.0
 #: Half a row is added to what a public cell holds when its variance is judged: an empty cell is not certainly empty.
 _UNSEEN = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class PublicCounts:
-    """Counts of a partition that public rows predict, in rows of the table, with their sampling variances."""
-
-    means: Floats = field(repr=False)
-    variances: Floats = field(repr=False)
 
 
 class CalibratedRows:
@@ -72,7 +66,7 @@ class CalibratedRows:
         self.weights = np.full(len(self.codes), self._usual)
         self._factors = [np.ones(size) for size in self.domain.sizes]
 
-    def counts(self, marginal: Marginal) -> PublicCounts:
+    def counts(self, marginal: Marginal) -> PredictedCounts:
         """Return the weighted counts of a partition; the variance of a sum of weighted rows is the sum of squares."""
         columns = marginal.columns
         shape = self.domain.shape_of(columns)
@@ -89,15 +83,31 @@ class CalibratedRows:
             weight = np.multiply.outer(weight, factor)
         weight = weight.reshape(shape)
         unseen = marginal.grouped(weight**2) / marginal.grouped(np.ones(shape))
-        return PublicCounts(summed(self.weights), summed(self.weights**2) + _UNSEEN * unseen)
+        return PredictedCounts(summed(self.weights), summed(self.weights**2) + _UNSEEN * unseen)
 
 
-def one_way_deviation(measurements: Sequence[Measurement], domain: Domain, name: str) -> float:
-    """Return the standard deviation of a value's count from all measured marginals with its column; inf without one."""
-    (size,) = domain.shape_of([name])
-    information = sum(
-        size / (each.deviation**2 * each.values.size)
-        for each in measurements
-        if name in each.marginal.columns and each.marginal.fine
-    )
-    return 1.0 / float(np.sqrt(information)) if information else float("inf")
+def calibrated(fitted: Fitted, codes: Codes, *, trust: float = 1.0) -> CalibratedRows:
+    """Return public rows with the released shares of every column that was measured."""
+    public = CalibratedRows(fitted.domain, codes, rows=fitted.rows)
+    public.calibrate(_one_way_targets(fitted, public, trust=trust))
+    return public
+
+
+def _one_way_targets(fitted: Fitted, public: CalibratedRows, *, trust: float) -> list[Floats | None]:
+    """Return the counts of every measured column: fitted and public ones pooled; None where none was measured."""
+    domain = fitted.domain
+    noises = [CellNoise(each.marginal.columns, each.deviation) for each in fitted.measurements if each.marginal.fine]
+    deviations = {name: cell_deviation((name,), domain, noises) for name in domain.columns}
+    known = [name for name, deviation in deviations.items() if np.isfinite(deviation)]
+    if not known:
+        return [None] * len(domain.columns)
+    found = [fitted.rows * fitted.marginal((name,)) for name in known]
+    predicted = [public.counts(Marginal((name,))) for name in known]
+    values = np.concatenate(found)
+    noise = np.concatenate([np.full(len(each), deviations[name] ** 2) for name, each in zip(known, found, strict=True)])
+    means = np.concatenate([each.means for each in predicted])
+    variances = np.concatenate([each.variances for each in predicted])
+    weight = Doubt(values, noise, means, variances).weight(noise, variances, trust=trust)
+    together = np.maximum(values + weight * (means - values), 0.0)
+    parts = dict(zip(known, np.split(together, np.cumsum([len(each) for each in found])[:-1]), strict=True))
+    return [parts.get(name) for name in domain.columns]

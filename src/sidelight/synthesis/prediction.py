@@ -102,7 +102,7 @@ def _from_rows(given: PublicTable, axes: Sequence[Axis], *, trust: float) -> Pre
 def _from_releases(given: list[Release | Synthetic], axes: Sequence[Axis], *, trust: float) -> Predicted:
     domain = domain_of(axes)
     wanted = [(axis.name, axis.labels) for axis in axes]
-    fitted, origins, seeded = [], [], 0
+    fitted, noises, origins, seeded = [], [], [], 0
     for each in given:
         made = each if isinstance(each, Synthetic) else Synthetic(each)
         if [(axis.name, axis.labels) for axis in made.axes] != wanted:
@@ -114,15 +114,25 @@ def _from_releases(given: list[Release | Synthetic], axes: Sequence[Axis], *, tr
         space: Space = DenseSpace(domain) if mass.support is None else SupportSpace(domain, mass.support)
         weights = mass.units / mass.total
         fitted.append(Fitted(domain=domain, rows=made.rows, space=space, weights=weights, measurements=()))
+        noises.append(tuple(measured.noise for measured in made.measurements if measured.fine))
         origins.append(_origin_of(made.release))
         seeded += not made.release.private
     count = "an earlier release" if len(fitted) == 1 else f"{len(fitted)} earlier releases"
     return Predicted(
-        prior=EarlierReleases(releases=tuple(fitted), trust=trust),
+        prior=EarlierReleases(releases=tuple(fitted), noises=tuple(noises), trust=trust),
         origin=joint_origin(origins),
         description=f"{count}, NOT PRIVATE: {seeded} with seeded noise" if seeded else count,
-        digest=_digest(*[each.weights for each in fitted if each.weights is not None]),
+        digest=_digest(*[part for each in given for part in _numbers_of(each)]),
     )
+
+
+def _numbers_of(given: Release | Synthetic) -> list[NDArray[Any]]:
+    """Return all numbers of a release that enter a prediction."""
+    made = given if isinstance(given, Synthetic) else Synthetic(given)
+    mass = made.mass
+    noises = np.array([measured.deviation for measured in made.measurements], np.float64)
+    support = np.empty(0, np.int64) if mass.support is None else np.asarray(mass.support)
+    return [np.asarray(mass.units), support, np.array([made.rows]), noises]
 
 
 def _origin_of(release: Release) -> Origin:

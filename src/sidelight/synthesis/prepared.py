@@ -17,9 +17,11 @@ from sidelight.records import Table
 from sidelight.session import Answer
 from sidelight.synthesis.answers import Measured
 from sidelight.synthesis.axes import Axis, coding_of
+from sidelight.synthesis.calibration import calibrated
 from sidelight.synthesis.certify import certified
 from sidelight.synthesis.description import describe_policies, describe_workload
 from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.earlier_counts import EarlierCounts
 from sidelight.synthesis.engine import release_distribution
 from sidelight.synthesis.engine_choice import Chosen
 from sidelight.synthesis.fitted import Fitted
@@ -28,9 +30,10 @@ from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.packing import Mass
 from sidelight.synthesis.plan import MarginalPlan
 from sidelight.synthesis.pooling import refit_again
+from sidelight.synthesis.predicted_counts import CountsPredictor
 from sidelight.synthesis.prediction import Predicted
 from sidelight.synthesis.price import Price
-from sidelight.synthesis.prior import PublicRows
+from sidelight.synthesis.prior import EarlierReleases, PublicRows
 from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.released import KIND
 from sidelight.synthesis.rounds_by_noise import nominal_claims, sized
@@ -162,10 +165,15 @@ class PreparedTable:
         if self.engine == "graphical":
             return release_graphical(counts, plan, prior=prior, source=source)
         fitted = release_distribution(counts, plan, prior=prior, space=self.space, source=source)
+        known: CountsPredictor
         if isinstance(prior, PublicRows):
-            wanted = plan.workload.partitions(plan.domain, closure=False)
-            return refit_again(fitted, prior.codes, wanted=wanted, trust=prior.trust)
-        return refit_again(fitted)
+            known = calibrated(fitted, prior.codes, trust=prior.trust)
+        elif isinstance(prior, EarlierReleases):
+            known = EarlierCounts(prior.releases, prior.noises, rows=fitted.rows)
+        else:
+            return refit_again(fitted)
+        wanted = plan.workload.partitions(plan.domain, closure=False)
+        return refit_again(fitted, known, wanted=wanted, trust=prior.trust)
 
     def value(self, fitted: Fitted) -> SyntheticValue:
         """Return everything released as plain values: post-processing."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
+from sidelight.synthesis.cell_deviation import CellNoise
 from sidelight.synthesis.domain import Codes, Domain
 from sidelight.synthesis.measurement import Measurement
 from sidelight.synthesis.spaces import Floats, Space, SupportSpace
@@ -139,16 +140,20 @@ class EarlierReleases:
     """A prior from synthetic releases of the same domain, weighted by their rows: free, because they were paid for.
 
     The noise of each is about that of the next release, so the average of t of them is trusted like a public histogram
-    with e_pub² = e_priv²/t; the rest is the product of its one-way marginals.
+    with e_pub² = e_priv²/t; the rest is the product of its one-way marginals. `noises` are those of the measured
+    marginals of each release, where they are known.
     """
 
     releases: tuple[Fitted, ...]
+    noises: tuple[tuple[CellNoise, ...], ...] = ()
     trust: float = 1.0
     hedge: float = HEDGE
 
     def __post_init__(self) -> None:
         _check(self.trust, self.hedge)
         object.__setattr__(self, "releases", tuple(self.releases))
+        if not self.noises:
+            object.__setattr__(self, "noises", ((),) * len(self.releases))
         if not self.releases:
             raise RangeError("at least one earlier release is needed; start without a prediction")
         first = self.releases[0].domain
