@@ -117,6 +117,7 @@ def _keep(transaction: Transaction, path: Path, version: int) -> Path:
     draft = kept.with_name(kept.name + ".part")
     try:
         draft.unlink(missing_ok=True)
+        draft.touch(mode=0o600, exist_ok=False)  # while it is written, too, nobody reads it who may not read the ledger
         with (
             closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source,
             closing(sqlite3.connect(draft)) as target,

@@ -28,6 +28,7 @@ NETWORK_FILE_SYSTEMS: Final = frozenset((
 ))
 # fmt: on
 _SQLITE_HEADER: Final = b"SQLite format 3\x00"
+_ANYBODY_WRITES: Final = 0o222
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         )
     if not os.access(path, os.R_OK):
         raise LedgerError(f"{str(path)!r} cannot be read by this user; ask its owner for permission to read it")
-    if not read_only and not os.access(path, os.W_OK):
+    # the administrator may write everything, also a copy that was marked so that nobody spends from it
+    if not read_only and not (os.access(path, os.W_OK) and path.stat().st_mode & _ANYBODY_WRITES):
         raise LedgerError(
             f"{str(path)!r} cannot be written by this user, and whoever spends must write; "
             "to look into it there are `sidelight ledger show`, `verify` and `export`, or open_ledger(read_only=True)"
