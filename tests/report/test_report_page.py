@@ -135,10 +135,10 @@ def test_infinite_and_equal_values_do_not_break_the_chart(make_release: Callable
 @pytest.mark.parametrize(
     ("claims", "words"),
     [
-        (Claims.of(PureDP(1)), ["more than 2.72 times", "at most 73.1 % after", "at most 2.7 % after", "any one row"]),
+        (Claims.of(PureDP(1)), ["more than 2.72 times", "at most 73.2 % after", "at most 2.7 % after", "any one row"]),
         (
             Claims.of(ApproxDP(1, "1e-6")),
-            ["more than 2.72 times", "may fail with a chance of at most 1e-06, one in 1,000,000"],
+            ["more than 2.72 times", "may fail with a chance of at most 1e-6, one in 1,000,000"],
         ),
         (Claims.of(GDP("0.24")), ["may fail with a chance", "GDP(μ = 0.24)"]),
         (Claims.of(PureDP(1, unit=Person("id", 3))), ["any one person (with up to 3 rows)"]),

@@ -67,7 +67,7 @@ def batch(claims: Sequence[Claims], *, delta: Amount | None = None, independent:
     `independent=True` says that no query depends on another's answer, which allows one more route.
 
     >>> print(batch([Claims.of(PureDP("0.1"))] * 3))
-    PureDP(ε = 0.3), GDP(μ = 0.217042), ZCDP(ρ = 0.0149875)
+    PureDP(ε = 0.3), GDP(μ = 0.217042), ZCDP(ρ = 0.0149876)
     """
     return price_batch(claims, delta=delta, independent=independent).claims
 

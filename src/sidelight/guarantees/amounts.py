@@ -22,6 +22,7 @@ Amount: TypeAlias = str | int | float | Decimal | Fraction
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _RATIO = re.compile(r"[0-9]+/[0-9]+", re.ASCII)
 _LONGEST_TEXT = 1200
+_BILLIONTH = Fraction(1, 10**9)
 _PRICES = ("epsilon", "delta", "rho", "mu")
 
 
@@ -90,6 +91,21 @@ def short_text(x: Fraction, *, digits: int = 6) -> str:
     if "." in mantissa:
         mantissa = mantissa.rstrip("0").rstrip(".")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
+def bound_text(x: Fraction, *, digits: int = 6) -> str:
+    """Write what is promised for people, rounded up: what is printed is published, and must hold.
+
+    A billionth is left out: 2.000000000001, which a computation rounded up, is printed as 2.
+
+    >>> bound_text(Fraction(1, 3)), bound_text(Fraction(2, 3)), bound_text(Fraction(1, 10**6)), bound_text(Fraction(0))
+    ('0.333334', '0.666667', '1e-6', '0')
+    """
+    text = short_text(x, digits=digits)
+    if Fraction(text) * (1 + _BILLIONTH) >= x:
+        return text
+    written = Decimal(text)
+    return short_text(Fraction(written) + Fraction(10) ** (written.adjusted() - digits + 1), digits=digits)
 
 
 def decimals_of(x: Fraction) -> int | None:

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Self, TypeAlias, TypedDict, Unpack
 
 from sidelight.errors import ClaimError, RangeError
-from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive, short_text
+from sidelight.guarantees.amounts import Amount, bound_text, decimal_text, exact, positive, short_text
 from sidelight.guarantees.curves import ProfileCurve, RenyiOrders
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.guarantees.neighbours import Audience, Event, Neighbours, Numerics, Person, Row, Unit
@@ -123,7 +123,7 @@ class PureDP(_Promise):
         self._write(context, epsilon=_epsilon(epsilon))
 
     def __str__(self) -> str:
-        return self._text(ε=short_text(self.epsilon))
+        return self._text(ε=bound_text(self.epsilon))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -136,7 +136,7 @@ class BoundedRange(_Promise):
         self._write(context, epsilon=_epsilon(epsilon))
 
     def __str__(self) -> str:
-        return self._text(ε=short_text(self.epsilon))
+        return self._text(ε=bound_text(self.epsilon))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -153,7 +153,7 @@ class ZCDP(_Promise):
         self._write(context, rho=positive(rho, name="rho"))
 
     def __str__(self) -> str:
-        return self._text(ρ=short_text(self.rho))
+        return self._text(ρ=bound_text(self.rho))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -175,7 +175,7 @@ class GDP(_Promise):
         return cls(round_up(Interval.of(square).sqrt().upper), **context)
 
     def __str__(self) -> str:
-        return self._text(μ=short_text(self.mu))
+        return self._text(μ=bound_text(self.mu))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -203,7 +203,7 @@ class ApproxDP(_Promise):
         self._write(context, epsilon=_epsilon(epsilon, zero=True), delta=chance)
 
     def __str__(self) -> str:
-        return self._text(ε=short_text(self.epsilon), δ=short_text(self.delta))
+        return self._text(ε=bound_text(self.epsilon), δ=bound_text(self.delta))
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -25,7 +25,7 @@ def for_group(claim: Claim, k: int) -> Claim | None:
     """Convert a claim for one step into the claim for k steps of the same relation; None where nothing is proved.
 
     >>> print(for_group(ApproxDP(1, "1e-6"), 3))
-    ApproxDP(ε = 3, δ = 1.11073e-5)
+    ApproxDP(ε = 3, δ = 1.11074e-5)
     """
     if isinstance(k, bool) or k < 1:
         raise RangeError(f"a group has at least 1 member, got {k}")

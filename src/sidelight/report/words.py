@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sidelight.guarantees import Claims, Neighbours, Person
-from sidelight.report.numbers import shown
+from sidelight.guarantees.amounts import bound_text
+from sidelight.guarantees.search import grid_floor
+from sidelight.report.numbers import at_most, shown
 
 #: How sure someone may have been before; shown with how sure they can be afterwards.
 BEFORE = (0.01, 0.1, 0.5)
@@ -42,7 +44,7 @@ def promise(claims: Claims) -> Promise:
     factor = math.exp(min(epsilon, 700.0))
     change = f"Adding {protects} to the data, or taking it away," if adds else f"Replacing {protects} by any other"
     plain = f"{change} makes no published result more than {_factor(factor)} times as likely or as unlikely."
-    beliefs = tuple(Belief(before=p, after=p * factor / (p * factor + 1 - p)) for p in BEFORE)
+    beliefs = tuple(Belief(before=p, after=_up(p * factor / (p * factor + 1 - p), 3)) for p in BEFORE)
     return Promise(
         plain=plain,
         beliefs=beliefs if adds and epsilon < 20 else (),
@@ -59,9 +61,8 @@ def _epsilon(claims: Claims) -> tuple[float, str]:
         return float(pure.epsilon), ""
     approx = claims.items[0] if claims.items else claims.approx_at(USUAL_DELTA)
     assert approx is not None, "every claim that the library makes has an (epsilon, delta) reading"
-    delta = float(approx.delta)
-    odds = f"one in {shown(round(1 / delta), digits=3)}"
-    return float(approx.epsilon), f"This may fail with a chance of at most {delta:g}, {odds}."
+    odds = f"one in {shown(float(grid_floor(1 / approx.delta, digits=3)), digits=3)}"
+    return float(approx.epsilon), f"This may fail with a chance of at most {bound_text(approx.delta)}, {odds}."
 
 
 def _protected(unit: object) -> str:
@@ -71,7 +72,16 @@ def _protected(unit: object) -> str:
 
 
 def _factor(factor: float) -> str:
-    return f"{factor:.2f}" if factor < 10 else shown(factor, digits=3)
+    """Write a factor, rounded up: what is said must hold; near 1 with more digits, or all small epsilons were alike."""
+    if factor >= 10:
+        return at_most(factor)
+    places = 2 if factor >= 1.05 else 4
+    return f"{_up(factor, places):.{places}f}"
+
+
+def _up(value: float, places: int) -> float:
+    steps = 10.0**places
+    return math.ceil(value * steps - 1e-9) / steps
 
 
 def together(several: Sequence[Claims]) -> float | None:
