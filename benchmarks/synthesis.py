@@ -14,10 +14,10 @@ import sidelight as sl
 from benchmarks.synthesis_data import Case, adult
 from sidelight.guarantees import Neighbours
 from sidelight.noise import OSEntropy, Source
-from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.packing import Mass
-from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.sampling import sample_codes
+from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
+from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
+from sidelight.synthesis.output.sampling import sample_codes
 
 RUNS, PRINTED_RUNS, PRINTED_ROUNDS = 6, 2, 20
 

@@ -16,13 +16,13 @@ import numpy as np
 from benchmarks.synthesis_data import Case, adult
 from sidelight.guarantees.conversions import zcdp_within
 from sidelight.noise import OSEntropy, Source
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.measurement import Measurement
-from sidelight.synthesis.packing import Mass
-from sidelight.synthesis.refit import Refit
-from sidelight.synthesis.sampling import sample_codes
-from sidelight.synthesis.spaces import DenseSpace
-from sidelight.synthesis.workload import Marginal
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.cells.spaces import DenseSpace
+from sidelight.synthesis.cells.workload import Marginal
+from sidelight.synthesis.fitting.refit import Refit
+from sidelight.synthesis.measuring.measurement import Measurement
+from sidelight.synthesis.output.sampling import sample_codes
 
 ROUNDS_PER_COLUMN = 16
 #: So small that the fit is the one of largest entropy.

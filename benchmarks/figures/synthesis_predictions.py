@@ -20,10 +20,10 @@ from benchmarks.synthesis import PRINTED_ROUNDS
 from benchmarks.synthesis_data import Case, adult
 from sidelight.guarantees import Neighbours
 from sidelight.noise import OSEntropy, Source
-from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.packing import Mass
-from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.sampling import sample_codes
+from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
+from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
+from sidelight.synthesis.output.sampling import sample_codes
 
 QUICK, PAPER = ("0.1", "0.3", "1", "3"), ("0.05", "0.1", "0.3", "1", "3", "10")
 QUICK_ROWS, PAPER_ROWS = (100, 1000), (30, 100, 300, 1000)  # and all of them

@@ -29,7 +29,7 @@ def plan_file(tmp_path: Path) -> Path:
 
 def test_the_example_of_the_page_is_a_plan(plan_file: Path) -> None:
     plan = read_service_plan(plan_file)
-    assert plan.reporting.kind == "vector"
+    assert plan.reporting.kind == "coordinate"
     assert plan.seed is None
 
 
@@ -95,6 +95,16 @@ def test_serving_refuses_what_cannot_work(
     assert (result.status, "sidelight[service]" in result.err) == (2, True)
 
 
+def with_vectors(plan: str) -> str:
+    """Return the plan with clients that report vectors, of whom any number can join."""
+    head, _, rest = plan.partition("[clients]")
+    return (
+        head
+        + 'clients = ["north", "south", "harbour"]\n\n'
+        + rest[rest.index("[terms]") :].replace('kind = "coordinate"\n', "")
+    )
+
+
 def test_a_changed_agreement_needs_a_new_folder(sidelight: Callable[..., Any], plan_file: Path) -> None:
     import asyncio
 
@@ -106,6 +116,7 @@ def test_a_changed_agreement_needs_a_new_folder(sidelight: Callable[..., Any], p
         rounds.start()
         await rounds.stop()
 
+    plan_file.write_text(with_vectors(plan_file.read_text()))
     asyncio.run(play())
     text = plan_file.read_text()
     for old, new in (("mu = 1", "mu = 2"), ("rw_meta", "rw_ftpl"), ("rounds = 148", "rounds = 149")):

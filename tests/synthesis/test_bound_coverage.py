@@ -13,22 +13,22 @@ import pytest
 
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Categorical, Source
-from sidelight.synthesis import marginal_bounds
-from sidelight.synthesis.calibration import calibrated
-from sidelight.synthesis.certify import certified
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.engine import release_distribution
-from sidelight.synthesis.error_bounds import ErrorBounds
-from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.noise_tails import NoiseTail
-from sidelight.synthesis.packing import Mass
-from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.pooling import refit_again
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.prior import PublicRows
-from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.spaces import SupportSpace
-from sidelight.synthesis.workload import Marginal, marginals
+from sidelight.synthesis.bounds import marginal_bounds
+from sidelight.synthesis.bounds.certify import certified
+from sidelight.synthesis.bounds.error_bounds import ErrorBounds
+from sidelight.synthesis.bounds.noise_tails import NoiseTail
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.cells.spaces import SupportSpace
+from sidelight.synthesis.cells.workload import Marginal, marginals
+from sidelight.synthesis.engines.marginals import release_distribution
+from sidelight.synthesis.engines.plan import MarginalPlan
+from sidelight.synthesis.fitting.fitted import Fitted
+from sidelight.synthesis.fitting.prior import PublicRows
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
+from sidelight.synthesis.predicted.calibration import calibrated
+from sidelight.synthesis.predicted.pooling import refit_again
 from sidelight.testing import SeededEntropy
 
 PRICES = [Price.of(epsilon=1), Price.of(rho="0.05"), Price.of(epsilon=1, delta="1e-6")]
@@ -262,7 +262,7 @@ def test_a_bound_without_the_noise_is_found_out(monkeypatch: pytest.MonkeyPatch)
 def test_records_hold_what_the_selection_used(
     neighbours: Neighbours, rows_per_unit: int, sensitivity: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sidelight.synthesis import selection
+    from sidelight.synthesis.measuring import selection
 
     seen: dict[str, Any] = {}
     right = Categorical

@@ -10,14 +10,14 @@ import pytest
 
 from sidelight.errors import RangeError
 from sidelight.noise import Source
-from sidelight.synthesis import graphical
-from sidelight.synthesis.domain import Domain, Impossible
-from sidelight.synthesis.graphical import MissingPackageError, check_graphical, release_graphical
-from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.prior import GivenWeights
-from sidelight.synthesis.private_marginals import PrivateMarginals
-from sidelight.synthesis.workload import marginals, prefixes
+from sidelight.synthesis.cells.domain import Domain, Impossible
+from sidelight.synthesis.cells.workload import marginals, prefixes
+from sidelight.synthesis.engines import graphical
+from sidelight.synthesis.engines.graphical import MissingPackageError, check_graphical, release_graphical
+from sidelight.synthesis.engines.plan import MarginalPlan
+from sidelight.synthesis.fitting.prior import GivenWeights
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
 from sidelight.testing import SeededEntropy
 
 DOMAIN = Domain(("a", "b", "c"), (3, 2, 2))

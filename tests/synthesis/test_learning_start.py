@@ -9,7 +9,7 @@ import pytest
 
 from sidelight.errors import RangeError
 from sidelight.noise import Source
-from sidelight.synthesis.learning import PrivateStart, divergence_jump, scaled_divergence
+from sidelight.synthesis.fitting.learning import PrivateStart, divergence_jump, scaled_divergence
 from sidelight.testing import SeededEntropy
 
 

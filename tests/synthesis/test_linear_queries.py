@@ -15,14 +15,14 @@ from scipy.sparse import csr_matrix
 import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.synthesis import linear_queries
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.linear_choice import query_sizes
-from sidelight.synthesis.mwem import MWEMPlan, worthwhile_answers
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.query_refit import QueryRefit
-from sidelight.synthesis.rounds_by_noise import nominal_claims
-from sidelight.synthesis.single_queries import AnsweredQuery, QuerySpace
-from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.spaces import DenseSpace
+from sidelight.synthesis.engines.linear_choice import query_sizes
+from sidelight.synthesis.engines.mwem import MWEMPlan, worthwhile_answers
+from sidelight.synthesis.engines.rounds_by_noise import nominal_claims
+from sidelight.synthesis.fitting.query_refit import QueryRefit
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
 from sidelight.testing import seeded_release
 
 PRICES: list[dict[str, Any]] = [{"rho": "0.05"}, {"epsilon": 1}, {"epsilon": 1, "delta": "1e-6"}]

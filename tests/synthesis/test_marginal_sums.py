@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.synthesis.domain import Domain, Impossible
-from sidelight.synthesis.marginal_sums import marginal_sums, spread_sums
-from sidelight.synthesis.spaces import DenseSpace, SupportSpace
-from sidelight.synthesis.workload import Marginal, linear_queries, marginals, prefixes, ranges
+from sidelight.synthesis.cells.domain import Domain, Impossible
+from sidelight.synthesis.cells.marginal_sums import marginal_sums, spread_sums
+from sidelight.synthesis.cells.spaces import DenseSpace, SupportSpace
+from sidelight.synthesis.cells.workload import Marginal, linear_queries, marginals, prefixes, ranges
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=5)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidelight.synthesis.calibration import calibrated
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.doubt import Doubt
-from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.measurement import Measurement
-from sidelight.synthesis.pooling import pooled, relations_told
-from sidelight.synthesis.refit import Refit
-from sidelight.synthesis.spaces import DenseSpace
-from sidelight.synthesis.starting_point import StartingPoint, product, uniform_weights
-from sidelight.synthesis.workload import Marginal
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.spaces import DenseSpace
+from sidelight.synthesis.cells.workload import Marginal
+from sidelight.synthesis.fitting.fitted import Fitted
+from sidelight.synthesis.fitting.refit import Refit
+from sidelight.synthesis.fitting.starting_point import StartingPoint, product, uniform_weights
+from sidelight.synthesis.measuring.measurement import Measurement
+from sidelight.synthesis.predicted.calibration import calibrated
+from sidelight.synthesis.predicted.doubt import Doubt
+from sidelight.synthesis.predicted.pooling import pooled, relations_told
 
 DOMAIN = Domain(("a", "b", "c"), (6, 5, 4))
 SPACE = DenseSpace(DOMAIN)

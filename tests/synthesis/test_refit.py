@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidelight.synthesis.domain import Domain, Impossible
-from sidelight.synthesis.measurement import Measurement
-from sidelight.synthesis.mirror_descent import mirror_descent
-from sidelight.synthesis.pooling import PooledCounts
-from sidelight.synthesis.prior import EarlierReleases, GivenWeights, PublicRows, Setting, current_weights
-from sidelight.synthesis.refit import Evidence, Refit, nearest_marginal, objective
-from sidelight.synthesis.spaces import DenseSpace
-from sidelight.synthesis.starting_point import uniform_weights
-from sidelight.synthesis.workload import Marginal, marginals
+from sidelight.synthesis.cells.domain import Domain, Impossible
+from sidelight.synthesis.cells.spaces import DenseSpace
+from sidelight.synthesis.cells.workload import Marginal, marginals
+from sidelight.synthesis.fitting.mirror_descent import mirror_descent
+from sidelight.synthesis.fitting.prior import EarlierReleases, GivenWeights, PublicRows, Setting, current_weights
+from sidelight.synthesis.fitting.refit import Evidence, Refit, nearest_marginal, objective
+from sidelight.synthesis.fitting.starting_point import uniform_weights
+from sidelight.synthesis.measuring.measurement import Measurement
+from sidelight.synthesis.predicted.pooling import PooledCounts
 
 DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
 SPACE = DenseSpace(DOMAIN)
@@ -142,7 +142,7 @@ def test_contradicted_predictions_lose_their_weight_by_released_numbers() -> Non
 
 
 def test_earlier_releases_are_averaged_by_rows() -> None:
-    from sidelight.synthesis.fitted import Fitted
+    from sidelight.synthesis.fitting.fitted import Fitted
 
     rng = np.random.default_rng(6)
     parts = [rng.dirichlet(np.ones(DOMAIN.cells)) for _ in range(2)]

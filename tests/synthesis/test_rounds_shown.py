@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidelight.synthesis.rounds_shown import rounds_shown
+from sidelight.synthesis.measuring.rounds_shown import rounds_shown
 
 
 def test_nothing_is_written_in_a_pipe(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

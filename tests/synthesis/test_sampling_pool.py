@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.synthesis.calibration import CalibratedRows, calibrated
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.measurement import Measurement
-from sidelight.synthesis.pooling import pooled
-from sidelight.synthesis.refit import Refit
-from sidelight.synthesis.rounds_by_noise import WORTHWHILE, worthwhile_rounds
-from sidelight.synthesis.spaces import DenseSpace
-from sidelight.synthesis.starting_point import uniform_weights
-from sidelight.synthesis.workload import Marginal
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.spaces import DenseSpace
+from sidelight.synthesis.cells.workload import Marginal
+from sidelight.synthesis.engines.rounds_by_noise import WORTHWHILE, worthwhile_rounds
+from sidelight.synthesis.fitting.fitted import Fitted
+from sidelight.synthesis.fitting.refit import Refit
+from sidelight.synthesis.fitting.starting_point import uniform_weights
+from sidelight.synthesis.measuring.measurement import Measurement
+from sidelight.synthesis.predicted.calibration import CalibratedRows, calibrated
+from sidelight.synthesis.predicted.pooling import pooled
 
 DOMAIN = Domain(("a", "b"), (10, 10))
 ROWS, PUBLIC, DEVIATION = 20_000, 5_000, 40.0

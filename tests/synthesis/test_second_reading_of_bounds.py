@@ -13,21 +13,21 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from sidelight.synthesis import certify
-from sidelight.synthesis.certify import certified, released_counts
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.marginal_bounds import round_bounds
-from sidelight.synthesis.measurement import Measurement, NoisyRows
-from sidelight.synthesis.packing import Mass
-from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.query_blocks import CellQueries
-from sidelight.synthesis.query_bounds import bound_queries
-from sidelight.synthesis.round_records import MarginalRound, QueryRound
-from sidelight.synthesis.rows_bound import bound_rows
-from sidelight.synthesis.single_queries import AnsweredQuery
-from sidelight.synthesis.workload import Marginal, marginals
+from sidelight.synthesis.bounds import certify
+from sidelight.synthesis.bounds.certify import certified, released_counts
+from sidelight.synthesis.bounds.marginal_bounds import round_bounds
+from sidelight.synthesis.bounds.query_bounds import bound_queries
+from sidelight.synthesis.bounds.rows_bound import bound_rows
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.cells.query_blocks import CellQueries
+from sidelight.synthesis.cells.workload import Marginal, marginals
+from sidelight.synthesis.engines.plan import MarginalPlan
+from sidelight.synthesis.fitting.fitted import Fitted
+from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.round_records import MarginalRound, QueryRound
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery
 
 Law = Literal["gaussian", "laplace"]
 SHAPE = (3, 2, 4)

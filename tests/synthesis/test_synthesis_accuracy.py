@@ -10,16 +10,16 @@ import pytest
 
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.engine import release_distribution
-from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.prior import GivenWeights, Prior, PublicRows
-from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.rounds import rounds_on_public_rows
-from sidelight.synthesis.spaces import DenseSpace
-from sidelight.synthesis.workload import marginals
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.spaces import DenseSpace
+from sidelight.synthesis.cells.workload import marginals
+from sidelight.synthesis.engines.marginals import release_distribution
+from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
+from sidelight.synthesis.engines.plan import MarginalPlan
+from sidelight.synthesis.engines.rounds import rounds_on_public_rows
+from sidelight.synthesis.fitting.prior import GivenWeights, Prior, PublicRows
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.testing import SeededEntropy
 
 DOMAIN = Domain(tuple("abcdef"), (4, 3, 5, 2, 6, 4))

@@ -24,17 +24,19 @@ from sidelight.guarantees import GDP, ZCDP, Claims, Neighbours, Person, PureDP
 from sidelight.guarantees.conversions import gdp_from_bounded_range
 from sidelight.mechanisms import additive
 from sidelight.records import Schema, Table
-from sidelight.synthesis import mwem, prepared, selection
-from sidelight.synthesis.axes import domain_of
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.learning import PrivateStart
-from sidelight.synthesis.mwem import MWEMPlan
-from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.prediction import PublicTable
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.private_marginals import Protection
-from sidelight.synthesis.rounds_by_noise import nominal_claims, sized
-from sidelight.synthesis.workload import Workload, linear_queries, marginals, prefixes, ranges
+from sidelight.synthesis import prepared
+from sidelight.synthesis.cells.axes import domain_of
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.workload import Workload, linear_queries, marginals, prefixes, ranges
+from sidelight.synthesis.engines import mwem
+from sidelight.synthesis.engines.mwem import MWEMPlan
+from sidelight.synthesis.engines.plan import MarginalPlan
+from sidelight.synthesis.engines.rounds_by_noise import nominal_claims, sized
+from sidelight.synthesis.fitting.learning import PrivateStart
+from sidelight.synthesis.measuring import selection
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import Protection
+from sidelight.synthesis.predicted.prediction import PublicTable
 from sidelight.testing import seeded_release
 
 PRICES: tuple[dict[str, Any], ...] = ({"epsilon": 2}, {"rho": "0.7"}, {"epsilon": 1, "delta": "1e-6"})

@@ -15,16 +15,17 @@ from scipy.special import ndtr
 from sidelight.audit import audit
 from sidelight.guarantees import Neighbours, PureDP
 from sidelight.noise import Source
-from sidelight.synthesis import mwem, selection
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.measurement import measure
-from sidelight.synthesis.mwem import MWEMPlan
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.selection import SCORE_STEPS, select_marginal
-from sidelight.synthesis.single_queries import QuerySpace
-from sidelight.synthesis.spaces import DenseSpace
-from sidelight.synthesis.workload import Marginal, linear_queries
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.spaces import DenseSpace
+from sidelight.synthesis.cells.workload import Marginal, linear_queries
+from sidelight.synthesis.engines import mwem
+from sidelight.synthesis.engines.mwem import MWEMPlan
+from sidelight.synthesis.measuring import selection
+from sidelight.synthesis.measuring.measurement import measure
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
+from sidelight.synthesis.measuring.selection import SCORE_STEPS, select_marginal
+from sidelight.synthesis.measuring.single_queries import QuerySpace
 from sidelight.testing import SeededEntropy
 
 DOMAIN = Domain(("a", "b"), (2, 2))

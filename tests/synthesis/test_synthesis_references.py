@@ -13,15 +13,15 @@ from scipy.stats import chi2
 
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Categorical, Source
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.mwem import MWEMPlan, _update, error_bound, utility_rounds
-from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.query_blocks import MATRIX_STEPS
-from sidelight.synthesis.single_queries import AnsweredQuery, QuerySpace
-from sidelight.synthesis.spaces import DenseSpace
-from sidelight.synthesis.workload import linear_queries, marginals
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.query_blocks import MATRIX_STEPS
+from sidelight.synthesis.cells.spaces import DenseSpace
+from sidelight.synthesis.cells.workload import linear_queries, marginals
+from sidelight.synthesis.engines.mwem import MWEMPlan, _update, error_bound, utility_rounds
+from sidelight.synthesis.engines.plan import MarginalPlan
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
 from sidelight.testing import SeededEntropy
 
 SWAP = Protection(neighbours=Neighbours.REPLACE)

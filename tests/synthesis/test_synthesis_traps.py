@@ -11,19 +11,20 @@ import pytest
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
-from sidelight.synthesis import engine, mwem
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.engine import release_distribution
-from sidelight.synthesis.measurement import Measurement
-from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.prior import GivenWeights, PublicRows, Setting, UniformPrior
-from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.selection import SCORE_STEPS, distance, open_candidates
-from sidelight.synthesis.spaces import DenseSpace
-from sidelight.synthesis.support import public_support
-from sidelight.synthesis.workload import Marginal, linear_queries, marginals, prefixes, ranges
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.spaces import DenseSpace
+from sidelight.synthesis.cells.support import public_support
+from sidelight.synthesis.cells.workload import Marginal, linear_queries, marginals, prefixes, ranges
+from sidelight.synthesis.engines import marginals as engine
+from sidelight.synthesis.engines import mwem
+from sidelight.synthesis.engines.marginals import release_distribution
+from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
+from sidelight.synthesis.engines.plan import MarginalPlan
+from sidelight.synthesis.fitting.prior import GivenWeights, PublicRows, Setting, UniformPrior
+from sidelight.synthesis.measuring.measurement import Measurement
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
+from sidelight.synthesis.measuring.selection import SCORE_STEPS, distance, open_candidates
 from sidelight.testing import SeededEntropy
 
 DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))

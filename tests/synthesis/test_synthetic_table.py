@@ -11,7 +11,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
 from sidelight.synthesis import prefixes, ranges
-from sidelight.synthesis.packing import Mass
+from sidelight.synthesis.cells.packing import Mass
 from sidelight.testing import SeededSession, seeded_release
 
 SCHEMA = [

@@ -10,7 +10,7 @@ from sidelight.release import Release
 from sidelight.report import Report, report_from_json
 from sidelight.report.synthetic import open_table
 from sidelight.synthesis import Synthetic
-from sidelight.synthesis.released import KIND
+from sidelight.synthesis.output.released import KIND
 
 
 def read_stored(path: Path, *, title: str = "Private releases") -> Report:

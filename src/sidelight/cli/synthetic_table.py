@@ -13,8 +13,8 @@ from sidelight.errors import RangeError, SourceError, nearest
 from sidelight.release import Outcome, Release
 from sidelight.report import check_writable, whole_file
 from sidelight.synthesis import Synthetic
-from sidelight.synthesis.axes import Within
-from sidelight.synthesis.released import KIND
+from sidelight.synthesis.cells.axes import Within
+from sidelight.synthesis.output.released import KIND
 
 ENDINGS = (".csv", ".parquet")
 

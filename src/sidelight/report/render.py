@@ -18,7 +18,7 @@ from sidelight.report.shapes import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_c
 from sidelight.report.synthetic import synthetic_card
 from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
 from sidelight.report.words import promise, together
-from sidelight.synthesis.released import KIND
+from sidelight.synthesis.output.released import KIND
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95

@@ -11,15 +11,15 @@ from typing import Any
 
 from sidelight.records import Fill
 from sidelight.records.numbers import exact_number, number_text
-from sidelight.synthesis.axes import Axis, Labels
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.workload import LinearQueries, Marginals, Part, Workload
+from sidelight.synthesis.cells.axes import Axis, Labels
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.workload import LinearQueries, Marginals, Part, Workload
 
 
 def describe_workload(workload: Workload, domain: Domain) -> list[dict[str, Any]]:
     """Describe what is asked, part by part.
 
-    >>> from sidelight.synthesis.workload import marginals, prefixes
+    >>> from sidelight.synthesis.cells.workload import marginals, prefixes
     >>> describe_workload(marginals(2) + prefixes("b"), Domain(("a", "b", "c"), (2, 3, 4)))
     [{'marginals': '2', 'columns': ['a', 'b', 'c']}, {'prefixes': 'b'}]
     """

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from sidelight.errors import RangeError
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.linear_choice import marginal_is_better
-from sidelight.synthesis.prediction import Predicted
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.private_marginals import Protection
-from sidelight.synthesis.spaces import MOST_DENSE_CELLS, check_dense
-from sidelight.synthesis.workload import LinearQueries, Workload
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS, check_dense
+from sidelight.synthesis.cells.workload import LinearQueries, Workload
+from sidelight.synthesis.engines.linear_choice import marginal_is_better
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import Protection
+from sidelight.synthesis.predicted.prediction import Predicted
 
 Engine = Literal["auto", "marginals", "queries", "mwem", "support", "graphical"]
 Chosen = Literal["marginals", "queries", "mwem", "support", "graphical"]
@@ -29,7 +29,7 @@ def choose_engine(
 ) -> Chosen:
     """Return the engine, or say how large the domain is and which engine takes it.
 
-    >>> from sidelight.synthesis.workload import marginals
+    >>> from sidelight.synthesis.cells.workload import marginals
     >>> paid = {"price": Price.of(rho=1), "protection": Protection()}
     >>> choose_engine("auto", Domain(("a", "b"), (10, 10)), None, marginals(2), **paid)
     'marginals'

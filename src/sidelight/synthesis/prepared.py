@@ -15,32 +15,32 @@ from sidelight.guarantees import Claims, decimal_text, exact
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session import Answer
-from sidelight.synthesis.answers import Measured
-from sidelight.synthesis.axes import Axis, coding_of
-from sidelight.synthesis.calibration import calibrated
-from sidelight.synthesis.certify import certified
+from sidelight.synthesis.bounds.certify import certified
+from sidelight.synthesis.cells.axes import Axis, coding_of
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS, Space
+from sidelight.synthesis.cells.support import public_support
+from sidelight.synthesis.cells.workload import Workload
 from sidelight.synthesis.description import describe_policies, describe_workload
-from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.earlier_counts import EarlierCounts
-from sidelight.synthesis.engine import release_distribution
 from sidelight.synthesis.engine_choice import Chosen
-from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
-from sidelight.synthesis.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.packing import Mass
-from sidelight.synthesis.plan import MarginalPlan
-from sidelight.synthesis.pooling import refit_again
-from sidelight.synthesis.predicted_counts import CountsPredictor
-from sidelight.synthesis.prediction import Predicted
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.prior import EarlierReleases, PublicRows
-from sidelight.synthesis.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.released import KIND
-from sidelight.synthesis.rounds_by_noise import nominal_claims, sized
-from sidelight.synthesis.sampling import PublicEntropy
-from sidelight.synthesis.spaces import MOST_DENSE_CELLS, Space
-from sidelight.synthesis.support import public_support
-from sidelight.synthesis.workload import Workload
+from sidelight.synthesis.engines.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
+from sidelight.synthesis.engines.marginals import release_distribution
+from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
+from sidelight.synthesis.engines.plan import MarginalPlan
+from sidelight.synthesis.engines.rounds_by_noise import nominal_claims, sized
+from sidelight.synthesis.fitting.fitted import Fitted
+from sidelight.synthesis.fitting.prior import EarlierReleases, PublicRows
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
+from sidelight.synthesis.output.answers import Measured
+from sidelight.synthesis.output.released import KIND
+from sidelight.synthesis.output.sampling import PublicEntropy
+from sidelight.synthesis.predicted.calibration import calibrated
+from sidelight.synthesis.predicted.earlier_counts import EarlierCounts
+from sidelight.synthesis.predicted.pooling import refit_again
+from sidelight.synthesis.predicted.predicted_counts import CountsPredictor
+from sidelight.synthesis.predicted.prediction import Predicted
 
 
 class SyntheticValue(dict[str, Any]):

@@ -11,13 +11,13 @@ from sidelight.guarantees import Amount, Neighbours
 from sidelight.records import Category, Number, PersonId, Schema
 from sidelight.release import Outcome
 from sidelight.session import release_once
-from sidelight.synthesis.axes import Axis, axis_of, domain_of
+from sidelight.synthesis.cells.axes import Axis, axis_of, domain_of
+from sidelight.synthesis.cells.workload import Workload, marginals
 from sidelight.synthesis.engine_choice import Engine, choose_engine
-from sidelight.synthesis.prediction import predict
+from sidelight.synthesis.measuring.price import Price
+from sidelight.synthesis.measuring.private_marginals import Protection
+from sidelight.synthesis.predicted.prediction import predict
 from sidelight.synthesis.prepared import PreparedTable
-from sidelight.synthesis.price import Price
-from sidelight.synthesis.private_marginals import Protection
-from sidelight.synthesis.workload import Workload, marginals
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""How far off a release can be, from released numbers alone."""

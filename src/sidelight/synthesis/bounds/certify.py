@@ -1,0 +1,105 @@
+"""From the rounds of an engine and the distribution that is released to error bounds: post-processing.
+
+The distance is taken to the distribution as it is packed into the release, rounded or drawn, because that is what
+answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sidelight.synthesis.bounds.error_bounds import ErrorBounds, kind_of
+from sidelight.synthesis.bounds.marginal_bounds import bound_marginals
+from sidelight.synthesis.bounds.measured_queries import bound_measured_queries
+from sidelight.synthesis.bounds.query_bounds import bound_queries
+from sidelight.synthesis.bounds.rows_bound import bound_rows
+from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.cells.spaces import DenseSpace, Floats, Space, SupportSpace
+from sidelight.synthesis.cells.workload import Marginal
+from sidelight.synthesis.engines.mwem import MWEMPlan
+from sidelight.synthesis.engines.plan import MarginalPlan
+from sidelight.synthesis.fitting.fitted import Fitted
+from sidelight.synthesis.measuring.single_queries import QuerySpace
+
+CONFIDENCE = 0.95
+#: Of the failure probability, for the first noisy number of rows: fixed, because that number has a say in how many
+#: rounds there are, and so in how often the rest is divided.
+FIRST_SHARE = 0.05
+#: More than the rounding of floats, relative to a bound and to the number of rows.
+_ROUNDING = 1e-9
+
+
+def certified(fitted: Fitted, mass: Mass, plan: MarginalPlan | MWEMPlan) -> ErrorBounds:
+    """Bound the errors of the answers of a release that was made by this plan.
+
+    Guarantee: costs nothing, a function of released numbers. All bounds hold at once with probability 95 % over the
+    noise, for whatever rows the counts are of; all but the first number of rows share the probability evenly (synthesis
+    proof page, Theorem 8).
+    """
+    if isinstance(plan, MWEMPlan):
+        return _certified_queries(fitted, mass, plan)
+    if not fitted.measurements:
+        return ErrorBounds(confidence=CONFIDENCE)
+    known = [each for record in fitted.rounds for each in record.candidates]
+    measured = [each.marginal for each in fitted.measurements]
+    ungrouped = [Marginal(each.columns) for each in measured if not each.fine]
+    wanted = list(dict.fromkeys([*known, *measured, *ungrouped]))
+    final = dict(zip(wanted, released_counts(mass, wanted, rows=fitted.rows), strict=True))
+    # a selection, and norm, sum and single queries of the noise, for each measurement; and the number of rows
+    first_failure = 0.0 if fitted.first_rows is None else FIRST_SHARE * (1.0 - CONFIDENCE)
+    failure = (1.0 - CONFIDENCE - first_failure) / (4 * len(fitted.measurements) + 1)
+    sizes = [each.cells(plan.domain) for each in (*plan.candidates, *plan.one_way)]
+    rows = bound_rows(
+        fitted.measurements,
+        fitted.rows,
+        first=fitted.first_rows,
+        sizes=sizes,
+        failure=failure,
+        first_failure=first_failure,
+    )
+    sums = bound_marginals(fitted.rounds, fitted.measurements, final, failure=failure)
+    queries = bound_measured_queries(fitted.measurements, final, failure=failure)
+    most = 2 * fitted.rows + rows  # all counts of the table and all of the release
+    return ErrorBounds(
+        confidence=CONFIDENCE,
+        rows=_outwards(rows, fitted.rows),
+        marginals={each: _outwards(min(bound, most), fitted.rows) for each, bound in sums.items()},
+        queries={key: _outwards(bound, fitted.rows) for key, bound in queries.items()},
+    )
+
+
+def _certified_queries(fitted: Fitted, mass: Mass, plan: MWEMPlan) -> ErrorBounds:
+    queries = QuerySpace(plan.blocks, _space(mass))
+    final = fitted.rows * queries.answers(_masses(mass))
+    law = "laplace" if plan.price.kind == "epsilon" else "gaussian"
+    failure = (1.0 - CONFIDENCE) / (2 * len(fitted.answered))
+    bounds = bound_queries(fitted.query_rounds, final, law=law, failure=failure)
+    ends = np.cumsum([block.count for block in plan.blocks])
+    largest = [float(part.max()) for part in np.split(bounds, ends[:-1])]
+    return ErrorBounds(
+        confidence=CONFIDENCE,
+        queries={
+            (block.columns, kind_of(block)): _outwards(bound, fitted.rows)
+            for block, bound in zip(plan.blocks, largest, strict=True)
+            if np.isfinite(bound)
+        },
+    )
+
+
+def released_counts(mass: Mass, wanted: Sequence[Marginal], *, rows: float) -> list[Floats]:
+    """Return the counts that a release answers for partitions."""
+    return [rows * each for each in _space(mass).marginals(_masses(mass), wanted)]
+
+
+def _space(mass: Mass) -> Space:
+    return DenseSpace(mass.domain) if mass.support is None else SupportSpace(mass.domain, mass.support)
+
+
+def _masses(mass: Mass) -> Floats:
+    return np.asarray(mass.units / mass.total, np.float64)
+
+
+def _outwards(bound: float, rows: float) -> float:
+    return bound * (1.0 + _ROUNDING) + rows * _ROUNDING

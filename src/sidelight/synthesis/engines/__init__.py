@@ -1,0 +1,1 @@
+"""Algorithms that release a distribution: plans, rounds, and how many of them."""

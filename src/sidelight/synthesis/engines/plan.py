@@ -1,0 +1,154 @@
+"""The plan of a release by whole marginals: shares, rounds, noise and price, all known before the rows are opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from sidelight.errors import RangeError
+from sidelight.guarantees import Amount, Claims, Neighbours, exact
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS
+from sidelight.synthesis.cells.workload import Marginal, Workload
+from sidelight.synthesis.fitting.refit import PRIOR_WEIGHT
+from sidelight.synthesis.measuring.measurement import MOST_ROWS, noise_of
+from sidelight.synthesis.measuring.price import Price, together
+from sidelight.synthesis.measuring.private_marginals import Protection
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalPlan:
+    """Select a badly answered marginal, measure all of it, refit; again.
+
+    Guarantee: `claims`, for whatever the rows are. Selection, noise and number of rows are exact on the machine, the
+    refit is post-processing (synthesis proof page, Theorem 3).
+
+    Args:
+        domain, workload: What rows look like, and what should be answered well.
+        price: The total.
+        protection: Whom it protects.
+        rows: The public number of rows, for replacing one; None for adding and removing, where a noisy number of rows
+            is released with `size_share` of the price.
+        rounds: How many marginals are selected and measured; None for the number of columns of the workload.
+        selection_share: Of a round's price, for the selection.
+        one_way_share: Of the price, to measure all one-way marginals first; 0 for none.
+        closure: Whether subsets of the workload's marginals may be measured, too.
+        prior_weight: τ of the refit.
+    """
+
+    domain: Domain
+    workload: Workload
+    price: Price
+    protection: Protection = Protection()  # noqa: RUF009  # frozen
+    rows: int | None = None
+    rounds: int | None = None
+    selection_share: Amount = Fraction(1, 10)
+    size_share: Amount = Fraction(1, 50)
+    one_way_share: Amount = Fraction(0)
+    closure: bool = True
+    prior_weight: float = PRIOR_WEIGHT
+
+    def __post_init__(self) -> None:
+        for name in ("selection_share", "size_share", "one_way_share"):
+            share = exact(getattr(self, name), name=name)
+            if not (0 <= share < 1) or (share == 0 and name != "one_way_share"):
+                raise RangeError(f"{name} must lie strictly between 0 and 1, got {getattr(self, name)}")
+            object.__setattr__(self, name, share)
+        replacing = self.protection.neighbours is Neighbours.REPLACE
+        if replacing != (self.rows is not None):
+            raise RangeError("the number of rows is public exactly where a row is replaced: give rows, or neither")
+        if self.rows is not None and (isinstance(self.rows, bool) or not 1 <= self.rows <= MOST_ROWS):
+            raise RangeError(f"rows must be a whole number from 1 to 2**40, got {self.rows!r}")
+        if self.rounds is not None and (isinstance(self.rounds, bool) or self.rounds < 1):
+            raise RangeError(f"rounds must be a whole number of at least 1, got {self.rounds!r}")
+        if not self.prior_weight > 0:
+            raise RangeError(f"prior_weight must be positive, got {self.prior_weight}")
+        if self._round_share <= 0:
+            raise RangeError("the shares leave nothing for the rounds; lower size_share or one_way_share")
+        largest = max(self.candidates, key=lambda each: each.cells(self.domain))
+        if largest.cells(self.domain) > MOST_DENSE_CELLS:  # found here: its counts would not fit, after the charge
+            raise RangeError(
+                f"the marginal {largest} has {largest.cells(self.domain):.3g} cells, at most {MOST_DENSE_CELLS:.0e} "
+                "can be measured; ask for marginals of fewer columns, or coarser bins"
+            )
+        _ = self.claims
+
+    @cached_property
+    def candidates(self) -> tuple[Marginal, ...]:
+        """The marginals that may be measured."""
+        return self.workload.partitions(self.domain, closure=self.closure)
+
+    @cached_property
+    def total_rounds(self) -> int:
+        """How many rounds there are: never more than candidates."""
+        columns = {name for each in self.candidates for name in each.columns}
+        return min(self.rounds or len(columns), len(self.candidates))
+
+    @property
+    def mean_cells(self) -> float:
+        """The mean number of cells of a marginal of the workload."""
+        return float(
+            np.mean([each.cells(self.domain) for each in self.workload.partitions(self.domain, closure=False)])
+        )
+
+    @property
+    def one_way(self) -> tuple[Marginal, ...]:
+        """The one-way marginals that are measured first."""
+        if not self.one_way_share:
+            return ()
+        names = self.domain.in_order(name for each in self.candidates for name in each.columns)
+        return tuple(Marginal((name,)) for name in names)
+
+    @property
+    def _round_share(self) -> Fraction:
+        size = Fraction(0) if self.rows is not None else exact(self.size_share, name="size_share")
+        return 1 - size - exact(self.one_way_share, name="one_way_share")
+
+    @cached_property
+    def size_price(self) -> Price:
+        """For the number of rows."""
+        return self.price.part(exact(self.size_share, name="size_share"))
+
+    @cached_property
+    def one_way_price(self) -> Price:
+        """For each one-way marginal."""
+        return self.price.part(exact(self.one_way_share, name="one_way_share") / len(self.one_way))
+
+    @cached_property
+    def selection_price(self) -> Price:
+        """For each selection."""
+        return self.price.part(self._round_share / self.total_rounds * exact(self.selection_share, name="share"))
+
+    @cached_property
+    def measurement_price(self) -> Price:
+        """For each selected marginal."""
+        return self.price.part(self._round_share / self.total_rounds * (1 - exact(self.selection_share, name="share")))
+
+    @cached_property
+    def mean_error(self) -> float:
+        """The mean absolute noise of a cell."""
+        return float(noise_of(self.measurement_price, self.protection)["mean_error"])
+
+    @cached_property
+    def deviation(self) -> float:
+        """The standard deviation of the noise of a cell."""
+        return float(noise_of(self.measurement_price, self.protection)["deviation"])
+
+    @cached_property
+    def claims(self) -> Claims:
+        """What the whole release costs."""
+        protection = self.protection
+        empty = protection.bounded(np.zeros(2, np.int64), self.price.norm)
+        context = {"neighbours": protection.neighbours, "unit": protection.unit}
+        parts = [
+            (self.total_rounds, self.selection_price.selection_claims(**context)),
+            (self.total_rounds, self.measurement_price.measurement_claims(empty)),
+        ]
+        if self.rows is None:
+            parts.append((1, self.size_price.measurement_claims(protection.bounded(0, "l1"))))
+        if self.one_way:
+            parts.append((len(self.one_way), self.one_way_price.measurement_claims(empty)))
+        return together(parts)

@@ -1,0 +1,1 @@
+"""Distributions that fit what was released: priors and refits. Post-processing."""

@@ -1,0 +1,1 @@
+"""What is made of a release: rows, tables, answers, reports."""

@@ -1,0 +1,177 @@
+"""Answers to queries from a released distribution: standard errors where measured, bounds on the error beyond that.
+
+A query is measured if some measured marginal contains its columns: then the noise that was added there, which is
+public, gives a standard error. Any other answer is model-based: what the fitted distribution says. What could have been
+measured has a bound on its error in either case; what could not, has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isinf, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.synthesis.bounds.error_bounds import ErrorBounds
+from sidelight.synthesis.cells.cell_deviation import CellNoise, cell_deviation
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.cells.query_blocks import CellQueries, QueryBlock
+from sidelight.synthesis.cells.workload import Workload
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A marginal that was measured: its noisy counts and the standard deviation of their noise. Public."""
+
+    columns: tuple[str, ...]
+    widths: tuple[int, ...]
+    values: NDArray[Any]
+    deviation: float
+
+    @property
+    def fine(self) -> bool:
+        """Whether no values were grouped."""
+        return all(width == 1 for width in self.widths)
+
+    @property
+    def noise(self) -> CellNoise:
+        """The noise of a cell."""
+        return CellNoise(self.columns, self.deviation)
+
+    def to_value(self) -> dict[str, Any]:
+        """Return what a release holds of it."""
+        return {
+            "columns": list(self.columns),
+            "widths": list(self.widths),
+            "values": np.asarray(self.values),
+            "noise_deviation": self.deviation,
+        }
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any]) -> Measured:
+        """Read what `to_value` wrote."""
+        return cls(
+            tuple(value["columns"]),
+            tuple(value["widths"]),
+            np.asarray(value["values"]),
+            float(value["noise_deviation"]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers to the queries of one set of columns.
+
+    `counts` are numbers of rows; for a marginal one axis a column, in the order of `columns`. `errors` are standard
+    errors of the same shape, of the noise alone; None if model-based. `shares` divide by the number of rows.
+
+    With probability `confidence` over the noise no count is off by more than `bound` rows and, of a marginal, all of
+    them together by no more than `bound_of_sum`; so for all answers of a release at once. None where nothing released
+    bounds them.
+    """
+
+    columns: tuple[str, ...]
+    counts: Floats
+    errors: Floats | None
+    rows: float
+    bound: float | None = None
+    bound_of_sum: float | None = None
+    confidence: float = 0.0
+
+    @property
+    def measured(self) -> bool:
+        """Whether the columns were measured together."""
+        return self.errors is not None
+
+    @property
+    def shares(self) -> Floats:
+        """The counts as shares of all rows."""
+        return np.asarray(self.counts / self.rows)
+
+    def in_order(self, columns: Sequence[str]) -> Answers:
+        """Return the answers of a marginal with its axes in another order of the same columns."""
+        names = tuple(columns)
+        places = [self.columns.index(name) for name in names]
+        errors = None if self.errors is None else np.transpose(self.errors, places)
+        return replace(self, columns=names, counts=np.transpose(self.counts, places), errors=errors)
+
+    def __repr__(self) -> str:
+        what = f"{self.counts.size} answers on {' x '.join(self.columns)}"
+        how = "model-based" if self.errors is None else f"standard errors up to {float(self.errors.max()):.3g} rows"
+        if self.bound is None:
+            return f"Answers({what}, {how}, no bound)"
+        return f"Answers({what}, {how}, off by at most {self.bound:.3g} rows with {self.confidence:.0%} confidence)"
+
+
+def answer_block(
+    block: QueryBlock, mass: Mass, measured: Sequence[Measured], bounds: ErrorBounds, *, rows: float
+) -> Answers:
+    """Answer the queries of one block."""
+    found = np.asarray(block.answers(mass.marginal(block.columns)), np.float64) * rows / block.steps
+    deviation = _deviation(block.columns, mass.domain, measured)
+    errors = None if deviation is None else deviation * np.sqrt(_squares(block))
+    of_sum = None
+    if isinstance(block, CellQueries):
+        found = found.reshape(block.shape)
+        errors = None if errors is None else errors.reshape(block.shape)
+        of_sum = bounds.of_sum(block.columns)
+    return Answers(block.columns, found, errors, rows, bounds.of_block(block), of_sum, bounds.confidence)
+
+
+def answer_workload(
+    workload: Workload, mass: Mass, measured: Sequence[Measured], bounds: ErrorBounds, *, rows: float
+) -> list[Answers]:
+    """Answer every block of a workload."""
+    return [answer_block(block, mass, measured, bounds, rows=rows) for block in workload.blocks(mass.domain)]
+
+
+def _deviation(columns: tuple[str, ...], domain: Domain, measured: Sequence[Measured]) -> float | None:
+    """Return the standard deviation of one cell of a marginal; None if no measured marginal contains it."""
+    found = cell_deviation(columns, domain, [each.noise for each in measured if each.fine])
+    return None if isinf(found) else found
+
+
+def _squares(block: QueryBlock) -> Floats:
+    """Return Σ q² of each query over the cells of its columns."""
+    if block.bounds == (0, 1) and block.steps == 1:  # q² = q
+        shape = getattr(block, "shape")  # noqa: B009  # every block has one; the protocol does not ask for it
+        return np.asarray(block.answers(np.ones(shape)), np.float64)
+    return np.array([float((block.coefficients(place) ** 2).sum()) for place in range(block.count)])
+
+
+def expected_errors(
+    mass: Mass, workload: Workload, measured: Sequence[Measured], bounds: ErrorBounds, *, rows: float
+) -> list[dict[str, Any]]:
+    """Say of each marginal of a workload how it was answered, what error its noise alone would make, and its bounds.
+
+    The expected total-variation error of the noisy marginal is √(2/π) σ cells / (2 rows); the fit usually does better,
+    because marginals support each other. `bound` is for each single count, in rows; `bound_share` the same as a share
+    of the rows; `total_variation_bound` for all counts together.
+    """
+    lines: list[dict[str, Any]] = []
+    for marginal in workload.partitions(mass.domain, closure=False):
+        deviation = _deviation(marginal.columns, mass.domain, measured) if marginal.fine else None
+        cells = marginal.cells(mass.domain)
+        size = max(rows, 1.0)
+        expected = None if deviation is None else min(sqrt(2 / np.pi) * deviation * cells / (2 * size), 1.0)
+        block = CellQueries(marginal.columns, marginal.shape(mass.domain))
+        bound, of_sum = (bounds.of_block(block), bounds.of_sum(marginal.columns)) if marginal.fine else (None, None)
+        lines.append(
+            {
+                "columns": list(marginal.columns),
+                "cells": cells,
+                "basis": "model-based" if deviation is None else "measured",
+                "noise_deviation": deviation,
+                "expected_error": expected,
+                "bound": bound,
+                "bound_share": None if bound is None else bound / size,
+                "total_variation_bound": None if of_sum is None else of_sum / (2 * size),
+            }
+        )
+    return lines

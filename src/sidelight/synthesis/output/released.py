@@ -1,0 +1,160 @@
+"""`Synthetic`: what can be made of a released distribution: a table, answers, a report. All is post-processing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import PurePath
+from typing import Any
+
+from sidelight.errors import RangeError, SchemaError
+from sidelight.noise import Source
+from sidelight.release import Outcome, Release
+from sidelight.synthesis.bounds.error_bounds import ErrorBounds
+from sidelight.synthesis.cells.axes import Axis, Within, axis_from_json, domain_of
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.cells.workload import Workload, marginals
+from sidelight.synthesis.output.answers import Answers, Measured, answer_workload, expected_errors
+from sidelight.synthesis.output.sampling import PublicEntropy, sample_codes
+from sidelight.synthesis.output.table_output import (
+    Library,
+    as_typed,
+    library_of,
+    make_frame,
+    with_enumerations,
+    write_table,
+)
+
+KIND = "synthetic_table"
+
+
+class Synthetic:
+    """The synthetic table of a release, as often and as large as wanted: it costs nothing more.
+
+    Guarantee: a function of the release alone, which was paid for. The same release and seed give the same table.
+
+    >>> Synthetic(3)
+    Traceback (most recent call last):
+        ...
+    sidelight.errors.RangeError: a synthetic table is made of the release of a SyntheticTable query, got int
+    """
+
+    def __init__(self, release: Outcome) -> None:
+        if not isinstance(release, Release):
+            raise RangeError(
+                f"a synthetic table is made of the release of a SyntheticTable query, got {type(release).__name__}"
+            )
+        if release.kind != KIND:
+            raise RangeError(f"a synthetic table is made of a {KIND} release, got a {release.kind} release")
+        self.release = release
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """The columns with their labels and bins."""
+        return tuple(axis_from_json(entry) for entry in self.release.value["columns"])
+
+    @property
+    def domain(self) -> Domain:
+        """The cells."""
+        return self.mass.domain
+
+    @cached_property
+    def mass(self) -> Mass:
+        """The released distribution."""
+        return Mass.from_value(self.release.value["distribution"], domain_of(self.axes))
+
+    @property
+    def rows(self) -> float:
+        """The number of rows: public, or released with noise."""
+        return float(self.release.value["rows"])
+
+    @cached_property
+    def measurements(self) -> tuple[Measured, ...]:
+        """The marginals that were measured, with their noise."""
+        return tuple(Measured.from_value(entry) for entry in self.release.value["measurements"])
+
+    @cached_property
+    def bounds(self) -> ErrorBounds:
+        """How far marginals, or single queries that were measured, can be off, all at once with 95 % confidence."""
+        return ErrorBounds.from_value(self.release.value.get("bounds"))
+
+    @property
+    def missed(self) -> list[dict[str, Any]]:
+        """Measured cells that clearly have rows where the support of the public rows has none: it misses a region."""
+        return [dict(entry) for entry in self.release.value["missed"]]
+
+    def table(
+        self,
+        rows: int | None = None,
+        *,
+        library: Library = "pandas",
+        like: Any = None,
+        within: Within = "uniform",
+        seed: int | str = 0,
+    ) -> Any:
+        """Return synthetic rows as a frame.
+
+        `rows` is the number of the release if left out. `like` is a public frame whose library, types and column order
+        are copied. Numbers are drawn uniformly inside their bins (`within="middle"` for one value a bin). Another
+        `seed` gives other rows from the same distribution. pandas and Polars are packages of their own;
+        `library="pyarrow"` is always there.
+        """
+        if within not in ("uniform", "middle"):
+            raise RangeError(f'within must be "uniform" or "middle", got {within!r}')
+        if library not in ("pandas", "polars", "pyarrow"):
+            raise RangeError(f'library must be "pandas", "polars" or "pyarrow", got {library!r}')
+        library = library if like is None else library_of(like)
+        wanted = round(self.rows) if rows is None else rows
+        with Source(PublicEntropy(str(seed))) as source:
+            codes = sample_codes(self.mass, wanted, source)
+            frame = make_frame(self.axes, codes, source, library=library, within=within)
+        return frame if like is None else as_typed(frame, like, library=library)
+
+    def write(self, path: str | PathLike[str], rows: int | None = None, **choices: Any) -> None:
+        """Write a synthetic table as CSV or Parquet, by the path's ending; `choices` are those of `table`.
+
+        Written through Arrow unless a library is named; of a Parquet file the categories are enumerations.
+        """
+        ending = PurePath(fspath(path)).suffix.lower()
+        if ending not in (".csv", ".parquet"):
+            raise RangeError(f"a synthetic table is written to a path that ends in .csv or .parquet, got {ending!r}")
+        if choices.get("like") is None and "library" not in choices:
+            frame = self.table(rows, **choices, library="pyarrow")
+            frame = frame if ending == ".csv" else with_enumerations(frame, self.axes)
+        else:
+            frame = self.table(rows, **choices)
+        write_table(frame, fspath(path), ending=ending)
+
+    def answer(self, query: Workload | Sequence[str] | str) -> Answers | list[Answers]:
+        """Answer a workload, or one marginal that is named by its columns. Nothing is charged.
+
+        A workload of several parts gives a list. The axes of a marginal that is named by its columns are in the order
+        named, those of a workload in the table's.
+        """
+        if isinstance(query, Workload):
+            found = answer_workload(query, self.mass, self.measurements, self.bounds, rows=self.rows)
+            return found[0] if len(found) == 1 else found
+        names = (query,) if isinstance(query, str) else tuple(query)
+        if not names or len(set(names)) != len(names):
+            raise SchemaError("a marginal names at least one column, and each once")
+        asked = marginals(sets=[names])
+        (found_one,) = answer_workload(asked, self.mass, self.measurements, self.bounds, rows=self.rows)
+        return found_one.in_order(names)
+
+    def report(self, workload: Workload | None = None) -> list[dict[str, Any]]:
+        """Say of each marginal whether it was measured, with what noise, and how far its counts can be off.
+
+        Of the measured marginals if no workload is named (of single queries, of those whose queries have a bound).
+        `expected_error` is what the noise alone would make; `bound` (rows), `bound_share` (of the rows, a count) and
+        `total_variation_bound` hold with the release's confidence, and are None where nothing released bounds them.
+        Computed from released numbers: nothing here compares with the private rows.
+        """
+        told = [each.columns for each in self.measurements] or [columns for columns, _ in self.bounds.queries]
+        asked = workload or marginals(sets=list(dict.fromkeys(told)))
+        return expected_errors(self.mass, asked, self.measurements, self.bounds, rows=self.rows)
+
+    def __repr__(self) -> str:
+        names = ", ".join(axis.name for axis in self.axes)
+        return f"Synthetic({round(self.rows)} rows, columns {names}, {len(self.measurements)} measured marginals)"

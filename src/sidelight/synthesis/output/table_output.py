@@ -1,0 +1,128 @@
+"""Coded synthetic rows as a frame: labels in their order, numbers inside their bins, missing cells as missing.
+
+Types follow from what is declared, never from the private frame: pandas turns whole numbers into floats when one is
+missing, so a copied type would tell whether somebody's cell is empty. With `like=`, a frame that the user calls public,
+its types and column order are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.errors import RangeError, SchemaError
+from sidelight.noise import Source
+from sidelight.synthesis.cells.axes import Axis, Labels, Within
+from sidelight.synthesis.engines.missing_package import MissingPackageError
+
+Library = Literal["pandas", "polars", "pyarrow"]
+
+
+def make_frame(
+    axes: Sequence[Axis], codes: NDArray[np.int64], source: Source, *, library: Library, within: Within
+) -> Any:
+    """Return a frame of the library with one column an axis: enumerations, whole numbers and floats."""
+    import narwhals.stable.v2 as nw
+
+    _check_installed(library)
+    data: dict[str, Any] = {}
+    types: dict[str, Any] = {}
+    for place, axis in enumerate(axes):
+        if isinstance(axis, Labels):
+            words = np.array([*axis.category.labels, None], object)
+            data[axis.name] = words[np.minimum(codes[:, place], len(words) - 1)].tolist()
+            # Arrow has no enumeration that narwhals can make; its labels stay texts.
+            types[axis.name] = nw.String() if library == "pyarrow" else nw.Enum(axis.category.labels)
+        else:
+            values = axis.values(codes[:, place], source, within)
+            absent = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+            whole = axis.whole and (library != "pandas" or not axis.keeps_missing)
+            types[axis.name] = nw.Int64() if whole else nw.Float64()
+            cells = values[~absent].astype(np.int64 if whole else np.float64).tolist()
+            column = np.full(len(values), None, object)
+            column[~absent] = cells
+            data[axis.name] = column.tolist()
+    if library == "pandas":
+        data = {name: [np.nan if cell is None and types[name] == nw.Float64() else cell for cell in cells]
+                for name, cells in data.items()}  # fmt: skip
+    return nw.from_dict(data, schema=types, backend=library).to_native()
+
+
+def _check_installed(library: Library) -> None:
+    try:
+        import_module(library)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"a table as a {library} frame needs the package {library}, which is not installed: pip install {library}, "
+            'or ask for library="pyarrow", which is always there'
+        ) from error
+
+
+def with_enumerations(frame: Any, axes: Sequence[Axis]) -> Any:
+    """Return an Arrow table whose categories are dictionaries, which readers of Parquet know as categories."""
+    for place, axis in enumerate(axes):
+        if isinstance(axis, Labels):
+            frame = frame.set_column(place, axis.name, frame.column(axis.name).dictionary_encode())
+    return frame
+
+
+def library_of(frame: Any) -> Library:
+    """Say which library a frame belongs to."""
+    name = type(frame).__module__.partition(".")[0]
+    found: dict[str, Library] = {"pandas": "pandas", "polars": "polars", "pyarrow": "pyarrow"}
+    if name not in found:
+        raise SchemaError(f"like=... wants a pandas, Polars or Arrow table, got {type(frame).__name__}")
+    return found[name]
+
+
+def as_typed(frame: Any, like: Any, *, library: Library) -> Any:
+    """Give a synthetic frame the types and the column order of a public frame of the same library."""
+    given = [str(name) for name in (like.column_names if library == "pyarrow" else like.columns)]
+    made = list(frame.column_names if library == "pyarrow" else frame.columns)
+    names = [name for name in given if name in made] + [name for name in made if name not in given]
+    frame = frame.select(names) if library != "pandas" else frame[names]
+    for name in names:
+        if name not in given:
+            continue
+        try:
+            frame = _cast(frame, like, name, library)
+        except Exception as error:
+            raise SchemaError(
+                f"synthetic column {name!r} does not fit the type of the table in like=... "
+                f"({type(error).__name__}); leave like out and convert the column yourself"
+            ) from None
+    return frame
+
+
+def _cast(frame: Any, like: Any, name: str, library: Library) -> Any:
+    if library == "pandas":
+        target = like[name].dtype
+        column = frame[name]
+        if getattr(column.dtype, "categories", None) is not None and target.kind in "iufb":
+            column = column.astype(object)
+        return frame.assign(**{name: column.astype(target)})
+    if library == "polars":
+        column, target = frame[name], like.collect_schema()[name]
+        if target.is_numeric():
+            column = column.cast(type(target)()) if column.dtype.is_numeric() else column.cast(str).cast(target)
+        return frame.with_columns(column.cast(target))
+    place = frame.column_names.index(name)
+    field = like.schema.field(name)
+    return frame.set_column(place, field, frame.column(name).cast(field.type))
+
+
+def write_table(frame: Any, path: str, *, ending: str) -> None:
+    """Write a frame as CSV or Parquet."""
+    import narwhals.stable.v2 as nw
+
+    writer = nw.from_native(frame, eager_only=True)
+    if ending == ".csv":
+        writer.write_csv(path)
+    elif ending == ".parquet":
+        writer.write_parquet(path)
+    else:
+        raise RangeError(f"a synthetic table is written as .csv or .parquet, got {path!r}")

@@ -1,0 +1,1 @@
+"""What is known beforehand: public rows and earlier releases, read, calibrated, doubted and pooled."""

@@ -1,0 +1,143 @@
+"""Measured marginals pooled with predicted ones, as far as the two agree: post-processing of released numbers.
+
+A noisy count has the variance σ² of the noise everywhere; one of public rows has the variance of sampling, which for
+rare cells is far less; one of an earlier release has that release's noise. Each cell is pooled by inverse variances.
+How far the prediction differs is judged by the measured cells (`doubt`) and added to its variances: a wrong prediction
+is found worthless everywhere and changes next to nothing. Where a prediction told the relations of measured columns, it
+is believed about marginals of the workload that were not measured, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sidelight.synthesis.cells.spaces import Floats
+from sidelight.synthesis.cells.workload import Marginal
+from sidelight.synthesis.engines.marginals import MANY_POINTS
+from sidelight.synthesis.fitting.fitted import Fitted
+from sidelight.synthesis.fitting.refit import Evidence, Refit
+from sidelight.synthesis.predicted.doubt import Doubt
+from sidelight.synthesis.predicted.predicted_counts import CountsPredictor, PredictedCounts
+
+#: Predictions that told less of the relations than this are not asked about others.
+_LEAST_TOLD = 0.25
+#: So many points times marginals may a refit go through in a sweep; unmeasured marginals beyond that are left out.
+_MOST_WORK = 50_000_000
+#: Sweeps of the refit to pooled counts, which starts where the engine ended, on few points and on many.
+_SWEEPS, _MANY_POINTS_SWEEPS = 60, 20
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PooledCounts:
+    """Counts of a partition from noise and a prediction together: each cell has its own standard deviation."""
+
+    marginal: Marginal
+    values: Floats = field(repr=False)
+    deviation: Floats = field(repr=False)
+    mean_error: float
+
+
+def pooled(
+    fitted: Fitted, known: CountsPredictor, *, wanted: Sequence[Marginal] = (), trust: float = 1.0
+) -> list[PooledCounts]:
+    """Return the measurements with predicted counts pooled in, then what is predicted of other marginals.
+
+    `trust` in [0, 1] multiplies the weight of the predicted counts.
+    """
+    held = fitted.measurements
+    predicted = [known.counts(each.marginal) for each in held]
+    doubt = Doubt(
+        np.concatenate([each.values.ravel() for each in held]),
+        np.concatenate([np.full(each.values.size, each.deviation**2) for each in held]),
+        np.concatenate([each.means.ravel() for each in predicted]),
+        np.concatenate([each.variances.ravel() for each in predicted]),
+    )
+    found = []
+    for each, prediction in zip(held, predicted, strict=True):
+        noise = each.deviation**2
+        weight = doubt.weight(noise, prediction.variances, trust=trust)
+        found.append(
+            PooledCounts(
+                marginal=each.marginal,
+                values=each.values + weight * (prediction.means - each.values),
+                deviation=np.sqrt(noise * (1.0 - weight)),
+                mean_error=each.mean_error,
+            )
+        )
+    told = trust * relations_told(fitted, [each.means for each in predicted])
+    if told >= _LEAST_TOLD:
+        for marginal, mass in zip(wanted, fitted.marginals(wanted), strict=True):
+            prediction = known.counts(marginal)
+            if np.isfinite(prediction.variances).all():
+                found.append(_predicted_alone(marginal, fitted.rows * mass, prediction, doubt, trust=told))
+    return found
+
+
+def relations_told(fitted: Fitted, predicted: Sequence[Floats]) -> float:
+    """Return how much of the relations between measured columns was predicted, in 0..1; 0 if noise hides them.
+
+    1 - d/i for the squared distances d of the predicted counts and i of independent columns to the measured counts,
+    less the noise.
+    """
+    told = independent = fluctuation = 0.0
+    for each, means in zip(fitted.measurements, predicted, strict=True):
+        names = each.marginal.columns
+        product = np.ones(1)
+        for name in names:
+            product = np.multiply.outer(product, fitted.marginal((name,)))
+        alone = fitted.rows * each.marginal.grouped(product.reshape(fitted.domain.shape_of(names)))
+        noise = each.values.size * each.deviation**2
+        told += float(((each.values - means) ** 2).sum()) - noise
+        independent += float(((each.values - alone) ** 2).sum()) - noise
+        fluctuation += 5 * each.values.size * each.deviation**4  # of a squared Laplace; a Gaussian has less
+    if independent <= 2 * np.sqrt(fluctuation):
+        return 0.0
+    return float(np.clip(1.0 - told / independent, 0.0, 1.0))
+
+
+def _predicted_alone(
+    marginal: Marginal, fit: Floats, prediction: PredictedCounts, doubt: Doubt, *, trust: float
+) -> PooledCounts:
+    """Return the predicted counts of a marginal that was not measured, drawn to the fit by what chance explains.
+
+    Of the squared distance between both, the variances explain a share; as much is taken back (James and Stein). A
+    marginal that the fit knows from others stays as it is.
+    """
+    variances = prediction.variances + doubt.added(prediction.variances)
+    apart = float(((prediction.means - fit) ** 2).sum())
+    kept = max(0.0, 1.0 - float(variances.sum()) / apart) if apart > 0.0 else 0.0
+    deviation = np.sqrt(variances / trust)
+    return PooledCounts(
+        marginal=marginal,
+        values=fit + kept * (prediction.means - fit),
+        deviation=deviation,
+        mean_error=float(deviation.mean()),
+    )
+
+
+def refit_again(
+    fitted: Fitted, known: CountsPredictor | None = None, *, wanted: Sequence[Marginal] = (), trust: float = 1.0
+) -> Fitted:
+    """Return the distribution fitted once more, from where the first fit ended, to the (pooled) counts.
+
+    The first fit is pulled towards its prior; a second one, pulled towards the first, takes most of that bias away and
+    keeps what the pull did against noise (Bregman iteration). The released measurements stay as they are.
+    """
+    assert fitted.space is not None
+    assert fitted.weights is not None
+    if not fitted.measurements:
+        return fitted
+    model = Refit(fitted.space, fitted.weights, rows=fitted.rows)
+    evidence: Sequence[Evidence] = fitted.measurements
+    if known is not None:
+        measured = {each.marginal for each in fitted.measurements}
+        most = max(0, _MOST_WORK // fitted.space.points - len(measured))
+        open_ones = [each for each in wanted if each not in measured][:most]
+        evidence = pooled(fitted, known, wanted=open_ones, trust=trust)
+    for each in evidence:
+        model.add(each)
+    model.fit(sweeps=_SWEEPS if fitted.space.points <= MANY_POINTS else _MANY_POINTS_SWEEPS)
+    return replace(fitted, weights=model.weights)
