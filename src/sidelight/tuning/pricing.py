@@ -65,7 +65,7 @@ def selection_claims(base: Claims, runs: Runs, *, delta: Amount | None = None) -
     >>> from sidelight.guarantees import GDP
     >>> from sidelight.tuning import geometric
     >>> print(selection_claims(Claims.of(GDP("0.3")), geometric(15), delta="1e-6").approx_at("1e-6"))
-    ApproxDP(ε = 2.08959, δ = 1e-6)
+    ApproxDP(ε = 2.0896, δ = 1e-6)
     """
     found: list[Claim] = []
     pure, rho = base.pure(), base.zcdp()

@@ -47,7 +47,7 @@ class Selection:
     >>> guesses = [Quantiles([0.5], epsilon=0.2, granularity=1, lower=0, upper=top) for top in (100, 1000)]
     >>> search = Selection(candidates=guesses, score=PublicScore(lambda a: -abs(a.value[0] - 40), "published median"))
     >>> print(search.claims(Schema([Number("value", granularity=1)])).pure())
-    PureDP(ε = 0.435701)
+    PureDP(ε = 0.435702)
     """
 
     candidates: Sequence[Query]
