@@ -28,9 +28,9 @@ def mean_error(case: Case, *, runs: int = RUNS, **query: Any) -> float:
     return float(np.mean([case.error_of(sl.SyntheticTable(**query).release(table)) for _ in range(runs)]))
 
 
-def printed_error(case: Case) -> float:
-    """Return the mean error of the paper's algorithm as printed."""
-    prepared = sl.SyntheticTable(epsilon=1, engine="mwem", rows=len(case.private)).prepare(case.table.schema)
+def printed_error(case: Case, *, epsilon: str = "1", runs: int = PRINTED_RUNS) -> float:
+    """Return the mean error of the paper's algorithm as printed: public number of rows, Δ = 2, the average."""
+    prepared = sl.SyntheticTable(epsilon=epsilon, engine="mwem", rows=len(case.private)).prepare(case.table.schema)
     plan = MWEMPlan(
         domain=prepared.domain,
         workload=prepared.workload,
@@ -41,7 +41,7 @@ def printed_error(case: Case) -> float:
         sensitivity="printed",
     )
     found = []
-    for _ in range(PRINTED_RUNS):
+    for _ in range(runs):
         with Source(OSEntropy()) as source:
             counts = PrivateMarginals.from_codes(plan.domain, case.private, protection=plan.protection)
             fitted = release_by_single_queries(counts, plan, source=source)

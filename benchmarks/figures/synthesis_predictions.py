@@ -16,14 +16,8 @@ from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, OCHRE, RED, STYLES
 from benchmarks.real_data import find
-from benchmarks.synthesis import PRINTED_ROUNDS
+from benchmarks.synthesis import printed_error
 from benchmarks.synthesis_data import Case, adult
-from sidelight.guarantees import Neighbours
-from sidelight.noise import OSEntropy, Source
-from sidelight.synthesis.cells.packing import Mass
-from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.output.sampling import sample_codes
 
 QUICK, PAPER = ("0.1", "0.3", "1", "3"), ("0.05", "0.1", "0.3", "1", "3", "10")
 QUICK_ROWS, PAPER_ROWS = (100, 1000), (30, 100, 300, 1000)  # and all of them
@@ -44,26 +38,6 @@ def error(case: Case, epsilon: str, rows: np.ndarray | None = None) -> float:
     return case.error_of(sl.SyntheticTable(epsilon=epsilon, prediction=prediction).release(case.table))
 
 
-def printed_error(case: Case, epsilon: str) -> float:
-    """Release once as the paper prints it: public number of rows, noise for queries in [-1, 1], the average."""
-    prepared = sl.SyntheticTable(epsilon=epsilon, engine="mwem", rows=len(case.private)).prepare(case.table.schema)
-    plan = MWEMPlan(
-        domain=prepared.domain,
-        workload=prepared.workload,
-        price=prepared.price,
-        protection=Protection(neighbours=Neighbours.REPLACE),
-        rows=len(case.private),
-        rounds=PRINTED_ROUNDS,
-        sensitivity="printed",
-    )
-    with Source(OSEntropy()) as source:
-        counts = PrivateMarginals.from_codes(plan.domain, case.private, protection=plan.protection)
-        fitted = release_by_single_queries(counts, plan, source=source)
-        assert fitted.weights is not None
-        mass = Mass.of(plan.domain, fitted.weights, size=fitted.rows)
-        return case.error(sample_codes(mass, len(case.private), source))
-
-
 def measure(size: Size) -> list[Panel]:
     """Return one panel over epsilon and one over the number of public rows."""
     case = adult()
@@ -81,7 +55,7 @@ def measure(size: Size) -> list[Panel]:
         PUBLIC: curve(lambda epsilon: error(case, epsilon, public)),
         WRONG: curve(lambda epsilon: error(case, epsilon, wrong)),
         ITSELF: Curve(np.full(len(epsilons), case.error(case.public))),
-        PRINTED: curve(lambda epsilon: printed_error(case, epsilon)),
+        PRINTED: curve(lambda epsilon: printed_error(case, epsilon=epsilon, runs=1)),
     }
     small = epsilons.index(SMALL)
     rows = (*counts, len(public))

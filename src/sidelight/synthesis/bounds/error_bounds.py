@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from sidelight.synthesis.cells.query_blocks import CellQueries, MatrixQueries, QueryBlock, RangeQueries
 from sidelight.synthesis.cells.workload import Marginal
@@ -95,26 +92,7 @@ def kind_of(block: QueryBlock) -> str:
     'cells'
     """
     if isinstance(block, MatrixQueries):
-        return f"matrix {_digest(block)}"
+        return f"matrix {block.digest[:16]}"
     if isinstance(block, RangeQueries):
         return "dyadic ranges" if block.dyadic else "ranges"
     return "cells" if isinstance(block, CellQueries) else "prefixes"
-
-
-def _digest(block: MatrixQueries) -> str:
-    """Return a digest of the queries that are asked: the same for a dense and a sparse matrix of equal entries."""
-    if hasattr(block.matrix, "tocsr"):
-        sparse = block.matrix.tocsr().astype(np.float64)
-        sparse.data = np.rint(sparse.data * block.steps)
-        sparse.sum_duplicates()
-        sparse.eliminate_zeros()
-        entries = sparse.tocoo()
-        rows, columns, values = entries.row, entries.col, entries.data
-    else:
-        whole = np.rint(np.asarray(block.matrix, np.float64) * block.steps)
-        rows, columns = np.nonzero(whole)
-        values = whole[rows, columns]
-    text = sha256(repr(tuple(block.matrix.shape)).encode())
-    for part in (rows, columns, values):
-        text.update(np.ascontiguousarray(part, "<i8").tobytes())
-    return text.hexdigest()[:16]

@@ -86,8 +86,7 @@ class StartingPoint:
     def mixed(self, *, private_error: float, other_error: float, smooth_share: float = 1.0) -> Floats:
         """Return the prior: strictly positive on the possible points."""
         share = self.raw_share(private_error=private_error, other_error=other_error)
-        with np.errstate(divide="ignore"):
-            powers = self.smooth**smooth_share if smooth_share > 0.0 else uniform_weights(self.space)
+        powers = self.smooth**smooth_share if smooth_share > 0.0 else uniform_weights(self.space)
         total = self.raw * share
         total += _normalised(self.space, powers) * max(1.0 - share - self.hedge, 0.0)
         total += uniform_weights(self.space) * self.hedge

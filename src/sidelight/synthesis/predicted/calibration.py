@@ -107,7 +107,9 @@ def _one_way_targets(fitted: Fitted, public: CalibratedRows, *, trust: float) ->
     noise = np.concatenate([np.full(len(each), deviations[name] ** 2) for name, each in zip(known, found, strict=True)])
     means = np.concatenate([each.means for each in predicted])
     variances = np.concatenate([each.variances for each in predicted])
-    weight = Doubt(values, noise, means, variances).weight(noise, variances, trust=trust)
-    together = np.maximum(values + weight * (means - values), 0.0)
-    parts = dict(zip(known, np.split(together, np.cumsum([len(each) for each in found])[:-1]), strict=True))
+    doubt = Doubt(values, noise, means, variances)
+    together, _ = doubt.pool(values, noise, PredictedCounts(means, variances), trust=trust)
+    parts = dict(
+        zip(known, np.split(np.maximum(together, 0.0), np.cumsum([len(each) for each in found])[:-1]), strict=True)
+    )
     return [parts.get(name) for name in domain.columns]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sidelight.synthesis.cells.spaces import Floats
+from sidelight.synthesis.predicted.predicted_counts import PredictedCounts
 
 #: So many cells at least are judged together, in so many groups at most.
 _GROUP, _MOST_GROUPS = 100, 8
@@ -40,6 +41,23 @@ class Doubt:
         """Return what is added to predicted variances of these sizes."""
         return np.asarray(self._excess[np.searchsorted(self._ends, variances, "left")])
 
-    def weight(self, noise: Floats | float, variances: Floats, *, trust: float) -> Floats:
-        """Return the weight σ²/(σ² + v + e) of the predicted counts beside values of variance σ², times trust."""
-        return np.asarray(trust * noise / (noise + variances + self.added(variances)))
+    def pool(
+        self, values: Floats, noise: Floats | float, predicted: PredictedCounts, *, trust: float
+    ) -> tuple[Floats, Floats]:
+        """Return values of variance σ² (`noise`) pooled with predicted ones of variance v, and the variances of that.
+
+        The prediction has the weight t·σ²/(σ² + v + e) for a trust t. Written without 1 - weight, which would be 0 for
+        noise that is far larger than v.
+
+        >>> doubt = Doubt(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1))
+        >>> one = PredictedCounts(np.ones(1), np.ones(1))
+        >>> [each.tolist() for each in doubt.pool(np.array([4.0]), 1e60, one, trust=1.0)]
+        [[1.0], [1.0]]
+        """
+        spread = predicted.variances + self.added(predicted.variances)
+        with np.errstate(invalid="ignore"):  # where nothing is predicted
+            own = ((1.0 - trust) * noise + spread) / (noise + spread)
+            weight = trust * noise / (noise + spread)
+        known = np.isfinite(spread)
+        together = np.where(known, own * values + weight * predicted.means, values)
+        return together, np.where(known, own * noise, noise)

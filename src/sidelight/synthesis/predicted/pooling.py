@@ -57,14 +57,10 @@ def pooled(
     )
     found = []
     for each, prediction in zip(held, predicted, strict=True):
-        noise = each.deviation**2
-        weight = doubt.weight(noise, prediction.variances, trust=trust)
+        values, variances = doubt.pool(each.values, each.deviation**2, prediction, trust=trust)
         found.append(
             PooledCounts(
-                marginal=each.marginal,
-                values=each.values + weight * (prediction.means - each.values),
-                deviation=np.sqrt(noise * (1.0 - weight)),
-                mean_error=each.mean_error,
+                marginal=each.marginal, values=values, deviation=np.sqrt(variances), mean_error=each.mean_error
             )
         )
     told = trust * relations_told(fitted, [each.means for each in predicted])
