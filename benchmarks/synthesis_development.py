@@ -55,7 +55,7 @@ def flights(*, tilt: float, seed: int) -> Case:
     day = pd.to_datetime(frame["date"])
     columns = [
         frame["origin"].astype("category").cat.codes,
-        (day.dt.dayofweek >= 5).astype(int),
+        (day.dt.day_of_week >= 5).astype(int),
         day.dt.month - 1,
         frame["carrier"].astype("category").cat.codes,
         np.digitize(frame["dep_delay_min"], [-5, 0, 15, 60]),
