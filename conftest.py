@@ -31,3 +31,16 @@ def _examples_write_elsewhere(
     folder = tmp_path_factory.mktemp("example")
     monkeypatch.chdir(folder)
     yield folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one line for each class of defect that an audit hunted: what it tried and what it found.
+
+    An audit says so with `record_property("audit", "class: what was tried; what was found")`.
+    """
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]
+    lines = sorted({text for report in reports for name, text in report.user_properties if name == "audit"})
+    if lines:
+        terminalreporter.section("audits")
+        for line in lines:
+            terminalreporter.write_line(line)

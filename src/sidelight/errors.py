@@ -1,4 +1,4 @@
-"""Every error that sidelight raises on purpose.
+"""Every error that sidelight raises on purpose, and the root of its warnings.
 
 A message says what was wanted, what came and what to do. It holds public numbers only: no record's value, no private
 count, nothing that two neighbouring data sets would print differently.
@@ -12,6 +12,10 @@ from difflib import get_close_matches
 
 class SidelightError(Exception):
     """The root of all errors that sidelight raises on purpose."""
+
+
+class SidelightWarning(UserWarning):
+    """The root of all warnings that sidelight gives on purpose; their texts are public, as those of errors are."""
 
 
 class RangeError(SidelightError, ValueError):

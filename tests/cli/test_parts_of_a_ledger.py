@@ -11,7 +11,7 @@ from cli_fixtures import *  # noqa: F403 - fixtures
 
 PLAN = """
 [source]
-path = "trips.csv"
+path = "trips-{day}.csv"
 name = "trips"
 
 [[column]]
@@ -39,9 +39,9 @@ days_per_person = 2
 @pytest.fixture
 def two_days(sidelight: Callable[..., Any], write_plan: Callable[[str], Path], tmp_path: Path) -> Path:
     """A plan of which two days are released."""
-    (tmp_path / "trips.csv").write_text("minutes\n" + "7\n12\n" * 100)
     plan = write_plan(PLAN)
-    for day in ("2026-11-15", "2026-11-16"):
+    for day in ("2025-11-15", "2025-11-16"):
+        (tmp_path / f"trips-{day}.csv").write_text("minutes\n" + "7\n12\n" * 100)
         made = sidelight("today", plan, "--day", day, "-o", tmp_path / "report.html")
         assert made.status == 0, made.err
     return plan
@@ -63,7 +63,7 @@ def test_show_says_what_a_new_part_may_spend(sidelight: Callable[..., Any], two_
     assert "nothing is left" not in text
     assert text.count("Scope ") == 1
     assert text.count("quantiles of minutes") == 2
-    part = sidelight("ledger", "show", two_days.parent / "budget.db", "--scope", "trips/2026-11-16")
+    part = sidelight("ledger", "show", two_days.parent / "budget.db", "--scope", "trips/2025-11-16")
     assert "nothing is left" in part.out
 
 

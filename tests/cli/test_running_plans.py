@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.cli.plans import read_plan
+from sidelight.errors import SidelightWarning
 from sidelight.ledger import open_ledger
 from sidelight.records import Table
 
@@ -237,6 +239,29 @@ def test_a_thin_tailed_prediction_warns_once(sidelight: Run) -> None:
     result = sidelight("plan", "plan.toml")
     assert result.status == 0
     assert result.err.count("warning:") == 1
+    ran = sidelight("run", "plan.toml")
+    assert ran.err.count("warning:") == 1
+
+
+def test_no_warning_of_python_shows_its_source(sidelight: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours are told in one line each; those of other libraries, which may quote what they read, are not."""
+
+    def noisy(*_: object, **__: object) -> None:
+        warnings.warn("cell 93 is strange", RuntimeWarning, stacklevel=1)
+        warnings.warn("old name", DeprecationWarning, stacklevel=1)
+        warnings.warn("told", SidelightWarning, stacklevel=1)
+        warnings.warn("told", SidelightWarning, stacklevel=1)
+
+    monkeypatch.setattr("sidelight.cli.pricing.show_price", noisy)
+    result = sidelight("plan", "plan.toml")
+    assert result.status == 0
+    assert result.err == "warning: told\n"
+    change('[ledger]\nurl = "budget.db"\n', "")
+    change("epsilon = 3", "epsilon = 30")
+    result = sidelight("run", "plan.toml")
+    assert result.status == 0
+    assert result.err.count("warning:") == 1
+    assert ".py" not in result.err
 
 
 def test_names_from_the_plan_are_not_read_as_markup(sidelight: Run) -> None:

@@ -24,7 +24,7 @@ def example(tmp_path: Path) -> str:
     for number in (15, 16):
         minutes = np.rint(10 * np.random.default_rng(number).gamma(3, 4, 300)) / 10
         text = "minutes\n" + "\n".join(str(value) for value in minutes) + "\n"
-        (tmp_path / f"trips-2026-11-{number}.csv").write_text(text)
+        (tmp_path / f"trips-2025-11-{number}.csv").write_text(text)
     (found,) = (
         block
         for block in re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -42,16 +42,16 @@ def plan_file(tmp_path: Path, text: str) -> Path:
 def test_two_days_and_one_of_them_again(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:
     path = plan_file(tmp_path, example)
     report = tmp_path / "report.html"
-    first = sidelight("today", path, "--day", "2026-11-15", "--features", "1,0,0.3", "-o", report)
+    first = sidelight("today", path, "--day", "2025-11-15", "--features", "1,0,0.3", "-o", report)
     assert first.status == 0, first.err
-    assert "Trip lengths, 2026-11-15" in first.out
+    assert "Trip lengths, 2025-11-15" in first.out
     assert "Declared, not checked: nobody is in more than 2 days" in " ".join(first.out.split())
-    assert "2026-11-15" in report.read_text()
+    assert "2025-11-15" in report.read_text()
     assert (tmp_path / "budget.db.trips.state.json").exists()
-    second = sidelight("today", path, "--day", "2026-11-16", "--features", "0,1,0.3", "-o", report)
+    second = sidelight("today", path, "--day", "2025-11-16", "--features", "0,1,0.3", "-o", report)
     assert second.status == 0, second.err
     assert "Days released: 2" in second.out
-    again = sidelight("today", path, "--day", "2026-11-15", "--features", "1,0,0.3", "-o", report)
+    again = sidelight("today", path, "--day", "2025-11-15", "--features", "1,0,0.3", "-o", report)
     assert again.status == 0, again.err
     assert "for nothing" in again.out
     assert [line for line in again.out.splitlines() if "50 %" in line] == [
@@ -63,11 +63,13 @@ def test_two_days_and_one_of_them_again(sidelight: Callable[..., Any], tmp_path:
     ("options", "match"),
     [
         (["--day", "soon"], "day must be a date"),
-        (["--day", "2026-11-15", "--features", "1,x"], "numbers with commas"),
-        (["--day", "2026-11-15", "--features", "1"], "3 features a day, got 1"),
-        (["--day", "2026-11-17", "--features", "1,0,0"], "trips-2026-11-17.csv"),
+        (["--day", "2025-11-15", "--features", "1,x"], "numbers with commas"),
+        (["--day", "2025-11-15", "--features", "1"], "3 features a day, got 1"),
+        (["--day", "2025-11-17", "--features", "1,0,0"], "trips-2025-11-17.csv"),
+        (["--day", "2205-11-15", "--features", "1,0,0"], "2205-11-15 has not begun"),
+        (["--day", "2025-11-15T10:00+02:00", "--features", "1,0,0"], "day must be a date"),
     ],
-    ids=["day", "words", "too few", "no file"],
+    ids=["day", "words", "too few", "no file", "far future", "time zone"],
 )
 def test_mistakes_are_named_and_spend_nothing(
     sidelight: Callable[..., Any], tmp_path: Path, example: str, options: list[str], match: str
@@ -77,7 +79,7 @@ def test_mistakes_are_named_and_spend_nothing(
     assert match in " ".join(result.err.split())
     assert not (tmp_path / "report.html").exists()
     shown = sidelight("ledger", "show", tmp_path / "budget.db")
-    assert "2026-11" not in shown.out
+    assert "2025-11" not in shown.out
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,7 @@ def test_mistakes_are_named_and_spend_nothing(
     [
         ('[ledger]\nurl = "budget.db"\n', "", "needs a \\[ledger\\]"),
         ("[sequence]", "[sequenze]", "no \\[sequence\\] table"),
+        ('path = "trips-{day}.csv"', 'path = "trips.csv"', "path must hold {day}"),
         ("features = 3", "feature = 3", "unknown key 'feature'"),
         ('learner = "proximate"', 'learner = "nearest"', "learner = 'nearest'"),
         ('learner = "proximate"', 'learner = "previous"', "belongs to learner"),
@@ -101,7 +104,7 @@ def test_mistakes_in_the_plan(
 ) -> None:
     assert old in example
     path = plan_file(tmp_path, example.replace(old, new))
-    result = sidelight("today", path, "--day", "2026-11-15", "--features", "1,0,0", "-o", tmp_path / "report.html")
+    result = sidelight("today", path, "--day", "2025-11-15", "--features", "1,0,0", "-o", tmp_path / "report.html")
     assert result.status in (1, 2)
     assert re.search(match, " ".join(result.err.split())), result.err
 

@@ -384,3 +384,11 @@ def test_mass_holds_no_exact_count() -> None:
     assert isinstance(first.mass, Mass)
     assert first.mass.units.tolist() != second.mass.units.tolist()
     assert first.rows != second.rows or first.measurements[0].values.tolist() != second.measurements[0].values.tolist()
+
+
+def test_columns_come_back_in_the_order_they_were_asked_for() -> None:
+    asked = ["age", "sex"]
+    table = sl.Table(DATA, schema=SCHEMA)
+    query = sl.SyntheticTable(sl.marginals(1), columns=asked, bins=BINS, rho=1)
+    release = seeded_release(query, table, seed=5)
+    assert list(sl.Synthetic(release).table(3).columns) == asked

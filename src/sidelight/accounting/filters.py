@@ -18,7 +18,7 @@ from sidelight.accounting.items import chosen_item
 from sidelight.accounting.quanta import DECIMALS, amount_of, capacity_quanta, charge_quanta, quanta_from_text
 from sidelight.accounting.remaining import Remaining, Shortfall, Spent, find_remaining, find_shortfall, find_spent
 from sidelight.accounting.totals import NAMES, Charge, Route, Totals
-from sidelight.errors import ClaimError, RangeError, nearest
+from sidelight.errors import ClaimError, RangeError, SidelightWarning, nearest
 from sidelight.guarantees import (
     GDP,
     ZCDP,
@@ -293,9 +293,13 @@ def _check_budget(budget: Claim) -> None:
             raise RangeError(f"{name} of a budget has at most {DECIMALS} decimals, got {decimal_text(amount)}")
     epsilon, delta = getattr(budget, "epsilon", Fraction(0)), getattr(budget, "delta", Fraction(0))
     if epsilon > 10:
-        warnings.warn(f"a budget of epsilon {float(epsilon):g} protects little; below 10 is usual", stacklevel=3)
+        warnings.warn(
+            f"a budget of epsilon {float(epsilon):g} protects little; below 10 is usual", SidelightWarning, stacklevel=3
+        )
     if delta >= Fraction(1, 1000):
-        warnings.warn(f"delta {float(delta):g} lets whole records out; below 1e-3 is usual", stacklevel=3)
+        warnings.warn(
+            f"delta {float(delta):g} lets whole records out; below 1e-3 is usual", SidelightWarning, stacklevel=3
+        )
 
 
 def _routes(budget: Budget, routes: Sequence[Route] | None) -> tuple[Route, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sidelight.cli.accounts import account_of
 from sidelight.cli.plans.sequences import DailyPlan, read_daily_plan
 from sidelight.cli.running import shown_place
-from sidelight.cli.terminal import tell, today, warnings_told
+from sidelight.cli.terminal import tell, today
 from sidelight.errors import PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.quantiles import Sequence
@@ -18,21 +18,20 @@ from sidelight.report import Item, Report, check_writable, write_report
 
 def release_today(path: Path, *, day: str, features: str, resume: bool, output: Path) -> None:
     """Release a day and write its report; what can go wrong is looked for before anything is spent."""
-    with warnings_told():
-        plan = read_daily_plan(path)
-        date, numbers = read_day(day), read_features(features)
-        check_writable(output)
-        with open_ledger(plan.ledger) as ledger:
-            sequence = plan.open(ledger)
-            before = sequence.last_day
-            outcome = sequence.release(plan.file_of(date), day=date, features=numbers, resume=resume)
-            _write(plan, sequence, ledger, outcome, day=date.isoformat(), output=output)
-            tell(f"{plan.title}, {date}", style="bold")
-            tell(f"{outcome}\n")
-            if before is not None and date <= before:
-                tell("This day was released before: the stored answer came back for nothing.")
-            tell(sequence.statement())
-            tell(f"Days released: {sequence.days}   Report: {output}")
+    plan = read_daily_plan(path)
+    date, numbers = read_day(day), read_features(features)
+    check_writable(output)
+    with open_ledger(plan.ledger) as ledger:
+        sequence = plan.open(ledger)
+        before = sequence.last_day
+        outcome = sequence.release(plan.file_of(date), day=date, features=numbers, resume=resume)
+        _write(plan, sequence, ledger, outcome, day=date.isoformat(), output=output)
+        tell(f"{plan.title}, {date}", style="bold")
+        tell(f"{outcome}\n")
+        if before is not None and date <= before:
+            tell("This day was released before: the stored answer came back for nothing.")
+        tell(sequence.statement())
+        tell(f"Days released: {sequence.days}   Report: {output}")
 
 
 def read_features(text: str) -> list[float]:

@@ -1,14 +1,24 @@
-"""What a failed command says and with which status it ends."""
+"""What a failed command says and with which status it ends, and how warnings are told."""
 
 from __future__ import annotations
 
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from sidelight.errors import BudgetError, InProgressError, NoiseError, ReleaseFailedError, SidelightError
+from sidelight.errors import (
+    BudgetError,
+    InProgressError,
+    NoiseError,
+    ReleaseFailedError,
+    SidelightError,
+    SidelightWarning,
+)
 
 #: Refused for budget, failed verification, or a release that did not come about.
 REFUSED = 1
@@ -34,7 +44,8 @@ class Commands(TyperGroup):
         text of an unforeseen error, its notes and what it was raised from.
         """
         try:
-            return super().invoke(ctx)
+            with warnings_told():
+                return super().invoke(ctx)
         except SystemExit as stop:
             if stop.code is None or isinstance(stop.code, int):
                 raise
@@ -49,6 +60,28 @@ class Commands(TyperGroup):
             typer.secho("error: ", err=True, nl=False, fg=typer.colors.RED, bold=True)
             typer.echo(_message(error), err=True)
             raise typer.Exit(_status(error)) from None
+
+
+@contextmanager
+def warnings_told() -> Iterator[None]:
+    """Print each warning of sidelight once, as a line on standard error, when it comes.
+
+    Python's own form quotes lines of source code. Warnings of other libraries are for programmers, may quote what they
+    read, and are not shown.
+    """
+    told: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = str(message)
+        if issubclass(category, SidelightWarning) and text not in told:
+            told.add(text)
+            typer.secho("warning: ", err=True, nl=False, fg=typer.colors.YELLOW, bold=True)
+            typer.echo(text, err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield
 
 
 def _status(error: Exception) -> int:

@@ -9,7 +9,7 @@ from sidelight.cli.accounts import account_of
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote
 from sidelight.cli.synthetic_table import how_to_write, in_words, is_synthetic
-from sidelight.cli.terminal import progress, tell, today, warnings_told
+from sidelight.cli.terminal import progress, tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.records import Table
@@ -20,11 +20,10 @@ from sidelight.session import Session
 
 def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
     """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
-    with warnings_told():
-        plan = read_plan(path)
-        _check_request(plan, label=label, resume=resume, output=output, json_output=json_output)
-        table = Table(plan.source, schema=plan.schema, name=plan.name)
-        priced = quote(plan, label=label, resume=resume)
+    plan = read_plan(path)
+    _check_request(plan, label=label, resume=resume, output=output, json_output=json_output)
+    table = Table(plan.source, schema=plan.schema, name=plan.name)
+    priced = quote(plan, label=label, resume=resume)
     _check_price(priced)
     with ExitStack() as stack:
         ledger = None if plan.ledger is None else stack.enter_context(open_ledger(plan.ledger))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -54,17 +53,6 @@ def plain(value: Any) -> Text:
 def tell(value: Any, *, style: str | None = None) -> None:
     """Print sentences on standard output, unbroken: the terminal wraps them, a pipe gets them whole."""
     console().print(plain(value), style=style, soft_wrap=True)
-
-
-@contextmanager
-def warnings_told() -> Iterator[None]:
-    """Print each Python warning once, as a line on standard error."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    screen = Console(stderr=True, highlight=False)
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        screen.print(Text.assemble(("warning: ", "bold yellow"), text))
 
 
 def today() -> str:

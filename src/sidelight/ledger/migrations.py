@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sidelight.errors import LedgerError
+from sidelight.errors import LedgerError, SidelightWarning
 from sidelight.ledger.chain import now_utc
 from sidelight.ledger.journal import append
 from sidelight.ledger.place import Place
@@ -59,7 +59,7 @@ def migrate(store: Store, *, key: bytes | None) -> None:
     """Bring a ledger to this version's schema and say so in a warning; does nothing if it is there already."""
     done = store.decide(lambda transaction: _migrate(transaction, store.place, key=key))
     if done is not None:
-        warnings.warn(done, stacklevel=4)  # of open_ledger's caller
+        warnings.warn(done, SidelightWarning, stacklevel=4)  # of open_ledger's caller
 
 
 def _migrate(transaction: Transaction, place: Place, *, key: bytes | None) -> str | None:

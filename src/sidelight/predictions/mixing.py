@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SidelightWarning
 from sidelight.predictions.mixture import Mixture
 from sidelight.predictions.origin import joint_origin
 from sidelight.predictions.parameters import finite
 from sidelight.predictions.priors import Prior
 
 
-class HedgeWarning(UserWarning):
+class HedgeWarning(SidelightWarning):
     """A prediction is used alone although a wrong one would cost ranks in proportion to the mistake."""
 
 

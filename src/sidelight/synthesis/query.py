@@ -102,7 +102,7 @@ class SyntheticTable:
         return Price.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
 
     def axes(self, schema: Schema) -> tuple[Axis, ...]:
-        """Return the axes of the domain: the columns in the schema's order with their labels and bins."""
+        """Return the axes of the domain: the columns in the order they were asked for with their labels and bins."""
         known = {column.name: column for column in schema.columns if not isinstance(column, PersonId)}
         wanted = tuple(known) if self.columns is None else self.columns
         for name in (*wanted, *self.bins, *self.missing):
@@ -114,7 +114,7 @@ class SyntheticTable:
             unused = [name for name in getattr(self, place) if name not in wanted]
             if unused:
                 raise SchemaError(f"{place} names column {unused[0]!r}, which is not among the columns of the table")
-        declared: list[Category | Number] = [column for name, column in known.items() if name in wanted]
+        declared: list[Category | Number] = [known[name] for name in wanted]
         return tuple(
             axis_of(column, edges=self.bins.get(column.name), keeps_missing=column.name in self.missing)
             for column in declared

@@ -15,7 +15,7 @@ from sidelight.ledger import Ledger, open_ledger
 from sidelight.quantiles import PubProx, Sequence
 from sidelight.testing import SeededSequence
 
-FIRST = datetime.date(2026, 11, 1)
+FIRST = datetime.date(2025, 11, 1)
 SCHEMA = [sl.Number("minutes", lower=0, granularity="0.1")]
 Make = Callable[..., Sequence]
 

@@ -90,6 +90,12 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     ledger = whole.section("ledger").only("url", "scope")
     section = whole.section("sequence").only(*_SHARED, *_PROXIMATE)
     schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
+    if "{day}" not in source.text("path"):
+        source.refuse(
+            "a sequence reads one file a day, so path must hold {day} where the day stands, such as "
+            '"trips-{day}.csv"; the same file on several days would be released for the price of one',
+            key="path",
+        )
     name = source.text("name", Path(source.text("path")).stem)
     with section.naming():
         query = _query(section)

@@ -28,6 +28,8 @@ Learned = LastRelease | RegressionMap | CocobMap
 
 #: Where neither the schema nor the query says how fine values are: this share of the learner's first scale.
 _FINEST_SHARE: Final = 1e-8
+#: Where a day begins first: UTC+14.
+_FIRST_TIME_ZONE: Final = datetime.timedelta(hours=14)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,12 +132,26 @@ class SequencePlan:
 
 
 def read_day(day: datetime.date | str) -> datetime.date:
-    """Read a day: a date, or text such as "2026-11-15"."""
+    """Return a day that has begun somewhere on earth, of a date or text such as "2026-11-15".
+
+    A moment is refused: it lies in two days at once, by the time zone, and its records would be released twice for the
+    price of one. A day that has not begun has no records; released by a slip of the pen, it would bar all days before
+    it.
+    """
     if isinstance(day, datetime.datetime):
-        day = day.date()
-    if isinstance(day, datetime.date):
-        return day
-    try:
-        return datetime.date.fromisoformat(day)
-    except (TypeError, ValueError):
-        raise RangeError(f'day must be a date such as "2026-11-15", got {day!r}') from None
+        raise RangeError(
+            f"day must be a date, got the moment {day}, which is another day in another time zone; write "
+            'moment.date(), or "2026-11-15", in the one time zone that all days of the sequence follow'
+        )
+    if not isinstance(day, datetime.date):
+        try:
+            day = datetime.date.fromisoformat(day)
+        except (TypeError, ValueError):
+            raise RangeError(f'day must be a date such as "2026-11-15", got {day!r}') from None
+    newest = (datetime.datetime.now(datetime.UTC) + _FIRST_TIME_ZONE).date()
+    if day > newest:
+        raise RangeError(
+            f"{day} has not begun: by this machine's clock it is {newest} in the first time zone. Correct the day, or "
+            "the clock; nothing was spent, and days that were released stay in order"
+        )
+    return day

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SidelightWarning
 from sidelight.guarantees import Claims
 from sidelight.noise import Entropy, Source
 from sidelight.records import Number, Schema, Table
@@ -63,7 +63,7 @@ class FitQuery:
         else:
             plans = plan_one_vs_rest(classes=self.one_vs_rest, **more)
         for text in plans[0].cautions():
-            warnings.warn(text, UserWarning, stacklevel=7)
+            warnings.warn(text, SidelightWarning, stacklevel=7)
         prepared = PreparedFit(plans=plans, examples=self.examples)
         _ = prepared.claims  # public work, done now
         return prepared
