@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.ready
 
-.PHONY: demo test check bench targets figures docs audit clean
+.PHONY: demo test check bench targets figures docs audit dist browser clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sidelight needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -41,5 +41,17 @@ docs: $(STAMP)            ## HTML documentation in docs/_build
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 
+dist: $(STAMP)            ## source distribution and wheel in dist/, installed into a clean environment and tried there
+	$(BIN)/pip install --quiet --disable-pip-version-check build
+	rm -rf dist build/installed
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv build/installed
+	build/installed/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build && installed/bin/python -c "import sidelight as sl; print(sl.Quantiles([0.5], epsilon=1).release([1.0, 2.0, 3.0]))"
+	cd build && installed/bin/sidelight demo --draws 4 --output installed/report.html
+
+browser:                  ## Debian's Chromium, for the tests in a browser (they are skipped without one)
+	command -v chromium || apt-get install --yes --quiet --no-install-recommends chromium
+
 clean:
-	rm -rf $(VENV) docs/_build report.html
+	rm -rf $(VENV) docs/_build report.html dist build

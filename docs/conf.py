@@ -3,7 +3,7 @@
 project = "sidelight"
 author = "The sidelight developers"
 extensions = ["myst_parser"]
-myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 html_theme = "furo"
 exclude_patterns = ["_build"]
