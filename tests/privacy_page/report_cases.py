@@ -14,16 +14,13 @@ from typing import Any
 from sidelight.errors import SchemaError
 from sidelight.privacy_page import report_bound
 from sidelight.privacy_page.build import FitConstants, build_report, features_of
-from sidelight.privacy_page.published import (
-    DataDependent,
-    Encoding,
+from sidelight.privacy_page.published import DataDependent, Encoding, Label, PublishedReport
+from sidelight.privacy_page.published_losses import (
     Huber,
-    Label,
     LogCosh,
     Logistic,
     Loss,
     Poisson,
-    PublishedReport,
     SmoothedHinge,
     Softmax,
     SquaredClipped,

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from sidelight.privacy_page import report_bound
 from sidelight.privacy_page.page import privacy_page
-from sidelight.privacy_page.published import Loss, Scope
+from sidelight.privacy_page.published import Scope
+from sidelight.privacy_page.published_losses import Loss
 
 pytestmark = pytest.mark.browser
 

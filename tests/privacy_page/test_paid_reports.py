@@ -19,7 +19,7 @@ from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePert
 from sidelight.noise import Source
 from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
 from sidelight.privacy_page.paid import along_gradient, leverage, overhead
-from sidelight.privacy_page.published import LogCosh, Logistic, Weights
+from sidelight.privacy_page.published_losses import LogCosh, Logistic, Weights
 from sidelight.privacy_page.reach import reach
 from sidelight.regression import HuberLoss, LogCoshLoss, LogisticLoss, SoftmaxLoss
 from sidelight.regression.curator import exact_losses, full_hessian

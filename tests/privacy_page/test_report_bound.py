@@ -17,7 +17,8 @@ from sidelight.errors import SchemaError
 from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
 from sidelight.privacy_page.build import FitConstants, build_report, largest_bound
 from sidelight.privacy_page.encoded_rows import encode_features, encode_label, encode_row
-from sidelight.privacy_page.published import Encoding, Feature, Label, Logistic, Softmax, Weights
+from sidelight.privacy_page.published import Encoding, Feature, Label
+from sidelight.privacy_page.published_losses import Logistic, Softmax, Weights
 from sidelight.privacy_page.quantiles import Quantiles, report_quantiles
 
 SQUARED = {"name": "squared-clipped", "clip": 1.0}

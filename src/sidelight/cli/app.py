@@ -65,6 +65,13 @@ def demo(
 @app.command()
 def plan(plan_file: PlanFile, *, label: Label = "") -> None:
     """Price a plan without opening the data."""
+    from sidelight.cli.plans.sequences import is_daily
+
+    if is_daily(plan_file):
+        from sidelight.cli.daily_pricing import show_days
+
+        show_days(plan_file)
+        return
     from sidelight.cli.pricing import show_price
 
     show_price(plan_file, label=label)

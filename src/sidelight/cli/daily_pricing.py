@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sidelight.accounting import Charge, Rule, Totals
 from sidelight.cli.failures import FailedError
-from sidelight.cli.plans.sequences import DailyPlan
+from sidelight.cli.plans.sequences import read_daily_plan
 from sidelight.cli.pricing import account, route_table
 from sidelight.cli.terminal import console, tell
 from sidelight.quantiles.sequence.accounts import for_days
 
 
-def show_days(plan: DailyPlan) -> None:
+def show_days(path: Path) -> None:
     """Print the price of a day and how long the budget lasts; not even one day is an error with status 1."""
+    plan = read_daily_plan(path)
     each = plan.days_per_person
     claims = plan.query.prepare(plan.schema).claims
     price = for_days(claims, 1 if each is None else each)

@@ -14,7 +14,6 @@ from sidelight.accounting import Route, Rule, Totals
 from sidelight.cli.accounts import routes_of
 from sidelight.cli.failures import FailedError
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
-from sidelight.cli.plans.sequences import is_daily, read_daily_plan
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claim, Claims, short_text
@@ -77,11 +76,6 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
 
 def show_price(path: Path, *, label: str) -> None:
     """Print the price of a plan; a plan that does not fit is an error with status 1."""
-    if is_daily(path):
-        from sidelight.cli.daily_pricing import show_days
-
-        show_days(read_daily_plan(path))
-        return
     plan = read_plan(path)
     priced = quote(plan, label=label)
     tell(plan.title, style="bold")

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sidelight.experts.meta import RWMeta as RWMeta
     from sidelight.experts.player import Player as Player
     from sidelight.experts.player import RoundError as RoundError
-    from sidelight.experts.player import player_from_state as player_from_state
     from sidelight.experts.regret import META_CAVEAT as META_CAVEAT
     from sidelight.experts.regret import account as account
     from sidelight.experts.regret import adabatch_bound as adabatch_bound
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from sidelight.experts.server import Closed as Closed
     from sidelight.experts.server import Receipt as Receipt
     from sidelight.experts.server import Server as Server
+    from sidelight.experts.server import player_from_state as player_from_state
     from sidelight.experts.service.client import Client as Client
     from sidelight.experts.service.client import OpenRound as OpenRound
     from sidelight.experts.service.client import ServiceError as ServiceError
@@ -65,7 +65,7 @@ _HOME = {
     "gap": ("gap_cdf", "gap_density"),
     "learners": ("LeaderLearner", "Learner", "RollingRegression", "forecast_weights", "usual_learners"),
     "meta": ("RWMeta",),
-    "player": ("Player", "RoundError", "player_from_state"),
+    "player": ("Player", "RoundError"),
     "regret": (
         "META_CAVEAT",
         "account",
@@ -78,7 +78,7 @@ _HOME = {
     "report": ("Report", "ReportError"),
     "reporter": ("Reporter",),
     "reporting": ("Reporting", "move_sensitivity", "presence_sensitivity"),
-    "server": ("Closed", "Receipt", "Server"),
+    "server": ("Closed", "Receipt", "Server", "player_from_state"),
     "service.client": ("Client", "OpenRound", "ServiceError"),
     "states": ("load_state", "save_state"),
     "stream": ("Stream",),

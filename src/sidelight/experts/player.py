@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.errors import RangeError, SidelightError, nearest
+from sidelight.errors import RangeError, SidelightError
 from sidelight.experts.leader_change import Floats
 
 Mask = NDArray[np.bool_]
@@ -93,17 +93,3 @@ def checked_actions(actions: int) -> int:
     if isinstance(actions, bool) or not isinstance(actions, int) or actions < 2:
         raise RangeError(f"actions must be a whole number of at least 2, got {actions!r}")
     return actions
-
-
-def player_from_state(state: dict[str, Any]) -> Player:
-    """Return the player that a state describes, whichever kind it is."""
-    from sidelight.experts.adabatch import RWAdaBatch
-    from sidelight.experts.ftpl import RWFTPL
-    from sidelight.experts.meta import RWMeta
-
-    kinds: dict[str, Any] = {"rw_ftpl": RWFTPL, "rw_adabatch": RWAdaBatch, "rw_meta": RWMeta}
-    kind = state.get("kind")
-    if kind not in kinds:
-        raise RangeError(f"no player is called {kind!r}; {nearest(str(kind), kinds)}")
-    player: Player = kinds[kind].from_state(state)
-    return player

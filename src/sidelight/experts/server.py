@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, nearest
 from sidelight.experts.adabatch import RWAdaBatch
 from sidelight.experts.amplification import Amplified
 from sidelight.experts.collecting import Collected, Limits, collect
 from sidelight.experts.ftpl import RWFTPL
-from sidelight.experts.player import Player, RoundError, player_from_state
+from sidelight.experts.meta import RWMeta
+from sidelight.experts.player import Player, RoundError
 from sidelight.experts.report import Report, ReportError, check_terms
 from sidelight.experts.reporting import Reporting
 from sidelight.experts.states import STATE_VERSION, checked_kind
@@ -261,3 +262,13 @@ def _check_batches(player: RWAdaBatch, reporting: Reporting) -> None:
         raise RangeError(f"RW-AdaBatch must be started with noise_scale of at least {float(reporting.noise_scale)!r}")
     if float(reporting.exact_gain_range) > player.rule.gain_range * (1 + 1e-12):
         raise RangeError("RW-AdaBatch must be started with the gain_range of the terms")
+
+
+def player_from_state(state: dict[str, Any]) -> Player:
+    """Return the player that a state describes, whichever kind it is."""
+    kinds: dict[str, Any] = {"rw_ftpl": RWFTPL, "rw_adabatch": RWAdaBatch, "rw_meta": RWMeta}
+    kind = state.get("kind")
+    if kind not in kinds:
+        raise RangeError(f"no player is called {kind!r}; {nearest(str(kind), kinds)}")
+    player: Player = kinds[kind].from_state(state)
+    return player

@@ -7,18 +7,17 @@ can look at its distribution over public or generated people. Over the training 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.privacy_page.encoded_rows import bounded_rows, encode_label, encode_row
 from sidelight.privacy_page.paid import paid_bounds
-from sidelight.privacy_page.published import PublishedReport, read_report
+from sidelight.privacy_page.published import Member, PublishedReport, read_report
 from sidelight.privacy_page.reach import reach, softmax_reach
 
 Floats = NDArray[np.float64]
-Member = Literal["yes", "no", "unknown"]
 
 
 def report_bound(

@@ -7,16 +7,13 @@ added. The Hessian may be indefinite after noise: every matrix is tested before 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.privacy_page.published import DataDependent, PublishedReport
+from sidelight.privacy_page.published import DataDependent, Member, PublishedReport
 from sidelight.privacy_page.reach import Reach
-
-if TYPE_CHECKING:
-    from sidelight.privacy_page.bound import Member
 
 Floats = NDArray[np.float64]
 Interval = tuple[Floats, Floats]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.privacy_page.published import (
+from sidelight.privacy_page.published_losses import (
     Huber,
     LogCosh,
     Logistic,

@@ -202,7 +202,7 @@ def hessian_reach(sigma3: float, columns: int, rho: float, curvature: float) -> 
 
 def drift(loss: Any, constants: FitConstants, columns: int, row_norm: float, rho: float) -> float:
     """Give ζ: between the released point and the exact minimum no curvature changes by more than a factor e^ζ."""
-    from sidelight.privacy_page.published import LogCosh
+    from sidelight.privacy_page.published_losses import LogCosh
 
     pace = 2 / loss.kappa if isinstance(loss, LogCosh) else 1.0  # |f'''| <= M·f''
     return pace * row_norm * constants.slack(chi_upper(columns, rho / 6), columns)

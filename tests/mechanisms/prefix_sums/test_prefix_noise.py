@@ -10,7 +10,7 @@ from streams import blurred_rows
 
 from sidelight.audit import audit
 from sidelight.mechanisms.prefix_sums import PrefixSums, simulate_prefix_noise
-from sidelight.mechanisms.prefix_sums import run as run_module
+from sidelight.mechanisms.prefix_sums import plan as run_module
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.testing import SeededEntropy
 

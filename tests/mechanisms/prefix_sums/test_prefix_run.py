@@ -10,7 +10,7 @@ import pytest
 
 from sidelight.errors import NoiseError, RangeError
 from sidelight.mechanisms.prefix_sums import PrefixSums
-from sidelight.mechanisms.prefix_sums import run as run_module
+from sidelight.mechanisms.prefix_sums import plan as run_module
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

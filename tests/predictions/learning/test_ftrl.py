@@ -7,7 +7,7 @@ import pytest
 
 from sidelight.errors import RangeError
 from sidelight.mechanisms.prefix_sums import PrefixSums
-from sidelight.mechanisms.prefix_sums import run as run_module
+from sidelight.mechanisms.prefix_sums import plan as run_module
 from sidelight.noise import Source
 from sidelight.predictions.learning.entropic import Entropic
 from sidelight.predictions.learning.euclidean import Ball, Box, Euclidean

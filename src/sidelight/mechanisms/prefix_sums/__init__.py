@@ -6,9 +6,8 @@ Proofs: the learning proof page, sections 1 and 2.
 from sidelight.mechanisms.prefix_sums.binary_tree import BinaryTree
 from sidelight.mechanisms.prefix_sums.calibration import NoiseLaw, rho_for
 from sidelight.mechanisms.prefix_sums.encoders import Encoder, Encoding
-from sidelight.mechanisms.prefix_sums.plan import PrefixSums
+from sidelight.mechanisms.prefix_sums.plan import PrefixSumRun, PrefixSums
 from sidelight.mechanisms.prefix_sums.quantise import Quantiser
-from sidelight.mechanisms.prefix_sums.run import PrefixSumRun
 from sidelight.mechanisms.prefix_sums.simulate import simulate_prefix_noise
 from sidelight.mechanisms.prefix_sums.square_root import SquareRoot, square_root_coefficients, square_root_norms
 

@@ -16,16 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from sidelight.errors import RangeError
 from sidelight.privacy_page import Feature, Scope
 from sidelight.privacy_page.build import FitConstants, build_report, features_of, label_of
-from sidelight.privacy_page.published import (
-    DataDependent,
-    Encoding,
+from sidelight.privacy_page.published import DataDependent, Encoding, Label, PublishedReport
+from sidelight.privacy_page.published_losses import (
     Huber,
-    Label,
     LogCosh,
     Logistic,
     Loss,
     Poisson,
-    PublishedReport,
     SmoothedHinge,
     Softmax,
     SquaredClipped,
