@@ -8,7 +8,7 @@ import pytest
 
 from sidelight.accounting import Rule, Totals, amount_of
 from sidelight.errors import ClaimError
-from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims
+from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims, implies
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
 
@@ -70,7 +70,7 @@ def test_a_gaussian_keeps_the_sum_of_epsilons_open_only_if_it_declares_an_item()
     assert rule.charge(Claims.of(GDP("0.1"))).epsilon is None
     both = rule.charge(Claims.of(GDP("0.1"), ApproxDP("0.5", "1e-3")))
     assert both.epsilon is not None
-    assert GDP("0.1").implies(ApproxDP(amount_of(both.epsilon), amount_of(both.delta_items)))
+    assert implies(GDP("0.1"), ApproxDP(amount_of(both.epsilon), amount_of(both.delta_items)))
 
 
 def test_finite_renyi_orders_are_charged_at_a_delta() -> None:

@@ -22,6 +22,7 @@ from sidelight.guarantees import (
     Claims,
     PureDP,
     exact,
+    implies,
     positive,
     short_text,
 )
@@ -206,7 +207,7 @@ def _limit(claim: Claim, within: Claim) -> Fraction | None:
         kind = type(claim)
 
     def implied(amount: Fraction) -> bool:
-        return kind(amount, **within.context).implies(within)
+        return implies(kind(amount, **within.context), within)
 
     try:
         return largest(implied, start=Fraction(1), lower=_LOWEST, upper=_HIGHEST, name="amount", digits=6)

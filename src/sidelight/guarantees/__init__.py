@@ -1,7 +1,7 @@
 """What is promised: exact amounts, neighbours and units, claims, their order and their conversions."""
 
 from sidelight.guarantees.amounts import Amount, decimal_text, decimals_of, exact, positive, short_text
-from sidelight.guarantees.claim_sets import Claims
+from sidelight.guarantees.claim_sets import Claims, claims_to_replace, for_person, per_person
 from sidelight.guarantees.claims import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Claim, Context, Profile, PureDP
 from sidelight.guarantees.curves import (
     ApproxCurve,
@@ -14,7 +14,7 @@ from sidelight.guarantees.curves import (
 )
 from sidelight.guarantees.encoding import claim_from_json, claim_to_json, parse_claim
 from sidelight.guarantees.envelope_curve import EnvelopeCurve
-from sidelight.guarantees.groups import claims_to_replace, for_group, for_person, per_person, to_replace
+from sidelight.guarantees.groups import for_group, to_replace
 from sidelight.guarantees.natives import native_claims
 from sidelight.guarantees.neighbours import (
     Audience,

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any, Unpack
 
 from sidelight.errors import ClaimError
-from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.amounts import Amount, positive
 from sidelight.guarantees.claims import (
     GDP,
@@ -21,7 +20,12 @@ from sidelight.guarantees.claims import (
     Profile,
     PureDP,
 )
-from sidelight.guarantees.neighbours import Audience, Neighbours, Numerics, Unit
+from sidelight.guarantees.conversions import root_of_sum_of_squares
+from sidelight.guarantees.encoding import claim_from_json, claim_to_json
+from sidelight.guarantees.groups import for_group, to_replace
+from sidelight.guarantees.neighbours import Audience, Event, Neighbours, Numerics, Person, Row, Unit
+from sidelight.guarantees.order import implies
+from sidelight.guarantees.proved import epsilon_of, gdp_of, zcdp_of
 
 _ORDER: tuple[type, ...] = (PureDP, BoundedRange, GDP, ZCDP, Profile, RDP, ApproxDP)
 
@@ -145,98 +149,16 @@ class Claims:
 
     def implies(self, claim: Claim) -> bool:
         """Say whether one of the claims proves another."""
-        return any(c.implies(claim) for c in self.claims)
+        return any(implies(c, claim) for c in self.claims)
 
     def to_json(self) -> list[dict[str, Any]]:
         """Write the set with strings only."""
-        from sidelight.guarantees.encoding import claim_to_json
-
         return [claim_to_json(c) for c in self.claims]
 
     @classmethod
     def from_json(cls, data: list[dict[str, Any]]) -> Claims:
         """Read a set back."""
-        from sidelight.guarantees.encoding import claim_from_json
-
         return cls.of(*(claim_from_json(item) for item in data))
-
-
-def zcdp_of(claim: Claim) -> Fraction | None:
-    """Give the rho that one claim proves."""
-    match claim:
-        case PureDP():
-            return convert.zcdp_from_pure(claim.epsilon)
-        case BoundedRange():
-            return convert.zcdp_from_bounded_range(claim.epsilon)
-        case GDP():
-            return convert.zcdp_from_gdp(claim.mu)
-        case ZCDP():
-            return claim.rho
-        case Profile():
-            from sidelight.guarantees.renyi_from_profile import zcdp_from_profile
-
-            mu, rho = gdp_of(claim), zcdp_from_profile(claim.remove, claim.add)
-            found = [r for r in (rho, None if mu is None else convert.zcdp_from_gdp(mu)) if r is not None]
-            return min(found, default=None)
-        case _:
-            return None  # a finite set of orders, or one (epsilon, delta), bounds no Renyi divergence at every order
-
-
-def gdp_of(claim: Claim) -> Fraction | None:
-    """Give the mu that one claim proves."""
-    match claim:
-        case PureDP():
-            return convert.gdp_from_pure(claim.epsilon)
-        case BoundedRange():
-            return convert.gdp_from_bounded_range(claim.epsilon)
-        case GDP():
-            return claim.mu
-        case Profile():
-            from sidelight.guarantees.domination import gdp_from_profile
-
-            return gdp_from_profile(claim.remove, claim.add)
-        case _:
-            return None
-
-
-def epsilon_of(claim: Claim, at: Fraction) -> Fraction | None:
-    """Give the epsilon that one claim proves at a delta."""
-    match claim:
-        case PureDP():
-            return convert.approx_epsilon(claim.epsilon, Fraction(0), at)
-        case ApproxDP():
-            return convert.approx_epsilon(claim.epsilon, claim.delta, at)
-        case BoundedRange():
-            return convert.bounded_range_epsilon(claim.epsilon, at)
-        case ZCDP():
-            return convert.zcdp_epsilon(claim.rho, at)
-        case GDP():
-            return convert.gdp_epsilon(claim.mu, at)
-        case RDP():
-            return claim.curve.epsilon(at)
-        case Profile():
-            from sidelight.guarantees.domination import epsilon_from_profile
-
-            return epsilon_from_profile(claim.remove, claim.add, at)
-
-
-def delta_of(claim: Claim, x: Fraction) -> Fraction | None:
-    """Give the delta that one claim proves at an epsilon."""
-    match claim:
-        case PureDP():
-            return convert.approx_delta(claim.epsilon, Fraction(0), x)
-        case ApproxDP():
-            return convert.approx_delta(claim.epsilon, claim.delta, x)
-        case BoundedRange():
-            return convert.bounded_range_delta(claim.epsilon, x)
-        case ZCDP():
-            return convert.zcdp_delta(claim.rho, x)
-        case GDP():
-            return convert.gdp_delta(claim.mu, x)
-        case RDP():
-            return claim.curve.delta(x)
-        case Profile():
-            return claim.delta(x)
 
 
 def _superseded(claim: Claim, claims: tuple[Claim, ...], position: int) -> bool:
@@ -262,3 +184,58 @@ def _size(claim: Claim) -> Fraction:
             return claim.mu
         case _:
             raise ClaimError(f"{claim} has no single size")
+
+
+def claims_to_replace(claims: Claims) -> Claims:
+    """Convert every claim of a set by `to_replace`; a profile also by the GDP and the zCDP that it proves."""
+    found = [new for claim in claims if (new := to_replace(claim)) is not None]
+    for claim in claims:
+        if isinstance(claim, Profile) and claim.neighbours is Neighbours.ADD_REMOVE:
+            context: Context = {**claim.context, "neighbours": Neighbours.REPLACE}
+            mu, rho = gdp_of(claim), zcdp_of(claim)
+            found += [] if mu is None else [GDP(2 * mu, **context)]
+            found += [] if rho is None else [ZCDP(4 * rho, **context)]
+    return Claims.of(*found)
+
+
+def for_person(claims: Claims, person: Person) -> Claims:
+    """Convert claims for one row into claims for a person with at most `max_rows` rows, for a black box.
+
+    The cap must be enforced by the engine that reads the rows, or the claim does not hold.
+    """
+    if claims.unit != Row():
+        raise ClaimError(f"group privacy starts from claims for one row, got unit {claims.unit}")
+    return claims.map(lambda claim: for_group(claim, person.max_rows)).with_unit(person)
+
+
+def per_person(claims: Claims, *, column: str = "person", max_rounds_per_person: int | None = None) -> Claims:
+    """Convert event-level claims into claims for a person who takes part in at most so many rounds: composition.
+
+    >>> print(per_person(Claims.of(GDP(1, unit=Event())), max_rounds_per_person=4))
+    GDP(μ = 2; unit: person (person, at most 4 rows))
+    """
+    if claims.unit != Event():
+        raise ClaimError(f"only event-level claims are added up over rounds, got unit {claims.unit}")
+    if max_rounds_per_person is None:
+        raise ClaimError("an event-level claim says nothing about a person without max_rounds_per_person; declare it")
+    k = max_rounds_per_person
+    person = Person(column, k)
+
+    def composed(claim: Claim) -> Claim | None:
+        context = claim.context
+        match claim:
+            case PureDP() | BoundedRange():
+                return PureDP(k * claim.epsilon, **context)
+            case ZCDP():
+                return ZCDP(k * claim.rho, **context)
+            case GDP():
+                return GDP(root_of_sum_of_squares(k * claim.mu * claim.mu), **context)
+            case ApproxDP():
+                return ApproxDP(k * claim.epsilon, k * claim.delta, **context) if k * claim.delta < 1 else None
+            case RDP():
+                return RDP(claim.curve.scaled(k), **context)
+            case Profile():
+                mu = gdp_of(claim)
+                return None if mu is None else GDP(root_of_sum_of_squares(k * mu * mu), **context)
+
+    return claims.map(composed).with_unit(person)

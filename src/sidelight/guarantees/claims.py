@@ -1,7 +1,7 @@
 """Claims: what a release promises, as values with neighbours, protected unit, audience and numerics.
 
 A claim holds for both ordered pairs of every pair of neighbours. Two claims are equal when they are written the same;
-`a.implies(b)` is the partial order, and there is no `<`.
+`implies(a, b)` is the partial order, and there is no `<`.
 """
 
 from __future__ import annotations
@@ -83,12 +83,6 @@ class _Promise:
         if self.numerics != "exact":
             marks.append(self.numerics)
         return marks
-
-    def implies(self, other: Claim) -> bool:
-        """Say whether a conversion of the accounting proof page proves the other claim from this one."""
-        from sidelight.guarantees.order import implies  # above this module: it knows all claims
-
-        return implies(self, other)  # type: ignore[arg-type]
 
     def _text(self, **shown: str) -> str:
         amounts = ", ".join(f"{symbol} = {value}" for symbol, value in shown.items())

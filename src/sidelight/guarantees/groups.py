@@ -1,7 +1,7 @@
-"""From one step to several: group privacy, replace-one from add-or-remove-one, rows to a person, events to a person.
+"""From one step to several, for one claim: group privacy, and replace-one from add-or-remove-one.
 
-A group multiplies the distance between the data sets; rounds of one person add up mechanisms. Prefer an aggregate's own
-sensitivity for a person (it knows the norm): the group formulas are for black boxes (accounting proof page, section 3).
+A group multiplies the distance between the data sets. Prefer an aggregate's own sensitivity for a person (it knows the
+norm): the group formulas are for black boxes (accounting proof page, section 3).
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sidelight.errors import ClaimError, RangeError
-from sidelight.guarantees.claim_sets import Claims, gdp_of, zcdp_of
 from sidelight.guarantees.claims import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Claim, Context, Profile, PureDP
-from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.guarantees.curves import RenyiOrders
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.neighbours import Event, Neighbours, Person, Row
+from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.proved import gdp_of
 from sidelight.guarantees.steps import LeastCurve, TwoStepCurve
 
 #: Hoelder exponents p that are tried for a Renyi curve; every p > 1 is valid (Mironov 2017).
@@ -61,61 +60,6 @@ def to_replace(claim: Claim) -> Claim | None:
         return Profile(both, both, **claim.context).under(neighbours=Neighbours.REPLACE)
     grouped = for_group(claim, 2)
     return None if grouped is None else grouped.under(neighbours=Neighbours.REPLACE)
-
-
-def claims_to_replace(claims: Claims) -> Claims:
-    """Convert every claim of a set by `to_replace`; a profile also by the GDP and the zCDP that it proves."""
-    found = [new for claim in claims if (new := to_replace(claim)) is not None]
-    for claim in claims:
-        if isinstance(claim, Profile) and claim.neighbours is Neighbours.ADD_REMOVE:
-            context: Context = {**claim.context, "neighbours": Neighbours.REPLACE}
-            mu, rho = gdp_of(claim), zcdp_of(claim)
-            found += [] if mu is None else [GDP(2 * mu, **context)]
-            found += [] if rho is None else [ZCDP(4 * rho, **context)]
-    return Claims.of(*found)
-
-
-def for_person(claims: Claims, person: Person) -> Claims:
-    """Convert claims for one row into claims for a person with at most `max_rows` rows, for a black box.
-
-    The cap must be enforced by the engine that reads the rows, or the claim does not hold.
-    """
-    if claims.unit != Row():
-        raise ClaimError(f"group privacy starts from claims for one row, got unit {claims.unit}")
-    return claims.map(lambda claim: for_group(claim, person.max_rows)).with_unit(person)
-
-
-def per_person(claims: Claims, *, column: str = "person", max_rounds_per_person: int | None = None) -> Claims:
-    """Convert event-level claims into claims for a person who takes part in at most so many rounds: composition.
-
-    >>> print(per_person(Claims.of(GDP(1, unit=Event())), max_rounds_per_person=4))
-    GDP(μ = 2; unit: person (person, at most 4 rows))
-    """
-    if claims.unit != Event():
-        raise ClaimError(f"only event-level claims are added up over rounds, got unit {claims.unit}")
-    if max_rounds_per_person is None:
-        raise ClaimError("an event-level claim says nothing about a person without max_rounds_per_person; declare it")
-    k = max_rounds_per_person
-    person = Person(column, k)
-
-    def composed(claim: Claim) -> Claim | None:
-        context = claim.context
-        match claim:
-            case PureDP() | BoundedRange():
-                return PureDP(k * claim.epsilon, **context)
-            case ZCDP():
-                return ZCDP(k * claim.rho, **context)
-            case GDP():
-                return GDP(root_of_sum_of_squares(k * claim.mu * claim.mu), **context)
-            case ApproxDP():
-                return ApproxDP(k * claim.epsilon, k * claim.delta, **context) if k * claim.delta < 1 else None
-            case RDP():
-                return RDP(claim.curve.scaled(k), **context)
-            case Profile():
-                mu = gdp_of(claim)
-                return None if mu is None else GDP(root_of_sum_of_squares(k * mu * mu), **context)
-
-    return claims.map(composed).with_unit(person)
 
 
 def _approx_group(epsilon: Fraction, delta: Fraction, k: int, context: Context) -> Claim | None:

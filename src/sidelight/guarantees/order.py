@@ -6,14 +6,12 @@ order and no `<`.
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from sidelight.guarantees import conversions as convert
-from sidelight.guarantees.claim_sets import delta_of, gdp_of, zcdp_of
 from sidelight.guarantees.claims import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Claim, Profile, PureDP
 from sidelight.guarantees.curves import ApproxCurve, BoundedRangeCurve, HingedGaussianCurve, ProfileCurve, ZCDPCurve
 from sidelight.guarantees.groups import to_replace
 from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.proved import delta_of, gdp_of, renyi_of, zcdp_of
 
 
 def implies(a: Claim, b: Claim) -> bool:
@@ -53,20 +51,6 @@ def implies(a: Claim, b: Claim) -> bool:
         case Profile():
             mine = _curves(a)
             return mine is not None and _below(mine[0], b.remove) and _below(mine[1], b.add)
-
-
-def renyi_of(claim: Claim, order: Fraction) -> Fraction | None:
-    """Give the Renyi divergence of one order that a claim proves."""
-    match claim:
-        case PureDP():
-            return convert.renyi_pure(claim.epsilon, order)
-        case BoundedRange():
-            return min(claim.epsilon * claim.epsilon / 8 * order, convert.renyi_pure(claim.epsilon, order))
-        case RDP():
-            return claim.curve.at(order)
-        case _:
-            rho = zcdp_of(claim)
-            return None if rho is None else rho * order
 
 
 def _curves(claim: Claim) -> tuple[ProfileCurve, ProfileCurve] | None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours, exact, native_claims, positive
-from sidelight.guarantees.groups import for_person
+from sidelight.guarantees.claim_sets import for_person
 from sidelight.guarantees.intervals import Interval, round_down
 from sidelight.guarantees.neighbours import Person, Unit
 
