@@ -18,6 +18,7 @@ from sidelight.accounting import (
     Selection,
     Totals,
     calibrate,
+    find_remaining,
     gaussian_noise_scale,
 )
 from sidelight.errors import RangeError
@@ -85,7 +86,7 @@ def test_the_accuracy_is_proved_and_nearly_tight(error: int, failure: Fraction, 
 
 def test_share_of_what_is_left() -> None:
     rule = Rule.for_budget(PureDP(1))
-    left = rule.remaining(Totals.zero())
+    left = find_remaining(rule, Totals.zero())
     answer = calibrate(DiscreteLaplace(), TEN, within=left)
     assert answer.share is not None
     assert abs(float(answer.share) - 0.284349) < 1e-6

@@ -89,10 +89,10 @@ def test_distributions() -> None:
 def test_imports_stay_light() -> None:
     code = (
         "import sys, sidelight.guarantees, sidelight.accounting;"
-        "from sidelight.accounting import Rule, Totals;"
+        "from sidelight.accounting import Rule, Totals, find_remaining;"
         "from sidelight.guarantees import *;"
         "r = Rule.for_budget(ApproxDP(1, '1e-6'));"
-        "r.grants(Totals.zero(), r.charge(Claims.of(PureDP('0.1')))); r.remaining(Totals.zero());"
+        "r.grants(Totals.zero(), r.charge(Claims.of(PureDP('0.1')))); find_remaining(r, Totals.zero());"
         "print([m for m in ('dp_accounting', 'scipy', 'scipy.stats', 'mpmath', 'pandas') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

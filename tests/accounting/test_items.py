@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from sidelight.accounting import Rule, Totals, amount_of
+from sidelight.accounting import Rule, Totals, amount_of, find_shortfall
 from sidelight.errors import ClaimError
 from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims, implies
 from sidelight.guarantees.conversions import gdp_within
@@ -88,7 +88,7 @@ def test_what_cannot_be_counted_says_what_would() -> None:
     with pytest.raises(ClaimError, match="ApproxDP\\(epsilon, delta\\) counts every kind"):
         Rule.for_budget(ZCDP("0.1")).charge(Claims.of(ApproxDP(1, "1e-7")))
     rule = Rule.for_budget(ApproxDP(1, "1e-6"))
-    short = rule.shortfall(Totals.zero(), rule.charge(model(LOGISTIC, "1", "1e-6")))
+    short = find_shortfall(rule, Totals.zero(), rule.charge(model(LOGISTIC, "1", "1e-6")))
     assert "at δ 4e-7" in short.requested
     assert "routes=['basic']" in short.remaining
     alone = Rule.for_budget(ApproxDP(1, "1e-6"), routes=["basic"])

@@ -15,7 +15,7 @@ from sidelight.accounting.filters import ROUTES, Rule
 from sidelight.accounting.odometer import Odometer
 from sidelight.accounting.parallel import dearest_path
 from sidelight.accounting.quanta import QUANTUM, amount_of, capacity_quanta, charge_quanta
-from sidelight.accounting.remaining import Remaining, Shortfall, Spent
+from sidelight.accounting.remaining import Remaining, Shortfall, Spent, find_remaining, find_shortfall, find_spent
 from sidelight.accounting.totals import Charge, Route, Totals
 
 __all__ = [
@@ -41,6 +41,9 @@ __all__ = [
     "capacity_quanta",
     "charge_quanta",
     "dearest_path",
+    "find_remaining",
+    "find_shortfall",
+    "find_spent",
     "gaussian_noise_scale",
     "price_batch",
     "to_dp_event",

@@ -16,7 +16,6 @@ from typing import Any, Literal, TypeAlias
 
 from sidelight.accounting.items import chosen_item
 from sidelight.accounting.quanta import DECIMALS, amount_of, capacity_quanta, charge_quanta, quanta_from_text
-from sidelight.accounting.remaining import Remaining, Shortfall, Spent, find_remaining, find_shortfall, find_spent
 from sidelight.accounting.totals import NAMES, Charge, Route, Totals
 from sidelight.errors import ClaimError, RangeError, SidelightWarning, nearest
 from sidelight.guarantees import (
@@ -168,18 +167,6 @@ class Rule:
         relation = f"{self.budget.neighbours} {self.budget.unit}"
         plain = self.budget.under(neighbours=Neighbours.ADD_REMOVE, unit=Row(), numerics="exact")
         return f"Everything ever released under this budget is together {plain}: {relation}."
-
-    def remaining(self, totals: Totals, *, delta: Amount | None = None) -> Remaining:
-        """Give the largest parameter of each kind that would be granted now, rounded down and re-checked."""
-        return find_remaining(self, totals, delta=None if delta is None else exact(delta, name="delta"))
-
-    def spent(self, totals: Totals) -> Spent:
-        """Put the totals beside their capacities: bookkeeping, not a guarantee."""
-        return find_spent(self, totals)
-
-    def shortfall(self, totals: Totals, charge: Charge) -> Shortfall:
-        """Say what was requested, what remains and the difference, for a `BudgetError`."""
-        return find_shortfall(self, totals, charge)
 
     def to_json(self) -> dict[str, Any]:
         """Write the rule with strings only; the capacities are stored, so that they never change under a scope."""

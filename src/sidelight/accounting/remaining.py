@@ -12,16 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from sidelight.accounting.filters import Rule
 from sidelight.accounting.quanta import amount_of
 from sidelight.accounting.totals import Charge, Route, Totals
 from sidelight.errors import ClaimError, RangeError
-from sidelight.guarantees import GDP, ZCDP, ApproxDP, BoundedRange, Claim, Claims, PureDP, short_text
+from sidelight.guarantees import GDP, ZCDP, Amount, ApproxDP, BoundedRange, Claim, Claims, PureDP, exact, short_text
 from sidelight.guarantees.search import grid_ceil, grid_floor, largest
-
-if TYPE_CHECKING:
-    from sidelight.accounting.filters import Rule
 
 _DIGITS = 6
 _LOWEST, _HIGHEST = Fraction(1, 10**24), Fraction(10**6)
@@ -99,8 +97,9 @@ class Shortfall(NamedTuple):
     difference: str
 
 
-def find_remaining(rule: Rule, totals: Totals, *, delta: Fraction | None = None) -> Remaining:
-    """Search, for each kind of query, the largest parameter of six digits that the rule grants now."""
+def find_remaining(rule: Rule, totals: Totals, *, delta: Amount | None = None) -> Remaining:
+    """Return, for each kind of query, the largest parameter of six digits that the rule grants now."""
+    at = None if delta is None else exact(delta, name="delta")
     context = rule.budget.context
     rests = {route: max(0, cap - totals.of(route)) for route, cap in rule.capacities if route not in totals.closed}
     rest = {route: float(amount_of(left)) for route, left in rests.items()}
@@ -119,9 +118,9 @@ def find_remaining(rule: Rule, totals: Totals, *, delta: Fraction | None = None)
     pure = max(rest.get("basic", 0.0), _pure_from_rho(rest.get("zcdp", 0.0)), _pure_from_mu(from_mu))
     selection = max(rest.get("basic", 0.0), _range_from_rho(rest.get("zcdp", 0.0)), 2 * _pure_from_mu(from_mu))
     approx = None
-    if delta is not None:
-        best = most(lambda v: ApproxDP(v, delta, **context), pure)
-        approx = None if best is None else ApproxDP(best, delta, **context)
+    if at is not None:
+        best = most(lambda v: ApproxDP(v, at, **context), pure)
+        approx = None if best is None else ApproxDP(best, at, **context)
     return Remaining(
         epsilon=most(lambda v: PureDP(v, **context), pure),
         exponential_epsilon=most(lambda v: BoundedRange(v, **context), selection),
@@ -132,7 +131,7 @@ def find_remaining(rule: Rule, totals: Totals, *, delta: Fraction | None = None)
 
 
 def find_spent(rule: Rule, totals: Totals) -> Spent:
-    """Put totals beside capacities."""
+    """Return the totals beside their capacities: bookkeeping, not a guarantee."""
 
     def of(route: Route) -> RouteSpent | None:
         if route not in rule.routes:

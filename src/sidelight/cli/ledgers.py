@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from sidelight.accounting import find_remaining
 from sidelight.cli.failures import FailedError
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import LedgerError, nearest
@@ -85,7 +86,7 @@ def _show_scope(scope: Scope, *, parts: Sequence[str]) -> None:
     if rule is None:
         tell(scope.remaining())
     else:  # what the dearest part spent is no limit for another one
-        tell(f"left for a new part: {str(scope.rule.remaining(scope.books().own)).removeprefix('left: ')}")
+        tell(f"left for a new part: {str(find_remaining(scope.rule, scope.books().own)).removeprefix('left: ')}")
         if parts:
             tell(f"parts: {len(parts)}, of which --scope {parts[-1]} shows the last; their entries are among these:")
     entries = scope.entries()

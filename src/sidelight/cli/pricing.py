@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from rich.table import Table as RichTable
 
-from sidelight.accounting import Route, Rule, Totals
+from sidelight.accounting import Route, Rule, Totals, find_remaining, find_spent
 from sidelight.cli.accounts import routes_of
 from sidelight.cli.failures import FailedError
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
@@ -109,7 +109,8 @@ def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:
     """Show, for each way of adding up, what stands charged, what is added and what the budget allows."""
     amounts = ("before", "this plan", "afterwards", "of", "used")
     made = table("added up by", *amounts, numbers=amounts)
-    for (name, old), (_, new) in zip(routes_of(rule.spent(before)), routes_of(rule.spent(after)), strict=True):
+    both = zip(routes_of(find_spent(rule, before)), routes_of(find_spent(rule, after)), strict=True)
+    for (name, old), (_, new) in both:
         used = f"{100 * new.fraction:.1f} %" if new.open else "closed"
         cells = (old.total, new.total - old.total, new.total, new.capacity)
         made.add_row(*map(plain, (name, *map(short_text, cells), used)))
@@ -118,7 +119,7 @@ def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:
 
 def _summary(plan: Plan, priced: Quote) -> Iterable[str]:
     yield f"What is promised: {priced.rule.statement()}"
-    yield f"What may be asked afterwards: {str(priced.rule.remaining(priced.after)).removeprefix('left: ')}"
+    yield f"What may be asked afterwards: {str(find_remaining(priced.rule, priced.after)).removeprefix('left: ')}"
     if plan.ledger is None:
         yield "Note: no [ledger] is named, so nothing will remember what was spent."
     if not plan.source.exists():

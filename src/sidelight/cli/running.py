@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+from sidelight.accounting import find_shortfall
 from sidelight.cli.accounts import account_of
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote
@@ -65,7 +66,7 @@ def _check_request(plan: Plan, *, label: str, resume: bool, output: Path, json_o
 def _check_price(priced: Quote) -> None:
     if priced.refused:
         first = priced.refused[0]
-        requested, remaining, difference = priced.rule.shortfall(first.before, priced.rule.charge(first.claims))
+        requested, remaining, difference = find_shortfall(priced.rule, first.before, priced.rule.charge(first.claims))
         raise BudgetError(
             f"{first.title!r} does not fit the budget after what stands before it: requested {requested}, remaining "
             f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent",

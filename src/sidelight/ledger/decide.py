@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from sidelight.accounting import find_shortfall
 from sidelight.errors import BudgetError, InProgressError, LedgerError
 from sidelight.ledger.books import Books, books_from_json, by_scope
 from sidelight.ledger.canonical import Json, canonical, plain, read
@@ -182,7 +183,7 @@ def check_budget(
     if books[name].shut:
         raise LedgerError(f"scope {name!r} was closed for good; open a new scope with its own budget")
     rule, before = definitions[name].rule, books[name].totals()
-    requested, remaining, difference = rule.shortfall(before, books[name].increase(grouped[name]))
+    requested, remaining, difference = find_shortfall(rule, before, books[name].increase(grouped[name]))
     also = f" (nor scope {', '.join(repr(other) for other in short[1:])})" if short[1:] else ""
     raise BudgetError(
         f"the request does not fit scope {name!r}{also}: requested {requested}, remaining {remaining}, "

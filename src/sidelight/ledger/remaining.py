@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from sidelight.accounting import Remaining
+from sidelight.accounting import Remaining, find_remaining
 from sidelight.guarantees import Amount, ApproxDP, Neighbours
 from sidelight.ledger.books import Books
 from sidelight.ledger.definition import ScopeDefinition
@@ -27,7 +27,7 @@ def remaining_along(chain: Sequence[tuple[ScopeDefinition, Books]], *, delta: Am
             totals = books.totals_for(below.scope_id, definition.rule)
         else:
             totals = books.totals()
-        left = definition.rule.remaining(totals, delta=delta)
+        left = find_remaining(definition.rule, totals, delta=delta)
         if asked.neighbours is Neighbours.ADD_REMOVE and definition.neighbours is Neighbours.REPLACE:
             left = _two_steps(left)
         result = left if result is None else _smaller(result, left)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sidelight.accounting import Remaining, Rule, Spent, Totals
+from sidelight.accounting import Remaining, Rule, Spent, Totals, find_spent
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Amount, Claims
 from sidelight.ledger.books import Books, books_from_json
@@ -101,7 +101,7 @@ class Scope(Unique):
 
     def spent(self) -> Spent:
         """Return what has been charged, per route: bookkeeping, not a guarantee."""
-        return self.rule.spent(self.totals())
+        return find_spent(self.rule, self.totals())
 
     def statement(self) -> str:
         """Return the sentence that may be published about everything released under this scope."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Protocol
 
-from sidelight.accounting import Remaining, Rule, Spent, Totals
+from sidelight.accounting import Remaining, Rule, Spent, Totals, find_remaining, find_shortfall, find_spent
 from sidelight.errors import BudgetError, LedgerError
 from sidelight.guarantees import Claims
 from sidelight.ledger import Stored
@@ -106,7 +106,7 @@ class InProcessAccount:
         charge = self.rule.charge(claims)
         with self._lock:
             if not self.rule.grants(self._totals, charge):
-                short = self.rule.shortfall(self._totals, charge)
+                short = find_shortfall(self.rule, self._totals, charge)
                 raise BudgetError(
                     f"the budget does not allow this: requested {short.requested}, remaining {short.remaining}, "
                     f"difference {short.difference}; ask for less, nothing was spent",
@@ -119,11 +119,11 @@ class InProcessAccount:
 
     def remaining(self) -> Remaining:
         """Return the largest requests that would be granted now."""
-        return self.rule.remaining(self._totals)
+        return find_remaining(self.rule, self._totals)
 
     def spent(self) -> Spent:
         """Return the totals per route: bookkeeping, not a guarantee."""
-        return self.rule.spent(self._totals)
+        return find_spent(self.rule, self._totals)
 
     def __reduce__(self) -> Any:
         raise TypeError("a budget cannot be copied or pickled: two copies would each spend it; pass the session itself")

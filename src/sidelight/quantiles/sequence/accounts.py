@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sidelight.accounting import Route, Rule, Totals, dearest_path
+from sidelight.accounting import Route, Rule, Totals, dearest_path, find_shortfall
 from sidelight.errors import BudgetError
 from sidelight.guarantees import Claim, Claims, Neighbours, Unit
 from sidelight.ledger import Ledger, Reservation, Scope, Stored
@@ -55,7 +55,7 @@ def check_price(price: Claims, *, budget: Claim, routes: Sequence[Route] | None)
     rule = Rule.for_budget(budget, routes=routes)
     charge = rule.charge(price)
     if not rule.grants(Totals.zero(), charge):
-        requested, remaining, difference = rule.shortfall(Totals.zero(), charge)
+        requested, remaining, difference = find_shortfall(rule, Totals.zero(), charge)
         raise BudgetError(
             f"not even one day fits the budget: a day is charged {requested}, the budget allows {remaining}, "
             f"difference {difference}; lower epsilon or raise the budget. Nothing was written",

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from sidelight.accounting import Remaining, Route, Spent
+from sidelight.accounting import Remaining, Route, Spent, find_remaining
 from sidelight.errors import LedgerError, RangeError, SchemaError
 from sidelight.guarantees import Claim, Claims
 from sidelight.ledger import Ledger, open_ledger
@@ -138,7 +138,7 @@ class Sequence:
         """The largest price that a new day could still be charged (`days_per_person` times its own)."""
         if self.plan.days_per_person is None:
             return self._scope.remaining()
-        return self._scope.rule.remaining(self._scope.books().own)  # other days are other parts
+        return find_remaining(self._scope.rule, self._scope.books().own)  # other days are other parts
 
     @property
     def spent(self) -> Spent:
