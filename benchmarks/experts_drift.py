@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sidelight.experts.simulate import simulate_meta, simulate_rotating_gains
+from benchmarks.baselines.experts import simulate_meta, simulate_rotating_gains
 
 SENSITIVITY = math.sqrt(2) / 8
 

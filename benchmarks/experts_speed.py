@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
+from benchmarks.baselines.experts import simulate_adabatch, simulate_ftpl
 from benchmarks.experts_amplification import rule
-from sidelight.experts.simulate import simulate_adabatch, simulate_ftpl
 
 RUNS, ROUNDS, ACTIONS = 1000, 10_000, 25
 

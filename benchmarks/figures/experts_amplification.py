@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.baselines.experts import simulate_adabatch
 from benchmarks.experts_amplification import rule
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, OCHRE, STYLES
 from sidelight.experts.amplification import Amplified, amplified, gaussian_trade_off
-from sidelight.experts.simulate import simulate_adabatch
 from sidelight.guarantees.curves import gaussian_floats
 
 TIMES = (100, 1_000, 10_000)

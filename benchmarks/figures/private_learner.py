@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.baselines.prefix_noise import simulate_prefix_noise
 from benchmarks.figures.streams import ORIGIN, Stream
 from sidelight.mechanisms.prefix_sums import PrefixSums, rho_for
-from sidelight.mechanisms.prefix_sums.simulate import simulate_prefix_noise
 from sidelight.predictions.learning.intervals import optimal_intervals
 from sidelight.predictions.learning.laplace_loss import lse_loss
 from sidelight.quantiles.tree import QuantileTree

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.baselines.experts import simulate_adabatch
 
 from sidelight.errors import RangeError
 from sidelight.experts import DelayRule, size_cdf_bound, size_weights
 from sidelight.experts.gap import gap_cdf_above
-from sidelight.experts.simulate import simulate_adabatch
 
 UNION, PAPER = (DelayRule(actions=25, noise_scale=5.0, bound=bound) for bound in ("union", "paper"))
 

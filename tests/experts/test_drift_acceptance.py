@@ -6,19 +6,20 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.experts_hospitals import COLUMNS, OWN_COLUMNS, run, table
-from benchmarks.figures import experts_amplification
-
-from benchmarks import experts_drift, hospital_data
-from sidelight.errors import RangeError
-from sidelight.experts import RWFTPL, DelayRule, RWMeta, Stream, TreeBaseline
-from sidelight.experts.simulate import (
+from benchmarks.baselines.experts import (
     simulate_adabatch,
     simulate_ftpl,
     simulate_meta,
     simulate_rotating_gains,
     simulate_tree,
 )
+from benchmarks.baselines.experts.tree_baseline import TreeBaseline
+from benchmarks.experts_hospitals import COLUMNS, OWN_COLUMNS, run, table
+from benchmarks.figures import experts_amplification
+
+from benchmarks import experts_drift, hospital_data
+from sidelight.errors import RangeError
+from sidelight.experts import RWFTPL, DelayRule, RWMeta, Stream
 
 
 @pytest.mark.parametrize(("mu", "meta", "ftpl", "best"), [(1.0, 61.9, 24.5, 76.0), (0.25, 42.5, 25.3, 51.0)])

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.baselines.experts import simulate_ftpl
 
 from sidelight.errors import RangeError
 from sidelight.experts import (
@@ -17,7 +18,6 @@ from sidelight.experts import (
     meta_bound,
     noisy_account,
 )
-from sidelight.experts.simulate import simulate_ftpl
 
 
 def test_reference_bounds():

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.baselines.experts import simulate_tree, simulate_tree_noise
+from benchmarks.baselines.experts.tree_baseline import TreeBaseline
 
 from sidelight.errors import RangeError
-from sidelight.experts import TreeBaseline
-from sidelight.experts.simulate import simulate_tree, simulate_tree_noise
 
 
 def test_reference_scales():

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from sidelight.experts.states import load_state as load_state
     from sidelight.experts.states import save_state as save_state
     from sidelight.experts.stream import Stream as Stream
-    from sidelight.experts.tree import TreeBaseline as TreeBaseline
 
 # Names are loaded when first used: simulators and clients need different halves of this package.
 _HOME = {
@@ -82,7 +81,6 @@ _HOME = {
     "service.client": ("Client", "OpenRound", "ServiceError"),
     "states": ("load_state", "save_state"),
     "stream": ("Stream",),
-    "tree": ("TreeBaseline",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -5,11 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from benchmarks.baselines.prefix_noise import simulate_prefix_noise
 from scipy.stats import chi2, kstest
 from streams import blurred_rows
 
 from sidelight.audit import audit
-from sidelight.mechanisms.prefix_sums import PrefixSums, simulate_prefix_noise
+from sidelight.mechanisms.prefix_sums import PrefixSums
 from sidelight.mechanisms.prefix_sums import plan as run_module
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.testing import SeededEntropy

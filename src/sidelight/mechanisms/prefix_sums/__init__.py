@@ -8,7 +8,6 @@ from sidelight.mechanisms.prefix_sums.calibration import NoiseLaw, rho_for
 from sidelight.mechanisms.prefix_sums.encoders import Encoder, Encoding
 from sidelight.mechanisms.prefix_sums.plan import PrefixSumRun, PrefixSums
 from sidelight.mechanisms.prefix_sums.quantise import Quantiser
-from sidelight.mechanisms.prefix_sums.simulate import simulate_prefix_noise
 from sidelight.mechanisms.prefix_sums.square_root import SquareRoot, square_root_coefficients, square_root_norms
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "Quantiser",
     "SquareRoot",
     "rho_for",
-    "simulate_prefix_noise",
     "square_root_coefficients",
     "square_root_norms",
 ]

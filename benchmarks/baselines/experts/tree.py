@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
+from benchmarks.baselines.experts.ftpl import SimulatedRuns, checked_gains
+from benchmarks.baselines.experts.tree_baseline import TreeBaseline
 from sidelight.errors import RangeError
 from sidelight.experts.leader_change import Floats
-from sidelight.experts.simulate.ftpl import SimulatedRuns, checked_gains
-from sidelight.experts.tree import TreeBaseline
 
 
 def simulate_tree_noise(
@@ -18,7 +18,7 @@ def simulate_tree_noise(
     *,
     runs: int,
     actions: int,
-    rng: np.random.Generator,  # noqa: TID251 - simulation
+    rng: np.random.Generator,
 ) -> Iterator[Floats]:
     """Yield the noise of the prefix sums before rounds 1, 2, ...: (runs, n), shared nodes and fresh padding."""
     nodes: dict[int, tuple[int, Floats]] = {}
@@ -37,7 +37,7 @@ def simulate_tree(
     tree: TreeBaseline,
     *,
     runs: int,
-    rng: np.random.Generator,  # noqa: TID251 - simulation
+    rng: np.random.Generator,
 ) -> SimulatedRuns:
     """Run the baseline `runs` times on the same T x n gains."""
     true = checked_gains(gains)

@@ -41,7 +41,7 @@ def simulate_ftpl(
     *,
     noise_scale: ArrayLike,
     runs: int,
-    rng: np.random.Generator,  # noqa: TID251 - simulation
+    rng: np.random.Generator,
 ) -> SimulatedRuns:
     """Run RW-FTPL `runs` times on the same T x n gains; `noise_scale` is η: one, one a round, or T x n."""
     true = checked_gains(gains)

@@ -11,7 +11,7 @@ def simulate_rotating_gains(
     *,
     actions: int,
     rounds: int,
-    rng: np.random.Generator,  # noqa: TID251 - simulation
+    rng: np.random.Generator,
     period: float = 96.0,
 ) -> Floats:
     """Return T x n gains clip(0.08 + 0.5 max(0, cos 2π(t - iP/n)/P)^8 + N(0, 0.02²), 0, 1): a bump that wanders."""

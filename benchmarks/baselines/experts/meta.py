@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from benchmarks.baselines.experts.ftpl import checked_gains, scales_of
 from sidelight.experts.decorrelation import Variant, seen_covariance
 from sidelight.experts.leader_change import Floats
 from sidelight.experts.learners import SPREAD, STRENGTHS, WINDOWS, forecast_weights, shrunk
-from sidelight.experts.simulate.ftpl import checked_gains, scales_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ def simulate_meta(
     *,
     noise_scale: ArrayLike,
     runs: int,
-    rng: np.random.Generator,  # noqa: TID251 - simulation
+    rng: np.random.Generator,
     floor: float = 2.0,
     variant: Variant = "centred",
     decorrelate: bool = True,
@@ -87,7 +87,7 @@ def _forecasts(
     reports: Floats,
     scales: Floats,
     pairs: list[tuple[int, float]],
-    rng: np.random.Generator,  # noqa: TID251 - simulation
+    rng: np.random.Generator,
     *,
     runs: int,
 ) -> Floats:

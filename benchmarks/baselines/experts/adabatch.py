@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from benchmarks.baselines.experts.ftpl import checked_gains
 from sidelight.errors import RangeError
 from sidelight.experts.delay import DelayRule
 from sidelight.experts.leader_change import Floats
-from sidelight.experts.simulate.ftpl import checked_gains
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ def simulate_adabatch(
     *,
     rounds: int,
     runs: int,
-    rng: np.random.Generator,  # noqa: TID251 - simulation
+    rng: np.random.Generator,
     gains: ArrayLike | None = None,
     times: Sequence[int] = (),
 ) -> SimulatedBatches:

@@ -3,11 +3,11 @@
 Not private: every name says `simulate`, true gains are passed in, and nothing of a deployment comes from here.
 """
 
-from sidelight.experts.simulate.adabatch import SimulatedBatches, simulate_adabatch
-from sidelight.experts.simulate.drifting import simulate_rotating_gains
-from sidelight.experts.simulate.ftpl import SimulatedRuns, simulate_ftpl
-from sidelight.experts.simulate.meta import SimulatedMeta, simulate_meta
-from sidelight.experts.simulate.tree import simulate_tree, simulate_tree_noise
+from benchmarks.baselines.experts.adabatch import SimulatedBatches, simulate_adabatch
+from benchmarks.baselines.experts.drifting import simulate_rotating_gains
+from benchmarks.baselines.experts.ftpl import SimulatedRuns, simulate_ftpl
+from benchmarks.baselines.experts.meta import SimulatedMeta, simulate_meta
+from benchmarks.baselines.experts.tree import simulate_tree, simulate_tree_noise
 
 __all__ = [
     "SimulatedBatches",
