@@ -22,7 +22,7 @@ from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.privacy_data import People
 from sidelight.privacy_page import bounds_of_rows, read_report
-from sidelight.privacy_page.paid import overhead
+from sidelight.privacy_page.bound import overhead
 from sidelight.privacy_page.reach import reach
 from sidelight.regression import LogCoshLoss, LogisticLoss, Loss
 from sidelight.regression.curator import dense_rows, exact_losses

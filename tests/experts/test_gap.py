@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sidelight.experts.gap import _table, gap_cdf, gap_cdf_above, gap_density
+from sidelight.experts.batch_sizes import _table, gap_cdf, gap_cdf_above, gap_density
 
 
 def test_distribution_function():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
 from sidelight.experts import RoundError, RWMeta, Stream
-from sidelight.experts.decorrelation import complement, seen_covariance
+from sidelight.experts.meta import complement, seen_covariance
 
 
 def projection(m):

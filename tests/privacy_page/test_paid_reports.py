@@ -18,7 +18,7 @@ from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation
 from sidelight.noise import Source
 from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
-from sidelight.privacy_page.paid import along_gradient, leverage, overhead
+from sidelight.privacy_page.bound import along_gradient, leverage, overhead
 from sidelight.privacy_page.published_losses import LogCosh, Logistic, Weights
 from sidelight.privacy_page.reach import reach
 from sidelight.regression import HuberLoss, LogCoshLoss, LogisticLoss, SoftmaxLoss

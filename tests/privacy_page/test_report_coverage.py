@@ -15,8 +15,8 @@ from densities import objective
 
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.privacy_page import bounds_of_rows
+from sidelight.privacy_page.bound import along_gradient, leverage
 from sidelight.privacy_page.build import FitConstants, build_report, label_of
-from sidelight.privacy_page.paid import along_gradient, leverage
 from sidelight.privacy_page.published import DataDependent, Encoding, Feature, PublishedReport
 from sidelight.privacy_page.published_losses import LogCosh, Logistic, Softmax, Weights
 from sidelight.regression import LogCoshLoss, LogisticLoss, SoftmaxLoss

@@ -68,7 +68,7 @@ def plan(plan_file: PlanFile, *, label: Label = "") -> None:
     from sidelight.cli.plans.sequences import is_daily
 
     if is_daily(plan_file):
-        from sidelight.cli.daily_pricing import show_days
+        from sidelight.cli.daily import show_days
 
         show_days(plan_file)
         return
@@ -115,7 +115,7 @@ def report(
     title: Annotated[str, typer.Option(help="The heading, if the file has none.")] = "Private releases",
 ) -> None:
     """Make the HTML report from stored releases."""
-    from sidelight.cli.reporting import write_stored
+    from sidelight.cli.stored import write_stored
 
     write_stored(releases, output=output, title=title)
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sidelight.accounting import Charge, Rule, Totals
 from sidelight.cli.accounts import account_of
+from sidelight.cli.failures import FailedError
 from sidelight.cli.plans.sequences import DailyPlan, read_daily_plan
+from sidelight.cli.pricing import account, route_table
 from sidelight.cli.running import shown_place
-from sidelight.cli.terminal import tell, today
+from sidelight.cli.terminal import console, tell, today
 from sidelight.errors import PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.quantiles import Sequence
+from sidelight.quantiles.sequence.accounts import for_days
 from sidelight.quantiles.sequence.plan import read_day
 from sidelight.release import Outcome
 from sidelight.report import Item, Report, check_writable, write_report
@@ -57,3 +61,58 @@ def _write(plan: DailyPlan, sequence: Sequence, ledger: Ledger, outcome: Outcome
     )
     item = Item(title=f"{plan.title}, {day}", outcome=outcome)
     write_report(Report(title=plan.title, day=today(), items=(item,), account=account), output)
+
+
+# `sidelight plan` for a plan with a `[sequence]` table: what a day costs, and for how many days the budget lasts.
+
+
+def show_days(path: Path) -> None:
+    """Print the price of a day and how long the budget lasts; not even one day is an error with status 1."""
+    plan = read_daily_plan(path)
+    each = plan.days_per_person
+    claims = plan.query.prepare(plan.schema).claims
+    price = for_days(claims, 1 if each is None else each)
+    rule, before, _ = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
+    charge = rule.charge(price)
+    days = days_left(rule, before, charge)
+    if each is not None:  # every day is a part of its own, charged from the beginning, and the dearest counts
+        before = Totals.zero()
+        days = None if rule.grants(before, charge) else 0
+    tell(plan.title, style="bold")
+    tell(f"A day is {claims.strongest}." + ("" if each is None else f" It is charged {each} times: {price.strongest}."))
+    tell("")
+    tell("What one day is charged: bookkeeping, not a guarantee", style="bold")
+    console().print(route_table(rule, before, before.plus(charge) if days or days is None else before))
+    tell("")
+    tell(f"What is promised: {rule.statement()}")
+    if days is None:
+        assert each is not None
+        held = "one day" if each == 1 else f"{each} days"
+        tell(f"The budget lasts for ever, for everyone who has data in at most {held}: nobody checks that.")
+        return
+    if days == 0:
+        raise FailedError(
+            "the budget lasts for no further day. Nothing was spent; lower epsilon, or use a new scope with its own "
+            "budget"
+        )
+    more = "more " if before != Totals.zero() else ""
+    tell(f"The budget lasts for {days} {more}{'day' if days == 1 else 'days'}, each charged in full.")
+    tell("If nobody has data in more than k days, declare days_per_person = k, and it lasts for ever.")
+
+
+def days_left(rule: Rule, totals: Totals, charge: Charge) -> int | None:
+    """Count how often a charge would be granted from now on: the best open route, and the pool.
+
+    >>> from sidelight.guarantees import ApproxDP, Claims, PureDP
+    >>> rule = Rule.for_budget(ApproxDP(3, "1e-6"))
+    >>> days_left(rule, Totals.zero(), rule.charge(Claims.of(PureDP("0.01"))))
+    3388
+    """
+    found = 0
+    for route, capacity in rule.capacities:
+        asked = charge.of(route)
+        if route not in totals.closed and asked:
+            found = max(found, (capacity - totals.of(route)) // asked)
+    if charge.delta_items:
+        found = min(found, (rule.pool - totals.delta_items) // charge.delta_items)
+    return max(0, found)

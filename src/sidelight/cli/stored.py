@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidelight.cli.terminal import today
+from sidelight.cli.terminal import tell, today
 from sidelight.errors import RangeError, SidelightError, SourceError, nearest
 from sidelight.release import Release
-from sidelight.report import Report, report_from_json
+from sidelight.report import Report, check_writable, report_from_json, write_report
+from sidelight.report.numbers import counted
 from sidelight.report.synthetic import open_table
 from sidelight.synthesis import Synthetic
 from sidelight.synthesis.output.released import KIND
@@ -52,3 +53,14 @@ def stored_table(path: Path, *, title: str | None = None) -> Synthetic:
         return open_table(outcome)
     except SidelightError as error:
         raise RangeError(f"{path.name!r}: {error}") from None
+
+
+# `sidelight report`: the page from releases that were stored as JSON.
+
+
+def write_stored(releases: Path, *, output: Path, title: str) -> None:
+    """Read stored releases and write their report."""
+    check_writable(output)
+    report = read_stored(releases, title=title)
+    write_report(report, output)
+    tell(f"{counted(len(report.items), 'release')}. Report: {output}")

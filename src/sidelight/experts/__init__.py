@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from sidelight.experts.amplification import central_guarantee as central_guarantee
     from sidelight.experts.amplification import gaussian_trade_off as gaussian_trade_off
     from sidelight.experts.amplification import worst_over as worst_over
+    from sidelight.experts.batch_sizes import gap_cdf as gap_cdf
+    from sidelight.experts.batch_sizes import gap_density as gap_density
     from sidelight.experts.batch_sizes import size_cdf_bound as size_cdf_bound
     from sidelight.experts.batch_sizes import size_weights as size_weights
     from sidelight.experts.delay import DelayRule as DelayRule
     from sidelight.experts.ftpl import RWFTPL as RWFTPL
-    from sidelight.experts.gap import gap_cdf as gap_cdf
-    from sidelight.experts.gap import gap_density as gap_density
     from sidelight.experts.learners import LeaderLearner as LeaderLearner
     from sidelight.experts.learners import Learner as Learner
     from sidelight.experts.learners import RollingRegression as RollingRegression
@@ -58,10 +58,9 @@ if TYPE_CHECKING:
 _HOME = {
     "adabatch": ("RWAdaBatch",),
     "amplification": ("Amplified", "amplified", "central_guarantee", "gaussian_trade_off", "worst_over"),
-    "batch_sizes": ("size_cdf_bound", "size_weights"),
+    "batch_sizes": ("gap_cdf", "gap_density", "size_cdf_bound", "size_weights"),
     "delay": ("DelayRule",),
     "ftpl": ("RWFTPL",),
-    "gap": ("gap_cdf", "gap_density"),
     "learners": ("LeaderLearner", "Learner", "RollingRegression", "forecast_weights", "usual_learners"),
     "meta": ("RWMeta",),
     "player": ("Player", "RoundError"),

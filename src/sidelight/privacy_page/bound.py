@@ -6,18 +6,117 @@ can look at its distribution over public or generated people. Over the training 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.privacy_page.encoded_rows import bounded_rows, encode_label, encode_row
-from sidelight.privacy_page.paid import paid_bounds
-from sidelight.privacy_page.published import Member, PublishedReport, read_report
-from sidelight.privacy_page.reach import reach, softmax_reach
+from sidelight.privacy_page.published import DataDependent, Member, PublishedReport, read_report
+from sidelight.privacy_page.reach import Reach, reach, softmax_reach
+
+# The bound of a paid report: intervals from a noisy gradient and a noisy Hessian, plus what those releases cost.
+#
+# The extra releases make the interval of the loss narrower, and reveal something themselves; that overhead is
+# always added. The Hessian may be indefinite after noise: every matrix is tested before it is used, and none is
+# pseudo-inverted.
 
 Floats = NDArray[np.float64]
+Interval = tuple[Floats, Floats]
+
+
+def paid_bounds(report: PublishedReport, rows: Floats, norm: Floats, found: Reach, member: Member) -> Floats:
+    """Bound the loss of the fit and of the two extra releases, without the output step (Theorem 6)."""
+    paid = report.data_dependent
+    assert paid is not None
+    signs: dict[Member, tuple[Literal[1, -1], ...]] = {"yes": (-1,), "no": (1,), "unknown": (1, -1)}
+    intervals = [signed_interval(report, rows, norm, found, sign=sign) for sign in signs[member]]
+    largest = np.max([np.maximum(np.abs(low), np.abs(high)) for low, high in intervals], axis=0)
+    return np.asarray(largest + overhead(paid, found))
+
+
+def signed_interval(
+    report: PublishedReport, rows: Floats, norm: Floats, found: Reach, *, sign: Literal[1, -1]
+) -> Interval:
+    """Enclose log p_D - log p_D±z: the person is added (sign 1) or removed (sign -1)."""
+    paid, variance = report.data_dependent, report.sigma**2
+    assert paid is not None
+    below, above = _curvature(report, rows, norm, found, sign=sign)
+    square_low, square_high = found.flattest**2 / (2 * variance), found.steepest**2 / (2 * variance)
+    # gᵀx/‖x‖ lies in an interval, f'·‖x‖ in another; their product at the four corners
+    centre, spread = along_gradient(report, paid, rows, norm)
+    ends = [
+        sign * slope * g / variance for slope in (found.low, found.high) for g in (centre - spread, centre + spread)
+    ]
+    return below + square_low + np.min(ends, axis=0), above + square_high + np.max(ends, axis=0)
+
+
+def along_gradient(report: PublishedReport, paid: DataDependent, rows: Floats, norm: Floats) -> Interval:
+    """Give centre and half-width of the interval of gᵀx/‖x‖, shrunk towards its known law N(0, σ²)."""
+    own, extra = report.sigma**2, paid.sigma2**2
+    share = own / (own + extra)
+    along = np.divide(rows @ np.asarray(paid.gradient), norm, out=np.zeros_like(norm), where=norm > 0)
+    half = report.sigma * paid.sigma2 / np.sqrt(own + extra) * paid.q
+    return share * along, np.full_like(norm, half)
+
+
+def overhead(paid: DataDependent, found: Reach) -> Floats:
+    """Bound what the extra releases revealed about the person: μ_z²/2 + μ_z·q."""
+    square = (found.steepest / paid.sigma2) ** 2
+    if paid.sigma3 is not None:
+        square = square + found.bend_high**2 / (2 * paid.sigma3**2)
+    size = np.sqrt(square)
+    return np.asarray(size**2 / 2 + size * paid.q)
+
+
+def leverage(report: PublishedReport, rows: Floats, norm: Floats) -> Interval:
+    """Bound xᵀH⁻¹x at the exact minimum, from below and from above, for every row."""
+    paid, lam = report.data_dependent, report.regularisation
+    assert paid is not None
+    above = norm**2 / lam
+    below = np.zeros_like(norm)
+    if paid.hessian is None or paid.kappa is None or paid.zeta is None:
+        return below, above
+    hessian, identity = np.asarray(paid.hessian), np.eye(rows.shape[1])
+    stretch = np.exp(paid.zeta)
+    for matrix in _lower_matrices(hessian, lam, paid.kappa):
+        if (value := _quadratic(matrix, rows)) is not None:
+            above = np.minimum(above, stretch * value)
+    highest = _quadratic(hessian + paid.kappa * identity, rows)
+    if highest is not None:
+        below = np.minimum(highest / stretch, above)
+    return below, above
+
+
+def _lower_matrices(hessian: Floats, lam: float, kappa: float) -> Iterator[Floats]:
+    """Give (1-w)·λI + w·(Ĥ - κI), all below H where ‖noise‖ <= κ; w = 0, the free bound, is always there."""
+    identity = np.eye(len(hessian))
+    for w in (lam / (lam + 2 * kappa), 0.5, 0.75, 1.0):
+        yield (1 - w) * lam * identity + w * (hessian - kappa * identity)
+
+
+def _quadratic(matrix: Floats, rows: Floats) -> Floats | None:
+    """Give xᵀM⁻¹x for every row, or None where M is not positive definite."""
+    try:
+        root = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    return np.asarray(np.sum(np.linalg.solve(root, rows.T) ** 2, axis=0))
+
+
+def _curvature(report: PublishedReport, rows: Floats, norm: Floats, found: Reach, *, sign: Literal[1, -1]) -> Interval:
+    """Enclose the term of the determinant, -log(1 + s·f''·μ)."""
+    below, above = leverage(report, rows, norm)
+    square = np.maximum(norm**2, 1e-300)
+    least, most = found.bend_low / square * below, found.bend_high / square * above
+    if sign == 1:
+        return -np.log1p(most), -np.log1p(least)
+    free = np.log1p(found.bend_high / report.regularisation)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = np.where(most < 1, np.minimum(-np.log1p(-np.minimum(most, 1.0)), free), free)
+        low = np.where(least < 1, np.minimum(-np.log1p(-np.minimum(least, 1.0)), high), high)
+    return low, high
 
 
 def report_bound(

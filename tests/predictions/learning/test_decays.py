@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.predictions.learning.decays import decays, exp_as_power
+from sidelight.predictions.learning.histogram_loss import decays, exp_as_power
 
 
 @given(exponent=st.fractions(0, 10**9))

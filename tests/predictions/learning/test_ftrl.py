@@ -11,9 +11,14 @@ from sidelight.mechanisms.prefix_sums import plan as run_module
 from sidelight.noise import Source
 from sidelight.predictions.learning.entropic import Entropic
 from sidelight.predictions.learning.euclidean import Ball, Box, Euclidean
-from sidelight.predictions.learning.ftrl import DPFTRL
-from sidelight.predictions.learning.online_to_batch import Average, excess_risk_bound
-from sidelight.predictions.learning.regret import best_step_size, noise_norm, regret_bound
+from sidelight.predictions.learning.ftrl import (
+    DPFTRL,
+    Average,
+    best_step_size,
+    excess_risk_bound,
+    noise_norm,
+    regret_bound,
+)
 from sidelight.predictions.learning.schatten import Schatten
 from sidelight.testing import SeededEntropy
 

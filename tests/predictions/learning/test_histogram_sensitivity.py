@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.predictions.learning.histogram_learner import PrivateHistograms
+from sidelight.predictions.learning.histogram_learner import (
+    FLOOR_SLACK,
+    PrivateHistograms,
+    gradient_bound,
+    gradient_sensitivity,
+)
 from sidelight.predictions.learning.histogram_loss import BinWeights, bin_weights, histogram_loss
-from sidelight.predictions.learning.histogram_sensitivity import FLOOR_SLACK, gradient_bound, gradient_sensitivity
 
 
 def unit_sensitivity(epsilon, levels):

@@ -10,8 +10,12 @@ import pytest
 from sidelight.errors import RangeError
 from sidelight.predictions.learning.laplace_fit import fit_laplace, fit_laplace_averaged, fit_laplace_online
 from sidelight.predictions.learning.laplace_loss import lse_loss
-from sidelight.predictions.learning.public_draws import public_permutation, public_uniforms
-from sidelight.predictions.learning.public_intervals import _resampled, public_intervals
+from sidelight.predictions.learning.public_intervals import (
+    _resampled,
+    public_intervals,
+    public_permutation,
+    public_uniforms,
+)
 
 DECILES = [Fraction(i, 10) for i in range(1, 10)]
 

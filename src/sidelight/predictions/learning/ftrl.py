@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +14,91 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
 from sidelight.mechanisms.prefix_sums import PrefixSums
 from sidelight.noise import Source
-from sidelight.predictions.learning.online_to_batch import Average
-from sidelight.predictions.learning.regret import best_step_size, noise_norm, regret_bound
 from sidelight.predictions.learning.regulariser import Regulariser
 
+# From a sequence to one answer: the average of what was played, and what its risk can be (online-to-batch).
+
 Floats = NDArray[np.float64]
+
+
+class Average:
+    """The running mean of parameters, in the parametrisation in which the loss is convex.
+
+    For Laplace priors that is (location/scale, 1/scale); the mean of locations and scales would not do.
+
+    >>> average = Average((1,))
+    >>> for theta in (1.0, 2.0, 6.0):
+    ...     average.add([theta])
+    >>> average.value
+    array([3.])
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._sum = np.zeros(shape)
+        self._count = 0
+
+    def add(self, parameters: ArrayLike) -> None:
+        """Count one more."""
+        self._sum += np.asarray(parameters, dtype=np.float64)
+        self._count += 1
+
+    @property
+    def value(self) -> Floats:
+        """The mean of all so far."""
+        if not self._count:
+            raise RangeError("nothing was played yet, so there is no average")
+        return np.asarray(self._sum / self._count)
+
+
+def excess_risk_bound(*, regret: float, steps: int, largest_loss: float, failure_probability: float) -> float:
+    """Bound the risk of the average above the best's: regret/T + 2 B sqrt((2/T) log(2/beta)).
+
+    For independent, equally distributed data sets and losses in [-B, B] (Cesa-Bianchi, Conconi and Gentile 2004), but
+    for the failure probability.
+
+    >>> round(excess_risk_bound(regret=80.0, steps=100, largest_loss=1.0, failure_probability=0.05), 6)
+    1.343241
+    """
+    if not (steps >= 1 and largest_loss > 0 and 0 < failure_probability < 1):
+        raise RangeError("excess risk needs a step, a positive bound on the loss and a failure probability in (0, 1)")
+    return regret / steps + 2 * largest_loss * math.sqrt(2 / steps * math.log(2 / failure_probability))
+
+
+# Regret of follow-the-regularised-leader on noisy sums: the bound, the noise in it, the step that suits it.
+
+
+def noise_norm(regulariser: Regulariser, *, deviation: float, steps: int, failure_probability: float) -> float:
+    """Bound ||noise||_* of all estimates at once, but for the failure probability: (Gw + C sqrt(2 log(T/beta))) sd."""
+    if not 0 < failure_probability < 1:
+        raise RangeError(f"failure_probability must lie strictly between 0 and 1, got {failure_probability}")
+    spread = math.sqrt(2 * math.log(steps / failure_probability))
+    return (regulariser.gaussian_width + regulariser.dual_lipschitz * spread) * deviation
+
+
+def best_step_size(*, radius_squared: float, lipschitz: float, noise: float, steps: int) -> float:
+    """Return sqrt(R^2 / (L (L + noise) T)), which balances the two parts of the bound.
+
+    >>> best_step_size(radius_squared=4.0, lipschitz=1.0, noise=3.0, steps=100)
+    0.1
+    """
+    if not (radius_squared > 0 and lipschitz > 0 and noise >= 0 and steps >= 1):
+        raise RangeError("a step size needs a positive radius and Lipschitz constant, noise of at least 0, and a step")
+    return math.sqrt(radius_squared / (lipschitz * (lipschitz + noise) * steps))
+
+
+def regret_bound(*, radius_squared: float, lipschitz: float, noise: float, step_size: float) -> Callable[[int], float]:
+    """Return the bound on sum_t loss_t(theta_t) - loss_t(theta*) as a function of the number of steps.
+
+    R^2/eta + eta L (L T + sum_t ||b_t||_*), with every ||b_t||_* at most `noise` (learning proof page, section 3).
+
+    >>> regret_bound(radius_squared=4.0, lipschitz=1.0, noise=3.0, step_size=0.1)(100)
+    80.0
+    """
+
+    def bound(steps: int) -> float:
+        return radius_squared / step_size + step_size * lipschitz * (lipschitz + noise) * steps
+
+    return bound
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
