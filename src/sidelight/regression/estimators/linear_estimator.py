@@ -24,6 +24,7 @@ from sidelight.regression.estimators.fit_query import FitQuery, Records, release
 from sidelight.regression.estimators.fitted_privacy import FittedPrivacy
 from sidelight.regression.estimators.goal import Goal
 from sidelight.regression.estimators.privacy_report import PrivacyReportMixin
+from sidelight.regression.estimators.repeated_fits import warn_of_repetition
 from sidelight.regression.estimators.seeded_fit import entropy_for
 from sidelight.regression.estimators.table_encoding import TableEncoding, encoding_for, has_names, width_of
 from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
@@ -93,6 +94,8 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
         validate_data(named, X, skip_check_array=True)
         if self.on_missing == "raise":
             refuse_unusable(self, X, y, classes=goal.classes)
+        if self.session is None and self.random_state is None:  # nobody adds up, and nothing is said to be public
+            warn_of_repetition(self, found)
         self._release(goal, found, data_norm=self.data_norm, table=None, key=key)
         for attribute in ("encoding_", "n_features_in_", "feature_names_in_"):
             self.__dict__.pop(attribute, None)
