@@ -34,6 +34,9 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
 
     Accuracy: the regularised minimum, moved by the noise of the Gaussian mechanism (two classes).
 
+    In a pipeline every step before it must be public: a `StandardScaler` that is fitted to the same rows voids the
+    guarantee (`sl.PrivacyWarning`). `sl.PublicScaler` and `sl.TableEncoding` are safe.
+
     Rows longer than `data_norm` are shortened; rows with a missing value or an undeclared label take no part. None of
     it is reported, and no data makes `fit` fail.
 
