@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingClassifier
-from sklearn.feature_selection import RFE, SelectKBest
+from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_predict, cross_val_score, cross_validate
@@ -92,6 +92,7 @@ UNSAFE: dict[str, Any] = {
     "inner pipeline": lambda: make_pipeline(make_pipeline(PUBLIC, MinMaxScaler()), make_pipeline(PUBLIC, model())),
     "twice nested": lambda: make_pipeline(StandardScaler(), make_pipeline(PUBLIC, make_pipeline(PUBLIC, model()))),
     "column": lambda: make_pipeline(columns(PUBLIC, StandardScaler()), model()),
+    "rest of the columns": lambda: make_pipeline(columns(PUBLIC).set_params(remainder=StandardScaler()), model()),
     "column, nested": lambda: make_pipeline(columns(PUBLIC, make_pipeline(PUBLIC, StandardScaler())), model()),
     "union": lambda: make_pipeline(FeatureUnion([("a", PUBLIC), ("b", StandardScaler())]), model()),
     "frames": lambda: make_pipeline(StandardScaler(), model()).set_output(transform="pandas"),
@@ -121,6 +122,7 @@ SAFE: dict[str, Any] = {
     "frozen": lambda: make_pipeline(FrozenEstimator(StandardScaler().fit(X[:5])), model()),
     "declared": lambda: make_pipeline(ByDeclaration(), model()),
     "private components": lambda: make_pipeline(sl.PCA(n_components=1, rho=1, radius=3), model()),
+    "private selection": lambda: make_pipeline(SelectFromModel(model(), threshold=-1), model()),
 }
 
 

@@ -140,7 +140,7 @@ def _names(steps: Iterable[Any]) -> Iterator[str]:
         elif isinstance(step, FeatureUnion):
             yield from _names(part for _, part in step.transformer_list)
         elif isinstance(step, ColumnTransformer):
-            yield from _names(part for _, part, _ in step.transformers)
+            yield from _names([*(part for _, part, _ in step.transformers), step.remainder])
         elif not reads_no_rows(step):
             yield type(step).__name__
 
@@ -149,13 +149,16 @@ def reads_no_rows(step: Any) -> bool:
     """Return whether the fit of a transformer is known to read no row.
 
     Known are those that say so (`fit_reads_no_rows`), those without anything to fit by scikit-learn's own tags, some
-    that take the number of columns alone, and the private ones of this library, which pay for what they learn.
+    that take the number of columns alone, and the private ones of this library, which pay for what they learn, also
+    where columns are selected by the coefficients of one.
     """
+    from sklearn.feature_selection import SelectFromModel
     from sklearn.utils import get_tags
 
     from sidelight.session.paid_estimator import PaidEstimator
 
-    if getattr(step, "fit_reads_no_rows", False) is True or isinstance(step, PaidEstimator):
+    learned = step.estimator if isinstance(step, SelectFromModel) else step
+    if getattr(step, "fit_reads_no_rows", False) is True or isinstance(learned, PaidEstimator):
         return True
     kind = type(step)
     if kind.__module__.startswith("sklearn.") and kind.__name__ in _DECLARED:
