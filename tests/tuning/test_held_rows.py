@@ -43,6 +43,10 @@ PRIVATE_FORMS: dict[str, Any] = {
     "polars": pl.from_pandas(FRAME),
     "columns": {name: FRAME[name].to_numpy() for name in FRAME},
     "one column": ROWS[:, 1].copy(),
+    "beside another column": np.column_stack([np.arange(1000.0), ROWS]),
+    "some columns": ROWS[:, 1:].copy(),
+    "a frame of some columns": pd.DataFrame({"other": ROWS[:, 2]}),
+    "objects": ROWS.astype(object),
     "in a tuple": (ROWS.copy(), None),
     "one row": ROWS[5:6].copy(),
 }
@@ -54,7 +58,7 @@ PUBLIC_FORMS: dict[str, Any] = {
     "few public rows that are private too": np.vstack([PUBLIC[:60], ROWS[:20]]),
     "empty": np.empty((0, 3)),
     "texts": np.array([["a", "b", "c"]]),
-    "objects": np.array([[None, "b", 1]], dtype=object),
+    "texts and numbers": np.array([[None, "b", 1]], dtype=object),
     "ragged": [[1.0], [2.0, 3.0]],
     "number": 3.0,
 }
@@ -153,3 +157,49 @@ def test_prints_are_the_rows_and_not_their_place_or_form() -> None:
     np.testing.assert_array_equal(row_prints(whole)[10:20], row_prints(whole[10:20]))  # type: ignore[index]
     assert row_prints("text") is None
     assert row_prints(np.zeros((2, 2, 2))) is None
+
+
+def disguised(rows: np.ndarray, rng: np.random.Generator) -> Any:
+    """Some of the rows in some form: parts, orders, types, more or fewer columns, and what holds them."""
+    taken = rows[rng.permutation(len(rows))[: rng.integers(25, len(rows))]]
+    if rng.random() < 0.3:
+        taken = np.column_stack([rng.normal(size=len(taken)), taken])
+    elif rng.random() < 0.3 and taken.shape[1] > 1:
+        taken = taken[:, : taken.shape[1] - 1]
+    taken = taken.astype(rng.choice([np.float64, np.float32]))
+    names = [f"c{place}" for place in rng.permutation(taken.shape[1])]
+    forms: list[Callable[[], Any]] = [
+        lambda: taken,
+        lambda: np.asfortranarray(taken),
+        lambda: taken.tolist(),
+        lambda: pd.DataFrame(taken, columns=names),
+        lambda: pl.DataFrame(taken, schema=names),
+        lambda: dict(zip(names, taken.T, strict=True)),
+        lambda: [None, {"inner": taken}],
+    ]
+    return forms[rng.integers(len(forms))]()
+
+
+@pytest.mark.slow
+def test_no_disguise_passes_and_no_public_rows_are_refused(record_property: Any) -> None:
+    passed = refused = 0
+    trials = 300
+    for seed in range(trials):
+        rng = np.random.default_rng(seed)
+        shape = (int(rng.integers(60, 2000)), int(rng.integers(1, 6)))
+        private, public = rng.normal(size=shape), rng.normal(size=shape)
+        try:
+            searched(disguised(private, rng), rows=private)
+            passed += 1
+        except RangeError:
+            pass
+        try:
+            searched(disguised(public, rng), rows=private)
+        except RangeError:
+            refused += 1
+    record_property(
+        "audit",
+        f"scores on private rows: {trials} copies in random parts, orders, types, columns and containers, and {trials} "
+        f"of public rows; {passed} private ones passed, {refused} public ones were refused",
+    )
+    assert (passed, refused) == (0, 0)
