@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.real_data import find
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.regression.adassp import ridge_from_noisy
+from sidelight.regression.least_squares_codes import INTERCEPT_SHARE
 
 #: (features, rows, whether the features are correlated)
 GENERATED = [
@@ -27,6 +28,7 @@ GENERATED = [
 RULES = ("uniform", "directions")
 EPSILONS = ("0.1", "1")
 DRAWS = 101
+CONSTANT = float(INTERCEPT_SHARE)
 
 
 def measure() -> dict[str, float]:
@@ -49,10 +51,11 @@ def median_error(rows: np.ndarray, target: np.ndarray, epsilon: str, rule: str) 
     rng = np.random.default_rng(1)
     order = rng.permutation(len(rows))
     train, test = order[len(rows) // 5 :], order[: len(rows) // 5]
-    design = np.column_stack([rows, np.ones(len(rows))])
+    design = np.column_stack([rows, np.full(len(rows), CONSTANT)])
     gram, cross = design[train].T @ design[train], design[train].T @ target[train]
     mu, d = float(gdp_within(Fraction(epsilon), Fraction("1e-6"))), design.shape[1]
-    gram_scale, cross_scale = 2 / (mu * 0.5**0.5), 2**0.5 / (mu * 0.5**0.5)  # rows of norm 1 and a constant 1
+    length = 1 + CONSTANT**2  # squared, of rows of norm 1 and the constant
+    gram_scale, cross_scale = length / (mu * 0.5**0.5), length**0.5 / (mu * 0.5**0.5)
     errors = []
     for _ in range(DRAWS):
         upper = np.triu(rng.normal(size=(d, d)), 1) * gram_scale / 2**0.5

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance import PublicRows as PublicRows
     from sidelight.covariance.pca import PCA as PCA
+    from sidelight.errors import PrivacyWarning as PrivacyWarning
     from sidelight.gaussians import GaussianFit as GaussianFit
     from sidelight.gaussians import GaussianMean as GaussianMean
     from sidelight.gaussians.mixture import SeparatedMixture as SeparatedMixture
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from sidelight.predictions import ScaleFree as ScaleFree
     from sidelight.predictions import Uniform as Uniform
     from sidelight.predictions import hedge as hedge
+    from sidelight.public_scaler import PublicScaler as PublicScaler
     from sidelight.quantiles import PubPrev as PubPrev
     from sidelight.quantiles import PubProx as PubProx
     from sidelight.quantiles import Quantiles as Quantiles
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
     from sidelight.regression.estimators import NotPrivateWarning as NotPrivateWarning
     from sidelight.regression.estimators import PoissonRegressor as PoissonRegressor
+    from sidelight.regression.estimators import TableEncoding as TableEncoding
     from sidelight.regression.model_query import ModelQuery as ModelQuery
     from sidelight.regression.row_check import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.release import Refused as Refused
@@ -92,6 +95,7 @@ if TYPE_CHECKING:
 _HOME = {
     "sidelight.covariance": ("Covariance", "PublicRows"),
     "sidelight.covariance.pca": ("PCA",),
+    "sidelight.errors": ("PrivacyWarning",),
     "sidelight.gaussians": ("GaussianFit", "GaussianMean"),
     "sidelight.gaussians.mixture": ("SeparatedMixture",),
     "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
@@ -110,6 +114,7 @@ _HOME = {
         "Uniform",
         "hedge",
     ),
+    "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Quantiles", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
     "sidelight.regression.adassp": ("AdaSSP",),
@@ -119,6 +124,7 @@ _HOME = {
         "LogisticRegression",
         "NotPrivateWarning",
         "PoissonRegressor",
+        "TableEncoding",
     ),
     "sidelight.regression.model_query": ("ModelQuery",),
     "sidelight.regression.row_check": ("nonprivate_check_rows",),

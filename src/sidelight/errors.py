@@ -80,6 +80,10 @@ class NoiseError(SidelightError, RuntimeError):
     """Noise cannot be drawn safely: a source left its process, thread or release, or the arithmetic check failed."""
 
 
+class PrivacyWarning(SidelightWarning):
+    """A guarantee covers less than it seems to, because of what was done around the library."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Give the end of a message: the nearest known name, and all known names.
 

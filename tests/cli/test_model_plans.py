@@ -123,7 +123,7 @@ def test_models_are_priced_without_the_data_and_then_run(plan: Path, sidelight: 
         ("epsilon = 4\n", "epsilon = 4\nregularisation = -1\n", "regularisation"),
         ("epsilon = 4\n", 'epsilon = 4\nbound = "loose"\n', "bound"),
         ("mu = 0.1", "mu = 0.1\nrho = 0.1", "exactly one of mu, rho"),
-        ("feature_norm = 90", "", "'feature_norm' is missing"),
+        ("feature_norm = 90", "feature_norm = -1", "feature_norm"),
         ("lower = 18\n", "", "public range"),
     ],
 )

@@ -41,10 +41,10 @@ def test_with_little_noise_it_is_the_ridge_regression_of_scikit_learn(penalty: i
 
     rows, target = generated(5000, 4)
     fit = fitted((rows, target), mu=10**4, penalty=penalty)
-    with_constant = np.column_stack([rows, np.ones(len(rows))])
+    with_constant = np.column_stack([rows, np.full(len(rows), 0.5)])
     ridge = Ridge(alpha=max(penalty, 1e-9), fit_intercept=False).fit(with_constant, target)
     assert fit.coefficients == pytest.approx(ridge.coef_[:4], abs=2e-3)
-    assert fit.intercept == pytest.approx(ridge.coef_[4], abs=2e-3)
+    assert fit.intercept == pytest.approx(0.5 * ridge.coef_[4], abs=2e-3)
     assert fit.predict(rows) == pytest.approx(ridge.predict(with_constant), abs=5e-3)
 
 
@@ -77,6 +77,89 @@ def test_the_penalty_keeps_noise_from_exploding() -> None:
     assert np.median(sizes) < 3
     noisy = np.diag([1.0, 1e-9])
     assert np.linalg.norm(ridge_from_noisy(noisy, np.array([1.0, 1.0]), noise_scale=1.0)) < 1
+
+
+# --- the scale of the intercept -------------------------------------------------------------------------------------
+
+
+def workers(n: int = 30_000) -> dict[str, np.ndarray]:
+    """Hours by age and years of education, like those of Adult: rows as long as 90 beside an intercept of 31."""
+    rng = np.random.default_rng(3)
+    age, education = rng.integers(17, 91, n).astype(float), rng.integers(1, 17, n).astype(float)
+    hours = 31.2 + 0.06 * age + 0.7 * education + 12 * rng.normal(size=n)
+    return {"age": age, "education": education, "hours": np.clip(hours, 1, 99)}
+
+
+BOUNDED = [Number("age", lower=17, upper=90), Number("education", lower=1, upper=16)]
+HOURS = Number("hours", lower=1, upper=99)
+
+
+@pytest.mark.parametrize(
+    ("features", "options", "epsilon"),
+    [
+        (BOUNDED, {"feature_norm": 120}, "50"),
+        (BOUNDED, {}, "50"),
+        (BOUNDED, {}, "4"),
+        ([Number("age"), Number("education")], {"feature_norm": 120}, "50"),
+    ],
+    ids=["bounds and a norm", "bounds", "bounds, small", "a norm"],
+)
+def test_long_features_do_not_drown_the_intercept(features: Any, options: Any, epsilon: str) -> None:
+    columns = workers()
+    table = Table(columns, schema=[*features, HOURS])
+    asked = AdaSSP(features=["age", "education"], target="hours", epsilon=epsilon, delta="1e-6", **options)
+    for seed in range(5):
+        release = seeded_release(asked, table, seed=seed)
+        assert isinstance(release, Release)
+        slope, schooling, constant = release.value
+        assert slope == pytest.approx(0.06, abs=0.03)
+        assert schooling == pytest.approx(0.7, abs=0.35)
+        predicted = constant + slope * columns["age"] + schooling * columns["education"]
+        assert np.mean((predicted - columns["hours"]) ** 2) < 0.97 * columns["hours"].var()
+
+
+def test_features_are_centred_by_their_bounds_where_that_shortens_rows() -> None:
+    schema = Schema([*BOUNDED, HOURS])
+
+    def codes(**more: Any) -> Any:
+        names = ["age", "education"]
+        return AdaSSP(features=names, target="hours", mu=1, **more).prepare(schema).codes
+
+    half = Fraction(73, 2) ** 2 + Fraction(15, 2) ** 2
+    for more in ({}, {"feature_norm": 120}):
+        found = codes(**more)
+        assert half < found.radius**2 < half * (1 + Fraction(1, 10**5))
+        assert found.centres == (Fraction(107, 2), Fraction(17, 2))
+        assert found.intercept == found.radius / 2
+    for more in ({"feature_norm": 30}, {"feature_norm": 120, "intercept": 0}):
+        assert codes(**more).centres == (0, 0)
+        assert codes(**more).radius == more["feature_norm"]
+    without = codes(intercept=0)
+    assert without.radius**2 > 90**2 + 16**2 > without.radius**2 * (1 - Fraction(1, 10**5))
+    with pytest.raises(SchemaError, match="feature_norm"):
+        AdaSSP(features=["age"], target="hours", mu=1).prepare(Schema([Number("age", lower=0), HOURS]))
+    with pytest.raises(RangeError, match="negative"):
+        AdaSSP(features=["age"], target="hours", mu=1, intercept=-1)
+
+
+@pytest.mark.parametrize("intercept", [None, 0, 5], ids=["default", "none", "five"])
+def test_no_row_of_centred_features_costs_more_than_the_claim(intercept: int | None) -> None:
+    """Corners of the box, rows far outside and extreme targets: D'Σ⁻¹D over both releases is at most mu²."""
+    schema = Schema([*BOUNDED, HOURS])
+    prepared = AdaSSP(features=["age", "education"], target="hours", mu=1, intercept=intercept).prepare(schema)
+    (claim,) = prepared.claims
+    assert isinstance(claim, GDP)
+    largest = 0.0
+    for age in (17.0, 90.0, -1e300, 53.5, np.inf):
+        for education in (1.0, 16.0, 1e300, 8.5):
+            for hours in (1.0, 99.0, -1e9):
+                one = Table({"age": [age], "education": [education], "hours": [hours]}, schema=schema)
+                moved = collect(one, prepared.statistics)
+                gram, cross = (np.asarray(part.value, float) for part in (moved.gram, moved.cross))
+                assert np.linalg.norm(gram) <= float(moved.gram.sensitivity) * (1 + 1e-12)
+                both = (gram**2).sum() / float(prepared.gram_scale) ** 2
+                largest = max(largest, both + (cross**2).sum() / float(prepared.cross_scale) ** 2)
+    assert 0.9 * float(claim.mu) ** 2 < largest <= float(claim.mu) ** 2 * (1 + 1e-12)
 
 
 # --- data that is no data ---------------------------------------------------------------------------------------------
@@ -237,7 +320,7 @@ def test_directions_beat_one_penalty_for_all_on_generated_rows() -> None:
         for seed in range(10):
             with Source(SeededEntropy(seed)) as source:
                 fit = adassp(
-                    (rows, target), feature_norm=1, target_bounds=(-1, 1), mu="0.2", shrinkage=shrinkage, source=source
+                    (rows, target), feature_norm=1, target_bounds=(-1, 1), mu="0.1", shrinkage=shrinkage, source=source
                 )
             found.append(float(np.mean((fit.predict(rows) - target) ** 2)))
     assert np.median(errors["directions"]) < 0.9 * np.median(errors["uniform"])

@@ -140,6 +140,15 @@ class TestModels:
     def test_the_other_bounds(self, bound: Any) -> None:
         assert sl.LogisticRegression(**BUDGET, classes=[0, 1], bound=bound).fit(*rows(50)).coef_.shape == (1, 3)
 
+    @pytest.mark.parametrize("unit", [120, 0.01])
+    @pytest.mark.parametrize("make", MAKERS[:3], ids=["logistic", "svc", "linear"])  # counts have a clip of their own
+    def test_the_unit_of_the_features_does_not_matter(self, make: Any, unit: float) -> None:
+        """An intercept of 1 beside features of length 120 would drown in their noise, and rule beside tiny ones."""
+        X, y = rows()
+        first, second = (make(random_state=3, data_norm=norm, session=None).fit(X * norm, y) for norm in (1, unit))
+        np.testing.assert_allclose(np.asarray(second.coef_) * unit, first.coef_, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(second.intercept_, first.intercept_, rtol=1e-3, atol=1e-3)
+
     def test_frames_and_pipelines(self) -> None:
         import pandas as pd
         import polars as pl

@@ -61,22 +61,26 @@ class AdaSSP:
     noise; everything else is computed from these two (limits: rows longer than `feature_norm` are shortened).
 
     Accuracy: that of least squares once the smallest eigenvalue of the Gram matrix is large against the noise, and of a
-    ridge regression with a penalty of that size before. The intercept is penalised like every coefficient.
+    ridge regression with a penalty of that size before. The noise is the same in every direction, so features of very
+    different sizes should be scaled by public ranges first. The intercept's column is penalised like every other.
 
-    Arguments: `features` and `target` name `Number` columns; the target has both bounds. The price is exactly one of
-    `mu`, `rho`, or `epsilon` with `delta`. `intercept` is the value of the constant column, 0 for none. `penalty` is
-    the least ridge penalty (scikit-learn's alpha). `gram_share` is the share of mu² for the Gram matrix. `shrinkage` is
-    "directions" (each by what it lacks) or "uniform" (one penalty for all, as in the paper).
+    Arguments: `features` and `target` name `Number` columns; the target has both bounds. `feature_norm` is the public
+    bound of a row's Euclidean norm; where every feature declares both bounds it may be left out, and rows are taken
+    about the middle of their ranges unless it is shorter than these. The price is exactly one of `mu`, `rho`, or
+    `epsilon` with `delta`. `intercept` is the value of the constant column, 0 for none; left out, it is on the scale of
+    the features: half as long as a row can be. `penalty` is the least ridge penalty (scikit-learn's alpha).
+    `gram_share` is the share of mu² for the Gram matrix. `shrinkage` is "directions" (each by what it lacks) or
+    "uniform" (one penalty for all, as in the paper).
     """
 
     features: Sequence[str]
     target: str
-    feature_norm: Amount
+    feature_norm: Amount | None = None
     mu: Amount | None = None
     rho: Amount | None = None
     epsilon: Amount | None = None
     delta: Amount | None = None
-    intercept: Amount = 1
+    intercept: Amount | None = None
     penalty: Amount = 0
     gram_share: Amount = field(default="1/2")
     shrinkage: Shrinkage = "directions"
@@ -88,9 +92,11 @@ class AdaSSP:
             )
         object.__setattr__(self, "features", tuple(self.features))
         self.mu_squared  # noqa: B018  # a price that is not one is found now
-        positive(self.feature_norm, name="feature_norm")
+        if self.feature_norm is not None:
+            positive(self.feature_norm, name="feature_norm")
         exact(self.penalty, name="penalty")
-        exact(self.intercept, name="intercept")
+        if self.intercept is not None and exact(self.intercept, name="intercept") < 0:
+            raise RangeError(f"intercept must not be negative, got {self.intercept}; 0 is none")
         if not 0 < exact(self.gram_share, name="gram_share") < 1:
             raise RangeError(f"gram_share must lie strictly between 0 and 1, got {self.gram_share}")
 
@@ -175,9 +181,10 @@ class PreparedAdaSSP:
             "kind": "ridge regression",
             "features": list(query.features),
             "target": query.target,
-            "feature_norm": decimal_text(exact(query.feature_norm, name="feature_norm")),
+            "feature_norm": decimal_text(self.codes.radius),
+            "centres": [decimal_text(centre) for centre in self.codes.centres],
             "mu_squared": decimal_text(query.mu_squared),
-            "intercept": decimal_text(exact(query.intercept, name="intercept")),
+            "intercept": decimal_text(self.codes.intercept),
             "penalty": decimal_text(exact(query.penalty, name="penalty")),
             "gram_share": decimal_text(exact(query.gram_share, name="gram_share")),
             "shrinkage": query.shrinkage,

@@ -1,7 +1,13 @@
 """Columns of a table as the integers of a least-squares problem, and its solution back in the units of the columns.
 
-What every one-pass linear regression shares: the features clipped to a public length, a constant column for the
-intercept, the target in steps of its public range. All of it is public; no data is opened.
+What every one-pass linear regression shares: the features centred by their public ranges and clipped to a public
+length, a constant column for the intercept, the target in steps of its public range. All of it is public; no data is
+opened.
+
+The noise is the same in every direction and grows with the square of the longest possible row, so a constant column
+must not be short beside the features, or the intercept drowns; nor need a row be longer than half the diagonal of its
+declared ranges. Neither the centre nor the constant touches the proof: a row is moved by a public vector before it is
+clipped, and the sensitivity (`LeastSquares`) is computed from the clipped length and the constant that are used.
 """
 
 from __future__ import annotations
@@ -9,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +31,26 @@ from sidelight.records import Number, Schema
 
 #: Integer steps of the feature radius and of half the target's width.
 LEVELS = 1 << 14
+#: The constant column beside a row of length 1, where none is given: the best of five on generated rows, by
+#: `benchmarks/intercept_scale.py`.
+INTERCEPT_SHARE = Fraction(1, 2)
+_ROOT_BITS = 20
 _LARGEST_TARGET_CODE = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeastSquaresCodes:
-    """The statistics that a regression reads, in steps of `unit` (features) and `step` (target)."""
+    """The statistics that a regression reads, in steps of `unit` (features) and `step` (target).
+
+    Rows are taken about `centres` and clipped to `radius`; `intercept` is the value of the constant column, 0 for none.
+    """
 
     features: tuple[str, ...]
     target: str
     statistics: LeastSquares
+    radius: Fraction
+    centres: tuple[Fraction, ...]
+    intercept: Fraction
     unit: Fraction
     step: Fraction
 
@@ -47,29 +64,40 @@ class LeastSquaresCodes:
         unit, step = float(self.unit), float(self.step)
         scaled = solution * (step / unit)
         width = len(self.features)
-        constant = self.statistics.constant * unit * float(scaled[width]) if self.statistics.constant else 0.0
-        return scaled[:width], self.statistics.centre * step + constant
+        if not self.statistics.constant:
+            return scaled[:width], self.statistics.centre * step
+        constant = self.statistics.constant * unit * float(scaled[width])
+        moved = sum(float(centre) * float(each) for centre, each in zip(self.centres, scaled, strict=False))
+        return scaled[:width], self.statistics.centre * step + constant - moved
 
 
 def least_squares_codes(
-    schema: Schema, *, features: Sequence[str], target: str, feature_norm: Amount, intercept: Amount
+    schema: Schema,
+    *,
+    features: Sequence[str],
+    target: str,
+    feature_norm: Amount | None,
+    intercept: Amount | None = None,
 ) -> LeastSquaresCodes:
     """Code features and target by what the schema declares.
 
+    Where every feature has both bounds, their box has half a diagonal that is no longer than `feature_norm`, and there
+    is an intercept, rows are taken about the middle of the box, and no row is shortened. Otherwise they are taken about
+    0 and shortened to `feature_norm`. Without an `intercept` it is half as long as a row can be.
+
     Raises:
-        SchemaError: a column is not a number, or the target has no range.
+        SchemaError: a column is not a number, the target has no range, or nothing bounds the features.
         RangeError: the norm is not positive, or the codes would be too large for exact sums.
     """
-    radius = positive(feature_norm, name="feature_norm")
-    constant = exact(intercept, name="intercept")
     numbers = tuple(schema.number(name) for name in features)
+    given = None if intercept is None else exact(intercept, name="intercept")
+    radius, centres = _ball(numbers, feature_norm, centred=given is None or given > 0)
+    constant = INTERCEPT_SHARE * radius if given is None else given
     unit = radius / LEVELS
     goal, step, centre = _target(schema.number(target), centred=constant > 0)
     statistics = LeastSquares(
         coding=RegressionRow(
-            features=ClippedVector(
-                columns=numbers, radius=radius, levels=LEVELS, centres=(Fraction(0),) * len(numbers)
-            ),
+            features=ClippedVector(columns=numbers, radius=radius, levels=LEVELS, centres=centres),
             target=goal,
         ),
         constant=(constant / unit + Fraction(1, 2)).__floor__(),
@@ -77,7 +105,46 @@ def least_squares_codes(
         rows_per_unit=schema.rows_per_unit,
         unit=schema.unit,
     )
-    return LeastSquaresCodes(features=tuple(features), target=target, statistics=statistics, unit=unit, step=step)
+    return LeastSquaresCodes(
+        features=tuple(features),
+        target=target,
+        statistics=statistics,
+        radius=radius,
+        centres=centres,
+        intercept=constant,
+        unit=unit,
+        step=step,
+    )
+
+
+def _ball(
+    numbers: Sequence[Number], feature_norm: Amount | None, *, centred: bool
+) -> tuple[Fraction, tuple[Fraction, ...]]:
+    """Return the radius and the centre of the ball to which rows are clipped."""
+    origin = (Fraction(0),) * len(numbers)
+    norm = None if feature_norm is None else positive(feature_norm, name="feature_norm")
+    bounds = [(each.lower, each.upper) for each in numbers if each.lower is not None and each.upper is not None]
+    if len(bounds) < len(numbers):
+        if norm is None:
+            open_ended = next(each.name for each in numbers if each.lower is None or each.upper is None)
+            raise SchemaError(
+                f"nothing bounds the feature {open_ended!r}; declare Number({open_ended!r}, lower=..., upper=...), or "
+                "give feature_norm=..., a public bound of a row's Euclidean norm"
+            )
+        return norm, origin
+    half = _root_up(sum(((high - low) / 2) ** 2 for low, high in bounds))
+    if centred and half > 0 and (norm is None or half <= norm):
+        return half, tuple((low + high) / 2 for low, high in bounds)
+    if norm is not None:
+        return norm, origin
+    return positive(_root_up(sum(max(low**2, high**2) for low, high in bounds)), name="the features' bounds"), origin
+
+
+def _root_up(square: Fraction | int) -> Fraction:
+    """Return a number just above the square root: a row of the declared bounds is never shortened."""
+    square = Fraction(square)
+    shift = max(0, _ROOT_BITS + (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
+    return Fraction(isqrt(int(square * (1 << 2 * shift))) + 1, 1 << shift) if square else Fraction(0)
 
 
 def _target(number: Number, *, centred: bool) -> tuple[NumberCoding, Fraction, int]:

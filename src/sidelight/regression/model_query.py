@@ -73,9 +73,10 @@ class ModelQuery:
         model._check()
         encoding = encoding_for(schema, target=self.target, features=self.features)
         labels = labels_of(column, goal.classes) if isinstance(column, Category) and goal.classes is not None else None
+        data_norm = 1 if model.data_norm is None else model.data_norm
         settings = {name: getattr(model, name) for name in _SETTINGS} | {
-            "data_norm": 1 if model.data_norm is None else model.data_norm,
-            "intercept": model.intercept_value if model.fit_intercept else None,
+            "data_norm": data_norm,
+            "intercept": model._constant(data_norm),
             "solver": model.solver,
         }
         several = tuple(goal.classes.tolist()) if goal.one_vs_rest and goal.classes is not None else None

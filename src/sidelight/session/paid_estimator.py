@@ -6,6 +6,7 @@ from inspect import signature
 from typing import Any
 
 from sidelight.errors import RangeError
+from sidelight.session.fit_callers import warn_of_callers
 from sidelight.session.session import Session
 
 
@@ -37,5 +38,7 @@ class PaidEstimator:
         return super().__getstate__()
 
     def _check_session(self) -> None:
+        """Refuse what is no session, and warn of pipelines and searches that the guarantee does not cover."""
         if not isinstance(self.session, Session | None):
             raise RangeError(f"session must be a sidelight.Session or None, got {type(self.session).__name__}")
+        warn_of_callers(self, paid=self.session is not None)

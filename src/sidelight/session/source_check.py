@@ -43,7 +43,21 @@ class ChecksSource(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksRows(Protocol):
+    """A prepared query that somebody may have handed private rows beside the table's."""
+
+    def check_rows(self, table: Table) -> None:
+        """Raise if what the query brings along is, by content, rows of the table.
+
+        That is no public fact, but one for the owner, who gets an error and nothing else: no charge, no release.
+        """
+        ...
+
+
 def check_source(prepared: Prepared, table: Table) -> None:
     """Let a prepared query refuse a table that it could not read, before it is charged."""
     if isinstance(prepared, ChecksSource):
         prepared.check_source(PublicSource.of(table))
+    if isinstance(prepared, ChecksRows):
+        prepared.check_rows(table)

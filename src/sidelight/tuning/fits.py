@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-
-import numpy as np
+from typing import Generic, TypeVar
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.tuning.best import select
 from sidelight.tuning.common_price import common_price
+from sidelight.tuning.held_rows import held_by, refuse_private_rows
 from sidelight.tuning.pricing import selection_claims
 from sidelight.tuning.runs import Runs, geometric
-from sidelight.tuning.scores import carried_by, check_score
+from sidelight.tuning.scores import check_score
 
 Model = TypeVar("Model")
 
@@ -67,8 +66,8 @@ def tune(
     """Fit candidates picked by chance, a random and secret number of times, and return the best with its price.
 
     Guarantee: `Tuned.claims`, the price of the whole search (tuning proof page), also when None comes back because no
-    run gave a model. Without `runs` a geometric number with mean 15 is used. A score that holds an array which one of
-    the fits holds too is refused: it would judge on private rows.
+    run gave a model. Without `runs` a geometric number with mean 15 is used. A score that holds rows which one of the
+    fits holds too, or a copy or a part of them, is refused: it would judge on private rows.
 
     >>> from sidelight.guarantees import PureDP
     >>> from sidelight.noise import bernoulli
@@ -79,20 +78,9 @@ def tune(
     """
     if not fits:
         raise RangeError("a search wants at least one fit, got none")
-    _check_apart(fits, score)
+    refuse_private_rows([score.function], [held for fit in fits for held in held_by(fit.run)])
     law = geometric(15) if runs is None else runs
     claims = selection_claims(common_price([fit.claims for fit in fits]), law, delta=delta)
     with Source(entropy or OSEntropy(), declared=claims.numerics) as source:
         winner = select([fit.run for fit in fits], score.function, runs=law, source=source)
     return None if winner is None else Tuned(model=winner[1], candidate=winner[0], claims=claims)
-
-
-def _check_apart(fits: Sequence[Fit[Any]], score: ModelScore[Any]) -> None:
-    """Refuse a score that visibly shares memory with the rows of a fit."""
-    private = [part for fit in fits for part in carried_by(fit.run) if isinstance(part, np.ndarray)]
-    for part in carried_by(score.function):
-        if isinstance(part, np.ndarray) and any(np.may_share_memory(part, rows) for rows in private):
-            raise RangeError(
-                "the score holds an array that a fit holds too: private rows in a score are not paid for; score on "
-                "public rows"
-            )

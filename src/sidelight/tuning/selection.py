@@ -20,6 +20,7 @@ from sidelight.session import Answer, Prepared, Query, Refusal, release_once
 from sidelight.session.source_check import ChecksSource, PublicSource
 from sidelight.tuning.best import best_of
 from sidelight.tuning.common_price import common_price
+from sidelight.tuning.held_rows import held_by, refuse_private_rows, rows_of
 from sidelight.tuning.pricing import selection_claims
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric
 from sidelight.tuning.scores import PrivateScore, PublicScore, Score
@@ -148,6 +149,12 @@ class PreparedSelection:
         for each in (*self.candidates, *(() if self.scored is None else (self.scored,))):
             if isinstance(each, ChecksSource):
                 each.check_source(source)
+
+    def check_rows(self, table: Table) -> None:
+        """Refuse a score that holds the table's rows or a copy of them: nobody pays for that. For the owner alone."""
+        judges = (self.score.function,) if isinstance(self.score, PublicScore) else (self.score.ask, self.score.read)
+        if any(True for judge in judges for _ in held_by(judge)):  # without rows in a score no row is read
+            refuse_private_rows(judges, rows_of(table))
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Try and keep the best. The winner's place and answer leave; nothing else does."""

@@ -68,19 +68,14 @@ def linear_svc(section: Section) -> Query:
 
 def adassp(section: Section) -> Query:
     """Read `kind = "adassp"`."""
-    amounts = ("mu", "rho", "epsilon", "delta", "intercept", "penalty", "gram_share")
-    section.only("kind", "title", "target", "features", "feature_norm", "shrinkage", *amounts)
+    amounts = ("mu", "rho", "epsilon", "delta", "feature_norm", "intercept", "penalty", "gram_share")
+    section.only("kind", "title", "target", "features", "shrinkage", *amounts)
     from sidelight.regression.adassp import AdaSSP
 
     given = {key: section.amount(key) for key in amounts if key in section}
     if "shrinkage" in section:
         given["shrinkage"] = section.choice("shrinkage", ["directions", "uniform"])
-    return AdaSSP(
-        features=section.texts("features"),
-        target=section.text("target"),
-        feature_norm=section.amount("feature_norm"),
-        **given,
-    )
+    return AdaSSP(features=section.texts("features"), target=section.text("target"), **given)
 
 
 def _model(section: Section, estimator: Callable[..., Any], given: dict[str, Any]) -> Query:

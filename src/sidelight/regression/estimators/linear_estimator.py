@@ -24,8 +24,9 @@ from sidelight.regression.estimators.fit_query import FitQuery, Records, release
 from sidelight.regression.estimators.fitted_privacy import FittedPrivacy
 from sidelight.regression.estimators.goal import Goal
 from sidelight.regression.estimators.privacy_report import PrivacyReportMixin
+from sidelight.regression.estimators.repeated_fits import warn_of_repetition
 from sidelight.regression.estimators.seeded_fit import entropy_for
-from sidelight.regression.estimators.table_encoding import TableEncoding, encoding_for
+from sidelight.regression.estimators.table_encoding import TableEncoding, encoding_for, has_names, width_of
 from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
 from sidelight.regression.estimators.unusable_rows import refuse_unusable
 from sidelight.regression.losses import Floats
@@ -93,6 +94,8 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
         validate_data(named, X, skip_check_array=True)
         if self.on_missing == "raise":
             refuse_unusable(self, X, y, classes=goal.classes)
+        if self.session is None and self.random_state is None:  # nobody adds up, and nothing is said to be public
+            warn_of_repetition(self, found)
         self._release(goal, found, data_norm=self.data_norm, table=None, key=key)
         for attribute in ("encoding_", "n_features_in_", "feature_names_in_"):
             self.__dict__.pop(attribute, None)
@@ -106,7 +109,9 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
 
         Numbers are scaled by their public ranges and categories have one column for each declared label; each is
         divided by the square root of the number of columns, so that `data_norm` is 1 unless a smaller one is given.
-        Rows that miss a value follow the schema. `encoding_` has the features, and `predict` takes a table too.
+        Rows that miss a value follow the schema. `encoding_` is that encoding as a transformer, and its names are those
+        of the coefficients; `feature_names_in_` are the table's columns. `predict` and the like take a table, or a
+        frame or a mapping with these columns, and encode it in the same way.
 
         Args:
             table: Rows with a schema; with a session its own table.
@@ -134,8 +139,8 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
         with fitting(table):
             self._release(goal, found, data_norm=data_norm, table=table, key=key)
         self.encoding_: TableEncoding = encoding
-        self.n_features_in_ = len(encoding.names)
-        self.feature_names_in_ = np.array(encoding.names, dtype=object)
+        self.n_features_in_ = len(encoding.columns)
+        self.feature_names_in_ = np.array([column.name for column in encoding.columns], dtype=object)
         return self
 
     def _goal(self, column: Number | Category | None = None) -> Goal:
@@ -158,7 +163,7 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
                 "random_state and session cannot be had together: a budget pays for private noise; for reproducible "
                 "tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
             )
-        if self.fit_intercept:
+        if self.fit_intercept and self.intercept_value is not None:
             positive(self.intercept_value, name="intercept_value")
         if not isinstance(self.rows_at_most, Integral | None):
             raise RangeError(f"rows_at_most must be a whole number or None, got {type(self.rows_at_most).__name__}")
@@ -173,7 +178,7 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
             "epsilon": self.epsilon,
             "delta": self.delta,
             "data_norm": data_norm,
-            "intercept": self.intercept_value if self.fit_intercept else None,
+            "intercept": self._constant(data_norm),
             "on_violation": self.on_violation,
             "regularisation": self.regularisation,
             "theta_norm": self.theta_norm,
@@ -191,6 +196,12 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
         self.privacy_ = FittedPrivacy.of(plans[0], released.guarantee, fits=len(plans))
         self._keep(goal, np.asarray(released.value["coefficients"]), np.asarray(released.value["intercept"]))
 
+    def _constant(self, data_norm: Any) -> Any:
+        """Return the value of the constant column: as long as a row can be, whatever the unit of the features is."""
+        if not self.fit_intercept:
+            return None
+        return data_norm if self.intercept_value is None else self.intercept_value
+
     def _keep(self, goal: Goal, coefficients: Floats, intercepts: Floats) -> None:
         """Set the attributes: coefficients are (outputs, features), intercepts (outputs,)."""
         self.coef_, self.intercept_ = coefficients, intercepts
@@ -200,14 +211,31 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
     def _rows(self, rows: Any) -> Any:
         """Give new rows as the model wants them. Prediction is post-processing and free."""
         check_is_fitted(self)
-        if isinstance(rows, Table):
-            if not hasattr(self, "encoding_"):
-                raise SchemaError("this model was fitted to an array, so it cannot read a table; use fit_table")
-            rows = self.encoding_.matrix(rows)
-            checked = rows
+        if hasattr(self, "encoding_"):
+            checked = self._encoded(rows)
+        elif isinstance(rows, Table):
+            raise SchemaError("this model was fitted to an array, so it cannot read a table; use fit_table")
         else:
             checked = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
         if self.on_violation == "normalize":  # a model of normalised rows
             norm = exact(self.data_norm if self.data_norm is not None else 1, name="data_norm")
             checked, _, _ = bounded_rows(checked, data_norm=norm, on_violation="normalize")
         return checked
+
+    def _encoded(self, rows: Any) -> Any:
+        """Encode what a model of a table is asked about, as the table was encoded.
+
+        An array has no names. One with as many columns as the table can only be meant in the columns' own units, unless
+        there are as many encoded ones: then it might be either, and one of the two readings would be wrong in silence.
+        """
+        if not isinstance(rows, Table) and not has_names(rows):
+            columns = [column.name for column in self.encoding_.columns]
+            width = width_of(rows)
+            if width != len(columns) or width == len(self.encoding_.names):
+                raise SchemaError(
+                    f"this model was fitted to the columns {', '.join(columns)} of a table, and an array of "
+                    f"{'no columns' if width is None else f'{width} column(s)'} does not say which they are, or "
+                    "whether they are scaled; pass a frame, a mapping or a sl.Table with these names, such as "
+                    "pd.DataFrame(X, columns=model.feature_names_in_)"
+                )
+        return self.encoding_.matrix(self.encoding_.table(rows))

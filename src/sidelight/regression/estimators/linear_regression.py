@@ -58,7 +58,7 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         loss: RegressionLoss = "log_cosh",
         scale: Amount | None = None,
         fit_intercept: bool = True,
-        intercept_value: Amount = 1,
+        intercept_value: Amount | None = None,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
         regularisation: Amount | None = None,

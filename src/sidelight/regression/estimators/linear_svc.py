@@ -48,7 +48,7 @@ class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: i
         classes: Any = None,
         width: Amount = 0.5,
         fit_intercept: bool = True,
-        intercept_value: Amount = 1,
+        intercept_value: Amount | None = None,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
         regularisation: Amount | None = None,

@@ -34,6 +34,9 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
 
     Accuracy: the regularised minimum, moved by the noise of the Gaussian mechanism (two classes).
 
+    In a pipeline every step before it must be public: a `StandardScaler` that is fitted to the same rows voids the
+    guarantee (`sl.PrivacyWarning`). `sl.PublicScaler` and `sl.TableEncoding` are safe.
+
     Rows longer than `data_norm` are shortened; rows with a missing value or an undeclared label take no part. None of
     it is reported, and no data makes `fit` fail.
 
@@ -47,7 +50,8 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         multi_class: More than two classes as a joint "softmax", or "one_vs_rest": a model each, at nearly twice the
             noise for ten classes.
         fit_intercept: Adds a constant column, penalised like the others.
-        intercept_value: The constant. Smaller costs less noise, and the intercept is shrunk more.
+        intercept_value: The constant; default `data_norm`, so that the intercept is on the scale of the features.
+            Smaller costs less noise, and the intercept is shrunk more.
         on_violation: "clip" shortens long rows, "normalize" gives every row the full length (in `predict` too).
         on_missing: "drop" leaves rows out that miss a value or have an undeclared label. "raise" raises for them, as
             scikit-learn does, before any charge: the curator's own choice, whose errors must not be forwarded.
@@ -83,7 +87,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         class_weight: Mapping[Any, Amount] | None = None,
         multi_class: MultiClass = "softmax",
         fit_intercept: bool = True,
-        intercept_value: Amount = 1,
+        intercept_value: Amount | None = None,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
         regularisation: Amount | None = None,

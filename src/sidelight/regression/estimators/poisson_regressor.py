@@ -54,7 +54,7 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         largest_count: Amount | None = None,
         clip: Amount = 1,
         fit_intercept: bool = True,
-        intercept_value: Amount = 1,
+        intercept_value: Amount | None = None,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
         regularisation: Amount | None = None,

@@ -67,6 +67,12 @@ class PrivateScoreMixin:
             if not isinstance(column, Category):
                 raise SchemaError(f"the target {target!r} must be a category")
             found: Examples | TableExamples = TableExamples(self.encoding_, column, labels_of(column, model.classes_))
+        elif hasattr(self, "encoding_"):
+            names = ", ".join(column.name for column in self.encoding_.columns)
+            raise SchemaError(
+                f"this model was fitted to the columns {names} of a table, so its score wants a table too; write "
+                "dp_score(sl.Table(X, schema=[...]), target=...) with the column of the labels in it"
+            )
         else:
             found = examples(X, y, target_kinds=label_kinds(model.classes_))
             if found.features != model.n_features_in_:

@@ -7,12 +7,12 @@ import warnings
 from numbers import Integral
 from typing import Any
 
-from sidelight.errors import RangeError, SidelightWarning
+from sidelight.errors import PrivacyWarning, RangeError
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.noise.entropy import SEEDED_BRANDING
 
 
-class NotPrivateWarning(SidelightWarning):
+class NotPrivateWarning(PrivacyWarning):
     """What comes out is not private: its noise can be reproduced. For tests on public or generated data only."""
 
 

@@ -2,18 +2,20 @@
 
 A number goes from its public range to [-1, 1], a category to one column a label. All are divided by the square root of
 the number of columns of the table, so that no row is longer than 1: `data_norm` is known without looking.
+
+It is a scikit-learn transformer, whose `fit` looks at names and types alone: in a pipeline it is a safe first step.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
 
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, SideBySide
@@ -30,20 +32,79 @@ _CELLS = 1 << 19
 _SPARSE_FROM = 256
 
 
-@dataclass(frozen=True)
-class TableEncoding:
-    """The features of a model that was fitted to a table: public declarations only.
+class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The features of a model that was fitted to a table, as a scikit-learn transformer: public declarations only.
+
+    Guarantee: each row becomes a row by itself, of length at most 1; `fit` reads no row.
+
+    Args:
+        columns: The declarations, `Number` with both bounds and `Category`, in the order of the features.
 
     >>> from sidelight.records import Category, Number, Table
     >>> age, sex = Number("age", lower=0, upper=100), Category("sex", ["F", "M"], other=None)
     >>> encoding = TableEncoding((age, sex))
     >>> encoding.names
     ('age', 'sex=F', 'sex=M')
-    >>> encoding.matrix(Table({"age": [50, 100], "sex": ["F", "M"]}, schema=[age, sex])).round(2).tolist()
+    >>> encoding.transform({"age": [50, 100], "sex": ["F", "M"]}).round(2).tolist()
     [[0.0, 0.71, 0.0], [0.71, 0.0, 0.71]]
     """
 
-    columns: tuple[Number | Category, ...]
+    def __init__(self, columns: Sequence[Number | Category]) -> None:
+        self.columns = columns
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
+        """Check that X has the declared columns, by name and type. No row is read, and nothing is learned."""
+        del y
+        self.table(X)
+        self.n_features_in_ = len(self.columns)
+        self.feature_names_in_ = np.array([column.name for column in self.columns], dtype=object)
+        return self
+
+    def transform(self, X: Any) -> Any:  # noqa: N803
+        """Return one row of features for each row of a table, a frame, a mapping of columns or an array, in its order.
+
+        A missing number counts as the middle of its range, a label that is not listed as none.
+        """
+        return self.matrix(self.table(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return names for the columns of the result: never those of the table, so that it is not encoded twice."""
+        del input_features
+        numbers = {column.name for column in self.columns if isinstance(column, Number)}
+        return np.array([f"{name} (scaled)" if name in numbers else name for name in self.names], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def table(self, rows: Any) -> Table:
+        """Return rows as a table of the declared columns: by name, or those of an array in their order."""
+        for column in self.columns:
+            if not isinstance(column, Number | Category):
+                raise SchemaError(
+                    f"an encoding is made of Number and Category declarations, got {type(column).__name__}; give the "
+                    "columns of a schema without the person"
+                )
+            if isinstance(column, Number):
+                check_bounds(column)
+        if isinstance(rows, Table):
+            return rows
+        if not has_names(rows):
+            width = width_of(rows)
+            if width != len(self.columns):
+                names = ", ".join(column.name for column in self.columns)
+                raise SchemaError(
+                    f"rows must have the columns {names}; an array of "
+                    f"{'no columns' if width is None else f'{width} column(s)'} has other ones"
+                )
+            cells = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
+            rows = {column.name: cells[:, place] for place, column in enumerate(self.columns)}
+        return Table(rows, schema=list(self.columns))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -123,6 +184,22 @@ class TableEncoding:
     def _places(self) -> NDArray[np.int64]:
         widths = [1 if isinstance(column, Number) else len(column.labels) for column in self.columns]
         return np.concatenate([[0], np.cumsum(widths)[:-1]])
+
+
+def has_names(rows: Any) -> bool:
+    """Return whether rows come with names of their columns: a frame or a mapping."""
+    kind = type(rows)  # asked of the class: a lazy frame would have to find out
+    return isinstance(rows, Mapping) or hasattr(kind, "columns") or hasattr(kind, "column_names")
+
+
+def width_of(rows: Any) -> int | None:
+    """Return the number of columns of an array or of a list of rows; None where it is neither."""
+    if hasattr(rows, "shape"):
+        return int(rows.shape[1]) if len(rows.shape) == 2 else None
+    if not isinstance(rows, list | tuple) or not rows:
+        return None
+    widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else None for row in rows}
+    return widths.pop() if len(widths) == 1 else None
 
 
 def encoding_for(schema: Schema, *, target: str, features: Sequence[str] | None) -> TableEncoding:

@@ -50,10 +50,10 @@ class AdaOPS:
     length 1, exceeds some 60/epsilon; otherwise it refuses hardly ever, but learns less than `sl.LinearRegression`.
 
     Arguments: `features` and `target` name `Number` columns; the target has both bounds; longer rows than
-    `feature_norm` are shortened. `intercept` is the value of the constant column, 0 for none. `eigenvalue_share` and
-    `norm_share` of the budget go to the two bounds; with `eigenvalue_share=0` the eigenvalue is taken to be 0. `order`
-    is the Renyi order, at least 2. `rows_at_most` only sets how finely the answer is rounded: a larger table is
-    no less private.
+    `feature_norm` are shortened. `intercept` is the value of the constant column, 0 for none; by default half as
+    long as a row can be. `eigenvalue_share` and `norm_share` of the budget go to the two bounds; with
+    `eigenvalue_share=0` the eigenvalue is taken to be 0. `order` is the Renyi order, at least 2. `rows_at_most` only
+    sets how finely the answer is rounded: a larger table is no less private.
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 20_000)
@@ -68,7 +68,7 @@ class AdaOPS:
     feature_norm: Amount
     epsilon: Amount
     delta: Amount
-    intercept: Amount = 1
+    intercept: Amount | None = None
     rows_at_most: int = 10**7
     eigenvalue_share: Amount = "0.15"
     norm_share: Amount = "0.15"
@@ -114,7 +114,7 @@ class AdaOPS:
                 "features": list(self.features),
                 "target": self.target,
                 "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),
-                "intercept": decimal_text(exact(self.intercept, name="intercept")),
+                "intercept": decimal_text(codes.intercept),
                 "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
                 "delta": decimal_text(exact(self.delta, name="delta")),
                 "order": decimal_text(budget.order),

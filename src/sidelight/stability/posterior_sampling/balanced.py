@@ -51,7 +51,7 @@ class BalancedOPS:
     epsilon: Amount
     delta: Amount
     rows_at_most: int
-    intercept: Amount = 1
+    intercept: Amount | None = None
     penalty: Amount | None = None
     order: Amount | None = None
 
@@ -98,7 +98,7 @@ class OutputPerturbation:
     epsilon: Amount
     delta: Amount
     rows_at_most: int
-    intercept: Amount = 1
+    intercept: Amount | None = None
     penalty: Amount | None = None
 
     def __post_init__(self) -> None:
@@ -224,7 +224,7 @@ def _prepared(
             "features": list(query.features),
             "target": query.target,
             "feature_norm": decimal_text(exact(query.feature_norm, name="feature_norm")),
-            "intercept": decimal_text(exact(query.intercept, name="intercept")),
+            "intercept": decimal_text(proposal.codes.intercept),
             "epsilon": decimal_text(exact(query.epsilon, name="epsilon")),
             "delta": decimal_text(exact(query.delta, name="delta")),
             "penalty": repr(proposal.noise.penalty),

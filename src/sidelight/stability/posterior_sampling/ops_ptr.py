@@ -55,7 +55,7 @@ class OPSPTR:
     score: PublicScore
     runs: Runs = field(default_factory=lambda: geometric(15))
     penalties: Sequence[Amount] | None = None
-    intercept: Amount = 1
+    intercept: Amount | None = None
     rows_at_most: int = 10**7
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class OPSPTR:
                 "features": list(self.features),
                 "target": self.target,
                 "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),
-                "intercept": decimal_text(exact(self.intercept, name="intercept")),
+                "intercept": decimal_text(codes.intercept),
                 "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
                 "delta": decimal_text(exact(self.delta, name="delta")),
                 "score": self.score.description,
