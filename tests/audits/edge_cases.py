@@ -10,15 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.naive_bayes import GaussianNB
 
 import sidelight as sl
 from sidelight.errors import SidelightError
 from sidelight.experts import Reporting
 from sidelight.stability.pate import ClearVotes, NoisyLabels, SmoothVotes
 from sidelight.synthesis.fitting.learning import PrivateStart
+from sidelight.tuning import geometric
 
 #: Nothing, one, the least and the largest floats, what amounts may be at most, what no amount is.
-EDGES: tuple[Any, ...] = (0, 1, -1, 5e-324, 1e-300, "1e-999", 1e300, "1e999", 2**63, 10**400, float("inf"), float("nan"))
+EDGES: tuple[Any, ...] = (
+    *(0, 1, -1, 2, 5e-324, 1e-300, "1e-999", 1e-12, 0.999999999999, 1e12, 1e300, "1e999", 2**63, 10**400),
+    *(float("inf"), float("nan")),
+)
 
 SCHEMA = sl.Schema(
     [
@@ -31,14 +36,21 @@ PUBLIC = np.random.default_rng(1).normal(size=(40, 2)) + np.repeat([[0.0, 0.0], 
 X = ["age", "hours"]
 
 
+def touched(prepared: Any) -> Any:
+    """Ask for everything that is known before the charge."""
+    return prepared.claims.approx_at("1e-6"), str(prepared.claims), prepared.request, prepared.numerics
+
+
 def priced(make: Callable[..., Any], schema: sl.Schema = SCHEMA) -> Callable[..., Any]:
-    return lambda **given: make(**given).prepare(schema)
+    return lambda **given: touched(make(**given).prepare(schema))
 
 
 def estimator(make: Callable[..., Any], **rest: Any) -> Callable[..., Any]:
     def fit(**given: Any) -> Any:
-        query = sl.ModelQuery(model=make(**rest, **given), target="sex" if "classes" in rest else "hours", features=["age"])
-        return query.prepare(SCHEMA)
+        query = sl.ModelQuery(
+            model=make(**rest, **given), target="sex" if "classes" in rest else "hours", features=["age"]
+        )
+        return touched(query.prepare(SCHEMA))
 
     return fit
 
@@ -46,7 +58,7 @@ def estimator(make: Callable[..., Any], **rest: Any) -> Callable[..., Any]:
 def person(**given: Any) -> Any:
     """The rows of a person are a public number, too."""
     schema = sl.Schema([*SCHEMA.columns, sl.PersonId("id", **given)])
-    return sl.StableMedian("age", epsilon=1, delta="1e-6").prepare(schema)
+    return touched(sl.StableMedian("age", epsilon=1, delta="1e-6").prepare(schema))
 
 
 #: The query, its ordinary numbers, and which of them are tried at every edge.
@@ -142,14 +154,31 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
         ("budget", "order", "delta", "smoothness", "sensitivity_scale", "sum_scale"),
     ),
     "PrivateStart": (
-        PrivateStart,
+        lambda **rest: (found := PrivateStart(**rest), found.claims.approx_at("1e-6"), found.most_rounds),
         {"cells": 4, "steps": 3, "rows": 100, "queries": 5, "release_epsilon": 1.0, "rho": "0.1"},
         ("cells", "steps", "rows", "queries", "release_epsilon", "rho", "floor_weight", "failure_probability"),
     ),
     "Reporting": (
         lambda **rest: (found := Reporting(**rest), found.grid_bits),
-        {"actions": 3, "rounds": 10, "mu": 1},
+        {"actions": 3, "rounds": 10, "mu": 1, "sensitivity": 2, "adjacency": "replace"},
         ("actions", "rounds", "mu", "sensitivity", "gain_range", "fill", "max_rounds_per_person"),
+    ),
+    "PATE": (
+        lambda queries, **rest: sl.PATE(GaussianNB(), classes=[0, 1], **rest).price(queries),
+        {"queries": 10, "teachers": 250, "noise_scale": 40, "delta": "1e-5", "expected_votes": 0.95},
+        ("queries", "teachers", "noise_scale", "delta", "expected_votes"),
+    ),
+    "Selection": (
+        priced(
+            lambda mean, **rest: sl.Selection(
+                candidates=[sl.Covariance(X, radius=100, rho="0.01")],
+                score=sl.PublicScore(lambda answer: 0.0, "none"),
+                runs=geometric(mean),
+                **rest,
+            )
+        ),
+        {"mean": 15, "delta": "1e-6"},
+        ("mean", "delta"),
     ),
     "PersonId": (person, {"max_rows": 3}, ("max_rows",)),
     "ApproxDP": (lambda **rest: str(sl.ApproxDP(**rest)), {"epsilon": 1, "delta": "1e-6"}, ("epsilon", "delta")),
@@ -162,9 +191,7 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
     ),
 }
 
-CASES = [
-    (query, parameter, edge) for query, (_, _, tried) in QUERIES.items() for parameter in tried for edge in EDGES
-]
+CASES = [(query, parameter, edge) for query, (_, _, tried) in QUERIES.items() for parameter in tried for edge in EDGES]
 
 
 def outcome(case: tuple[str, str, Any]) -> str:

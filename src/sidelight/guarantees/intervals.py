@@ -17,8 +17,8 @@ _LIMITS = {"prec": PRECISION, "Emax": 10**15, "Emin": -(10**15), "traps": []}
 DOWN = Context(rounding=ROUND_FLOOR, **_LIMITS)  # type: ignore[arg-type]
 UP = Context(rounding=ROUND_CEILING, **_LIMITS)  # type: ignore[arg-type]
 ZERO, ONE = Decimal(0), Decimal(1)
-#: Decimals reach 1e±10**15, which no rational number can hold: digits that far from the point are rounded away, outwards.
-#: Amounts are not read beyond 1e±999 either.
+#: Decimals reach 1e±10**15, and no rational number does: what lies further below is rounded outwards, further above it
+#: is refused. Amounts are not read beyond 1e±999 either.
 _FURTHEST_BELOW, _FURTHEST_ABOVE = 999, 10**5
 
 
