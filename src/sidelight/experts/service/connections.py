@@ -129,8 +129,8 @@ def listeners(host: str, port: int, waiting: Waiting) -> list[socket.socket]:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listener.bind(address)
     except OSError:
-        for listener in found:
-            listener.close()
+        for bound in found:
+            bound.close()
         raise
     return found
 

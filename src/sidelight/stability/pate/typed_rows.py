@@ -125,19 +125,24 @@ def form_of(queries: Any) -> Form:
         if kind not in "fiub":
             raise SchemaError(f"queries must hold real numbers, got a sparse matrix of type {like.dtype}")
         like = like if kind == "f" else like.astype(np.float64)
-        return Form(shape="sparse", names=(), kinds=("number",) * int(like.shape[1]), like=like)
+        return Form(shape="sparse", names=(), kinds=_numbers(like), like=like)
     asked = np.asanyarray(queries) if isinstance(queries, np.ndarray) else _untyped(queries, None)
     if asked.ndim != 2 or asked.shape[1] < 1:
         raise SchemaError(f"queries must have rows and columns, as X has, got shape {tuple(asked.shape)}")
     if asked.dtype.kind in "fiub" and not isinstance(asked, np.ma.MaskedArray):
         like = asked if asked.dtype.kind == "f" else asked.astype(np.float64)
-        return Form(shape="array", names=(), kinds=("number",) * int(asked.shape[1]), like=like)
+        return Form(shape="array", names=(), kinds=_numbers(like), like=like)
     _check_array(asked, int(asked.shape[1]), name="queries")
     cells = [asked[:, place].tolist() for place in range(asked.shape[1])]
     kinds: tuple[Kind, ...] = tuple("number" if _all_numbers(column) else "text" for column in cells)
     form = Form(shape="array", names=(), kinds=kinds, like=np.empty((0, len(kinds))))
     columns = [_read(column, kind) for column, kind in zip(cells, kinds, strict=True)]
     return Form(shape="array", names=(), kinds=kinds, like=form.build(columns))
+
+
+def _numbers(like: Any) -> tuple[Kind, ...]:
+    number: Kind = "number"
+    return (number,) * int(like.shape[1])
 
 
 def _form_of_frame(queries: Any) -> Form:
