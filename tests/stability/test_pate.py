@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -171,19 +172,37 @@ class _Fragile(ClassifierMixin, BaseEstimator):
         return np.repeat(self.classes_[:1], len(x))
 
 
-def test_a_teacher_that_fails_is_named_and_nothing_is_charged() -> None:
+def test_a_teacher_that_fails_votes_and_says_nothing(recwarn: pytest.WarningsRecorder, tmp_path: Path) -> None:
+    """Whether one failed is a bit about a record: `fit` does not show it, the owner finds the cause in the folder."""
+    broken = X.copy()
+    broken[17] = 12345.0
+    assert pate().on_failure == "first_class"
+    for rows in (X, broken):
+        model = pate(teacher=_Fragile(), student=NearestCentroid(), session=seeded())
+        assert fit(model, X=rows, work_folder=tmp_path / str(len(rows[rows > 1000]))).labels_.shape == (60,)
+    assert not recwarn.list
+    assert [len(list((tmp_path / name).glob("*-failed.txt"))) for name in ("0", "2")] == [0, 1]
+
+
+def test_raising_for_a_teacher_is_an_option_that_says_it_is_not_private() -> None:
     broken = X.copy()
     broken[17] = 12345.0
     session = seeded()
     before = session.spent
-    with pytest.raises(TeacherError, match=r"teacher [0-9]+ could not be trained; nothing was charged") as error:
-        fit(pate(teacher=_Fragile(), session=session), X=broken)
+    with (
+        pytest.warns(sl.NotPrivateWarning, match="exact bit about private rows"),
+        pytest.raises(TeacherError, match=r"teacher [0-9]+ could not be trained; nothing was charged") as error,
+    ):
+        fit(pate(teacher=_Fragile(), session=session, on_failure="raise"), X=broken)
     assert 0 <= error.value.number < 60
     assert "12345" not in str(error.value)
     assert error.value.__cause__ is None
     assert session.spent == before
-    quiet = pate(teacher=_Fragile(), student=NearestCentroid(), session=session, on_failure="first_class")
-    assert fit(quiet, X=broken).labels_.shape == (60,)
+
+
+def test_what_is_wrong_with_a_teacher_comes_out_with_public_rows() -> None:
+    with pytest.warns(UserWarning, match="could not be trained with the public queries.*penalty"):
+        fit(pate(teacher=LogisticRegression(penalty="none at all"), student=NearestCentroid(), session=seeded()))
 
 
 @pytest.mark.parametrize(
@@ -209,6 +228,10 @@ def test_a_teacher_that_fails_is_named_and_nothing_is_charged() -> None:
         ({}, {"y": None}, SchemaError, "y"),
         ({}, {"queries": None}, SchemaError, "queries"),
         ({}, {"queries": QUERIES[:, :1]}, SchemaError, "columns"),
+        ({}, {"queries": pd.DataFrame(QUERIES)}, SchemaError, "same form"),
+        ({}, {"X": pd.DataFrame(X), "queries": pd.DataFrame(QUERIES, columns=["x", "y"])}, SchemaError, "by name"),
+        ({}, {"X": X.astype("M8[s]")}, SchemaError, "real numbers"),
+        ({}, {"X": iter(X)}, SchemaError, "must be a two-dimensional array"),
         ({}, {"queries": QUERIES[:0]}, SchemaError, "queries"),
         ({}, {"queries": QUERIES * np.nan}, SchemaError, "finite"),
         ({}, {"partition_key": b"short"}, RangeError, "16 to 64"),

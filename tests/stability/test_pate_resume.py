@@ -30,9 +30,10 @@ class _Tree(DecisionTreeClassifier):
     patience = 10**9
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> _Tree:
-        if _Tree.trained >= _Tree.patience:
-            raise KeyboardInterrupt
-        _Tree.trained += 1
+        if not np.isin(x, QUERIES).all():  # the rehearsal with public rows is not counted
+            if _Tree.trained >= _Tree.patience:
+                raise KeyboardInterrupt
+            _Tree.trained += 1
         return super().fit(x, y)
 
 
@@ -80,7 +81,7 @@ def test_a_killed_process_leaves_whole_ballots(tmp_path: Path) -> None:
         import test_pate_resume as own
 
         def die(self, x, y, fit=own.DecisionTreeClassifier.fit):
-            own._Tree.trained += 1
+            own._Tree.trained += not own.np.isin(x, own.QUERIES).all()
             if own._Tree.trained == 4:
                 os.kill(os.getpid(), 9)
             return fit(self, x, y)
@@ -166,8 +167,8 @@ def test_the_cause_of_a_failure_is_for_the_owner(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_Tree, "fit", broken)
-        with pytest.raises(TeacherError, match="for your eyes only") as error:
-            run(tmp_path)
+        with pytest.warns(sl.NotPrivateWarning), pytest.raises(TeacherError, match="for your eyes only") as error:
+            run(tmp_path, on_failure="raise")
     assert "private 0" not in str(error.value)
     (file,) = tmp_path.glob("*-failed.txt")
     assert "ValueError: private" in file.read_text()

@@ -64,6 +64,79 @@ def test_distance_is_the_distance(kind: Neighbours, spread: int) -> None:
             assert distance(data, spread, kind) == searched(data, spread, kind), (data, spread)
 
 
+# Missing values are dropped, so a table of a public number of rows has a private number of values. None is missing.
+Cells = tuple[int | None, ...]
+
+
+def present(cells: Cells) -> Data:
+    return tuple(sorted(cell for cell in cells if cell is not None))
+
+
+def tables_beside(cells: Cells, kind: Neighbours) -> Iterator[Cells]:
+    """Every table with one row replaced, added or removed: by a value, or by a missing one."""
+    order = sorted(cells, key=lambda cell: -1 if cell is None else cell)
+    anything = (None, *range(LOW, HIGH + 1))
+    for place in range(len(order)):
+        rest = (*order[:place], *order[place + 1 :])
+        if kind is Neighbours.ADD_REMOVE:
+            yield rest
+        else:
+            yield from ((*rest, cell) for cell in anything)
+    if kind is Neighbours.ADD_REMOVE and len(cells) < 5:  # a larger table only has more values, which is no new case
+        yield from ((*order, cell) for cell in anything)
+
+
+def canonical(cells: Cells) -> Cells:
+    return tuple(sorted(cells, key=lambda cell: -1 if cell is None else cell))
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"), [(Neighbours.ADD_REMOVE, 5), *((Neighbours.REPLACE, rows) for rows in (1, 2, 3, 4))]
+)
+def test_distance_is_the_distance_where_values_may_be_missing(kind: Neighbours, rows: int) -> None:
+    """All tables of so many rows (or fewer), any of them missing: breadth-first from every table that is not good."""
+    anything = (None, *range(LOW, HIGH + 1))
+    sizes = [rows] if kind is Neighbours.REPLACE else range(rows + 1)
+    tables = {canonical(t) for n in sizes for t in itertools.combinations_with_replacement(anything, n)}
+    beside = {t: {canonical(other) for other in tables_beside(t, kind)} & tables for t in tables}
+    for spread in range(HIGH - LOW):
+        bad = [t for t in tables if any(abs(median(present(o)) - median(present(t))) > spread for o in beside[t])]
+        away, edge, steps = dict.fromkeys(bad, 0), bad, 0
+        while edge:
+            steps += 1
+            edge = list({other for t in edge for other in beside[t]} - away.keys())
+            away.update(dict.fromkeys(edge, steps))
+        if kind is Neighbours.REPLACE:  # no end of the search space is near: the distance itself
+            assert {t: distance(present(t), spread, kind) for t in tables} == away
+        for t in tables:  # what the proof uses
+            assert distance(present(t), spread, kind) <= away[t]
+            assert all(
+                abs(distance(present(t), spread, kind) - distance(present(o), spread, kind)) <= 1 for o in beside[t]
+            )
+
+
+@given(
+    data=st.lists(st.none() | st.integers(LOW, HIGH), min_size=1, max_size=30),
+    spread=st.integers(0, 3),
+    cap=st.integers(1, 30),
+)
+def test_a_replacement_by_or_of_a_missing_value_moves_the_distance_by_at_most_one(
+    data: list[int | None], spread: int, cap: int
+) -> None:
+    d = distance(present(tuple(data)), spread, Neighbours.REPLACE, cap)
+    for other in tables_beside(tuple(data), Neighbours.REPLACE):
+        assert abs(distance(present(other), spread, Neighbours.REPLACE, cap) - d) <= 1
+
+
+def test_missing_values_change_no_median_and_no_refusal() -> None:
+    """Through the door, under REPLACE: the number of rows is public, that of values is not."""
+    query = StableMedian("hours", epsilon=1, delta="1e-6", neighbours=Neighbours.REPLACE)
+    for missing in (0, 1, 300):
+        release = seeded_release(query, table([40.0] * 300 + [float("nan")] * missing), seed=1)
+        assert isinstance(release, Release)
+        assert release.value == 40.0
+
+
 @given(
     data=st.lists(st.integers(LOW, HIGH), max_size=40),
     spread=st.integers(0, 3),

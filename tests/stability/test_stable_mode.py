@@ -48,6 +48,20 @@ def test_distance_is_the_distance(kind: Neighbours) -> None:
             assert mode_distance(counts, neighbours=kind) == searched(counts, kind), counts
 
 
+def test_distance_under_replacement_where_labels_may_be_missing() -> None:
+    """A row of a public number of rows may lose its label or gain one: the last count is of rows without one."""
+    for rows in range(1, 8):
+        tables = [c for c in itertools.product(range(rows + 1), repeat=4) if sum(c) == rows]
+        beside = {table: list(steps(table, Neighbours.REPLACE)) for table in tables}
+        away = {t: 0 for t in tables if any(mode(o[:3]) != mode(t[:3]) for o in beside[t])}
+        edge, d = list(away), 0
+        while edge:
+            d += 1
+            edge = list({other for table in edge for other in beside[table]} - away.keys())
+            away.update(dict.fromkeys(edge, d))
+        assert {t: mode_distance(t[:3], neighbours=Neighbours.REPLACE) for t in tables} == away
+
+
 def test_reference() -> None:
     assert mode_distance([50, 30, 20], neighbours=Neighbours.ADD_REMOVE) == 20
     assert mode_distance([50, 30, 20], neighbours=Neighbours.REPLACE) == 10

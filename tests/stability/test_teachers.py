@@ -19,7 +19,17 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sidelight.errors import RangeError
 from sidelight.stability.pate.partition import checked_key, shares_of
-from sidelight.stability.pate.teachers import Failed, ballot, ballots, class_indices, counted, lessons
+from sidelight.stability.pate.teachers import (
+    Failed,
+    ballot,
+    ballots,
+    class_indices,
+    counted,
+    lessons,
+    rehearsed,
+    takes_missing,
+)
+from sidelight.stability.pate.typed_rows import form_of
 from sidelight.stability.pate.work_folder import drawn_key
 
 KEY = b"a key that everybody knows"
@@ -35,7 +45,7 @@ def records(n: int = 600, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray, lis
 
 
 def votes_by_teacher(x: object, y: object, who: object, asked: np.ndarray, *, teacher: object = None) -> np.ndarray:
-    taught = lessons(x, y, who, asked, classes=np.arange(3), teachers=20, key=KEY)
+    taught = lessons(x, y, who, form_of(asked), classes=np.arange(3), teachers=20, key=KEY)
     cast = dict(ballots(teacher or GaussianNB(), taught, range(20), n_jobs=1))
     return np.stack([cast[number] for number in range(20)])
 
@@ -51,10 +61,29 @@ def test_no_other_record_decides_about_a_records_teacher(others: list, newcomer:
 
 
 def test_an_id_is_the_same_however_it_is_stored() -> None:
-    columns = [[1, 2, 3], [1.0, 2.0, 3.0], np.array([1, 2, 3], np.uint8), pd.Series([1.0, 2.0, 3.0])]
+    columns = [[1, 2, 3], [1.0, 2.0, 3.0], np.array([1, 2, 3], np.uint8), pd.Series([1.0, 2.0, 3.0]), ["1", "2", "3"]]
     assert len({tuple(shares_of(column, teachers=10**6, key=KEY)) for column in columns}) == 1
-    assert shares_of(["1"], teachers=10**6, key=KEY) != shares_of([1], teachers=10**6, key=KEY)
-    assert shares_of([2**60 + 1], teachers=10**6, key=KEY) != shares_of([2**60], teachers=10**6, key=KEY)
+    assert shares_of(["one"], teachers=10**6, key=KEY) != shares_of([1], teachers=10**6, key=KEY)
+    assert shares_of([2**53 + 4], teachers=10**6, key=KEY) != shares_of([2**53], teachers=10**6, key=KEY)
+
+
+@pytest.mark.parametrize("ids", [range(1, 400), range(2**60 + 1, 2**60 + 400), range(-30, 0)])
+@pytest.mark.parametrize("odd", [None, float("nan"), "a text", 2.5])
+def test_one_odd_id_does_not_rename_the_others(ids: range, odd: object) -> None:
+    """In an array or a frame it makes floats or texts of all of them."""
+    plain = shares_of(list(ids), teachers=10**6, key=KEY).tolist()
+    for column in (np.array([*ids]), np.array([*ids], object), pd.Series([*ids])):
+        assert shares_of(column, teachers=10**6, key=KEY).tolist() == plain
+    mixed: list = [*ids, odd]
+    for column in (np.array(mixed, str if isinstance(odd, str) else None), pd.Series(mixed), mixed):
+        assert shares_of(column, teachers=10**6, key=KEY).tolist()[:-1] == plain
+
+
+def test_one_odd_label_does_not_change_the_others() -> None:
+    labels = [0, 1, 1, 0, 2]
+    for odd in ("broken", None, float("nan"), 1.5):
+        for column in (np.array([*labels, odd]), pd.Series([*labels, odd]), [*labels, odd]):
+            assert class_indices(column, np.arange(3)).tolist() == [*labels, -1]
 
 
 def test_shares_are_even_and_another_key_shares_otherwise() -> None:
@@ -119,7 +148,7 @@ def test_a_global_stream_does_not_carry_from_one_teacher_to_the_next() -> None:
 
 def test_parallel_teachers_vote_as_one_after_another() -> None:
     x, y, who, asked = records(200)
-    taught = lessons(x, y, who, asked, classes=np.arange(3), teachers=6, key=KEY)
+    taught = lessons(x, y, who, form_of(asked), classes=np.arange(3), teachers=6, key=KEY)
     alone = dict(ballots(DecisionTreeClassifier(), taught, range(6), n_jobs=1))
     together = dict(ballots(DecisionTreeClassifier(), taught, range(6), n_jobs=2))
     assert alone.keys() == together.keys()
@@ -127,9 +156,12 @@ def test_parallel_teachers_vote_as_one_after_another() -> None:
 
 
 def cast(x: np.ndarray, labels: list[int], teacher: object = None) -> object:
-    return ballot(
-        teacher or GaussianNB(), x, np.array(labels, np.int64), np.zeros((4, 2)), classes=np.array(["a", "b"]), seed=1
-    )
+    """Return what one teacher votes that has all rows."""
+    model, form, classes = teacher or GaussianNB(), form_of(np.zeros((4, 2))), np.array(["a", "b"])
+    named = [classes[label] for label in labels]
+    taught = lessons(x, named, range(len(x)), form, classes=classes, teachers=1, key=KEY)
+    mine = taught.of(0, missing=takes_missing(model))
+    return ballot(model, *mine, form.like, classes=classes, seed=1)
 
 
 def test_shares_that_teach_nothing_have_a_declared_vote() -> None:
@@ -166,9 +198,33 @@ def test_a_failure_is_handed_back_and_not_raised() -> None:
     assert isinstance(cast(np.array([[0.0, 0.0], [100.0, 1.0]]), [0, 1], _Talking()), Failed)
 
 
+class _Leaving(NearestCentroid):
+    def fit(self, x: np.ndarray, y: np.ndarray) -> _Leaving:
+        sys.exit(1)
+
+
+class _Forgetful(NearestCentroid):
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return super().predict(x)[:-1]
+
+
+@pytest.mark.parametrize("teacher", [_Leaving(), _Forgetful()])
+def test_a_teacher_that_leaves_or_forgets_has_failed(teacher: object) -> None:
+    assert isinstance(cast(np.array([[0.0, 0.0], [1.0, 1.0]]), [0, 1], teacher), Failed)
+
+
+def test_a_rehearsal_says_of_public_rows_what_is_wrong_with_a_teacher() -> None:
+    queries, classes = np.eye(2), np.array(["a", "b"])
+    assert rehearsed(NearestCentroid(), queries, classes=classes) is None
+    failed = rehearsed(SGDClassifier(loss="no such loss"), queries, classes=classes)
+    assert failed is not None
+    assert "no such loss" in failed.cause
+
+
 def test_labels_are_looked_up_one_by_one() -> None:
     classes = np.array(["1", "2"])
-    assert class_indices(["1", 2, None, ["1"], "2", float("nan")], classes).tolist() == [0, -1, -1, -1, 1, -1]
+    assert class_indices(["1", 2, None, ["1"], "2", float("nan")], classes).tolist() == [0, 1, -1, -1, 1, -1]
+    assert class_indices(["1", "2.0", "three", b"1"], np.array([1, 2])).tolist() == [0, 1, -1, -1]
     assert class_indices(np.array([0.0, 1.0, np.nan, 7.0]), np.array([0, 1])).tolist() == [0, 1, -1, -1]
     assert class_indices(pd.Series([True, False]), np.array([0, 1])).tolist() == [1, 0]
 

@@ -41,6 +41,30 @@ def test_no_replacement_moves_the_divergence_further() -> None:
     assert largest > 0.6  # the search comes near: a bound that is half as large would be refuted
 
 
+def test_a_record_that_loses_its_cell_moves_the_divergence_no_further() -> None:
+    """Rows with missing values are dropped: under a public number of rows, one record more or less may have a cell."""
+    for cells, gamma in ((2, 1.0), (3, 0.3), (4, 0.05)):
+        for rows in (1, 2, 5, 9):
+            bound = float(divergence_jump(cells=cells, floor_weight=gamma, rows=rows))
+            weights = np.full(cells, gamma / cells)
+            weights[0] += 1 - gamma
+            for x in np.ndindex(*(rows + 1,) * cells):
+                for origin in range(cells):
+                    if sum(x) <= rows and x[origin]:
+                        y = np.array(x) - (np.arange(cells) == origin)
+                        assert abs(scaled_divergence(np.array(x), weights) - scaled_divergence(y, weights)) <= bound
+
+
+def test_tables_of_one_row_are_priced() -> None:
+    """The logarithm of 1 is 0, not a step above it of 10**15 digits: this never came back."""
+    plan = PrivateStart(cells=2, steps=3, rows=1, queries=5, release_epsilon=1.0, rho=1, floor_weight=1)
+    assert plan.claims.zcdp() is not None
+    run = plan.start()
+    with Source(SeededEntropy("one row")) as source:
+        run.learn(np.array([1, 0]), source=source)
+    assert run.weights.sum() == pytest.approx(1)
+
+
 def test_no_replacement_moves_the_gradient_further() -> None:
     cells, gamma = 4, 0.2
     weights = np.full(cells, gamma / cells)

@@ -10,11 +10,16 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
+from sidelight.errors import RangeError
+
 PRECISION = 80
 _LIMITS = {"prec": PRECISION, "Emax": 10**15, "Emin": -(10**15), "traps": []}
 DOWN = Context(rounding=ROUND_FLOOR, **_LIMITS)  # type: ignore[arg-type]
 UP = Context(rounding=ROUND_CEILING, **_LIMITS)  # type: ignore[arg-type]
 ZERO, ONE = Decimal(0), Decimal(1)
+#: Decimals reach 1e±10**15, and no rational number does: what lies further below is rounded outwards, further above it
+#: is refused. Amounts are not read beyond 1e±999 either.
+_FURTHEST_BELOW, _FURTHEST_ABOVE = 999, 10**5
 
 
 class Interval:
@@ -65,17 +70,26 @@ class Interval:
     def sqrt(self) -> Interval:
         """Enclose the square root; a lower end below zero counts as zero."""
         low = max(self.lower, ZERO)
-        return Interval(max(ZERO, DOWN.sqrt(low).next_minus(DOWN)) if low else ZERO, UP.sqrt(self.upper).next_plus(UP))
+        return Interval(
+            max(ZERO, DOWN.sqrt(low).next_minus(DOWN)) if low else ZERO,
+            UP.sqrt(self.upper).next_plus(UP) if self.upper else ZERO,
+        )
 
     def exp(self) -> Interval:
-        """Enclose the exponential."""
-        return Interval(max(ZERO, DOWN.exp(self.lower).next_minus(DOWN)), UP.exp(self.upper).next_plus(UP))
+        """Enclose the exponential; that of 0 is 1, without a step beside it."""
+        return Interval(
+            max(ZERO, DOWN.exp(self.lower).next_minus(DOWN)) if self.lower else ONE,
+            UP.exp(self.upper).next_plus(UP) if self.upper else ONE,
+        )
 
     def log(self) -> Interval:
-        """Enclose the natural logarithm of a positive interval."""
+        """Enclose the natural logarithm of a positive interval; that of 1 is 0, without a step beside it."""
         if self.lower <= 0:
             raise ArithmeticError("logarithm of an interval that is not positive")
-        return Interval(DOWN.ln(self.lower).next_minus(DOWN), UP.ln(self.upper).next_plus(UP))
+        return Interval(
+            DOWN.ln(self.lower).next_minus(DOWN) if self.lower != 1 else ZERO,
+            UP.ln(self.upper).next_plus(UP) if self.upper != 1 else ZERO,
+        )
 
     def tanh(self) -> Interval:
         """Enclose the hyperbolic tangent of a non-negative interval."""
@@ -93,13 +107,35 @@ class Interval:
 
 
 def round_up(x: Decimal, *, digits: int = 40) -> Fraction:
-    """Round a decimal up to a rational of few digits, the form in which a derived amount is stored."""
+    """Round a decimal up to a rational of few digits, the form in which a derived amount is stored.
+
+    A positive number below 1e-999 becomes 1e-999, a negative one above -1e-999 becomes 0.
+
+    >>> round_up(Decimal("1e-1000000000000000")) == Fraction(1, 10**999)
+    True
+
+    Raises:
+        RangeError: The number is beyond all amounts, 1e100000 or more.
+    """
+    if not x.is_finite() or x.adjusted() > _FURTHEST_ABOVE:
+        raise RangeError(
+            f"these public numbers lead to {x:.3e}, beyond every amount; the largest that is computed with is "
+            f"1e{_FURTHEST_ABOVE}. Choose a smaller epsilon, or fewer records a person"
+        )
+    if x and x.adjusted() < -_FURTHEST_BELOW:
+        return Fraction(1, 10**_FURTHEST_BELOW) if x > 0 else Fraction(0)
     return Fraction(Context(prec=digits, rounding=ROUND_CEILING, Emax=10**15, Emin=-(10**15)).plus(x))
 
 
 def round_down(x: Decimal, *, digits: int = 40) -> Fraction:
-    """Round a decimal down to a rational of few digits, the form in which a derived capacity is stored."""
-    return Fraction(Context(prec=digits, rounding=ROUND_FLOOR, Emax=10**15, Emin=-(10**15)).plus(x))
+    """Round a decimal down to a rational of few digits, the form in which a derived capacity is stored.
+
+    A positive number below 1e-999 becomes 0, a negative one above -1e-999 becomes -1e-999.
+
+    Raises:
+        RangeError: The number is beyond all amounts, 1e100000 or more.
+    """
+    return -round_up(x.copy_negate(), digits=digits)
 
 
 def _quotient(x: Fraction, context: Context) -> Decimal:

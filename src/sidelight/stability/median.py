@@ -37,7 +37,8 @@ class StableMedian:
     records must change before one more record could move the median by more than `spread`.
 
     Arguments: `spread` in the units of the column, best from public knowledge. The column has bounds, and a granularity
-    unless the query has a `resolution`. `neighbours` REPLACE treats the number of records as public.
+    unless the query has a `resolution`. `neighbours` REPLACE treats the number of rows as public, not that of the
+    values in them: a replacement may also take one away or bring one.
 
     >>> from sidelight.records import Number
     >>> number = Number("hours", lower=0, upper=99, granularity=1)

@@ -38,6 +38,8 @@ def row_budget(epsilon: Amount, delta: Amount, *, unit: Unit, neighbours: Neighb
         for _ in range(rows):
             steps, power = steps + power, power * step
         failure = round_down((Interval.of(failure) / steps).lower)
+        if failure == 0:
+            raise RangeError(f"epsilon {epsilon} leaves no delta for one of {rows} rows of a person; spend less")
     per_row = native_claims(ApproxDP(share, failure, neighbours=neighbours), mechanism="propose_test_release")
     claims = for_person(per_row, unit) if isinstance(unit, Person) else per_row.with_unit(unit)
     return RowBudget(epsilon=share, delta=failure, claims=claims)

@@ -1,6 +1,7 @@
 """The service as an ASGI application: a few routes over `Rounds`, typed refusals, and headers that browsers respect.
 
-What is logged: codes, rounds, and names of clients whose token was right. Never a value, a token or a path.
+What is logged: codes, rounds, and names of clients whose token was right. Never a value, a token or a path; and seldom
+the same, so that nobody fills a disk with it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.reading import read_body, read_report
 from sidelight.experts.service.refusals import RefusedError
 from sidelight.experts.service.rounds import HISTORY, Rounds
+from sidelight.experts.service.seldom import Seldom
 from sidelight.experts.service.shown import closed_json, round_json, terms_json
 from sidelight.experts.service.store import Store
 from sidelight.experts.service.tokens import Tokens
@@ -51,6 +53,7 @@ class Service:
         self.tokens = Tokens(plan.tokens)
         self.rounds: Rounds
         self._open_rounds = open_rounds
+        self._seldom = Seldom()
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -58,9 +61,11 @@ class Service:
         del app
         self.rounds = self._open_rounds()
         self.rounds.start()
+        log.addFilter(self._seldom)
         try:
             yield
         finally:
+            log.removeFilter(self._seldom)
             await self.rounds.stop()
 
     async def report(self, request: Request) -> Response:

@@ -37,15 +37,23 @@ async def _serve(plan: ServicePlan, when_ready: Callable[[str], None]) -> None:
     import uvicorn
 
     from sidelight.experts.service.app import service_app
+    from sidelight.experts.service.connections import KEEP_ALIVE, Waiting, listeners, protocol, room
     from sidelight.experts.service.rounds import Rounds
+    from sidelight.experts.service.seldom import Seldom
     from sidelight.experts.service.store import Store
 
     rounds = Rounds(plan, Store(plan.folder))  # before the network: a mistake in the plan is told as one
     app = service_app(plan, open_rounds=lambda: rounds)
+    try:
+        waiting = Waiting(most=room())
+        sockets = listeners(plan.listen.host, plan.listen.port, waiting)
+    except OSError as error:
+        where = f"{plan.listen.host}:{plan.listen.port}"
+        raise PlanError(f"nothing can listen on {where}; is it in use? {error.strerror or error}") from None
     config = uvicorn.Config(
         app,
-        host=plan.listen.host,
-        port=plan.listen.port,
+        http=protocol(waiting),
+        loop="asyncio",  # whose sockets ask before they accept
         ssl_certfile=None if plan.certificate is None else str(plan.certificate),
         ssl_keyfile=None if plan.key is None else str(plan.key),
         log_config=None,
@@ -53,18 +61,22 @@ async def _serve(plan: ServicePlan, when_ready: Callable[[str], None]) -> None:
         server_header=False,
         proxy_headers=False,
         ws="none",
-        backlog=2048,
+        backlog=256,
         timeout_graceful_shutdown=5,
-        timeout_keep_alive=30,
+        timeout_keep_alive=KEEP_ALIVE,
     )
     server = uvicorn.Server(config)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    network = logging.getLogger("uvicorn.error")
+    network.setLevel(logging.WARNING)
+    seldom = Seldom()
+    network.addFilter(seldom)
     watch = asyncio.create_task(_watch(server, rounds, when_ready))
     try:
-        await server.serve()
-    except SystemExit:  # uvicorn's way of saying that the address is taken
+        await server.serve(sockets=sockets)
+    except SystemExit:  # uvicorn's way of saying that it could not start
         raise PlanError(f"nothing can listen on {plan.listen.host}:{plan.listen.port}; is it in use?") from None
     finally:
+        network.removeFilter(seldom)
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
     if rounds.failed.is_set():

@@ -7,6 +7,7 @@ anything that stays.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -21,6 +22,7 @@ from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.records import Number, PersonId, Schema, Table
 from sidelight.regression.estimators.declared_classes import declared_classes
+from sidelight.regression.estimators.seeded_fit import NotPrivateWarning
 from sidelight.release import Outcome, Refused
 from sidelight.session import Session
 from sidelight.session.accounts import OneOffAccount
@@ -32,7 +34,7 @@ from sidelight.stability.pate.labels import NoisyLabels, label_claims
 from sidelight.stability.pate.partition import checked_key
 from sidelight.stability.pate.plan import LabelPlan, public_queries, same_length
 from sidelight.stability.pate.proposals import Proposal
-from sidelight.stability.pate.teachers import Ballot, Failed, Lessons, ballots, counted, lessons
+from sidelight.stability.pate.teachers import Ballot, Failed, Lessons, ballots, counted, lessons, rehearsed
 from sidelight.stability.pate.teaching_progress import teaching
 from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest
 
@@ -64,8 +66,10 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proposal: None, `ClearVotes` or `SmoothVotes`; "auto" is the cheapest that `expected_votes` suggest, or none.
         expected_votes: A public guess for "auto": vote counts of public or simulated teachers (`simulate_votes`), or
             the share of teachers who will agree. Never the private votes.
-        on_failure: "raise" names a teacher that cannot be trained, and nothing is charged or released. Whether it
-            raises depends on private rows; with "first_class" such a teacher votes for the first class instead.
+        on_failure: A teacher that cannot be trained votes for the first class, and nothing says so ("first_class").
+            What is wrong with the teacher itself comes out in a rehearsal with the public queries, as a warning.
+            "raise" names such a teacher, charges and releases nothing: NOT PRIVATE, because that `fit` raised is an
+            exact bit about private rows, which nobody paid for. For rows that are public or generated.
         n_jobs: Processes that train teachers; -1 for one a core.
         session: The budget to charge; record ids must then name what its table protects.
 
@@ -91,7 +95,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         delta: Amount = "1e-5",
         proposal: Proposal | Literal["auto"] | None = "auto",
         expected_votes: Any = None,
-        on_failure: Literal["raise", "first_class"] = "raise",
+        on_failure: Literal["first_class", "raise"] = "first_class",
         n_jobs: int = -1,
         session: Session | None = None,
     ) -> None:
@@ -138,17 +142,19 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes = declared_classes(self.classes)
         plan = self._plan(classes)
         self._check_models()
-        asked = public_queries(queries, teacher=self.teacher)
-        same_length(X, y, record_ids, columns=int(asked.shape[1]))
+        form = public_queries(queries, teacher=self.teacher)
+        asked = form.like
+        same_length(X, y, record_ids, form)
         if partition_key is not None:
             checked_key(partition_key)
         price = plan.price(int(asked.shape[0]))
         label_claims(price.queries, self.noise_scale, price.proposal)
         self._check_spending(price.proposal, key)
+        self._rehearse(asked, classes)
 
         folder = None if work_folder is None else WorkFolder.at(work_folder)
         secret = partition_key or drawn_key() if folder is None else folder.partition_key(partition_key)
-        taught = lessons(X, y, record_ids, asked, classes=classes, teachers=self.teachers, key=secret)
+        taught = lessons(X, y, record_ids, form, classes=classes, teachers=self.teachers, key=secret)
         votes = counted(self._ballots(taught, folder), len(classes))
         # rows of one person share an id, and so a teacher: that is what record_ids are for
         query = NoisyLabels(votes=votes, noise_scale=self.noise_scale, proposal=price.proposal, teachers_per_unit=1)
@@ -187,7 +193,26 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"{model.__name__ if isinstance(model, type) else type(model).__name__}"
                 )
         if self.on_failure not in ("raise", "first_class"):
-            raise RangeError(f"on_failure must be 'raise' or 'first_class', got {self.on_failure!r}")
+            raise RangeError(f"on_failure must be 'first_class' or 'raise', got {self.on_failure!r}")
+
+    def _rehearse(self, queries: Any, classes: NDArray[Any]) -> None:
+        """Find out with public rows what is wrong with a teacher; with private ones nothing may be said."""
+        if self.on_failure == "raise":
+            warnings.warn(
+                "on_failure='raise' is not private: whether fit raises is an exact bit about private rows that nobody "
+                "pays for. Take it for public or generated rows only",
+                NotPrivateWarning,
+                stacklevel=3,
+            )
+        failed = rehearsed(self.teacher, queries, classes=classes)
+        if failed is not None:
+            warnings.warn(
+                "the teacher could not be trained with the public queries, with labels dealt out in turn. Teachers "
+                "that cannot be trained with private rows vote for the first class and nothing says so; is this one "
+                f"of them? {failed.cause.strip().splitlines()[-1]}",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _check_spending(self, proposal: Proposal | None, key: str | None) -> None:
         self._check_session()
@@ -211,6 +236,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 if isinstance(found, Failed):
                     if self.on_failure == "raise":
                         raise _failure(number, found, folder)
+                    if folder is not None:
+                        folder.keep_cause(number, found.cause)
                     found = np.zeros(taught.queries.shape[0], np.int32)
                 elif folder is not None:
                     folder.keep_ballot(number, found)

@@ -11,7 +11,6 @@ teacher's share with their own rows, or tell from an id whose rows a vote came f
 from __future__ import annotations
 
 import hashlib
-import math
 from numbers import Real
 from typing import Any
 
@@ -19,7 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
+from sidelight.records.cells import text_of
 
+#: Whole numbers of so many digits are floats as well. Longer ids that agree as floats share a teacher.
+_EXACT_DIGITS = 15
 #: What a missing id, or one of a kind without an identity, becomes: such records count as one person's.
 _NOBODY = b"?"
 
@@ -34,8 +36,8 @@ def checked_key(key: bytes) -> bytes:
 def shares_of(record_ids: Any, *, teachers: int, key: bytes) -> NDArray[np.int64]:
     """Return the teacher of every record. No id raises: whatever it is, it has a teacher.
 
-    1, 1.0 and numpy's 1 are one id, "1" is another. Records with equal ids have the same teacher. Ids of a list are
-    taken one by one: an array of them would have one type, and one text among numbers would rename all of them.
+    1, 1.0 and "1" are one id: in a column of ids one text makes texts of all numbers, and one missing id makes floats
+    of them, and neither may move anybody else. Records with equal ids have the same teacher.
 
     >>> first = shares_of(["ann", "bob", "cai"], teachers=100, key=b"sixteen bytes or more")
     >>> later = shares_of(["bob", "cai"], teachers=100, key=b"sixteen bytes or more")
@@ -62,19 +64,16 @@ def teacher_seed(number: int, *, key: bytes) -> int:
 
 
 def _identity(cell: Any) -> bytes:
-    if isinstance(cell, str):
-        return b"s" + cell.encode("utf-8", "surrogatepass")
-    if isinstance(cell, bytes):
-        return b"b" + cell
-    if isinstance(cell, int):
-        return b"n" + format(cell, "x").encode()
-    if isinstance(cell, Real):
-        number = float(cell)
-        if not math.isfinite(number):
-            return _NOBODY
-        return b"n" + format(int(number), "x").encode() if number == int(number) else b"f" + number.hex().encode()
-    # days, UUIDs and the like have a text of their own; lists and other containers have no identity
-    return b"o" + str(cell).encode("utf-8", "surrogatepass") if _is_plain(cell) else _NOBODY
+    """Return what an id is, whatever the ids of others made of its type."""
+    if not (isinstance(cell, str | bytes | Real | np.bool_) or _is_plain(cell)):
+        return _NOBODY  # lists and other containers have no identity
+    text = text_of(cell)
+    if text is None or (isinstance(cell, Real) and text in ("inf", "-inf")):
+        return _NOBODY
+    if len(text) > _EXACT_DIGITS and text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 300:
+        # a float, which one missing id makes of all others, holds no more digits: so few decide in every case
+        text = str(int(float(text)))
+    return b"s" + text.encode("utf-8", "surrogatepass")
 
 
 def _is_plain(cell: Any) -> bool:

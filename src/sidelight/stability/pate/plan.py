@@ -15,6 +15,8 @@ from sidelight.stability.pate.choosing import LabelPrice, cheapest_proposal, pas
 from sidelight.stability.pate.noisy_max import checked_votes
 from sidelight.stability.pate.proposals import ClearVotes, Proposal, SmoothVotes
 from sidelight.stability.pate.simulate import votes_of_agreement
+from sidelight.stability.pate.teachers import takes_missing
+from sidelight.stability.pate.typed_rows import Form, form_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,23 +104,22 @@ class LabelPlan:
         return votes
 
 
-def public_queries(queries: Any, *, teacher: Any) -> Any:
-    """Check public inputs; they may be looked at."""
+def public_queries(queries: Any, *, teacher: Any) -> Form:
+    """Check public inputs, which may be looked at, and return the form that they give to the private ones."""
     if queries is None:
         raise SchemaError("fit wants queries=...: public inputs that the teachers label and the student learns from")
-    asked = np.asarray(queries) if isinstance(queries, list | tuple) or not hasattr(queries, "shape") else queries
-    if len(asked.shape) != 2 or asked.shape[0] < 1:
-        raise SchemaError(f"queries must have rows and columns, as X has, got shape {tuple(asked.shape)}")
-    if isinstance(asked, np.ndarray) and asked.dtype.kind == "f" and not np.isfinite(asked).all():
-        from sidelight.stability.pate.teachers import takes_missing
+    form = form_of(queries)
+    asked = int(form.like.shape[0])
+    if asked < 1:
+        raise SchemaError("queries must have rows and columns, as X has, got no row")
+    public = form.read(form.like)
+    if not public.usable(np.arange(asked), missing=takes_missing(teacher)).all():
+        raise SchemaError("queries must be finite numbers, and some are not; leave those rows out, they are public")
+    return form
 
-        if np.isinf(asked).any() or not takes_missing(teacher):
-            raise SchemaError("queries must be finite numbers, and some are not; leave those rows out, they are public")
-    return asked
 
-
-def same_length(rows: Any, targets: Any, record_ids: Any, *, columns: int) -> None:
-    """Check that rows, labels and ids belong together; no cell is read."""
+def same_length(rows: Any, targets: Any, record_ids: Any, form: Form) -> None:
+    """Check that rows, labels and ids belong together, and that rows are like the queries; no cell is read."""
     if record_ids is None:
         raise SchemaError(
             "fit wants record_ids=...: one id a row, such as a patient number, that a record keeps whatever other "
@@ -126,13 +127,10 @@ def same_length(rows: Any, targets: Any, record_ids: Any, *, columns: int) -> No
         )
     if targets is None:
         raise SchemaError("fit requires y to be passed, but the target y is None; give one label a row")
-    shape = getattr(rows, "shape", None)
-    if shape is None:
-        shape = (len(rows), len(rows[0]) if len(rows) and hasattr(rows[0], "__len__") else columns)
-    if len(shape) != 2 or shape[1] != columns:
-        raise SchemaError(f"X must have rows and the {columns} columns of the queries, got {len(shape)} dimensions")
+    form.check(rows)
+    length = len(rows) if isinstance(rows, list | tuple) else int(rows.shape[0])
     for name, column in (("y", targets), ("record_ids", record_ids)):
         if len(getattr(column, "shape", (0,))) != 1:
             raise SchemaError(f"{name} must be one column; write {name}.ravel()")
-        if len(column) != shape[0]:
+        if len(column) != length:
             raise SchemaError(f"X and {name} must have the same length: entry i of {name} belongs to row i")

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.stability.pate.teachers import Failed, ballot, class_indices, counted
+from sidelight.stability.pate.teachers import Failed, ballot, class_indices, counted, takes_missing
+from sidelight.stability.pate.typed_rows import form_of
 
 
 def simulate_votes(
@@ -29,15 +30,15 @@ def simulate_votes(
 
     Rows may serve several teachers: their votes agree a little more than those of real ones if public rows are few.
     """
-    public, declared = np.asarray(rows), np.unique(np.asarray(classes))
-    labels = class_indices(targets, declared)
-    if not 1 <= rows_a_teacher <= len(public):
-        raise RangeError(f"rows_a_teacher must be from 1 to the {len(public)} public rows, got {rows_a_teacher}")
+    form, declared = form_of(queries), np.unique(np.asarray(classes))
+    public, labels, missing = form.read(rows), class_indices(targets, declared), takes_missing(teacher)
+    if not 1 <= rows_a_teacher <= len(labels):
+        raise RangeError(f"rows_a_teacher must be from 1 to the {len(labels)} public rows, got {rows_a_teacher}")
     cast = []
     for number in range(teachers):
-        mine = rng.choice(len(public), rows_a_teacher, replace=False)
-        mine = mine[labels[mine] >= 0]
-        found = ballot(teacher, public[mine], labels[mine], np.asarray(queries), classes=declared, seed=number)
+        mine = rng.choice(len(labels), rows_a_teacher, replace=False)
+        mine = mine[(labels[mine] >= 0) & public.usable(mine, missing=missing)]
+        found = ballot(teacher, public.take(mine), labels[mine], form.like, classes=declared, seed=number)
         if isinstance(found, Failed):
             raise RangeError(f"the teacher cannot be trained with {rows_a_teacher} public rows:\n{found.cause}")
         cast.append(found)

@@ -61,12 +61,17 @@ class SmoothBound:
         return float(self.cost.at(quantiles).sum() + noise)
 
     def sensitivity(self, quantiles: Floats) -> float:
-        """Return S = max over d of exp(-βd) Σ (largest change of a cost within d teachers). Secret; ln S moves by β."""
+        """Return S = max over d of exp(-βd) Σ (largest change of a cost within d teachers). Secret; ln S moves by β.
+
+        The cost is constant from `LARGEST_QUANTILE` on, so it is a function of min(w, end), which one teacher moves no
+        further than w itself. S is computed of these: every window then begins inside the table, and the last one
+        holds all of it. Of w itself it would not be smooth: far beyond the end no window reaches the table.
+        """
         table, step = self._table, self.cost.step
-        reaches = np.arange(
-            math.ceil(table.size * table.width / step) + 2, dtype=np.float64
-        )  # the last window holds every cell
-        low, high = table.window(quantiles, reaches[:, None] * step)
+        within = np.minimum(quantiles, LARGEST_QUANTILE)
+        # from anywhere between the start and the end of the table, the last reach passes both
+        reaches = np.arange(math.ceil(table.size * table.width / step) + 2, dtype=np.float64)
+        low, high = table.window(within, reaches[:, None] * step)
         sums = table.maximum(low, high).sum(axis=1)
         least = _LEAST_SHARE * self.cost.order / self.cost.noise_scale**2
         return max(least, float((np.exp(-self.smoothness * reaches) * sums).max()))
@@ -78,7 +83,11 @@ class SmoothBound:
 
 @dataclass(frozen=True, eq=False)
 class _Changes:
-    """By how much one teacher can change the cost, from above, in cells of the quantile; with range maxima."""
+    """By how much one teacher can change the cost, from above, in cells of the quantile; with range maxima.
+
+    Outside the table nothing changes: below its start the cost is that of the cap, one step further still, and from
+    `LARGEST_QUANTILE` on it is constant, which the last cells show with a 0.
+    """
 
     start: float
     width: float
@@ -105,7 +114,10 @@ class _Changes:
         return len(self.levels[0])
 
     def window(self, quantiles: Floats, reach: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the cells that meet [w - reach, w + reach], as half-open ranges, one cell wider for rounding."""
+        """Return the cells that meet [w - reach, w + reach], as half-open ranges, one cell wider for rounding.
+
+        The quantiles lie inside the table; only their windows may be cut off at its ends, where nothing changes.
+        """
         low = np.floor((quantiles - reach - self.start) / self.width).astype(np.int64) - 1
         high = np.floor((quantiles + reach - self.start) / self.width).astype(np.int64) + 2
         return np.clip(low, 0, self.size - 1), np.clip(high, 1, self.size)

@@ -11,7 +11,7 @@ import io
 import random  # noqa: TID251 - a teacher's randomness, not noise
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from numbers import Real
@@ -22,42 +22,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.records.cells import number_of, text_of
 from sidelight.stability.pate.partition import cells_of, shares_of, teacher_seed
+from sidelight.stability.pate.typed_rows import Form, TypedRows
 
 Ballot = NDArray[np.int32]  # a class index for every query
+#: Public rows of each class in a rehearsal at least, and all together at most where there are more.
+_REHEARSED_ROWS, _MOST_REHEARSED = 6, 200
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Lessons:
     """The private records by teacher, and the public queries. Rows with a label that is not declared take no part."""
 
-    rows: Any
+    rows: TypedRows
     classes: NDArray[Any]
     queries: Any
     labels: NDArray[np.int64]  # class indices, -1 for a label that is not declared
     shares: NDArray[np.int64]
     key: bytes
 
-    def of(self, number: int) -> tuple[Any, NDArray[np.int64]]:
-        """Return the rows and labels of one teacher."""
-        from sklearn.utils import _safe_indexing
-
+    def of(self, number: int, *, missing: bool) -> tuple[Any, NDArray[np.int64]]:
+        """Return the rows of one teacher that it can learn from, also with `missing` numbers or not, and labels."""
         mine = np.flatnonzero((self.shares == number) & (self.labels >= 0))
-        return _safe_indexing(self.rows, mine), self.labels[mine]
+        mine = mine[self.rows.usable(mine, missing=missing)]
+        return self.rows.take(mine), self.labels[mine]
 
 
 def lessons(
-    rows: Any, targets: Any, record_ids: Any, queries: Any, *, classes: NDArray[Any], teachers: int, key: bytes
+    rows: Any, targets: Any, record_ids: Any, form: Form, *, classes: NDArray[Any], teachers: int, key: bytes
 ) -> Lessons:
-    """Share the records out. Never raises for a value; cells of a list of rows are read one by one."""
-    if isinstance(rows, list | tuple):
-        from sidelight.regression.estimators.examples import Examples
-
-        rows, _ = Examples(rows, np.empty(0), int(queries.shape[1])).read()
+    """Share the records out, with the types of the public queries. Never raises for a value."""
     return Lessons(
-        rows=rows,
+        rows=form.read(rows),
         classes=classes,
-        queries=queries,
+        queries=form.like,
         labels=class_indices(targets, classes),
         shares=shares_of(record_ids, teachers=teachers, key=key),
         key=key,
@@ -65,11 +64,17 @@ def lessons(
 
 
 def class_indices(targets: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the index of every label among the declared classes, -1 for any other."""
-    places = {label: place for place, label in enumerate(classes.tolist())}
+    """Return the index of every label among the declared classes, -1 for any other.
+
+    The declared classes say whether labels are numbers or texts; 1, 1.0 and "1" are then the same label, however the
+    labels of others made the column be stored.
+    """
+    texts = classes.dtype.kind not in "fiub"
+    read: Callable[[Any], Any] = text_of if texts else number_of
+    places = {read(label): place for place, label in enumerate(classes.tolist())}
 
     def place(cell: Any) -> int:
-        return places.get(cell, -1) if isinstance(cell, str | Real | np.bool_) else -1
+        return places.get(read(cell), -1) if isinstance(cell, str | Real | np.bool_) else -1
 
     return np.array([place(cell) for cell in cells_of(targets)], np.int64)
 
@@ -88,11 +93,12 @@ def ballots(teacher: Any, taught: Lessons, numbers: Sequence[int], *, n_jobs: in
     # max_nbytes: no private row is written to a temporary file
     pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", max_nbytes=None)
     with _sent_once(taught.queries) as queries:
+        missing = takes_missing(teacher)
         tasks = (
             delayed(_numbered_ballot)(
                 number,
                 teacher,
-                *taught.of(number),
+                *taught.of(number, missing=missing),
                 queries,
                 classes=taught.classes,
                 seed=teacher_seed(number, key=taught.key),
@@ -128,16 +134,34 @@ def ballot(
     asked = int(queries.shape[0])
     try:
         with _in_private(seed):
-            usable = _usable(rows, missing=takes_missing(teacher))
-            rows, labels = rows[usable], labels[usable]
             present = np.unique(labels)
             if len(present) < 2:
                 return np.full(asked, present[0] if len(present) else 0, np.int32)
             model = _seeded(teacher, seed).fit(rows, classes[labels])
             # a model can only say what it was taught; anything else would be a vote for the first class
-            return np.maximum(class_indices(model.predict(queries), classes), 0).astype(np.int32)
-    except Exception:
+            said = np.maximum(class_indices(model.predict(queries), classes), 0).astype(np.int32)
+            return said if len(said) == asked else Failed(f"the teacher said {len(said)} labels of {asked} queries")
+    except (Exception, SystemExit):  # whatever a teacher does with its rows, only its own votes may show it
         return Failed(traceback.format_exc())
+
+
+def rehearsed(teacher: Any, queries: Any, *, classes: NDArray[Any]) -> Failed | None:
+    """Train a teacher with public queries and labels dealt out in turn, and return why it could not be, if so.
+
+    What is wrong with the teacher itself comes out here, where everything is public; with private rows nothing may.
+    """
+    from sklearn.utils import _safe_indexing
+
+    places = np.arange(max(_REHEARSED_ROWS * len(classes), min(int(queries.shape[0]), _MOST_REHEARSED)))
+    found = ballot(
+        teacher,
+        _safe_indexing(queries, places % int(queries.shape[0])),
+        places % len(classes),
+        queries,
+        classes=classes,
+        seed=0,
+    )
+    return found if isinstance(found, Failed) else None
 
 
 def counted(ballots_cast: Sequence[Ballot], classes: int) -> NDArray[np.int64]:
@@ -181,10 +205,3 @@ def takes_missing(teacher: Any) -> bool:
         return bool(get_tags(teacher).input_tags.allow_nan)
     except Exception:  # a classifier that is not scikit-learn's own
         return False
-
-
-def _usable(rows: Any, *, missing: bool) -> Any:
-    """Say which rows can be learned from, each for itself; frames and sparse rows are taken as they are."""
-    if isinstance(rows, np.ndarray) and rows.dtype.kind == "f":
-        return ~np.isinf(rows).any(axis=1) if missing else np.isfinite(rows).all(axis=1)
-    return slice(None)

@@ -40,12 +40,15 @@ class VoteCost:
         return math.sqrt(2) / self.noise_scale * (1 + _SLACK) + _SLACK
 
     def at(self, quantile: ArrayLike) -> Floats:
-        """Return the cost, or where it does not fall with the quantile, its largest value from there on."""
+        """Return the cost, or if it does not always fall with the quantile, its least value on a grid up to there.
+
+        A q that is too large bounds the error probability as well, so the cost at a smaller quantile is always valid.
+        """
         wanted = np.asarray(quantile, np.float64)
         if self._falls:
             return self._raw(wanted)
         places = np.clip(np.searchsorted(self._grid, wanted, side="right") - 1, 0, _CHECKED - 1)
-        return np.asarray(self._largest_after[places])
+        return np.asarray(self._least_so_far[places])
 
     def _raw(self, quantile: Floats) -> Floats:
         logs = log_q_at(np.minimum(quantile, LARGEST_QUANTILE), classes=self.classes)
@@ -57,9 +60,8 @@ class VoteCost:
         return np.linspace(lowest, LARGEST_QUANTILE, _CHECKED)
 
     @cached_property
-    def _largest_after(self) -> Floats:
-        values = self._raw(self._grid)
-        return np.maximum.accumulate(values[::-1])[::-1]
+    def _least_so_far(self) -> Floats:
+        return np.minimum.accumulate(self._raw(self._grid))
 
     @cached_property
     def _falls(self) -> bool:

@@ -25,7 +25,7 @@ from sidelight.release import Outcome, outcome_from_json
 from sidelight.stability.pate.partition import checked_key
 from sidelight.stability.pate.teachers import Ballot, Lessons
 
-_FORMAT = "1"
+_FORMAT = "2"  # 1 shared records out by other identities of ids
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,7 +125,7 @@ def plan_digest(teacher: Any, taught: Lessons, *, teachers: int) -> str:
     from joblib import hash as content  # type: ignore[import-untyped]
 
     parts = [str(teachers), _described(teacher), *map(str, taught.classes.tolist())]
-    parts += [content(part) for part in (taught.rows, taught.labels, taught.shares, taught.queries)]
+    parts += [content(part) for part in (taught.rows.parts, taught.labels, taught.shares, taught.queries)]
     digest = hashlib.blake2b(digest_size=32, key=taught.key, person=b"sidelight/plan")
     for part in parts:
         digest.update(f"{len(part)}:{part}".encode())

@@ -1,0 +1,316 @@
+"""Rows of the types that the public queries have: no record decides about the type of another's cell.
+
+A frame or an array has one type a column, and whoever made it from cells took the type from all of them: one text among
+numbers, or one missing value, makes another column for everybody, and every teacher learns something else. Here the
+public queries say what a column holds, numbers, texts or a declared category, and each private cell becomes one by
+itself. A number that was stored as an integer, a float or a text is the same number; what is none is missing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.errors import SchemaError
+from sidelight.records.cells import numbers_of, text_of, texts_of
+
+Kind = Literal["number", "text", "category"]
+Shape = Literal["array", "sparse", "frame"]
+
+_FORMS = "a two-dimensional array, a list of rows, a sparse matrix, or a pandas or Polars frame"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Form:
+    """What the public queries look like: their container, their columns, and of which type each is."""
+
+    shape: Shape
+    names: tuple[Any, ...]  # of a frame; empty otherwise
+    kinds: tuple[Kind, ...]
+    like: Any  # the queries in this form
+
+    @property
+    def columns(self) -> int:
+        """How many columns there are."""
+        return len(self.kinds)
+
+    def read(self, rows: Any) -> TypedRows:
+        """Read private rows; no cell of them raises, warns, or says anything about another.
+
+        Raises:
+            SchemaError: The container is another than that of the queries, or has other columns: both are public.
+        """
+        self.check(rows)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning about a cell would be one that rows decide
+            return TypedRows(form=self, parts=_parts(rows, self))
+
+    def check(self, rows: Any) -> None:
+        """Refuse rows by their container and its columns; no cell is looked at."""
+        shape = _shape_of(rows, name="X")
+        if shape != self.shape:
+            raise SchemaError(
+                f"X is given as {_called(shape)} and queries as {_called(self.shape)}; give both in the same form, so "
+                "that the types of the public queries are those of X"
+            )
+        if shape == "frame":
+            names = _names(rows, name="X")
+            if sorted(map(repr, names)) != sorted(map(repr, self.names)):
+                raise SchemaError("X must have the columns of queries, by name; they differ")
+        elif not isinstance(rows, list | tuple):
+            _check_array(rows, self.columns)
+
+    def build(self, columns: Sequence[NDArray[Any]]) -> Any:
+        """Put columns of cells into the container of the queries."""
+        if self.shape == "frame":
+            like = [self.like[name] for name in self.names]
+            made = {
+                name: _column(cells, column, kind, dtype=column.dtype)
+                for name, cells, column, kind in zip(self.names, columns, like, self.kinds, strict=True)
+            }
+            return type(self.like)(made)
+        if set(self.kinds) == {"number"}:
+            return np.stack(columns, axis=1).astype(self.like.dtype, copy=False)
+        out = np.empty((len(columns[0]), self.columns), object)
+        for place, cells in enumerate(columns):
+            out[:, place] = cells
+        return out
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class TypedRows:
+    """Private rows, read. `parts` is a whole array or sparse matrix of numbers, or one array of cells a column."""
+
+    form: Form
+    parts: Any
+
+    def take(self, places: NDArray[np.intp]) -> Any:
+        """Return some rows in the container and with the types of the queries."""
+        if isinstance(self.parts, list):
+            return self.form.build([cells[places] for cells in self.parts])
+        with np.errstate(all="ignore"):
+            return self.parts[places].astype(self.form.like.dtype)
+
+    def usable(self, places: NDArray[np.intp], *, missing: bool) -> NDArray[np.bool_]:
+        """Say of each row whether its numbers can be learned from, by itself; `missing` allows NaN."""
+        if self.form.shape == "sparse":
+            return _usable_sparse(self.take(places), missing=missing)
+        if isinstance(self.parts, list):
+            kinds = zip(self.parts, self.form.kinds, strict=True)
+            numbers = [cells[places] for cells, kind in kinds if kind == "number"]
+            found = np.stack(numbers, axis=1) if numbers else np.zeros((len(places), 1))
+        else:
+            found = self.take(places)
+        return np.asarray(~np.isinf(found).any(axis=1) if missing else np.isfinite(found).all(axis=1))
+
+
+def form_of(queries: Any) -> Form:
+    """Look at the public queries, and return them in the form that teachers and student see.
+
+    Raises:
+        SchemaError: They are no table of numbers, texts and categories.
+    """
+    shape = _shape_of(queries, name="queries")
+    if shape == "frame":
+        return _form_of_frame(queries)
+    if shape == "sparse":
+        like = queries.tocsr()
+        kind = like.dtype.kind
+        if kind not in "fiub":
+            raise SchemaError(f"queries must hold real numbers, got a sparse matrix of type {like.dtype}")
+        like = like if kind == "f" else like.astype(np.float64)
+        return Form(shape="sparse", names=(), kinds=_numbers(like), like=like)
+    asked = np.asanyarray(queries) if isinstance(queries, np.ndarray) else _untyped(queries, None)
+    if asked.ndim != 2 or asked.shape[1] < 1:
+        raise SchemaError(f"queries must have rows and columns, as X has, got shape {tuple(asked.shape)}")
+    if asked.dtype.kind in "fiub" and not isinstance(asked, np.ma.MaskedArray):
+        like = asked if asked.dtype.kind == "f" else asked.astype(np.float64)
+        return Form(shape="array", names=(), kinds=_numbers(like), like=like)
+    _check_array(asked, int(asked.shape[1]), name="queries")
+    cells = [asked[:, place].tolist() for place in range(asked.shape[1])]
+    kinds: tuple[Kind, ...] = tuple("number" if _all_numbers(column) else "text" for column in cells)
+    form = Form(shape="array", names=(), kinds=kinds, like=np.empty((0, len(kinds))))
+    columns = [_read(column, kind) for column, kind in zip(cells, kinds, strict=True)]
+    return Form(shape="array", names=(), kinds=kinds, like=form.build(columns))
+
+
+def _numbers(like: Any) -> tuple[Kind, ...]:
+    number: Kind = "number"
+    return (number,) * int(like.shape[1])
+
+
+def _form_of_frame(queries: Any) -> Form:
+    import narwhals.stable.v2 as nw
+
+    names = _names(queries, name="queries")
+    pandas = hasattr(queries, "iloc")
+    kinds: list[Kind] = []
+    made: dict[Any, Any] = {}
+    for name in names:
+        column = queries[name]
+        found = nw.from_native(column, series_only=True)
+        cells = found.to_list()
+        kind = _kind_of(found.dtype, cells, name=name)
+        if kind == "category" and not pandas:
+            kind = "text"  # what Polars calls a category has no labels that were declared for good
+        kinds.append(kind)
+        if kind == "category":
+            made[name] = column.reset_index(drop=True)
+        else:
+            dtype = _pandas_type(column, kind) if pandas else _polars_type(column, kind)
+            made[name] = _column(_read(cells, kind), column, kind, dtype=dtype)
+    return Form(shape="frame", names=names, kinds=tuple(kinds), like=type(queries)(made))
+
+
+def _kind_of(dtype: Any, cells: list[Any], *, name: Any) -> Kind:
+    import narwhals.stable.v2 as nw
+
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return "number"
+    if dtype == nw.String:
+        return "text"
+    if dtype in (nw.Categorical, nw.Enum):
+        return "category"
+    if dtype in (nw.Object, nw.Unknown):  # untyped: these cells are public, so they may say what they are
+        return "number" if _all_numbers(cells) else "text"
+    raise SchemaError(f"the column {name!r} of queries is of type {dtype}; make numbers, texts or a category of it")
+
+
+def _pandas_type(column: Any, kind: Kind) -> Any:
+    if kind == "number":
+        return np.float64
+    return column.dtype if str(column.dtype).startswith("str") else object
+
+
+def _polars_type(column: Any, kind: Kind) -> Any:
+    """Return Float64 or String of the library that the column is of, which is not imported here."""
+    import narwhals.stable.v2 as nw
+
+    wanted = nw.Float64() if kind == "number" else nw.String()
+    return nw.from_native(column, series_only=True).head(0).cast(wanted).to_native().dtype
+
+
+def _column(cells: NDArray[Any], like: Any, kind: Kind, *, dtype: Any) -> Any:
+    """Return a column of the library of a public one, and of a type that was taken from it."""
+    if kind == "category":
+        labels = {text_of(label): label for label in like.cat.categories}
+        return type(like)([labels.get(cell) for cell in cells.tolist()], dtype=dtype)
+    if hasattr(like, "iloc"):  # pandas
+        return type(like)(cells, dtype=dtype)
+    found = cells.tolist() if kind == "number" else [cell if isinstance(cell, str) else None for cell in cells]
+    return type(like)(like.name, found, dtype=dtype)
+
+
+def _parts(rows: Any, form: Form) -> Any:
+    if form.shape == "sparse":
+        return rows.tocsr()
+    if form.shape == "frame":
+        return _frame_parts(rows, form)
+    array = rows if isinstance(rows, np.ndarray) else _untyped(rows, form.columns)
+    plain = array.dtype.kind in "fiub" and not isinstance(array, np.ma.MaskedArray)
+    if plain and set(form.kinds) == {"number"}:
+        return array  # converted share by share: each number by itself
+    return [_read(array[:, place].tolist(), kind) for place, kind in enumerate(form.kinds)]
+
+
+def _frame_parts(rows: Any, form: Form) -> list[NDArray[Any]]:
+    import narwhals.stable.v2 as nw
+
+    parts = []
+    for name, kind in zip(form.names, form.kinds, strict=True):
+        dtype = getattr(rows[name], "dtype", None)
+        if kind == "number" and isinstance(dtype, np.dtype) and dtype.kind in "fiub":
+            parts.append(rows[name].to_numpy().astype(np.float64))
+        else:
+            parts.append(_read(nw.from_native(rows[name], series_only=True).to_list(), kind))
+    return parts
+
+
+def _read(cells: list[Any], kind: Kind) -> NDArray[Any]:
+    """Read cells one by one: numbers with NaN, texts with NaN, for what is missing or nothing of the kind."""
+    if kind == "number":
+        return numbers_of(map(_plain, cells))
+    texts = texts_of(map(_plain, cells))
+    if kind == "text":
+        texts[[text is None for text in texts]] = np.nan  # as scikit-learn marks a text that is missing
+    return texts
+
+
+def _plain(cell: Any) -> Any:
+    """Return real numbers and texts as such: one complex number, or one of bytes, makes its kind of a whole column."""
+    if type(cell) in (complex, np.complex64, np.complex128) and cell.imag == 0:
+        return cell.real
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "replace")
+    return cell
+
+
+def _untyped(rows: Any, columns: int | None) -> NDArray[Any]:
+    """Return a list of rows as untyped cells; a row of another length has none that could be used."""
+    if columns is None:  # public rows
+        columns = max((len(row) for row in rows if hasattr(row, "__len__")), default=0)
+    out = np.full((len(rows), columns), None, dtype=object)
+    for place, row in enumerate(rows):
+        try:
+            cells = [] if isinstance(row, str | bytes) else list(row)
+        except Exception:  # not a row, whatever it is
+            continue
+        if len(cells) == columns:
+            for column, cell in enumerate(cells):
+                out[place, column] = cell
+    return out
+
+
+def _shape_of(rows: Any, *, name: str) -> Shape:
+    """Say what container rows come in, by its type alone."""
+    from scipy.sparse import issparse
+
+    if issparse(rows):
+        return "sparse"
+    if isinstance(rows, np.ndarray | list | tuple):
+        return "array"
+    import narwhals.stable.v2 as nw
+
+    kind = nw.dependencies
+    if kind.is_pandas_dataframe(rows) or kind.is_polars_dataframe(rows):
+        return "frame"
+    raise SchemaError(f"{name} must be {_FORMS}, got {type(rows).__name__}; convert it first")
+
+
+def _names(rows: Any, *, name: str) -> tuple[Any, ...]:
+    names = tuple(rows.columns)
+    if len(set(map(repr, names))) != len(names) or not names:
+        raise SchemaError(f"the columns of {name} must have names, all different")
+    return names
+
+
+def _check_array(rows: Any, columns: int, *, name: str = "X") -> None:
+    if len(rows.shape) != 2 or rows.shape[1] != columns:
+        raise SchemaError(
+            f"{name} must have rows and the {columns} columns of the queries, got {len(rows.shape)} dimensions"
+        )
+    if rows.dtype.kind not in "fiubcOUTS":
+        raise SchemaError(f"{name} must hold real numbers or texts, got an array of type {rows.dtype}")
+
+
+def _called(shape: Shape) -> str:
+    return {"array": "an array or a list", "sparse": "a sparse matrix", "frame": "a frame"}[shape]
+
+
+def _all_numbers(cells: list[Any]) -> bool:
+    """Say whether public cells are numbers, or missing; texts that spell numbers are texts."""
+    present = [cell for cell in cells if text_of(cell) is not None]
+    return all(isinstance(cell, Real | np.bool_) for cell in present)
+
+
+def _usable_sparse(rows: Any, *, missing: bool) -> NDArray[np.bool_]:
+    bad = np.isinf(rows.data) if missing else ~np.isfinite(rows.data)
+    found = np.ones(rows.shape[0], bool)
+    found[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[bad]] = False
+    return found

@@ -1,0 +1,93 @@
+"""No package makes an array of a user's rows and lets NumPy, or a frame, take the type from the cells.
+
+`np.asarray(frame)` has one type for all cells, chosen by all of them: one record's text makes texts of everybody's
+numbers. Whoever takes rows reads them cell by cell (`records`, `stability/pate/typed_rows.py`), or names the type. This
+walks the source; what it finds is mended, or allowed here by name with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sidelight
+
+SOURCE = Path(sidelight.__file__).parent
+#: Names under which functions take what a user gave: rows, labels, ids, frames.
+GIVEN = {"X", "y", "rows", "targets", "labels", "record_ids", "queries", "data", "frame", "column", "columns", "values"}
+MAKERS = {"asarray", "asanyarray", "array", "ascontiguousarray", "stack", "vstack", "column_stack"}
+METHODS = {"to_numpy", "__array__"}
+#: Packages whose task it is to read cells, each with tests of its own: tests/records, tests/audits.
+READERS = ("records", "aggregates")
+ALLOWED = {
+    "gaussians/paired_rows.py:PairedRows.read": "columns that a table's engine read: float64",
+    "noise/categorical.py:_integers": "integers that the library made; others are refused by type",
+    "predictions/learning/histogram_loss.py:bin_weights": "arrays that were given the type float64 above",
+    "regression/clipping.py:bounded_rows": "rows that Examples or an engine read already; others are refused by type",
+    "regression/curator.py:_bends": "rows that were bounded: float64",
+    "regression/estimators/examples.py:Examples.read": "each cell of the array is read by itself afterwards",
+    "regression/estimators/examples.py:examples": "only the length is taken; the cells are read one by one later",
+    "regression/estimators/examples.py:_with_shape": "only the shape is taken; the cells are read one by one later",
+    "regression/losses/loss.py:_each": "arrays, refused before by type where they are not like the declared classes",
+    "regression/row_check.py:nonprivate_check_rows": "says by its name that it is not private",
+    "stability/pate/typed_rows.py:Form.build": "columns that were read cell by cell",
+    "stability/pate/typed_rows.py:form_of": "public queries",
+    "stability/pate/typed_rows.py:_frame_parts": "a column that has a number type; each number becomes a float64",
+    "synthesis/engines/graphical.py:GraphicalModel._estimate": "noisy counts",
+    "synthesis/output/answers.py:Measured.to_value": "released numbers",
+}
+
+
+def unsafe(tree: ast.AST) -> Iterator[str]:
+    """Name the functions that make an array of a user's rows without naming the type."""
+
+    def walk(node: ast.AST, place: tuple[str, ...]) -> Iterator[str]:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            place = (*place, node.name)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            typed = any(keyword.arg == "dtype" for keyword in node.keywords) or len(node.args) > 1
+            made = node.func.attr in MAKERS and bool(node.args) and _given(node.args[0]) and not typed
+            if made or (node.func.attr in METHODS and _given(node.func.value)):
+                yield ".".join(place)
+        for child in ast.iter_child_nodes(node):
+            yield from walk(child, place)
+
+    return walk(tree, ())
+
+
+def _given(node: ast.expr) -> bool:
+    """Say whether an expression is a user's rows: a name, an attribute of such a name, or a part of one."""
+    if isinstance(node, ast.Subscript):
+        return _given(node.value)
+    return (isinstance(node, ast.Name) and node.id in GIVEN) or (isinstance(node, ast.Attribute) and node.attr in GIVEN)
+
+
+def found() -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        name = file.relative_to(SOURCE).as_posix()
+        if not name.startswith(READERS):
+            for function in unsafe(ast.parse(file.read_text(encoding="utf-8"))):
+                counts[f"{name}:{function}"] = counts.get(f"{name}:{function}", 0) + 1
+    return counts
+
+
+def test_nobody_takes_the_type_of_rows_from_their_cells() -> None:
+    assert found().keys() == ALLOWED.keys(), "read the cells one by one, or name the type; see the top of this file"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("def f(X): return np.asarray(X)", 1),
+        ("def f(frame): return frame.to_numpy()", 1),
+        ("def f(self): return np.array(self.rows[1:])", 1),
+        ("def f(X): return np.asarray(X, dtype=float) + np.asarray(X, float)", 0),
+        ("def f(other): return np.asarray(other)", 0),
+    ],
+)
+def test_the_walk_finds_what_it_should(text: str, count: int) -> None:
+    assert len(list(unsafe(ast.parse(text)))) == count
