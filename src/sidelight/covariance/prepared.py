@@ -42,7 +42,7 @@ from sidelight.mechanisms.noisy_moments import (
 )
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
-from sidelight.records.numbers import number_text
+from sidelight.records.numbers import nearest_float, number_text
 from sidelight.release import TailBound
 from sidelight.session import Answer
 
@@ -285,21 +285,22 @@ class PreparedCovariance:
 
     @cached_property
     def _reach(self) -> tuple[Floats, Floats]:
-        """Return how far below and above its centre each column can lie: its bounds, and the centre.
+        """Return how far below and above its centre each column can lie: within its bounds, the centre and the radius.
 
         A row that is shortened moves towards the centre, which may lie outside of the bounds.
         """
+        radius = float(self.coding.radius)
         centres = np.array([float(centre) for centre in self.coding.centres])
         columns = self.coding.columns
-        low = np.array([-np.inf if each.lower is None else float(each.lower) for each in columns])
-        high = np.array([np.inf if each.upper is None else float(each.upper) for each in columns])
-        return np.minimum(low - centres, 0.0), np.maximum(high - centres, 0.0)
+        low = np.array([-np.inf if each.lower is None else nearest_float(each.lower) for each in columns])
+        high = np.array([np.inf if each.upper is None else nearest_float(each.upper) for each in columns])
+        return np.clip(low - centres, -radius, 0.0), np.clip(high - centres, 0.0, radius)
 
     @cached_property
     def largest_diagonal(self) -> Floats | None:
-        """The largest second moment (about a mean: variance) that the declared bounds allow each column; None: any."""
+        """The largest second moment (about a mean: variance) that bounds and radius allow each column; None: any."""
         low, high = self._reach
-        if not (np.isfinite(low) & np.isfinite(high)).any():
+        if (np.minimum(-low, high) == float(self.coding.radius)).all():
             return None
         if self.center is None:
             return np.asarray(np.maximum(-low, high) ** 2)

@@ -1,4 +1,4 @@
-"""The nearest matrix that can be: positive semidefinite, within public limits: free, and never further from the truth."""
+"""The nearest matrix that can be, within public limits: free, and never further from the truth."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def possible_eigenvalues(values: Floats, largest_trace: float | None) -> Floats:
     kept = int(np.flatnonzero(descending > lowered)[-1]) if (descending > lowered).any() else 0
     found = np.maximum(positive - lowered[kept], 0.0)
     total = float(found.sum())
-    return found * (largest_trace / total) if total > largest_trace else found  # what rounding has left
+    return np.asarray(found * (largest_trace / total) if total > largest_trace else found)  # what rounding has left
 
 
 def _within(diagonal: Floats, largest: Floats) -> Floats:
