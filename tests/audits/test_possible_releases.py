@@ -123,6 +123,24 @@ def test_no_query_publishes_what_cannot_be(name: str, rows: int) -> None:
             check(outcome.value)
 
 
+@pytest.mark.slow
+def test_many_hopeless_releases(record_property: Any) -> None:
+    published = 0
+    for query, check in QUERIES.values():
+        for table in TABLES.values():
+            for seed in range(10, 30):
+                outcome = seeded_release(query, table, seed=seed)
+                if isinstance(outcome, sl.Release):
+                    check(outcome.value)
+                    published += 1
+    record_property(
+        "audit",
+        f"impossible releases: {len(QUERIES)} queries at hopeless prices with {', '.join(map(str, TABLES))} rows; "
+        f"{published} published, 0 outside of what their declarations allow",
+    )
+    assert published > 500
+
+
 @pytest.mark.parametrize("price", [{"epsilon": "1e-4"}, {"rho": "1e-7"}])
 def test_synthetic_tables_are_distributions(price: dict[str, Any]) -> None:
     query = sl.SyntheticTable(sl.marginals(2), bins={"a": [0, 30, 60, 100], "b": [0, 50, 100]}, **price)
