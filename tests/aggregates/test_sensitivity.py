@@ -152,9 +152,13 @@ def drop_the_length_clip(monkeypatch):
     monkeypatch.setattr(clipped_vector.np, "sqrt", np.ones_like)
 
 
+def away_from_zero(values, out=None):
+    return np.copysign(np.ceil(np.abs(values)), values, out=out)
+
+
 def round_instead_of_truncate(monkeypatch):
     """Round entries to the nearest: rows can become longer than the radius."""
-    monkeypatch.setattr(clipped_vector.np, "trunc", lambda values: np.copysign(np.ceil(np.abs(values)), values))
+    monkeypatch.setattr(clipped_vector.np, "trunc", away_from_zero)
 
 
 def drop_the_cap(monkeypatch):

@@ -64,7 +64,7 @@ def test_draws_cost_what_is_charged(monkeypatch, kind, form) -> None:
     prediction = np.diag(np.linspace(-0.2, 0.4, 10))
     with Source(SeededEntropy("cost")) as source:
         sample_eigenvectors(moments, rows=2000, prediction=prediction, epsilon="1/3", form=form, source=source)
-    private = moments.second.value - 2000 * moments.levels**2 * prediction
+    private = moments.second.value - np.rint(2000 * moments.levels**2 * prediction)
     eigenvalues, vectors = np.linalg.eigh(private)
     scale = {ADD: 1, SWAP: 2}[kind] if form == "direct" else {ADD: 2**0.5, SWAP: 2}[kind]
     total, place = 0.0, 0

@@ -140,7 +140,7 @@ def attack(seed, coefficient=None, *, monkeypatch=None):
         def sample(count, moments=moments, source=source):
             # rows · W = diag(2, 0): T is 0 for the first row and 2 for the second
             return [
-                use_prediction(moments, rows=1, prediction=np.diag([2.0, 0.0]), epsilon=1, source=source)
+                use_prediction(moments, rows=2, prediction=np.diag([1.0, 0.0]), epsilon=1, source=source)
                 for _ in range(count)
             ]
 

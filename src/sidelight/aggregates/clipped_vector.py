@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,52 +93,74 @@ class ClippedVector:
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
         """Code a batch, column by column."""
-        with np.errstate(all="ignore"):  # as in `FixedPoint`: no warning that a value decides
-            return self._kernel(batch)
+        whole, kept = self.whole_floats(batch)
+        return tuple(whole.astype(np.int64)), kept
 
-    def _kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+    def whole_floats(self, batch: Batch, *, out: NDArray[np.float64] | None = None) -> tuple[NDArray[np.float64], Keep]:
+        """Code a batch as floats that are whole numbers, one column to a row, in the memory of `out` if there is some.
+
+        The same codes as of `kernel`, for those who multiply them in floats anyway: at most `levels`, so exact.
+        """
+        with np.errstate(all="ignore"):  # as in `FixedPoint`: no warning that a value decides
+            return self._whole_floats(batch, out)
+
+    def _whole_floats(self, batch: Batch, out: NDArray[np.float64] | None) -> tuple[NDArray[np.float64], Keep]:
         """Work on blocks of all columns that fit the cache; each entry is computed by itself, whatever is beside it."""
         columns = [batch.numbers[column.name] for column in self.columns]
-        codes = np.empty((len(columns), len(columns[0])), np.int64)
+        length = len(columns[0])
+        codes = (np.empty((len(columns), length)) if out is None else out)[:, :length]
         kept: Keep = None
-        step = max(_LEAST_ROWS, _BLOCK_CELLS // len(columns))
-        for start in range(0, codes.shape[1], step):
-            block = slice(start, start + step)
-            part = _gathered(columns, block)
-            length = self._scale(part)
-            missing = np.isnan(length)  # a row that misses a number has no length
+        step = min(length, max(_LEAST_ROWS, _BLOCK_CELLS // len(columns)))
+        work = np.empty((len(columns), step))
+        for start in range(0, length, max(step, 1)):
+            block = slice(start, min(start + step, length))
+            part = work[:, : block.stop - start]
+            _gather(columns, block, out=part)
+            squares = self._scale(part)
+            missing = np.isnan(squares)  # a row that misses a number has no length
             if missing.any():
-                part, there = self._filled(_gathered(columns, block))
-                length = self._scale(part)
-                kept = np.ones(codes.shape[1], bool) if kept is None else kept
+                _gather(columns, block, out=part)
+                there = self._fill(part)
+                squares = self._scale(part)
+                kept = np.ones(length, bool) if kept is None else kept
                 kept[block] = there
-            part *= float(self.levels) / np.sqrt(np.maximum(length, 1.0))
-            codes[:, block] = np.trunc(part)
-        return tuple(codes), kept
+            part *= float(self.levels) / np.sqrt(np.maximum(squares, 1.0))
+            np.trunc(part, out=codes[:, block])
+        return codes, kept
 
     def _scale(self, part: NDArray[np.float64]) -> NDArray[np.float64]:
         """Clamp, centre and scale the columns in place; return the squared lengths of the rows."""
+        low, high, middle, factor = self._public_scaling
+        if low is not None:
+            np.clip(part, low, high, out=part)
+        if middle is not None:
+            # without bounds, what is beyond the limits here is beyond the scaled ones too
+            part -= middle
+        if factor != 1.0:
+            part *= factor
+        length = _squared_lengths(part)
+        if not length.max(initial=0.0) < _SCALED_LIMIT:  # some entry may be beyond the limit, or missing
+            np.clip(part, -_SCALED_LIMIT, _SCALED_LIMIT, out=part)
+            length = _squared_lengths(part)
+        return length
+
+    @cached_property
+    def _public_scaling(self) -> tuple[Any, Any, Any, float]:
+        """Return the bounds and centres of the columns, None where there are none, and what turns units into radii."""
+        low = high = middle = None
         if any(column.lower is not None or column.upper is not None for column in self.columns):
             low, high, _ = (np.array(each)[:, None] for each in zip(*map(limits, self.columns), strict=True))
-            np.clip(part, low, high, out=part)
         if any(self.centres):
-            # without bounds, what is beyond the limits here is beyond the scaled ones too
-            part -= np.array([nearest_float(centre) for centre in self.centres])[:, None]
-        part *= nearest_float(1 / self.radius)
-        np.clip(part, -_SCALED_LIMIT, _SCALED_LIMIT, out=part)
-        length = part[0] * part[0]
-        square = np.empty_like(length)
-        for row in part[1:]:  # one after the other: `sum` may change the order with the number of rows
-            np.multiply(row, row, out=square)
-            length += square
-        return np.asarray(length)
+            middle = np.array([nearest_float(centre) for centre in self.centres])[:, None]
+        return low, high, middle, nearest_float(1 / self.radius)
 
-    def _filled(self, part: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Put stand-ins for missing numbers; return them with the rows that miss none that has no fill value."""
+    def _fill(self, part: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Put stand-ins for missing numbers; return which rows miss none that has no fill value."""
         missing = np.isnan(part)
         stand_in = np.array([limits(column)[2] for column in self.columns])[:, None]
         dropping = np.array([column.fill is None for column in self.columns])
-        return np.where(missing, stand_in, part), ~missing[dropping].any(axis=0)
+        np.copyto(part, stand_in, where=missing)
+        return np.asarray(~missing[dropping].any(axis=0))
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
         """Code inside an engine. `trunc` is a floor either way: engines' casts differ."""
@@ -157,16 +180,26 @@ class ClippedVector:
         return lower_clipped(frame.with_columns(*parts), names, self.levels), kept
 
 
-def _gathered(columns: Sequence[NDArray[np.float64]], block: slice) -> NDArray[np.float64]:
-    """Return a copy of some rows, one column to a row of it; a few rows at once, which come from the same lines."""
-    stop = min(block.stop, len(columns[0]))
-    part = np.empty((len(columns), stop - block.start))
-    for start in range(block.start, stop, _GATHERED_ROWS):
-        rows, to = slice(start, min(start + _GATHERED_ROWS, stop)), start - block.start
-        target = part[:, to : to + rows.stop - start]
+def _gather(columns: Sequence[NDArray[np.float64]], block: slice, *, out: NDArray[np.float64]) -> None:
+    """Copy some rows, one column to a row of `out`; a few rows at once, which come from the same lines."""
+    for start in range(block.start, block.stop, _GATHERED_ROWS):
+        rows, to = slice(start, min(start + _GATHERED_ROWS, block.stop)), start - block.start
+        target = out[:, to : to + rows.stop - start]
         for place, column in enumerate(columns):
             target[place] = column[rows]
-    return part
+
+
+def _squared_lengths(part: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum the squares of every column of `part`, entry after entry.
+
+    One after the other: `sum` may change the order with the number of rows, and then a row's length with its company.
+    """
+    length = part[0] * part[0]
+    square = np.empty_like(length)
+    for row in part[1:]:
+        np.multiply(row, row, out=square)
+        length += square
+    return np.asarray(length)
 
 
 def clipped_codes(scaled: Sequence[NDArray[np.float64]], levels: int) -> CodeArrays:
@@ -175,12 +208,7 @@ def clipped_codes(scaled: Sequence[NDArray[np.float64]], levels: int) -> CodeArr
     One array an entry, without NaN. No row looks at another.
     """
     bounded = [np.minimum(np.maximum(part, -_SCALED_LIMIT), _SCALED_LIMIT) for part in scaled]
-    length = bounded[0] * bounded[0]
-    square = np.empty_like(length)
-    for part in bounded[1:]:
-        np.multiply(part, part, out=square)
-        length += square
-    factor = float(levels) / np.sqrt(np.maximum(length, 1.0))
+    factor = float(levels) / np.sqrt(np.maximum(_squared_lengths(bounded), 1.0))
     return tuple(np.trunc(part * factor).astype(np.int64) for part in bounded)
 
 

@@ -9,7 +9,7 @@ histogram of 10 million rows; benchmarks/ranks_cost.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from sidelight.aggregates.contributions import cap_arrays, cap_frame
 from sidelight.errors import SourceError
 from sidelight.records import Table
 from sidelight.records.quiet import quietly
-from sidelight.records.rows import Wanted
+from sidelight.records.rows import Batch, Wanted
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -55,12 +55,31 @@ class Aggregate(Protocol[State, Result_co]):
         """Return the state of all rows of a coded frame, computed by the engine."""
 
 
+@runtime_checkable
+class FoldsBatches(Protocol):
+    """An aggregate that can also code and add batches in one go, to the same integers: for wide rows."""
+
+    @property
+    def folds_batches(self) -> bool:
+        """Whether it can, with its coding."""
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows it wants at once."""
+
+    def fold_batches(self, state: Any, batches: Iterator[Batch]) -> Any:
+        """Add the rows of batches, of which every row is a unit or one of its bounded number; the state is used up."""
+
+
 def collect(table: Table, aggregate: Aggregate[State, Result_co], *, lowering: Lowering = "auto") -> Result_co:
     """Read the rows in one pass and return the finished statistic. Nothing about the values raises."""
     if _uses_engine(table, aggregate.coding, lowering, wide=aggregate.wide):
         frame, columns = coded_frame(table, aggregate.coding)
         return aggregate.finish(quietly(lambda: aggregate.query(frame, columns)))
     state = aggregate.empty()
+    if isinstance(aggregate, FoldsBatches) and aggregate.folds_batches and table.schema.person is None:
+        wanted = wanted_by(table, aggregate.coding)
+        return aggregate.finish(aggregate.fold_batches(state, table.rows.batches(wanted, rows=aggregate.batch_rows)))
     for codes in coded_rows(table, aggregate.coding):
         state = aggregate.fold(state, codes)
     return aggregate.finish(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -21,15 +21,19 @@ from sidelight.errors import RangeError, nearest
 from sidelight.guarantees.neighbours import Neighbours, Unit
 from sidelight.records import Table
 from sidelight.records.numbers import Real, exact_number
+from sidelight.records.rows import BATCH_ROWS, Batch
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
 #: Exact products in float64: rows to a block times levels**2 stays within 2**53.
 _EXACT = 1 << 53
-#: Entries of a block of rows, and rows at least; rows of the matrix that are added at once.
+#: Entries of a block of rows, and rows at least; entries of the work space of whole batches, which is used again and
+#: again (threads of a BLAS wait busily for the next product, so few large ones cost less); rows of the matrix that are
+#: added at once.
 _BLOCK_CELLS = 1 << 22
 _LEAST_ROWS = 1 << 12
+_WORK_CELLS = 1 << 25
 _ROWS_AT_ONCE = 64
 
 
@@ -139,14 +143,47 @@ class ClippedMoments:
     def fold(self, state: MomentState, codes: CodeArrays) -> MomentState:
         """Add a batch: BLAS sums integers exactly while every partial sum is below 2**53."""
         width = self.coding.width
-        block = min(max(_LEAST_ROWS, _BLOCK_CELLS // width), _EXACT // self.coding.levels**2)
-        rows, total, second = state.rows + len(codes[0]), state.total, state.second
-        if rows * self.coding.levels**2 >= VALUE_LIMIT:  # the same numbers, in a type that cannot wrap
-            total, second = total.astype(object), second.astype(object)
+        block = max(_LEAST_ROWS, _BLOCK_CELLS // width)
         for start in range(0, len(codes[0]), block):
             part = np.empty((width, min(block, len(codes[0]) - start)))
             for place, code in enumerate(codes[:width]):
                 part[place] = code[start : start + block]
+            state = self._folded(state, part)
+        return state
+
+    def fold_batches(self, state: MomentState, batches: Iterator[Batch]) -> MomentState:
+        """Add the rows of batches as they come: the integers of `fold`, as floats from the coding to the product.
+
+        One work space for all batches: fresh memory took as long as the coding.
+        """
+        assert isinstance(self.coding, ClippedVector)
+        work: NDArray[np.float64] | None = None
+        for batch in batches:
+            if work is None or work.shape[1] < batch.length:
+                # an odd number of cache lines to a row: with a power of two all rows would share a few places in caches
+                work = np.empty((self.coding.width, batch.length + 8 * (1 + (batch.length // 8) % 2)))
+            codes, kept = self.coding.whole_floats(batch, out=work)
+            state = self._folded(state, codes if kept is None else codes[:, kept])
+        return state
+
+    @property
+    def folds_batches(self) -> bool:
+        """Whether the coding gives floats without integers in between."""
+        return isinstance(self.coding, ClippedVector)
+
+    @property
+    def batch_rows(self) -> int:
+        """How many rows `fold_batches` wants at once: a batch, or fewer of very wide ones."""
+        return min(BATCH_ROWS, max(_LEAST_ROWS, _WORK_CELLS // self.coding.width))
+
+    def _folded(self, state: MomentState, whole: NDArray[np.float64]) -> MomentState:
+        """Add rows that are given as floats, one column to a row."""
+        width, levels, block = self.coding.width, self.coding.levels, _EXACT // self.coding.levels**2
+        rows, total, second = state.rows + whole.shape[1], state.total, state.second
+        if rows * levels**2 >= VALUE_LIMIT:  # the same numbers, in a type that cannot wrap
+            total, second = total.astype(object), second.astype(object)
+        for start in range(0, whole.shape[1], block):
+            part = whole[:, start : start + block]
             total += part.sum(axis=1).astype(np.int64)
             products = part @ part.T
             for row in range(0, width, _ROWS_AT_ONCE):  # without a second whole matrix

@@ -34,7 +34,8 @@ class Denoised:
 
     `candidate` is the place of the prediction in the list that was given, None for the zero matrix; `shift` says
     whether a multiple of the identity was left unshrunk; `threshold` was taken off every eigenvalue of the difference,
-    and the rest multiplied by `factor`; `risk` is the estimated squared Frobenius error.
+    and the rest multiplied by `factor`; `risk` is the estimated squared Frobenius error; `moved` is the
+    operator norm of what the shrinkage did to the noisy matrix.
     """
 
     matrix: Floats
@@ -43,6 +44,7 @@ class Denoised:
     threshold: float
     factor: float
     risk: float
+    moved: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,7 @@ def denoise(
         raise RangeError(f"noise_scale must be a positive number, got {noise_scale}")
     size = len(released)
     limits = noise_scale * math.sqrt(2 * size) * np.asarray(thresholds, np.float64)
-    best: tuple[float, int, bool, int, float] | None = None
+    best: tuple[float, int, bool, int, float, Floats] | None = None
     # Decompositions of the eigenvalues alone first: the vectors are needed once, for the winner.
     for place in range(-1, len(predictions)):
         spectra = _spectra(eigenvalues(_difference(released, predictions, place)), noise_scale=noise_scale)
@@ -102,10 +104,10 @@ def denoise(
             risks, factors = _risks(spectra, limits, noise_scale=noise_scale, penalty=PENALTIES[shape], shift=shift)
             lowest = int(np.argmin(risks))
             if best is None or risks[lowest] < best[0]:
-                best = (float(risks[lowest]), place, shift, lowest, float(factors[lowest]))
+                best = (float(risks[lowest]), place, shift, lowest, float(factors[lowest]), spectra.values)
         del spectra  # as large as the matrix
     assert best is not None
-    risk, place, shift, lowest, factor = best
+    risk, place, shift, lowest, factor, values = best
     threshold = float(limits[lowest])
     difference = _difference(released, predictions, place, out=released if overwrite else None)
     return Denoised(
@@ -115,6 +117,7 @@ def denoise(
         threshold=threshold,
         factor=factor,
         risk=risk,
+        moved=float(np.abs(_taken_off(values, threshold=threshold, factor=factor, shift=shift)).max()),
     )
 
 
@@ -253,6 +256,14 @@ def _risk(
     misfit = ((factors[:, None] * kept - values) ** 2).sum(axis=1)
     left = variance if shift else 0.0  # of the mean eigenvalue, which is not shrunk
     return np.asarray(misfit - freedom * variance + 2 * penalty * variance * factors * divergence + left)
+
+
+def _taken_off(values: Floats, *, threshold: float, factor: float, shift: bool) -> Floats:
+    """Return the eigenvalues of what shrinkage takes off: it has the eigenvectors of the difference."""
+    centred = values - (values.mean() if shift else 0.0)
+    if math.isinf(threshold) or factor == 0:
+        return np.asarray(centred)
+    return np.asarray(centred - factor * np.sign(centred) * np.maximum(np.abs(centred) - threshold, 0.0))
 
 
 def _shrunk(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.moments import Moments
-from sidelight.covariance.noisy_eigenvalues import difference, noisy_values, values_claims
+from sidelight.covariance.noisy_eigenvalues import difference, in_steps, noisy_values, values_claims
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, PureDP, positive
 from sidelight.mechanisms.bingham import bingham
@@ -46,7 +46,7 @@ def sample_eigenvectors(
     Args:
         moments: of the clipped rows.
         rows: the public number of rows, or a noisy count that was released (and paid for) before.
-        prediction: W, the guess of the second moment of one row; symmetrised.
+        prediction: W, the guess of the second moment of one row; symmetrised, and entries beyond radius² are cut.
         epsilon: the price.
         form: "direct", or "printed" as in the paper.
         source: of the noise.
@@ -59,8 +59,8 @@ def sample_eigenvectors(
         estimate = _direct(moments, private, budget, source)
     else:
         estimate = _printed(moments, private, budget, source)
-    guess = np.asarray(prediction, np.float64)
-    return np.asarray((guess + guess.T) / 2 + estimate * (float(moments.scale) ** 2 / divisor))
+    subtracted = in_steps(moments, prediction, rows=divisor).astype(np.float64)
+    return np.asarray((subtracted + estimate) * (float(moments.scale) ** 2 / divisor))
 
 
 def sampling_claims(moments: Moments, *, epsilon: Amount, form: Form = "direct") -> Claims:

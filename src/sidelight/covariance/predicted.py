@@ -38,10 +38,11 @@ class PredictedMatrix:
             raise RangeError(f"a prediction must be a square matrix, one row and column each, got shape {given.shape}")
         if not np.isfinite(given).all():
             raise RangeError("a prediction must hold finite numbers only; leave it out where nothing is known")
-        largest = float(np.abs(given).max(initial=0.0))
-        if float(np.abs(given - given.T).max(initial=0.0)) > _ROUNDING * largest:
+        halved = given / 2  # no sum of two entries overflows
+        largest = float(np.abs(halved).max(initial=0.0))
+        if float(np.abs(halved - halved.T).max(initial=0.0)) > _ROUNDING * largest:
             raise RangeError("a prediction must be symmetric; if both halves are estimates, give (W + W.T) / 2")
-        given = (given + given.T) / 2
+        given = given if np.array_equal(given, given.T) else halved + halved.T
         given.setflags(write=False)
         object.__setattr__(self, "matrix", given)
 
@@ -52,6 +53,12 @@ class PredictedMatrix:
                 f"a prediction must have the shape ({width}, {width}) of the columns, got {self.matrix.shape}"
             )
         return self
+
+    def within(self, largest: float) -> PredictedMatrix:
+        """Cut entries beyond what any second moment has: it never takes the prediction further from the truth."""
+        if float(np.abs(self.matrix).max(initial=0.0)) <= largest:
+            return self
+        return PredictedMatrix(np.clip(self.matrix, -largest, largest), self.origin)
 
     @property
     def digest(self) -> str:

@@ -22,7 +22,7 @@ from sidelight.covariance.pairs import pair_moments, pair_statistics
 from sidelight.covariance.predicted import PredictedMatrix, described
 from sidelight.covariance.price import Price, together
 from sidelight.covariance.private_choice import Choice, choice_claims, choose_prediction, use_prediction
-from sidelight.covariance.projection import nearest_covariance
+from sidelight.covariance.projection import is_possible, nearest_covariance
 from sidelight.covariance.separate import separate, separate_claims
 from sidelight.guarantees import Claims, Neighbours, decimal_text
 from sidelight.mechanisms.noisy_moments import (
@@ -42,7 +42,7 @@ from sidelight.mechanisms.noisy_moments import (
 )
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
-from sidelight.records.numbers import number_text
+from sidelight.records.numbers import nearest_float, number_text
 from sidelight.release import TailBound
 from sidelight.session import Answer
 
@@ -185,6 +185,14 @@ class PreparedCovariance:
         """What was predicted and where it came from."""
         return described(self.predictions)
 
+    def divisor(self, rows: float) -> float:
+        """Return what sums are divided by: the number of rows, but no less than one deviation of its noise.
+
+        A noisy count below its own noise says that there are few rows; to divide by it would publish the noise of the
+        matrix many times over.
+        """
+        return max(rows, 1.0) if self.rows is not None else max(rows, self._count_deviation, 1.0)
+
     def noise_scale(self, rows: float) -> float:
         """Return the standard deviation of the noise on the diagonal of the matrix of so many rows."""
         part = self.price.part(self.shares["matrix"])
@@ -204,19 +212,21 @@ class PreparedCovariance:
 
     def _by_eigenvectors(self, moments: Moments, *, rows: float, mean: Floats | None, source: Source) -> Answer:
         """Release by one of the methods that look at the exact difference to one prediction."""
-        size, divisor = len(self.labels), max(rows, 1.0)
+        size, divisor = len(self.labels), self.divisor(rows)
         middle = np.zeros((size, size)) if mean is None else np.outer(mean, mean)
         candidates = [each.matrix + middle for each in self.predictions] or [middle]
-        place = self._chosen(moments, candidates, rows=rows, source=source) if self.choice is not None else 0
+        place = self._chosen(moments, candidates, rows=divisor, source=source) if self.choice is not None else 0
         guess = candidates[place] if place < len(candidates) else middle
         part = self.price.part(self.shares["matrix"])
         if self.method == "ies":
-            matrix = sample_eigenvectors(moments, rows=rows, prediction=guess, epsilon=part["epsilon"], source=source)
+            matrix = sample_eigenvectors(
+                moments, rows=divisor, prediction=guess, epsilon=part["epsilon"], source=source
+            )
             noisy, scale = None, None
         else:
             found = separate(
                 moments,
-                rows=rows,
+                rows=divisor,
                 prediction=guess,
                 **part,
                 value_share=self.value_share,
@@ -225,7 +235,9 @@ class PreparedCovariance:
             )
             matrix, noisy, scale = found.matrix, found.noisy.value / divisor - middle, found.noisy.noise_scale / divisor
         matrix = self._projected(symmetric(matrix - middle))
-        value = CovarianceValue(matrix=matrix, noisy=noisy, noise_scale=scale, noise=self.request["noise"], rows=rows)
+        value = CovarianceValue(
+            matrix=matrix, noisy=noisy, noise_scale=scale, noise=self.request["noise"], rows=max(rows, 0.0)
+        )
         if mean is not None:
             value["mean"] = self._placed(mean)
         if self.choice is not None:
@@ -265,13 +277,39 @@ class PreparedCovariance:
             return None
         part = self.price.part(self.shares["mean"])
         total = noisy_vector_sum(moments, **part, noise=self._mean_noise, source=source)
-        mean = total.value / max(rows, 1.0)
+        mean = total.value / self.divisor(rows)
+        low, high = self._reach
+        mean = np.clip(mean, low, high)
         length, radius = float(np.linalg.norm(mean)), float(self.coding.radius)
         return np.asarray(mean * (radius / length) if length > radius else mean)
 
+    @cached_property
+    def _reach(self) -> tuple[Floats, Floats]:
+        """Return how far below and above its centre each column can lie: within its bounds, the centre and the radius.
+
+        A row that is shortened moves towards the centre, which may lie outside of the bounds.
+        """
+        radius = float(self.coding.radius)
+        centres = np.array([float(centre) for centre in self.coding.centres])
+        columns = self.coding.columns
+        low = np.array([-np.inf if each.lower is None else nearest_float(each.lower) for each in columns])
+        high = np.array([np.inf if each.upper is None else nearest_float(each.upper) for each in columns])
+        return np.clip(low - centres, -radius, 0.0), np.clip(high - centres, 0.0, radius)
+
+    @cached_property
+    def largest_diagonal(self) -> Floats | None:
+        """The largest second moment (about a mean: variance) that bounds and radius allow each column; None: any."""
+        low, high = self._reach
+        if (np.minimum(-low, high) == float(self.coding.radius)).all():
+            return None
+        if self.center is None:
+            return np.asarray(np.maximum(-low, high) ** 2)
+        # Popoviciu: a quarter of the squared range. Of n/2 pairs, each (x - x')² can be the squared range: a half of it
+        return np.asarray((high - low) ** 2 / (4 if self.center == "mean" else 2))
+
     def answer(self, released: NoisyMatrix, *, rows: float, mean: Floats | None) -> Answer:
         """Turn noisy numbers into the answer: all post-processing. The memory of `released` is used up."""
-        divisor = max(rows, 1.0)
+        divisor = self.divisor(rows)
         noisy = released.value
         noisy /= divisor
         if mean is not None:
@@ -280,9 +318,15 @@ class PreparedCovariance:
         size = len(noisy)
         kept = Packed.of(noisy)  # with the whole there would be four matrices at once
         found = self._shrunk(noisy, effective_scale(scale, released.shape, size), rows)
-        matrix = self._projected(noisy if found is None else found.matrix)
-        error = self._error(kept.subtracted_from(matrix), rows)
-        value = CovarianceValue(matrix=matrix, noisy=kept.whole(), noise_scale=scale, noise=released.shape, rows=rows)
+        matrix = noisy if found is None else found.matrix
+        if self._is_possible(matrix):
+            error = self._error(0.0 if found is None else found.moved, rows)
+        else:
+            matrix = self._projected(matrix)
+            error = self._error(float(np.abs(eigenvalues(kept.subtracted_from(matrix))).max()), rows)
+        value = CovarianceValue(
+            matrix=matrix, noisy=kept.whole(), noise_scale=scale, noise=released.shape, rows=max(rows, 0.0)
+        )
         if mean is not None:
             value["mean"] = self._placed(mean)
         if found is not None:
@@ -295,11 +339,20 @@ class PreparedCovariance:
             }
         return Answer(value=value, labels=self.labels, error=error)
 
+    @property
+    def _limits(self) -> dict[str, Any]:
+        """What a matrix of such rows can have at most."""
+        if not self.limit_trace:
+            return {}
+        return {"largest_trace": float(self.coding.radius) ** 2, "largest_diagonal": self.largest_diagonal}
+
+    def _is_possible(self, matrix: Floats) -> bool:
+        return not (self.project or self.limit_trace) or is_possible(matrix, **self._limits)
+
     def _projected(self, matrix: Floats) -> Floats:
         if not (self.project or self.limit_trace):
             return matrix
-        largest = float(self.coding.radius) ** 2 if self.limit_trace else None
-        return nearest_covariance(matrix, largest_trace=largest, overwrite=True)
+        return nearest_covariance(matrix, **self._limits, overwrite=True)
 
     def _placed(self, mean: Floats) -> Floats:
         return np.asarray(mean + np.array([float(centre) for centre in self.coding.centres]))
@@ -310,7 +363,13 @@ class PreparedCovariance:
         matrices = [each.matrix for each in self.predictions]
         if matrices and self.rows is None and rows < _ENOUGH * self._count_deviation:
             return Denoised(
-                matrix=matrices[0].copy(), candidate=0, shift=False, threshold=np.inf, factor=1.0, risk=np.nan
+                matrix=matrices[0].copy(),
+                candidate=0,
+                shift=False,
+                threshold=np.inf,
+                factor=1.0,
+                risk=np.nan,
+                moved=float(np.abs(eigenvalues(noisy - matrices[0])).max()),
             )
         return denoise(noisy, noise_scale=scale, predictions=matrices, shape=self.law, overwrite=True)
 
@@ -320,28 +379,34 @@ class PreparedCovariance:
 
     def noise_tail(self, rows: float) -> Tail:
         """Bound the operator norm of what noise does to the unshrunk matrix of (noisily) so many rows."""
-        divisor, size = max(rows, 1.0), len(self.labels)
+        divisor, size = self.divisor(rows), len(self.labels)
         tails = [matrix_tail(self.law, size=size, noise_scale=self.noise_scale(divisor))]
+        known = 0.0
         square = float(self.coding.radius) ** 2
         if "count" in self.shares:
             count = count_tail(deviation=self._count_deviation, gaussian=self.price.rho is not None)
-            tails.append(count.times((3 if self.center == "mean" else 1) * square / divisor))  # it divides the mean too
+            weight = (3 if self.center == "mean" else 1) * square / divisor  # it divides the mean too
+            tails.append(count.times(weight))
+            known = (divisor - rows) * weight  # |n - D| <= |n - n̂| + D - n̂
         if "mean" in self.shares:
             part = self.price.part(self.shares["mean"])
             law = vector_noise(self._public, rho=part.get("rho"), epsilon=part.get("epsilon"), noise=self._mean_noise)
             deviation = vector_sum_deviation(self._public, **part, noise=self._mean_noise)
             length = vector_tail(law, size=size, deviation=deviation).times(2 * float(self.coding.radius) / divisor)
             tails.append(length)  # ‖ââᵀ − aaᵀ‖ <= 2r‖â − a‖
-        return added(tails)
+        tail = added(tails)
+        return Tail(tail.fixed + known, tail.per_log)
 
-    def _error(self, moved_by: Floats, rows: float) -> TailBound:
+    def _error(self, moved: float, rows: float) -> TailBound:
         """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
-        moved = float(np.abs(eigenvalues(moved_by)).max())
-        tail = self.noise_tail(rows)
+        tail, largest = self.noise_tail(rows), float(self.coding.radius) ** 2
+        tail = Tail(moved + tail.fixed, tail.per_log)
+        if self.limit_trace and tail.fixed >= largest:
+            tail = Tail(largest, 0.0)  # both matrices are positive semidefinite with a trace of at most radius²
         return TailBound(
             unit="in operator norm",
             assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}",
-            fixed=(moved + tail.fixed,),
+            fixed=(tail.fixed,),
             per_log=(tail.per_log,),
         )
 

@@ -54,7 +54,7 @@ def separate(
     Args:
         moments: of the clipped rows.
         rows: the public number of rows, or a noisy count that was released (and paid for) before.
-        prediction: W, the guess of the second moment of one row; symmetrised.
+        prediction: W, the guess of the second moment of one row; symmetrised, and entries beyond radius² are cut.
         rho, epsilon: the price of both parts together.
         value_share: the eigenvalues' share of it.
         noise: of the matrix: "goe" for rho; "wishart" (the default) or "laplace" for epsilon.
@@ -66,9 +66,9 @@ def separate(
     released = noisy_values(moments, private, **values_price, source=source)
     noisy = noisy_second_moment(moments, **matrix_price, noise=noise, source=source)
     unit = float(moments.scale) ** 2
-    vectors = np.linalg.eigh(noisy.value / unit - in_steps(moments, prediction, rows=divisor))[1]
-    guess = np.asarray(prediction, np.float64)
-    return Separated(paired(released * (unit / divisor), vectors) + (guess + guess.T) / 2, noisy)
+    subtracted = in_steps(moments, prediction, rows=divisor).astype(np.float64)
+    vectors = np.linalg.eigh(noisy.value / unit - subtracted)[1]
+    return Separated(paired(released * (unit / divisor), vectors) + subtracted * (unit / divisor), noisy)
 
 
 def paired(values: Floats, vectors: Floats) -> Floats:

@@ -12,6 +12,7 @@ from sidelight.errors import RangeError
 from sidelight.gaussians.estimate import number_columns
 from sidelight.gaussians.mean import public_mean_steps, public_radius
 from sidelight.gaussians.on_numbers import OnNumbers, amount_text, bound_of
+from sidelight.gaussians.possible import Limits
 from sidelight.gaussians.prepared import PreparedGaussian
 from sidelight.gaussians.public_rows import Floats
 from sidelight.guarantees import Amount, decimal_text, exact
@@ -103,6 +104,10 @@ class GaussianMean(OnNumbers):
                 **self._priced(),
             },
             course=course,
+            limits=Limits.of(
+                [schema.number(name) for name in columns],
+                mean_bound=None if self.mean_bound is None else bound_of(self.mean_bound, name="mean_bound"),
+            ),
         )
 
     def _whitening(self, width: int) -> Floats:
@@ -125,7 +130,7 @@ def _covariance(given: Any) -> Floats:
         raise RangeError(f"the covariance must be a square matrix of finite numbers, got shape {matrix.shape}")
     if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
         raise RangeError("the covariance must be symmetric")
-    matrix = (matrix + matrix.T) / 2
+    matrix = matrix / 2 + matrix.T / 2  # no sum of two entries overflows
     values = np.linalg.eigvalsh(matrix)
     if values[0] <= 1e-14 * values[-1] or not 1e-60 < values[-1] < 1e60:
         raise RangeError("the covariance must have positive eigenvalues; leave out columns that are constant")

@@ -12,6 +12,7 @@ import numpy as np
 from sidelight.gaussians.answering import answered
 from sidelight.gaussians.asked import Asking
 from sidelight.gaussians.estimation import GaussianEstimate
+from sidelight.gaussians.possible import Limits
 from sidelight.gaussians.public_rows import Floats, PublicPoints
 from sidelight.gaussians.spending import Spending
 from sidelight.guarantees import Claims
@@ -51,6 +52,7 @@ class PreparedGaussian:
     points: PublicPoints | None
     description: Mapping[str, Any]
     course: Course
+    limits: Limits
 
     @cached_property
     def claims(self) -> Claims:
@@ -76,15 +78,11 @@ class PreparedGaussian:
         """Read the rows in a few passes; their number depends on public and released numbers only."""
         neighbours = self.spending.neighbours
         found: Any = answered(self.course(source), table, self.columns, neighbours=neighbours, source=source)
-        value = GaussianValue(mean=_finite(found.mean))
+        value = GaussianValue(mean=self.limits.mean(found.mean))  # finite: noise of a hopeless price may overflow
         if isinstance(found, GaussianEstimate):
-            value["covariance"] = _finite(found.covariance)
+            value["covariance"] = self.limits.covariance(found.covariance)
         value.update(found.account())
         return Answer(value=value, labels=self.columns)
-
-
-def _finite(array: Floats) -> Floats:
-    return np.nan_to_num(array)  # what leaves is JSON; noise of a hopeless price may overflow
 
 
 def _shown(array: Floats) -> str:

@@ -16,6 +16,7 @@ from sidelight.gaussians.estimate import CONDITION, length, number_columns, rati
 from sidelight.gaussians.estimation import gaussian_steps
 from sidelight.gaussians.on_numbers import OnNumbers, amount_text, bound_of
 from sidelight.gaussians.paired_rows import check_pairs
+from sidelight.gaussians.possible import Limits
 from sidelight.gaussians.prepared import PreparedGaussian
 from sidelight.gaussians.public_bounds import gap_bounds
 from sidelight.gaussians.public_rows import PublicPoints
@@ -40,7 +41,8 @@ class GaussianFit(OnNumbers):
     d + 1 public rows the paper's guarantee holds, with larger radii.
 
     The value has "mean", "covariance", the noisy number of "rows", and a public account: "start", "steps", "weak",
-    "noise".
+    "noise". The mean lies within the columns' declared bounds and `mean_bound`, and no variance exceeds what these and
+    `variance_bound` allow.
 
     Args:
         columns: Names of number columns; all number columns of the schema if left out.
@@ -166,6 +168,13 @@ class GaussianFit(OnNumbers):
                 **self._priced(),
             },
             course=course,
+            limits=Limits.of(
+                [schema.number(name) for name in columns],
+                mean_bound=None if self.mean_bound is None else bound_of(self.mean_bound, name="mean_bound"),
+                variance_bound=None
+                if self.variance_bound is None
+                else bound_of(self.variance_bound, name="variance_bound"),
+            ),
         )
 
     def _ranges(self, width: int, points: PublicPoints | None) -> Ranges:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.moments import clipped_moments
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import GDP, Amount, Neighbours, decimal_text, exact, native_claims, positive
@@ -240,9 +241,13 @@ def _check(columns: Sequence[str], components: int) -> None:
 
 
 def _start(query: StablePCA | AnalyzeGauss, schema: Schema) -> RowBudget:
-    for name in query.columns:
-        schema.number(name)
-    positive(query.radius, name="radius")
+    # what the rows become, so that a radius beyond its limits is refused before the charge
+    ClippedVector(
+        columns=tuple(schema.number(name) for name in query.columns),
+        radius=positive(query.radius, name="radius"),
+        levels=LEVELS,
+        centres=(Fraction(0),) * len(query.columns),
+    )
     return row_budget(query.epsilon, query.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
 
 

@@ -96,7 +96,7 @@ def _covariance(section: Section) -> Query:
         section.texts("columns", None),
         radius=section.amount("radius"),
         project=section.flag("project", default=True),
-        limit_trace=section.flag("limit_trace", default=False),
+        limit_trace=section.flag("limit_trace", default=section.flag("project", default=True)),
         **given,
     )
 

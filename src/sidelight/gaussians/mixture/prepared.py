@@ -15,6 +15,7 @@ from sidelight.gaussians.mixture.components import Components, estimate_componen
 from sidelight.gaussians.mixture.recursive import Recursive
 from sidelight.gaussians.mixture.search import Found, Setting
 from sidelight.gaussians.mixture.value import MixtureValue
+from sidelight.gaussians.possible import Limits
 from sidelight.gaussians.public_rows import PublicPoints
 from sidelight.guarantees import GDP, ZCDP, Claims, decimal_text
 from sidelight.noise import Source
@@ -119,20 +120,21 @@ class PreparedMixture:
         checks = None
         if found is not None:
             checks = {
-                "rows": found.checks.rows,
-                "ambiguous": found.checks.ambiguous,
-                "dropped": found.checks.dropped,
+                "rows": np.maximum(found.checks.rows, 0.0),
+                "ambiguous": np.maximum(found.checks.ambiguous, 0.0),
+                "dropped": max(found.checks.dropped, 0.0),
                 "deviation": found.checks.deviation,
             }
         estimates = components.estimates
         rows = sum(each.rows for each in estimates) if found is None else found.rows
+        limits = Limits.of(self.setting.columns)
         return MixtureValue(
-            means=np.stack([each.mean for each in estimates]),
-            covariances=np.stack([each.covariance for each in estimates]),
+            means=np.stack([limits.mean(each.mean) for each in estimates]),
+            covariances=np.stack([limits.covariance(each.covariance) for each in estimates]),
             weights=components.weights,
             certified=found is not None and found.certified,
             method=self.method,
-            rows=rows,
+            rows=max(rows, 0.0),
             checks=checks,
             components=[each.account() for each in estimates],
             warnings=list(components.warnings),
@@ -143,7 +145,7 @@ def refusal_text(found: Found, components: int) -> str:
     """Say why, in released numbers only."""
     text = f"{components} separated clusters could not be certified at this budget; {found.cells} were found"
     cells = "; ".join(
-        f"cell {place}: about {rows:.0f} rows, {ambiguous:.0f} of them ambiguous"
+        f"cell {place}: about {max(rows, 0.0):.0f} rows, {max(ambiguous, 0.0):.0f} of them ambiguous"
         + (" (too few rows)" if few else "")
         + (" (too many ambiguous)" if mixed else "")
         for place, (rows, ambiguous, few, mixed) in enumerate(

@@ -140,8 +140,9 @@ class PreparedScore:
             counts += self._count(*self.query.examples.read())
         noisy = laplace(self._bounded(counts.tolist()), epsilon=self.query.epsilon, source=source)
         right, wrong = (int(count) for count in np.asarray(noisy))
-        both = max(right, 0) + max(wrong, 0)
-        value = {"score": max(right, 0) / both if both else 0.5, "right": float(right), "wrong": float(wrong)}
+        right, wrong = max(right, 0), max(wrong, 0)  # no count is less than 0
+        both = right + wrong
+        value = {"score": right / both if both else 0.5, "right": float(right), "wrong": float(wrong)}
         return Answer(value=value)
 
     def _count(self, rows: Any, labels: Any) -> np.ndarray:
