@@ -1,0 +1,149 @@
+"""The scan of a CSV file, before anything is charged: is it a row of records as standard writers write them?
+
+A standard record (RFC 4180) is fields between delimiters, ended by a line feed, with or without a carriage return
+before it. A field either holds no quotation mark, delimiter or line feed, or it stands between quotation marks and
+every mark in it is doubled. A file that is such records, one after the other, comes apart into them in one way only,
+and taking one out changes no other (docs: records, where this is proved). In any other file a quotation mark in
+one record could decide what thousands of others are: it is refused, with the number of a line and no cell.
+
+The marks of a file take turns: between two of them we are inside, then outside. A file is standard if and only if
+
+1. before each mark that goes inside there is a delimiter, a line feed, the start of the file, or a mark (doubled);
+2. behind each mark that goes outside there is a delimiter, a line end, the end of the file, or a mark (doubled);
+3. the file ends outside.
+
+So a window of the file needs one byte before it and two behind it. Whether it begins inside is not known before all
+windows before it are counted; each is therefore judged for both cases, on all cores, and then they are put together.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.errors import SourceError
+from sidelight.records.engines.blocks import BLOCK_BYTES, Identity, identity_of, in_order, open_bytes
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_FEED, _RETURN, _QUOTE = b'\n\r"'
+#: Before the file and behind it there is, as far as records go, a line feed.
+_EDGE = b"\n"
+_BEHIND = 2
+
+STRAY = "a quotation mark inside a field that does not begin with one"
+TRAILING = "text behind the quotation mark that closes a field"
+UNCLOSED = "a quotation mark that is never closed"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Where in the file a rule is broken, and how."""
+
+    offset: int
+    words: str
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What a window says: whether its marks are odd in number, the last one, and the first fault for each beginning."""
+
+    odd: bool = False
+    last: int = -1
+    if_outside: Fault | None = None
+    if_inside: Fault | None = None
+
+
+def scan(path: str, delimiter: str, *, size: int = BLOCK_BYTES) -> Identity:
+    """Look through a whole file; return the identity of what was seen, or refuse it with the number of a line."""
+    fault, line, failed = None, 0, ""
+    try:
+        identity = identity_of(path)
+        with open_bytes(path, unchanged=identity) as file:
+            fault = first_fault(file, delimiter, size=size)
+        if fault is not None:
+            with open_bytes(path, unchanged=identity) as file:
+                line = 1 + _line_feeds(file, up_to=fault.offset)
+    except (OSError, EOFError, zlib.error) as error:  # also a .gz file that is broken or cut off
+        failed = type(error).__name__
+    if failed:
+        raise SourceError(f"{path!r} cannot be read to its end ({failed}); write it again. Nothing was charged")
+    if fault is not None:
+        raise SourceError(refusal(path, fault, line=line))
+    return identity
+
+
+def refusal(path: str, fault: Fault, *, line: int) -> str:
+    """Return the words of a refusal: where and what, and nothing of the cells."""
+    return (
+        f"{path!r}, line {line}: {fault.words}. No standard writer writes that, and where records end cannot be told; "
+        "nothing was charged. Write the file again with the writer of pandas, Polars, DuckDB or Python, or declare "
+        'records="lines" if every line is a record'
+    )
+
+
+def first_fault(file: IO[bytes], delimiter: str, *, size: int = BLOCK_BYTES) -> Fault | None:
+    """Return the first place at which a file, read from its start, is not what a standard writer writes."""
+    inside, opened = False, -1
+
+    def judged(window: tuple[int, bytes]) -> _Judged:
+        return _judge(*window, delimiter)
+
+    for found in in_order(judged, _windows(file, size)):
+        fault = found.if_inside if inside else found.if_outside
+        if fault is not None:
+            return fault
+        inside ^= found.odd
+        opened = found.last if found.last >= 0 else opened
+    return Fault(opened, UNCLOSED) if inside else None
+
+
+def _windows(file: IO[bytes], size: int) -> Iterator[tuple[int, bytes]]:
+    """Give the file in windows: with the offset of its first own byte, one byte before and two behind."""
+    before, offset, size = _EDGE, 0, max(size, len(BYTE_ORDER_MARK))
+    chunk = file.read(size)
+    if chunk.startswith(BYTE_ORDER_MARK):
+        chunk, offset = chunk[len(BYTE_ORDER_MARK) :] or file.read(size), len(BYTE_ORDER_MARK)
+    while chunk:
+        following = file.read(size)
+        yield offset, before + chunk + (following[:_BEHIND] + _EDGE * _BEHIND)[:_BEHIND]
+        before, offset, chunk = chunk[-1:], offset + len(chunk), following
+
+
+def _judge(offset: int, window: bytes, delimiter: str) -> _Judged:
+    if b'"' not in window:
+        return _Judged()
+    data = np.frombuffer(window, np.uint8)
+    marks = np.flatnonzero(data[1:-_BEHIND] == _QUOTE) + 1
+    if not marks.size:
+        return _Judged()
+    before, behind = data[marks - 1], data[marks + 1]
+    may_open = (before == ord(delimiter)) | (before == _LINE_FEED) | (before == _QUOTE)
+    may_close = (behind == ord(delimiter)) | (behind == _LINE_FEED) | (behind == _QUOTE)
+    may_close |= (behind == _RETURN) & (data[marks + 2] == _LINE_FEED)
+    shift = offset - 1
+
+    def first(opening: NDArray[np.bool_], closing: NDArray[np.bool_], turn: int) -> Fault | None:
+        """The first fault if the marks from `turn` on, every other one, go inside."""
+        good = np.empty(marks.size, np.bool_)
+        good[turn::2], good[1 - turn :: 2] = opening[turn::2], closing[1 - turn :: 2]
+        if good.all():
+            return None
+        place = int(np.argmin(good))
+        return Fault(int(marks[place]) + shift, STRAY if place % 2 == turn else TRAILING)
+
+    return _Judged(
+        bool(marks.size % 2), int(marks[-1]) + shift, first(may_open, may_close, 0), first(may_open, may_close, 1)
+    )
+
+
+def _line_feeds(file: IO[bytes], *, up_to: int) -> int:
+    found = 0
+    while up_to > 0 and (chunk := file.read(min(up_to, BLOCK_BYTES))):
+        found += chunk.count(b"\n")
+        up_to -= len(chunk)
+    return found
