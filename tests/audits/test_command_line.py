@@ -242,7 +242,7 @@ def test_a_file_that_no_standard_writer_wrote_is_told_by_a_line_and_leaves_nothi
     Path("plan.toml").write_text(PLAN.replace('records = "lines"\n', ""), encoding="utf-8")
     assert command(*options, "plan", "plan.toml").status == 0
     result = command(*options, *RUN)
-    line = len(columns()["age"]) + 3  # the second line of the junk, behind the header
+    line = len(columns()["age"]) + 4  # the third line of the junk, behind the header, closes what the second opened
     assert result.status == 2
     assert f"people.csv', line {line}: text behind" in result.err
     assert_clean(result)

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from sidelight.errors import SourceError
 from sidelight.records.engines.splitting import RECORD_LIMIT, Records
 
-#: Bytes to a block: a block's working arrays take about ten times as much, for each core.
-BLOCK_BYTES = 1 << 20
+#: Bytes to a block: its working arrays, about ten times as much, stay in the cache of a core.
+BLOCK_BYTES = 1 << 18
 #: What stands for a record beyond the limit: one empty cell, which is a record, and all its cells are missing.
 _ALL_MISSING = b'""\n'
 #: Steps back from the end of a block before the quotation marks are counted all at once.
 _STEPS_BACK = 8
-_MOST_WORKERS = 8
+#: A hostile record at the limit takes about 0.3 GB of working arrays on each core.
+_MOST_WORKERS = 4
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -12,8 +12,8 @@ The marks of a file take turns: between two of them we are inside, then outside.
 2. behind each mark that goes outside there is a delimiter, a line end, the end of the file, or a mark (doubled);
 3. the file ends outside.
 
-So a window of the file needs one byte before it and two behind it. Whether it begins inside is not known before all
-windows before it are counted; each is therefore judged for both cases, on all cores, and then they are put together.
+So a window of the file needs one byte before it and two behind it, and to know whether it begins inside: the marks
+before it are counted while it is read, which is quick, and then all cores look at windows.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sidelight.errors import SourceError
 from sidelight.records.engines.blocks import BLOCK_BYTES, Identity, identity_of, in_order, open_bytes
@@ -49,13 +49,21 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """What a window says: whether its marks are odd in number, the last one, and the first fault for each beginning."""
+class _Window:
+    """A piece of the file, with one byte before it and two behind it."""
 
-    odd: bool = False
+    offset: int  # of its own first byte
+    inside: bool  # whether it begins between quotation marks
+    content: bytes
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Whether a window ends between quotation marks, where its last mark is, and its first fault."""
+
+    inside: bool
     last: int = -1
-    if_outside: Fault | None = None
-    if_inside: Fault | None = None
+    fault: Fault | None = None
 
 
 def scan(path: str, delimiter: str, *, size: int = BLOCK_BYTES) -> Identity:
@@ -89,55 +97,46 @@ def refusal(path: str, fault: Fault, *, line: int) -> str:
 def first_fault(file: IO[bytes], delimiter: str, *, size: int = BLOCK_BYTES) -> Fault | None:
     """Return the first place at which a file, read from its start, is not what a standard writer writes."""
     inside, opened = False, -1
-
-    def judged(window: tuple[int, bytes]) -> _Judged:
-        return _judge(*window, delimiter)
-
-    for found in in_order(judged, _windows(file, size)):
-        fault = found.if_inside if inside else found.if_outside
-        if fault is not None:
-            return fault
-        inside ^= found.odd
-        opened = found.last if found.last >= 0 else opened
+    for found in in_order(partial(_judge, delimiter=ord(delimiter)), _windows(file, size)):
+        if found.fault is not None:
+            return found.fault
+        inside, opened = found.inside, max(found.last, opened)
     return Fault(opened, UNCLOSED) if inside else None
 
 
-def _windows(file: IO[bytes], size: int) -> Iterator[tuple[int, bytes]]:
-    """Give the file in windows: with the offset of its first own byte, one byte before and two behind."""
-    before, offset, size = _EDGE, 0, max(size, len(BYTE_ORDER_MARK))
+def _windows(file: IO[bytes], size: int) -> Iterator[_Window]:
+    before, inside, offset, size = _EDGE, False, 0, max(size, len(BYTE_ORDER_MARK))
     chunk = file.read(size)
     if chunk.startswith(BYTE_ORDER_MARK):
         chunk, offset = chunk[len(BYTE_ORDER_MARK) :] or file.read(size), len(BYTE_ORDER_MARK)
     while chunk:
         following = file.read(size)
-        yield offset, before + chunk + (following[:_BEHIND] + _EDGE * _BEHIND)[:_BEHIND]
+        yield _Window(offset, inside, before + chunk + (following[:_BEHIND] + _EDGE * _BEHIND)[:_BEHIND])
+        if b'"' in chunk:
+            inside ^= bool(np.count_nonzero(np.frombuffer(chunk, np.uint8) == _QUOTE) % 2)
         before, offset, chunk = chunk[-1:], offset + len(chunk), following
 
 
-def _judge(offset: int, window: bytes, delimiter: str) -> _Judged:
-    if b'"' not in window:
-        return _Judged()
-    data = np.frombuffer(window, np.uint8)
+def _judge(window: _Window, *, delimiter: int) -> _Judged:
+    if b'"' not in window.content:
+        return _Judged(window.inside)
+    data = np.frombuffer(window.content, np.uint8)
     marks = np.flatnonzero(data[1:-_BEHIND] == _QUOTE) + 1
-    if not marks.size:
-        return _Judged()
-    before, behind = data[marks - 1], data[marks + 1]
-    may_open = (before == ord(delimiter)) | (before == _LINE_FEED) | (before == _QUOTE)
-    may_close = (behind == ord(delimiter)) | (behind == _LINE_FEED) | (behind == _QUOTE)
-    may_close |= (behind == _RETURN) & (data[marks + 2] == _LINE_FEED)
-    shift = offset - 1
-
-    def first(opening: NDArray[np.bool_], closing: NDArray[np.bool_], turn: int) -> Fault | None:
-        """The first fault if the marks from `turn` on, every other one, go inside."""
-        good = np.empty(marks.size, np.bool_)
-        good[turn::2], good[1 - turn :: 2] = opening[turn::2], closing[1 - turn :: 2]
-        if good.all():
-            return None
-        place = int(np.argmin(good))
-        return Fault(int(marks[place]) + shift, STRAY if place % 2 == turn else TRAILING)
-
+    opening, closing = marks[int(window.inside) :: 2], marks[1 - int(window.inside) :: 2]  # they take turns
+    before, behind = data.take(opening - 1), data.take(closing + 1)
+    may_open = (before == delimiter) | (before == _LINE_FEED) | (before == _QUOTE)
+    may_close = (behind == delimiter) | (behind == _LINE_FEED) | (behind == _QUOTE)
+    may_close |= (behind == _RETURN) & (data.take(closing + 2) == _LINE_FEED)
+    shift = window.offset - 1
+    faults = [
+        Fault(int(places[np.argmin(good)]) + shift, words)
+        for places, good, words in ((opening, may_open, STRAY), (closing, may_close, TRAILING))
+        if not good.all()
+    ]
     return _Judged(
-        bool(marks.size % 2), int(marks[-1]) + shift, first(may_open, may_close, 0), first(may_open, may_close, 1)
+        window.inside ^ bool(marks.size % 2),
+        int(marks[-1]) + shift if marks.size else -1,
+        min(faults, key=lambda fault: fault.offset, default=None),
     )
 
 
