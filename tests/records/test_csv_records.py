@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,14 +55,10 @@ rows_of_cells = st.lists(st.tuples(texts, texts), max_size=6)
 NAMES = ("id", "note", "last, one")
 
 
-def as_read(path: str | Path, names: tuple[str, ...] = NAMES, **how) -> list[tuple[str, ...]]:
+def as_read(path: str | Path, names: tuple[str, ...] = NAMES) -> list[tuple[str, ...]]:
     """Return the cells of a CSV file as our reader gives them; missing is empty."""
-    rows = open_csv([str(path)], names, **how)
-    found: list[tuple[str, ...]] = []
-    for batch in rows.batches(Wanted(texts=names)):
-        columns = [["" if cell is None else cell for cell in batch.texts[name]] for name in names]
-        found += zip(*columns, strict=True)
-    return found
+    cells = pa.RecordBatchReader.from_stream(open_csv([str(path)], names).cells(names)).read_all()
+    return list(zip(*(column.to_pylist() for column in cells.columns), strict=True))
 
 
 def by_python(path: Path, rows: list[tuple[str, ...]], delimiter: str, *, all_quoted: bool = False) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
@@ -105,17 +105,20 @@ class CsvRows:
         """Run a frame and stream its integer columns."""
         return RelationRows.stream(frame, columns)
 
-    def _relation(self, wanted: Wanted) -> RelationRows:
-        names = {*wanted.numbers, *wanted.texts, *([] if wanted.person is None else [wanted.person])}
-        columns = {name: f"c{self._places[name]}" for name in names}
-        places = tuple(sorted(self._places[name] for name in names))
+    def cells(self, names: Iterable[str]) -> CellStream:
+        """Return the cells of some columns, in the order of the file, to be read after a check."""
         if self._checked.keys() != self._headers.keys():
             self.check_records()  # nobody has asked yet, so nothing is charged: the door asks before every charge
         for path, identity in self._checked.items():
             if identity != _identity_or_none(path):
                 raise SourceError(changed(path))
-        cells = connect().from_arrow(CellStream(self._headers, places, self._records, dict(self._checked)))
-        return RelationRows(cells, name=self.name, columns=columns, untyped=True)
+        places = tuple(sorted(self._places[name] for name in names))
+        return CellStream(self._headers, places, self._records, dict(self._checked))
+
+    def _relation(self, wanted: Wanted) -> RelationRows:
+        names = {*wanted.numbers, *wanted.texts, *([] if wanted.person is None else [wanted.person])}
+        columns = {name: f"c{self._places[name]}" for name in names}
+        return RelationRows(connect().from_arrow(self.cells(names)), name=self.name, columns=columns, untyped=True)
 
 
 def open_csv(paths: Sequence[str], names: Sequence[str], *, records: Records = "standard") -> CsvRows:
