@@ -169,6 +169,12 @@ def test_duckdb_does_not_conclude_from_the_statistics_of_a_file(tmp_path):
     assert relation.aggregate("sum(isnan(x)::int)").fetchall() == [(5,)]
 
 
+def test_duckdb_prints_no_progress():
+    """After two seconds it would print a bar and the time that the rows took, on standard output, terminal or not."""
+    setting = "SELECT current_setting('enable_progress_bar')"
+    assert connect().execute(setting).fetchall() == [(False,)]
+
+
 def test_parquet_types(tmp_path):
     path = tmp_path / "t.parquet"
     when = pa.array([0], pa.timestamp("s"))
