@@ -27,6 +27,7 @@ PLAN = """
 [source]
 path = "given/people.csv"
 name = "people"
+records = "lines"
 
 [[column]]
 name = "age"
@@ -227,10 +228,25 @@ def test_a_broken_file_is_told_and_not_quoted(options, suffix):
     else:
         content = bytearray(gzip.compress(Path("given/people.csv").read_bytes()))[:-2000]
     path.write_bytes(content[: len(content)])
-    Path("plan.toml").write_text(PLAN.replace("people.csv", f"people.{suffix}"), encoding="utf-8")
+    plan = PLAN.replace("people.csv", f"people.{suffix}")
+    plan = plan.replace('records = "lines"\n', "") if suffix == "parquet" else plan
+    Path("plan.toml").write_text(plan, encoding="utf-8")
     result = command(*options, *RUN)
     assert result.status in (1, 2)
     assert_clean(result)
+
+
+@both
+def test_a_file_that_no_standard_writer_wrote_is_told_by_a_line_and_leaves_nothing(options):
+    """The refusal is for the owner: nothing is charged, written or quoted."""
+    Path("plan.toml").write_text(PLAN.replace('records = "lines"\n', ""), encoding="utf-8")
+    assert command(*options, "plan", "plan.toml").status == 0
+    result = command(*options, *RUN)
+    line = len(columns()["age"]) + 4  # the third line of the junk, behind the header, closes what the second opened
+    assert result.status == 2
+    assert f"people.csv', line {line}: text behind" in result.err
+    assert_clean(result)
+    assert {path.name for path in Path.cwd().iterdir()} == {"given", "plan.toml"}
 
 
 @both

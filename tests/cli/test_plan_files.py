@@ -99,6 +99,7 @@ def test_a_server_is_taken_as_it_is(folder: Path) -> None:
         ('path = "people.csv"', "path = 3", ["line 5, source", "path must be text in quotes, got the number 3"]),
         ('path = "people.csv"', 'path = ""', ["line 5", "path must not be empty"]),
         ('path = "people.csv"\n', "", ["line 4, source", "'path' is missing"]),
+        ('path = "people.csv"', 'path = "people.csv"\nrecords = "line"', ["line 6, source", "did you mean 'lines'"]),
         ("epsilon = 3\ndelta = 1e-6", "", ["budget", "the budget is empty"]),
         ("epsilon = 3", "rho = 3", ["budget", "epsilon and delta"]),
         ("epsilon = 3", "epsilon = -3", ["budget", "epsilon"]),
@@ -210,6 +211,14 @@ def test_keys_depend_on_what_is_asked_and_on_nothing_else(folder: Path) -> None:
     assert first.key(0, label="a") != first.key(0, label="b")
     other = read_plan(change(folder, "epsilon = 0.25", "epsilon = 0.26"))
     assert other.key(0, label="a") != first.key(0, label="a")  # a changed plan is a new key, for every query in it
+
+
+def test_lines_as_records_are_another_plan(folder: Path) -> None:
+    plan = read_plan(folder / "plan.toml")
+    assert plan.records == "standard"
+    lines = read_plan(change(folder, 'name = "people"', 'name = "people"\nrecords = "lines"'))
+    assert lines.records == "lines"
+    assert lines.digest != plan.digest
 
 
 def test_budget_of_epsilon_alone_is_pure(folder: Path) -> None:

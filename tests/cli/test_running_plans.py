@@ -268,3 +268,17 @@ def test_names_from_the_plan_are_not_read_as_markup(sidelight: Run) -> None:
     change('title = "Quartiles of age"', 'title = "[red]Quartiles[/red] [link=x]"')
     assert "[red]Quartiles[/red] [link=x]" in sidelight("plan", "plan.toml").out
     assert sidelight("run", "plan.toml").status == 0
+
+
+def test_a_file_that_no_standard_writer_wrote_is_refused_unless_lines_are_declared(sidelight: Run) -> None:
+    with Path("people.csv").open("a", encoding="utf-8") as file:
+        file.write('41,4"0\n')
+    refused = sidelight("run", "plan.toml")
+    assert refused.status == 2
+    assert "people.csv', line 402: a quotation mark inside a field that does not begin with one" in refused.err
+    assert 'records="lines"' in refused.err
+    assert not Path("budget.db").exists()
+    assert not Path("report.html").exists()
+    change('name = "people"', 'name = "people"\nrecords = "lines"')
+    assert sidelight("run", "plan.toml").status == 0
+    assert len(entries()) == 2

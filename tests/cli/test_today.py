@@ -128,3 +128,22 @@ def test_every_key_reaches_the_learner(tmp_path: Path, example: str) -> None:
     assert isinstance(read_daily_plan(plan_file(tmp_path, simple)).learner, PubPrev)
     with pytest.raises(PlanError, match="one prior"):
         read_daily_plan(plan_file(tmp_path, simple + 'fallback = [{family = "cauchy", location = 9, scale = 4}]\n'))
+
+
+def test_a_day_that_no_standard_writer_wrote(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:
+    """It is refused before the charge, and read where lines are declared; an earlier day needs no file to come back."""
+    day = tmp_path / "trips-2026-11-15.csv"
+    with day.open("a") as file:
+        file.write('7"\n')
+    asked = ("--day", "2026-11-15", "--features", "1,0,0.3", "-o", tmp_path / "report.html")
+    refused = sidelight("today", plan_file(tmp_path, example), *asked)
+    assert refused.status == 2
+    assert "line 302: a quotation mark inside a field" in refused.err
+    lines = plan_file(tmp_path, example.replace('name = "trips"', 'name = "trips"\nrecords = "lines"'))
+    first = sidelight("today", lines, *asked)
+    assert first.status == 0, first.err
+    assert "Days released: 1" in first.out
+    day.unlink()
+    again = sidelight("today", lines, *asked)
+    assert again.status == 0, again.err
+    assert "for nothing" in again.out

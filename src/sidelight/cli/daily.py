@@ -28,11 +28,13 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
     with open_ledger(plan.ledger) as ledger:
         sequence = plan.open(ledger)
         before = sequence.last_day
-        outcome = sequence.release(plan.file_of(date), day=date, features=numbers, resume=resume)
+        again = before is not None and date <= before  # then nothing is read
+        rows = plan.file_of(date) if again else plan.rows_of(date)
+        outcome = sequence.release(rows, day=date, features=numbers, resume=resume)
         _write(plan, sequence, ledger, outcome, day=date.isoformat(), output=output)
         tell(f"{plan.title}, {date}", style="bold")
         tell(f"{outcome}\n")
-        if before is not None and date <= before:
+        if again:
             tell("This day was released before: the stored answer came back for nothing.")
         tell(sequence.statement())
         tell(f"Days released: {sequence.days}   Report: {output}")

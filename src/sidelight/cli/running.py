@@ -23,9 +23,10 @@ def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output:
     """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
     plan = read_plan(path)
     _check_request(plan, label=label, resume=resume, output=output, json_output=json_output)
-    table = Table(plan.source, schema=plan.schema, name=plan.name)
+    table = Table(plan.source, schema=plan.schema, name=plan.name, records=plan.records)
     priced = quote(plan, label=label, resume=resume)
     _check_price(priced)
+    table.check_records()
     with ExitStack() as stack:
         ledger = None if plan.ledger is None else stack.enter_context(open_ledger(plan.ledger))
         session = Session(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,3 +97,11 @@ class Rows(Protocol):
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame made from `frame` and give its integer columns in batches."""
+
+
+@runtime_checkable
+class ChecksRecords(Protocol):
+    """A place whose rows could be of a form in which one decides what others are (CSV files)."""
+
+    def check_records(self) -> None:
+        """Raise a `SourceError` if they are; asked before a charge, because the rows decide about it."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 from sidelight.errors import SchemaError, nearest
 from sidelight.records.columns import Category, Column, Number
 from sidelight.records.engines import open_rows
-from sidelight.records.rows import TWICE, ColumnType, Rows
+from sidelight.records.rows import TWICE, ChecksRecords, ColumnType, Rows
 from sidelight.records.schema import Schema
 
 _FIT = {
@@ -29,6 +29,11 @@ class Table:
     Making a table reads the header or the footer and never a row: a wrong path, format, column or type is an error
     here, and nothing about the values is one later.
 
+    A CSV file is read as standard writers write it: a field in quotation marks may hold line breaks. Before the first
+    charge the file is looked through once, and refused with the number of a line if no standard writer wrote it (a mark
+    inside a field without marks, text behind a closing mark, a mark that is never closed). `records="lines"` declares
+    that every line is a record instead, whatever marks it holds.
+
     >>> from sidelight.records import Number, Table
     >>> Table({"age": [31, 47]}, schema=[Number("age", granularity=1)], name="people")
     Table('people', engine='numpy', columns=['age'])
@@ -36,9 +41,16 @@ class Table:
 
     __slots__ = ("_name", "_rows", "_schema")
 
-    def __init__(self, source: Any, *, schema: Schema | Sequence[Column], name: str | None = None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        *,
+        schema: Schema | Sequence[Column],
+        name: str | None = None,
+        records: Literal["standard", "lines"] = "standard",
+    ) -> None:
         self._schema = schema if isinstance(schema, Schema) else Schema(schema)
-        self._rows = open_rows(source, self._schema.names)
+        self._rows = open_rows(source, self._schema.names, records=records)
         self._name = name if name is not None else _name_of(source)
         types = self._rows.types
         for column in self._schema.columns:
@@ -68,6 +80,15 @@ class Table:
     def rows(self) -> Rows:
         """The private rows, for aggregates."""
         return self._rows
+
+    def check_records(self) -> None:
+        """Refuse a CSV file that no standard writer wrote; for the owner, before a charge. Looks at each file once.
+
+        Raises:
+            SourceError: it is not standard, with the number of a line and no cell; or it cannot be read to its end.
+        """
+        if isinstance(self._rows, ChecksRecords):
+            self._rows.check_records()
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, engine={self.engine!r}, columns={list(self.schema.names)})"

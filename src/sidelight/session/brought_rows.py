@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Person
@@ -48,6 +48,7 @@ class PreparedBroughtRows:
     prepared: Prepared
     rows: Table
     schema: Schema
+    brings_rows: ClassVar[bool] = True  # the session's own are not read, and need no check
 
     @property
     def claims(self) -> Claims:

@@ -56,8 +56,14 @@ class ChecksRows(Protocol):
 
 
 def check_source(prepared: Prepared, table: Table) -> None:
-    """Let a prepared query refuse a table that it could not read, before it is charged."""
+    """Let a prepared query refuse a table that it could not read, before it is charged.
+
+    A CSV file that no standard writer wrote is refused here, too. That is no public fact but one for the owner, who
+    gets an error and nothing else: no charge, no entry in the ledger, no release.
+    """
     if isinstance(prepared, ChecksSource):
         prepared.check_source(PublicSource.of(table))
+    if not getattr(prepared, "brings_rows", False):
+        table.check_records()
     if isinstance(prepared, ChecksRows):
         prepared.check_rows(table)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sidelight.accounting import ROUTES, Route
 from sidelight.cli.plans.columns import read_schema
@@ -38,6 +38,7 @@ class Plan:
 
     title: str
     source: Path
+    records: Literal["standard", "lines"]  # what a record of a CSV source is
     name: str
     schema: Schema
     budget: Claim
@@ -51,7 +52,7 @@ class Plan:
     @property
     def digest(self) -> str:
         """A name for what is asked and what it costs: schema, queries and pricing; not titles, paths or the data."""
-        content = {
+        content: dict[str, Any] = {
             "schema": self.schema.to_json(),
             "queries": [
                 {"request": dict(each.prepared.request), "claims": each.prepared.claims.to_json()}
@@ -59,6 +60,8 @@ class Plan:
             ],
             "together_at": None if self.together_at is None else str(self.together_at),
         }
+        if self.records != "standard":  # another unit is protected
+            content["records"] = self.records
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -93,7 +96,7 @@ def read_tables(path: Path | str) -> tuple[Section, Path]:
 
 def _plan(whole: Section, *, folder: Path) -> Plan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "pricing", "query")
-    source = whole.section("source").only("path", "name")
+    source = whole.section("source").only("path", "name", "records")
     budget = whole.section("budget").only("epsilon", "delta", "rho", "mu", "routes")
     ledger = whole.section("ledger").only("url", "scope") if "ledger" in whole else None
     file = folder / source.text("path")
@@ -105,6 +108,7 @@ def _plan(whole: Section, *, folder: Path) -> Plan:
     return Plan(
         title=whole.text("title", name),
         source=file,
+        records=read_records(source),
         name=name,
         schema=schema,
         budget=read_budget(budget, unit=schema.unit),
@@ -115,6 +119,12 @@ def _plan(whole: Section, *, folder: Path) -> Plan:
         together_at=_together_at(whole),
         queries=tuple(_planned(section, schema, source=file) for section in queries),
     )
+
+
+def read_records(source: Section) -> Literal["standard", "lines"]:
+    """Read what a record of a CSV source is: what standard writers write, or every line."""
+    found: Literal["standard", "lines"] = source.choice("records", ["standard", "lines"], "standard")
+    return found
 
 
 def read_budget(section: Section, *, unit: Unit) -> Claim:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sidelight.accounting import Route
 from sidelight.cli.plans.columns import read_schema
-from sidelight.cli.plans.plan import ledger_url, read_budget, read_routes, read_tables
+from sidelight.cli.plans.plan import ledger_url, read_budget, read_records, read_routes, read_tables
 from sidelight.cli.plans.predictions import read_prediction
 from sidelight.cli.plans.section import Section
 from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger
 from sidelight.predictions import Prior
 from sidelight.quantiles import PubPrev, PubProx, Quantiles, Sequence
-from sidelight.records import Schema
+from sidelight.records import Schema, Table
 
 _SHARED = (
     "column",
@@ -41,6 +41,7 @@ class DailyPlan:
     title: str
     folder: Path
     source: str  # with {day} where the day stands
+    records: Literal["standard", "lines"]
     schema: Schema
     budget: Claim
     routes: tuple[Route, ...] | None
@@ -55,6 +56,13 @@ class DailyPlan:
     def file_of(self, day: datetime.date) -> Path:
         """Return the file of a day."""
         return self.folder / self.source.replace("{day}", day.isoformat())
+
+    def rows_of(self, day: datetime.date) -> Path | Table:
+        """Return what is released on a day: its file, or a table whose records are declared."""
+        file = self.file_of(day)
+        if self.records == "standard":
+            return file
+        return Table(file, schema=self.schema, name=self.scope, records=self.records)
 
     def open(self, ledger: Ledger) -> Sequence:
         """Open the sequence on its ledger."""
@@ -85,7 +93,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "sequence")
     if "ledger" not in whole:
         whole.refuse("a sequence needs a [ledger] table: it remembers what was released and spent")
-    source = whole.section("source").only("path", "name")
+    source = whole.section("source").only("path", "name", "records")
     budget = whole.section("budget").only("epsilon", "delta", "rho", "mu", "routes")
     ledger = whole.section("ledger").only("url", "scope")
     section = whole.section("sequence").only(*_SHARED, *_PROXIMATE)
@@ -105,6 +113,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
         title=whole.text("title", name),
         folder=folder,
         source=source.text("path"),
+        records=read_records(source),
         schema=schema,
         budget=read_budget(budget, unit=schema.unit),
         routes=read_routes(budget),

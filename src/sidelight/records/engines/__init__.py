@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Literal
 
 from sidelight.errors import SourceError
 from sidelight.records.rows import Rows
 
 
-def open_rows(source: Any, names: Sequence[str]) -> Rows:
-    """Find the engine of a source. `names` are the declared columns, for sources that have no names of their own."""
+def open_rows(source: Any, names: Sequence[str], *, records: Literal["standard", "lines"] = "standard") -> Rows:
+    """Find the engine of a source. `names` are the declared columns, for sources that have no names of their own.
+
+    `records` says what a record of a CSV file is (`splitting`); other sources say so themselves.
+    """
+    if records not in ("standard", "lines"):
+        raise SourceError(f'records must be "standard" or "lines", got {records!r}')
     if isinstance(source, (str, PathLike)):
         from sidelight.records.engines.files import open_file
 
-        return open_file(fspath(source), names)
+        return open_file(fspath(source), names, records=records)
+    if records != "standard":
+        raise SourceError(f"records={records!r} is for paths of CSV files, got {type(source).__name__}; leave it out")
     library = type(source).__module__.partition(".")[0]
     if library == "narwhals":
         source = source.to_native()

@@ -145,6 +145,8 @@ def connect() -> duckdb.DuckDBPyConnection:
             "preserve_insertion_order": "false",
         }
     )
+    # It would be printed, also into a pipe, with the seconds that the rows took: those depend on the rows.
+    connection.execute("SET enable_progress_bar = false")
     # Rows are read once, or by passes that are far apart: a copy of the file in memory is of no use. New in DuckDB 1.3.
     with suppress(duckdb.CatalogException):
         connection.execute("SET enable_external_file_cache = false")

@@ -15,18 +15,21 @@ import duckdb
 from sidelight.errors import SourceError
 from sidelight.records.engines.csv import CsvRows, open_csv
 from sidelight.records.engines.duckdb import RelationRows, connect
+from sidelight.records.engines.splitting import Records
 
 
-def open_file(path: str, names: Sequence[str]) -> RelationRows | CsvRows:
-    """Open a CSV or Parquet file, or all files that a pattern names."""
+def open_file(path: str, names: Sequence[str], *, records: Records = "standard") -> RelationRows | CsvRows:
+    """Open a CSV or Parquet file, or all files that a pattern names; `records` says what a record of a CSV file is."""
     paths = _paths_of(path)
     for place in paths:
         _check_readable(place)
     plain = paths[0].lower().removesuffix(".gz")
     if plain.endswith((".parquet", ".pq")):
+        if records != "standard":
+            raise SourceError(f"records={records!r} is for CSV files, and {paths[0]!r} is a Parquet file; leave it out")
         return _open_parquet(paths)
     if plain.endswith((".csv", ".tsv", ".txt")):
-        return open_csv(paths, names)
+        return open_csv(paths, names, records=records)
     raise SourceError(f"cannot tell the format of {paths[0]!r}; name it .csv, .tsv, .csv.gz or .parquet")
 
 

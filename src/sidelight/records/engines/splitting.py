@@ -1,41 +1,52 @@
-"""The cells of CSV lines: a function of each line alone, so that one record never changes another.
+"""The cells of CSV records: a function of each record alone, so that one record never changes another.
 
-Written by hand because every CSV reader at hand lets an opened quote run over the line's end: one record could then
-swallow thousands. Here a record ends at its line feed, whatever it holds. In a line (docs: records):
+Written by hand because a guarantee depends on it, and because what the readers at hand do with a cell that they dislike
+depends on other records, or is an error: Arrow ends a record at a lone carriage return, raises where a record is longer
+than its block or is not UTF-8, and DuckDB guesses the dialect from rows. What ends a record (docs: records):
+
+- "standard": a line feed that is not between quotation marks, as every standard writer and reader has it. That the
+  whole file is of this kind, `scanning` has made sure of before anything was charged;
+- "lines": every line feed, whatever the line holds.
+
+In a record:
 
 - a delimiter between an odd and an even quotation mark does not separate;
 - a cell in quotation marks loses them, and two marks inside it stand for one;
-- a line with an odd number of quotation marks, or longer than the limit, is a record whose cells are all missing;
-- a cell that is not there, or is not UTF-8, is missing; a line with nothing in it is no record.
+- a record with an odd number of quotation marks (among lines only), or longer than the limit, has no cells;
+- a cell that is not there, or is not UTF-8, is missing; a record with nothing in it, not even marks, is none.
 
-`cells_of_line` says this for one line, `split` for a block of lines at once; a test holds that they agree on all bytes.
+`cells_of` says this for one record, `split` for a block of records at once; a test holds that they agree on all bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-#: A longer line is malformed: without a limit one record could exhaust the memory, an error that rows decide.
-LINE_LIMIT = 1 << 24
+Records = Literal["standard", "lines"]
+
+#: A longer record is malformed: without a limit one record could exhaust the memory, an error that rows decide.
+RECORD_LIMIT = 1 << 24
 
 _LINE_FEED, _RETURN, _QUOTE = b'\n\r"'
 _ASCII_END = 0x80
 
 
-def cells_of_line(line: bytes, delimiter: str, *, limit: int = LINE_LIMIT) -> list[str] | None:
-    """Return the cells of one line without its line feed; None for no record, and no cells if it is malformed.
+def cells_of(record: bytes, delimiter: str, *, limit: int = RECORD_LIMIT) -> list[str] | None:
+    """Return the cells of one record without its line feed; None for no record, and no cells if it is malformed.
 
-    >>> cells_of_line(b'7,"a ""b"", c",', ",")
+    >>> cells_of(b'7,"a ""b"", c",', ",")
     ['7', 'a "b", c', '']
     """
-    text = line.removesuffix(b"\r")
+    text = record.removesuffix(b"\r")
     if not text:
         return None
-    if len(line) > limit or text.count(b'"') % 2:
+    if len(record) > limit or text.count(b'"') % 2:
         return []
     cells, quoted = [b""], False
     for piece in text.split(delimiter.encode()):
@@ -46,44 +57,64 @@ def cells_of_line(line: bytes, delimiter: str, *, limit: int = LINE_LIMIT) -> li
     return [_text(_unquoted(cell)) for cell in cells[:-1]]
 
 
-def split(block: bytes, delimiter: str, places: Sequence[int], *, limit: int = LINE_LIMIT) -> pa.RecordBatch:
+def split(
+    block: bytes, delimiter: str, places: Sequence[int], *, records: Records = "standard", limit: int = RECORD_LIMIT
+) -> pa.RecordBatch:
     """Return the cells at some places (from 0) of every record, as text; what is missing is empty.
 
-    `block` is whole lines, each with its line feed.
+    `block` is whole records, each with its line feed.
     """
     data = np.frombuffer(block, np.uint8)
-    marks = _separators(data, ord(delimiter))
-    breaks = np.flatnonzero(data[marks] == _LINE_FEED)
-    first = np.append(0, breaks[:-1] + 1)[: breaks.size]  # where in `marks` the line begins
-    width = breaks - first  # delimiters in the line
-    ends = marks[breaks]
+    marks = _separators(block, data, ord(delimiter), records=records)
+    breaks = np.flatnonzero(data.take(marks) == _LINE_FEED)
+    first = np.append(0, breaks[:-1] + 1)[: breaks.size]  # where in `marks` the record begins
+    width = breaks - first  # delimiters in the record
+    ends = marks.take(breaks)
     starts = np.append(0, ends[:-1] + 1)[: ends.size]
-    width[(ends - starts > limit) | _odd_quotes(data, ends)] = -1  # malformed: not even one cell
-    ends = ends - ((ends > starts) & (data[ends - 1] == _RETURN))
-    records = np.flatnonzero(ends > starts)
-    starts, ends, first, width = starts[records], ends[records], first[records], width[records]
+    malformed = ends - starts > limit
+    if records == "lines":
+        malformed |= _odd_quotes(data, ends)
+    width[malformed] = -1  # not even one cell
+    ends = ends - ((ends > starts) & (data.take(ends - 1) == _RETURN))
+    there = ends > starts
+    if not there.all():
+        starts, ends, first, width = starts[there], ends[there], first[there], width[there]
+    least = int(width.min(initial=len(block)))
     check = not _is_utf8(block)
+    is_quote = data == _QUOTE
+    doubled = bool((is_quote[:-1] & is_quote[1:]).any())
     columns = []
     for place in places:
-        there, further = place <= width, place < width
-        left = starts.copy() if place == 0 else np.where(there, marks[np.where(there, first + place - 1, 0)] + 1, 0)
-        right = np.where(further, marks[np.where(further, first + place, 0)], ends)
-        columns.append(_column(block, left, np.where(there, right - left, 0), check=check))
+        if place < least:  # all records have the cell, and one behind it
+            left = marks.take(first + (place - 1)) + 1 if place else starts
+            right = marks.take(first + place)
+        else:
+            left, right = ends.copy(), ends.copy()
+            inside = np.flatnonzero(width >= place)
+            left[inside] = marks.take(first[inside] + (place - 1)) + 1 if place else starts[inside]
+            further = inside[width[inside] > place]
+            right[further] = marks.take(first[further] + place)
+        columns.append(_column(block, left, right, check=check, doubled=doubled))
     return pa.RecordBatch.from_arrays(columns, [f"c{place}" for place in places])
 
 
-def _separators(data: NDArray[np.uint8], delimiter: int) -> NDArray[np.int64]:
-    """Return where the line feeds are, and the delimiters that are not between quotation marks."""
-    is_break, is_quote = data == _LINE_FEED, data == _QUOTE
-    marks = np.flatnonzero(is_break | is_quote | (data == delimiter))
-    quotes = np.cumsum(is_quote[marks])
-    if not quotes.size or not quotes[-1]:
-        return marks
-    breaks = np.flatnonzero(is_break[marks])
+def _separators(block: bytes, data: NDArray[np.uint8], delimiter: int, *, records: Records) -> NDArray[np.int64]:
+    """Return where the line feeds are that end records, and the delimiters that are not between quotation marks."""
+    is_break = data == _LINE_FEED
+    wanted = is_break | (data == delimiter)
+    if b'"' not in block:
+        return np.flatnonzero(wanted)
+    marks = np.flatnonzero(wanted | (data == _QUOTE))
+    kinds = data.take(marks)
+    is_quote = kinds == _QUOTE
+    if records == "standard":  # parities run on from record to record; a block begins outside of quotation marks
+        return marks.take(np.flatnonzero(~(is_quote | np.logical_xor.accumulate(is_quote))))
+    quotes = np.cumsum(is_quote)
+    ends_line = kinds == _LINE_FEED
+    breaks = np.flatnonzero(ends_line)
     earlier = np.append(0, quotes[breaks])[: breaks.size]  # quotation marks before the line
     quotes -= np.repeat(earlier, np.diff(breaks, prepend=-1))
-    kept: NDArray[np.int64] = marks[is_break[marks] | (~is_quote[marks] & (quotes % 2 == 0))]
-    return kept
+    return marks.take(np.flatnonzero(ends_line | (~is_quote & (quotes & 1 == 0))))
 
 
 def _odd_quotes(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -92,37 +123,32 @@ def _odd_quotes(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.
     return np.asarray(np.diff(counts, prepend=0) % 2 == 1)
 
 
-def _column(block: bytes, left: NDArray[np.int64], size: NDArray[np.int64], *, check: bool) -> pa.StringArray:
-    """Copy cells out of a block: `size` bytes from `left` on, without their quotation marks."""
+def _column(
+    block: bytes, left: NDArray[np.int64], right: NDArray[np.int64], *, check: bool, doubled: bool
+) -> pa.StringArray:
+    """Copy cells out of a block, from `left` to before `right`, without their quotation marks.
+
+    `check`: some cell may not be UTF-8. `doubled`: some cell may hold two quotation marks for one.
+    """
     data = np.frombuffer(block, np.uint8)
-    last = len(block) - 1
-    quoted = (size >= 2) & (data[np.minimum(left, last)] == _QUOTE)
-    quoted &= data[np.clip(left + size - 1, 0, last)] == _QUOTE
-    left, size = left + quoted, size - 2 * quoted
-    if quoted.any():
-        # Cells with marks inside are few: they are written anew, behind the block.
-        inside = _holds(data == _QUOTE, left, size)
-        anew, end = [block], len(block)
-        for place in np.flatnonzero(quoted & inside).tolist():
-            cell = block[left[place] : left[place] + size[place]].replace(b'""', b'"')
-            left[place], size[place] = end, len(cell)
-            end += len(cell)
-            anew.append(cell)
-        block = b"".join(anew)
-        data = np.frombuffer(block, np.uint8)
+    quoted = (right - left >= len('""')) & (data.take(left) == _QUOTE) & (data.take(right - 1, mode="wrap") == _QUOTE)
+    left, right = left + quoted, right - quoted
     if check:
-        for place in np.flatnonzero(_holds(data >= _ASCII_END, left, size)).tolist():
-            if not _is_utf8(block[left[place] : left[place] + size[place]]):
-                size[place] = 0
-    offsets = np.append(0, np.cumsum(size))
-    copied = data[np.repeat(left - offsets[:-1], size) + np.arange(offsets[-1])]
-    return pa.StringArray.from_buffers(size.size, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(copied))
-
-
-def _holds(marked: NDArray[np.bool_], left: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which cells hold a marked byte."""
-    places = np.flatnonzero(marked)
-    return np.asarray(np.searchsorted(places, left + size) > np.searchsorted(places, left))
+        high = np.append(0, np.cumsum(data >= _ASCII_END, dtype=np.int32))
+        for place in np.flatnonzero(high[right] > high[left]).tolist():
+            if not _is_utf8(block[left[place] : right[place]]):
+                left[place] = right[place]
+    # Cells and what lies between them take turns in one text array over the block itself; every other one is taken.
+    offsets = np.empty(2 * left.size, np.int32)
+    offsets[0::2], offsets[1::2] = left, right
+    turns = max(offsets.size - 1, 0)
+    if not turns:
+        return pa.array([], pa.string())
+    cells = pa.StringArray.from_buffers(turns, pa.py_buffer(offsets), pa.py_buffer(block))
+    cells = cells.take(pa.array(np.arange(0, turns, 2)))
+    if doubled and quoted.any():
+        cells = pc.if_else(pa.array(quoted), pc.replace_substring(cells, '""', '"'), cells)
+    return cells
 
 
 def _unquoted(cell: bytes) -> bytes:
