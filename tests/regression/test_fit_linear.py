@@ -174,7 +174,7 @@ def test_what_cannot_be_certified_on_every_data_set_is_refused_beforehand():
     # many columns, little regularisation: a coarser tolerance instead, and the output noise that belongs to it
     wide = plan_linear(loss=HuberLoss(), **public | {"features": 10**5, "epsilon": 30})
     small = plan_linear(loss=HuberLoss(), **public | {"epsilon": 30})
-    assert small.mechanism.tolerance < wide.mechanism.tolerance < small.mechanism.tolerance * 100
+    assert small.mechanism.tolerance < wide.mechanism.tolerance < small.mechanism.tolerance * 1000
     assert wide.mechanism.output_mu <= small.mechanism.output_mu
 
 

@@ -37,6 +37,8 @@ from sidelight.regression.solver import Solver
 
 #: Rows for which a fit cannot fail, where no smaller bound is given: a pass over so many takes hours.
 MOST_ROWS = 1 << 30
+#: Rows for which the number of steps is bounded, too.
+SURE_ROWS = 10**7
 #: Standard deviations beyond which no entry of the linear term lies: 1e12 of them, with probability 1e-870.
 LARGEST_VARIATE = 64.0
 #: A model that needs more rows than this to leave its prior is warned of.
@@ -258,19 +260,29 @@ def certifiable(
         )
     rows = rows_at_most or MOST_ROWS
     linear = LARGEST_VARIATE * float(mechanism.noise_scale) * math.sqrt(size)
-    farthest = (rows * float(shape.gradient) + linear) / float(mechanism.regularisation)
-    error = fine_error(
-        gradient=float(shape.gradient),
-        curvature=float(shape.curvature),
-        slope_error=loss.slope_error(row_norm),
-        regularisation=float(mechanism.regularisation),
-        coefficients=coefficients,
-        rows=rows,
-        size=farthest,
-        linear=linear,
-    )
-    rounding = (rows * float(shape.curvature) + float(mechanism.regularisation)) * farthest * 2.0**-104
-    needed = grid_ceil(Fraction(8 * (error + rounding)))
+
+    def farthest(count: int) -> float:
+        return (count * float(shape.gradient) + linear) / float(mechanism.regularisation)
+
+    def error(count: int, linear: float) -> float:
+        return fine_error(
+            gradient=float(shape.gradient),
+            curvature=float(shape.curvature),
+            slope_error=loss.slope_error(row_norm),
+            regularisation=float(mechanism.regularisation),
+            coefficients=coefficients,
+            rows=count,
+            size=farthest(count),
+            linear=linear,
+        )
+
+    def condition(count: int) -> float:
+        return count * float(shape.curvature / mechanism.regularisation) + 1
+
+    rounding = condition(rows) * float(mechanism.regularisation) * farthest(rows) * 2.0**-104
+    surely = min(rows, SURE_ROWS)  # what errors do to Nesterov's method on the way grows faster than e itself
+    gathered = 2 * condition(surely) ** 0.75 * error(surely, 0.0)
+    needed = grid_ceil(Fraction(8 * max(error(rows, linear) + rounding, gathered)))
     if needed <= mechanism.tolerance and _grid_is_fine(mechanism, size):
         return mechanism
     most = shape.gradient * Fraction(max(10**6, rows_at_most or 0), 10**9)
