@@ -56,7 +56,7 @@ def calibrate_objective(
     With nothing given: the logistic and log-cosh losses get the noise of the Gaussian mechanism and the smallest
     regularisation that allows it; a softmax gets λ = 20β/ε; other losses 1.3 times the Gaussian's noise, and from where
     that allows λ = β/30 (about ε = 14) this λ and the least noise: a smaller one costs more output noise than it saves
-    bias (6,497 rows at ε = 50, Huber: R² -5,400 with the least λ, 0.229 with this one; `benchmarks/large_epsilon.py`).
+    bias (6,497 rows at ε = 50, Huber: R² -261 with β/10⁶, 0.245 with this one; `benchmarks/large_epsilon.py`).
 
     Args:
         shape: The bounds of the loss.
