@@ -114,15 +114,17 @@ def test_far_targets_of_neighbouring_tables_both_fit(loss):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_ten_million_rows_and_many_hostile_tables_never_fail(loss, prices_once, record_property):
+def test_millions_of_rows_and_many_hostile_tables_never_fail(loss, prices_once, record_property):
     tried = 0
     for epsilon in ("0.01", 1, 8, 50):
         for seed in range(12):
             n, d = [(1, 1), (7, 2), (500, 5), (3000, 12)][seed % 4]
             check(loss, n=n, d=d, seed=seed, epsilon=epsilon, deviations=10.0 ** (seed % 4))
             tried += 1
-    check(loss, n=8192, d=1, seed=1, epsilon=1, deviations=5.0, times=1221)
-    record_property("audit", f"fits that fail ({loss.name}): {tried} hostile tables, one of 1e7 rows; 0 failed")
+    times = 1221 if loss.outputs == 1 else 122  # a pass over several classes takes a minute
+    check(loss, n=8192, d=1, seed=1, epsilon=1, deviations=5.0, times=times)
+    said = f"fits that fail ({loss.name}): {tried} hostile tables and one of {8192 * times} rows; 0 failed"
+    record_property("audit", said)
 
 
 def test_the_claim_of_a_plan_is_checked_against_its_own_constants():
