@@ -21,13 +21,14 @@ from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
 from sidelight.privacy_page.bound import along_gradient, leverage, overhead
 from sidelight.privacy_page.published_losses import LogCosh, Logistic, Weights
 from sidelight.privacy_page.reach import reach
-from sidelight.regression import HuberLoss, LogCoshLoss, LogisticLoss, SoftmaxLoss
+from sidelight.regression import ArrayRows, HuberLoss, LogCoshLoss, LogisticLoss, RowPolicy, SoftmaxLoss
 from sidelight.regression.curator import exact_losses, full_hessian
 from sidelight.regression.kept_noise import keep_noise
 from sidelight.regression.paid_plan import plan_paid
 from sidelight.regression.paid_report import (
     PaidFit,
     drift,
+    hessian_codes,
     hessian_reach,
     noisy_gradient,
     noisy_hessian,
@@ -288,3 +289,19 @@ def test_drift_bounds_the_change_of_curvature() -> None:
         bend = [loss.bend((u + shift)[:, None], target, ones, ones) for shift in (0.0, 0.2)]
         ratio = np.max(np.abs(np.log(bend[1] / bend[0])))
         assert 0.5 * pace * 0.2 < ratio <= pace * 0.2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(classes=(0, 1)), LogCoshLoss(scale="0.3")], ids=lambda loss: loss.name)
+def test_the_codes_of_a_row_are_its_own(loss: Any) -> None:
+    """Whatever other rows stand beside it: a matrix product gave most rows other bits when they stood alone."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(600, 37)) / 6, rng.integers(0, 2, 600)
+    policy = RowPolicy(loss=loss, features=37, data_norm=Fraction(1), intercept=1.0)
+    (block,) = ArrayRows(x, y, policy=policy).blocks()
+    theta = rng.normal(size=(38, 1))
+    together = hessian_codes(loss, block, theta, 2.0**-44)
+    for place in range(0, 600, 3):
+        alone = hessian_codes(loss, block.part(place, place + 1), theta, 2.0**-44)
+        assert (alone[0] == together[place]).all()
+    pair = hessian_codes(loss, block.part(100, 103), theta, 2.0**-44)
+    assert (pair == together[100:103]).all()

@@ -159,8 +159,23 @@ def test_a_large_public_number_of_rows_raises_the_tolerance():
     small = plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm=1)
     large = plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm=1, rows_at_most=10**8)
     assert float(large.mechanism.tolerance / small.mechanism.tolerance) == pytest.approx(100)
-    with pytest.raises(RangeError, match="floats cannot certify"):
-        plan_linear(loss=BINARY, features=2, epsilon=1, delta="1e-6", data_norm=1, rows_at_most=10**8, tolerance="1e-9")
+    fine = {"loss": BINARY, "features": 2, "epsilon": 1, "delta": "1e-6", "data_norm": 1, "rows_at_most": 10**8}
+    assert plan_linear(**fine, tolerance="1e-9").mechanism.tolerance == Fraction(1, 10**9)
+    with pytest.raises(RangeError, match=r"certified for every data set of up to 100000000 rows; a tolerance of"):
+        plan_linear(**fine, tolerance="1e-12")
+
+
+def test_what_cannot_be_certified_on_every_data_set_is_refused_beforehand():
+    public = {"features": 2, "epsilon": 1, "delta": "1e-6", "data_norm": 1}
+    with pytest.raises(RangeError, match="larger regularisation"):  # a minimum as far away as 2**30 rows can pull it
+        plan_linear(loss=HuberLoss(), **public | {"features": 10**8, "epsilon": 30}, regularisation="0.001")
+    with pytest.raises(RangeError, match="other units"):
+        plan_linear(loss=HuberLoss(), **public | {"data_norm": "1e-50", "intercept": None})
+    # many columns, little regularisation: a coarser tolerance instead, and the output noise that belongs to it
+    wide = plan_linear(loss=HuberLoss(), **public | {"features": 10**5, "epsilon": 30})
+    small = plan_linear(loss=HuberLoss(), **public | {"epsilon": 30})
+    assert small.mechanism.tolerance < wide.mechanism.tolerance < small.mechanism.tolerance * 1000
+    assert wide.mechanism.output_mu <= small.mechanism.output_mu
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ because an attempt that failed is an observation of the data.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,19 +14,29 @@ import numpy as np
 
 from sidelight.errors import NotCertifiedError
 from sidelight.guarantees import Amount, Claims, Numerics, Row, Unit
-from sidelight.mechanisms.objective_perturbation import Bound, grid_exponent, linear_term, noisy_point, on_grid
+from sidelight.mechanisms.objective_perturbation import (
+    Bound,
+    grid_exponent,
+    grid_indices,
+    linear_term,
+    noisy_point,
+    on_grid,
+)
 from sidelight.noise import Source
-from sidelight.regression.certificate import certify
+from sidelight.regression.certificate import certify, error_bound
 from sidelight.regression.clipping import OnViolation
+from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.kept_noise import PrivateFit, remember
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.objective import Objective
 from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.rows import ArrayRows, Rows
-from sidelight.regression.solver import Solver, accelerated, minimise
+from sidelight.regression.solver import Solver, minimise, refine
 
 #: The solver aims this much below the tolerance, so that the certificate's error bound fits in between.
 _AIM = 1 / 16
+#: The same with twice the digits, whose error bound is below an eighth of the tolerance.
+_FINE_AIM = 1 / 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +130,8 @@ def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
     Guarantee: the plan's claims.
 
     Raises:
-        NotCertifiedError: no point could be certified, which the fallback makes practically impossible. The budget is
-            spent, no coefficients are returned, and there is no second attempt.
+        NotCertifiedError: no point could be certified, which cannot happen with fewer than `MOST_ROWS` rows
+            (objective-perturbation proof page, Theorem 5).
     """
     fit = private_fit(plan, rows, source=source)
     remember(fit)  # for an audit that asked for it beforehand, and else for nobody
@@ -155,21 +166,49 @@ def private_fit(plan: LinearPlan, rows: Rows, *, source: Source) -> PrivateFit:
         regularisation=mechanism.regularisation,
         linear=linear,
     )
-    point = certified_minimum(objective, tolerance=float(mechanism.tolerance), exponent=exponent, solver=plan.solver)
-    released = noisy_point(point, exponent, mechanism.output_noise_scale, source)
-    return PrivateFit(plan=plan, objective=objective, point=point, released=released)
+    tolerance = math.nextafter(float(mechanism.tolerance), 0.0)
+    point = certified_point(objective, tolerance=tolerance, exponent=exponent, solver=plan.solver)
+    indices = grid_indices(point.fractions(), exponent)
+    released = noisy_point(indices, exponent, mechanism.output_noise_scale, source).reshape(linear.shape)
+    return PrivateFit(plan=plan, objective=objective, point=point.high, released=released)
 
 
 def certified_minimum(objective: Objective, *, tolerance: float, exponent: int, solver: Solver = "auto") -> Floats:
-    """Find a point of the grid whose gradient is certified below the tolerance: first the solver, then the fallback."""
-    goal = tolerance * _AIM
-    point = on_grid(minimise(objective, goal=goal, solver=solver), exponent)
+    """Find floats on the grid whose gradient is certified below the tolerance; where none are, raise."""
+    point = _near(objective, tolerance=tolerance, exponent=exponent, solver=solver)
     if certify(objective, point, tolerance=tolerance).proves(tolerance):
         return point
-    start = point if np.isfinite(point).all() else np.zeros_like(point)
-    point = on_grid(accelerated(objective, start, goal=goal), exponent)
+    if np.isfinite(point).all() and error_bound(objective, point, rows=objective.count(), exact=True) > tolerance:
+        raise _not_certified()  # a hopeless tolerance of another caller: no plan has one
+    point = on_grid(refine(objective, point, goal=tolerance * _AIM).high, exponent)
     if certify(objective, point, tolerance=tolerance).proves(tolerance):
         return point
-    raise NotCertifiedError(
+    raise _not_certified()
+
+
+def certified_point(objective: Objective, *, tolerance: float, exponent: int, solver: Solver = "auto") -> DoubleDouble:
+    """Find a point of the grid within tolerance/λ of the minimum: first with floats, then with twice the digits.
+
+    Of the second kind a point is certified before it is rounded to the grid, below a tolerance that is smaller by
+    what the rounding can do: half a grid unit in every coordinate, times λ (objective-perturbation proof page,
+    Theorem 5).
+    """
+    near = _near(objective, tolerance=tolerance, exponent=exponent, solver=solver)
+    if certify(objective, near, tolerance=tolerance).proves(tolerance):
+        return DoubleDouble.of(near)
+    fine = refine(objective, near, goal=tolerance * _FINE_AIM)
+    moved = float(objective.regularisation) * math.sqrt(near.size) * math.ldexp(1.0, exponent)  # twice what it can be
+    if certify(objective, fine, tolerance=tolerance - moved).proves(tolerance - moved):
+        return fine
+    raise _not_certified()
+
+
+def _near(objective: Objective, *, tolerance: float, exponent: int, solver: Solver) -> Floats:
+    return on_grid(minimise(objective, goal=tolerance * _AIM, solver=solver), exponent)
+
+
+def _not_certified() -> NotCertifiedError:
+    """A plan was checked beforehand, so this is for more rows than `MOST_ROWS`, and for a defect."""
+    return NotCertifiedError(
         "no minimum could be certified; nothing is released, the budget is spent, and there is no second attempt"
     )

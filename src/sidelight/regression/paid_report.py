@@ -13,8 +13,10 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import SchemaError
 from sidelight.guarantees import Claims, Neighbours
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
@@ -31,12 +33,14 @@ from sidelight.regression.fit_core import private_fit
 from sidelight.regression.kept_noise import PrivateFit, remember
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.paid_plan import PaidPlan, Preset, plan_paid
-from sidelight.regression.rows import ArrayRows
+from sidelight.regression.rows import ArrayRows, Block
 from sidelight.release import Release
 from sidelight.session import Answer
 
 #: Rows whose d x d matrices are held at once.
 _CELLS = 1 << 21
+#: The largest sum of codes that meets noise.
+_LARGEST = 1 << 61
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,20 +143,16 @@ def noisy_hessian(fit: PrivateFit, plan: PaidPlan, source: Source) -> Floats:
     `plan.hessian_sensitivity`; λ is public and added afterwards.
     """
     unit, columns = float(plan.hessian_unit), plan.fit.coefficients
-    total = np.zeros((columns, columns), dtype=np.int64)
+    total = np.zeros((columns, columns), dtype=object)
     step = max(1, _CELLS // columns**2)
-    loss = fit.objective.loss
     for whole in fit.objective.rows.blocks():
         for start in range(0, whole.size, step):
-            block = whole.part(start, start + step)
-            predictor = block.predict(fit.released)
-            bend = loss.bend(predictor, block.targets, block.norms, np.ones_like(predictor))
-            x = dense_rows(block)
-            each = (bend * x)[:, :, None] * x[:, None, :]
-            each = (each + each.transpose(0, 2, 1)) / 2  # the two products may differ in the last bit
-            total += np.rint(each / unit).astype(np.int64).sum(axis=0)
+            codes = hessian_codes(fit.objective.loss, whole.part(start, start + step), fit.released, unit)
+            total += codes.sum(axis=0).astype(object)
+    # more than MOST_ROWS rows meet the end of an int64: held there, which moves no two tables further apart
+    held = np.clip(total, -_LARGEST, _LARGEST).astype(np.int64)
     bounded = Bounded(
-        total,
+        held,
         sensitivity=Fraction(plan.hessian_sensitivity),
         norm="l2",
         neighbours=Neighbours.ADD_REMOVE,
@@ -160,6 +160,20 @@ def noisy_hessian(fit: PrivateFit, plan: PaidPlan, source: Source) -> Floats:
     )
     noisy = symmetric_gaussian(bounded, mu=plan.hessian_mu, source=source)
     return np.asarray(noisy.astype(np.float64) * unit + float(plan.fit.mechanism.regularisation) * np.eye(columns))
+
+
+def hessian_codes(loss: Loss, block: Block, theta: Floats, unit: float) -> NDArray[np.int64]:
+    """Return the matrix f''·xxᵀ of every row in units of the grid, each a function of its row alone, bit for bit.
+
+    So the predictor is summed column by column (a matrix product may round a row otherwise when another is added), and
+    the curvatures are made of `expit`, which goes element by element.
+    """
+    x = dense_rows(block)
+    predictor = affine(list(x.T), theta.T, np.zeros(x.shape[1])).T
+    bend = loss.bend(predictor, block.targets, block.norms, np.ones_like(predictor))
+    each = (bend * x)[:, :, None] * x[:, None, :]
+    each = (each + each.transpose(0, 2, 1)) / 2  # the two products may differ in the last bit
+    return np.rint(each / unit).astype(np.int64)
 
 
 def paid_report_of(

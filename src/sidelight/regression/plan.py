@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, get_args
@@ -21,12 +22,29 @@ from sidelight.guarantees import (
     unit_to_text,
 )
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.mechanisms.objective_perturbation import Bound, ObjectivePerturbation, calibrate_objective
-from sidelight.regression.certificate import CERTIFIED_BLOCK
+from sidelight.guarantees.search import grid_ceil
+from sidelight.mechanisms.objective_perturbation import (
+    Bound,
+    ObjectivePerturbation,
+    calibrate_objective,
+    grid_exponent,
+)
+from sidelight.regression.certificate import fine_error
 from sidelight.regression.clipping import OnViolation
-from sidelight.regression.losses import Loss
+from sidelight.regression.losses import Loss, PoissonLoss
 from sidelight.regression.rows import RowPolicy
 from sidelight.regression.solver import Solver
+
+#: Rows for which a fit cannot fail, where no smaller bound is given: a pass over so many takes hours.
+MOST_ROWS = 1 << 30
+#: Rows for which the number of steps is bounded, too.
+SURE_ROWS = 10**7
+#: Standard deviations beyond which no entry of the linear term lies: 1e12 of them, with probability 1e-870.
+LARGEST_VARIATE = 64.0
+#: A model that needs more rows than this to leave its prior is warned of.
+_MANY_ROWS = 10_000
+#: Public bounds are refused below it and above its inverse, so that no product of them leaves the floats.
+_SMALLEST = Fraction(1, 10**40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +124,16 @@ class LinearPlan:
         shape = self.mechanism.shape
         if self.rows_at_most and self.mechanism.regularisation > self.rows_at_most * shape.curvature / 4:
             found.append("the regularisation outweighs the rows: the model will be mostly prior")
+        if isinstance(self.loss, PoissonLoss):
+            # n records pull with nC at most, and λ·‖θ‖ pulls back: a mean of m wants an intercept that adds log(m)
+            largest = float(positive(self.loss.largest_count, name="largest_count"))
+            needed = float(self.mechanism.regularisation / shape.gradient) * math.log(max(1.0, largest / 5))
+            if needed > _MANY_ROWS:
+                found.append(
+                    f"with clip {short_text(shape.gradient)} beside counts of up to {largest:g} it takes more than "
+                    f"{needed:.2g} rows to learn a mean of {largest / 5:g}: the model will predict far too little; "
+                    f"raise clip towards {0.3 * largest:g}, or lower largest_count"
+                )
         return tuple(found)
 
 
@@ -148,7 +176,7 @@ def plan_linear(
         unit: What one row is: the guarantee is for one row, so a person has one.
 
     Raises:
-        RangeError: a parameter makes no sense, or floats cannot certify the tolerance for `rows_at_most` rows.
+        RangeError: a parameter makes no sense, or the tolerance cannot be certified on every data set (`certifiable`).
     """
     if features < 1:
         raise RangeError(f"a linear model needs at least one feature, got {features}")
@@ -179,13 +207,14 @@ def plan_linear(
         dimension=(features + (constant is not None)) * loss.outputs,
         bound=bound,
     )
-    if rows_at_most is not None:
-        least = rows_at_most * (float(mechanism.shape.gradient) * CERTIFIED_BLOCK) * 2.0**-53
-        if least > float(mechanism.tolerance) / 2:
-            raise RangeError(
-                f"floats cannot certify a gradient below {short_text(mechanism.tolerance)} for {rows_at_most} rows; "
-                f"a tolerance of {4 * least:.1g} is possible"
-            )
+    mechanism = certifiable(
+        mechanism,
+        loss=loss,
+        row_norm=row_norm,
+        coefficients=features + (constant is not None),
+        rows_at_most=rows_at_most,
+        tolerance_is_given=tolerance is not None,
+    )
     return LinearPlan(
         loss=loss,
         features=features,
@@ -200,6 +229,81 @@ def plan_linear(
         solver=solver,
         unit=unit,
     )
+
+
+def certifiable(
+    mechanism: ObjectivePerturbation,
+    *,
+    loss: Loss,
+    row_norm: Fraction,
+    coefficients: int,
+    rows_at_most: int | None,
+    tolerance_is_given: bool,
+) -> ObjectivePerturbation:
+    """Return the mechanism with a tolerance that is certified on every data set, from public numbers alone.
+
+    That is Theorem 5 of the objective-perturbation proof page: at every point that may be a minimum, of up to
+    `rows_at_most` rows (or `MOST_ROWS`) and with every linear term within 64 standard deviations, the error of the last
+    certificate is at most an eighth of the tolerance. Where it is not, the tolerance is raised, and the output noise
+    with it; where that would cost accuracy, or the tolerance was given, the plan is refused.
+
+    Raises:
+        RangeError: nothing could be certified for all data sets.
+    """
+    shape = mechanism.shape
+    size = coefficients * loss.outputs
+    public = (shape.gradient, shape.curvature, mechanism.regularisation, mechanism.noise_scale, row_norm)
+    if not all(_SMALLEST <= amount <= 1 / _SMALLEST for amount in public):
+        raise RangeError(
+            "the bounds of the rows, of the loss, of the noise and of the regularisation must lie within "
+            f"{float(_SMALLEST):g} and {float(1 / _SMALLEST):g}; count in other units"
+        )
+    rows = rows_at_most or MOST_ROWS
+    linear = LARGEST_VARIATE * float(mechanism.noise_scale) * math.sqrt(size)
+
+    def farthest(count: int) -> float:
+        return (count * float(shape.gradient) + linear) / float(mechanism.regularisation)
+
+    def error(count: int, linear: float) -> float:
+        return fine_error(
+            gradient=float(shape.gradient),
+            curvature=float(shape.curvature),
+            slope_error=loss.slope_error(row_norm),
+            regularisation=float(mechanism.regularisation),
+            coefficients=coefficients,
+            rows=count,
+            size=farthest(count),
+            linear=linear,
+        )
+
+    def condition(count: int) -> float:
+        return count * float(shape.curvature / mechanism.regularisation) + 1
+
+    rounding = condition(rows) * float(mechanism.regularisation) * farthest(rows) * 2.0**-104
+    surely = min(rows, SURE_ROWS)  # what errors do to Nesterov's method on the way grows faster than e itself
+    gathered = 2 * condition(surely) ** 0.75 * error(surely, 0.0)
+    needed = grid_ceil(Fraction(8 * max(error(rows, linear) + rounding, gathered)))
+    if needed <= mechanism.tolerance and _grid_is_fine(mechanism, size):
+        return mechanism
+    most = shape.gradient * Fraction(max(10**6, rows_at_most or 0), 10**9)
+    raised = mechanism
+    if not tolerance_is_given and needed <= most:
+        factor = needed / mechanism.tolerance
+        output = grid_ceil(mechanism.output_noise_scale * max(factor, Fraction(1)))
+        raised = replace(mechanism, tolerance=max(needed, mechanism.tolerance), output_noise_scale=output)
+        if _grid_is_fine(raised, size):
+            return raised
+    possible = f"a tolerance of {float(needed):.2g} is possible; or " if needed <= most else ""
+    raise RangeError(
+        f"a gradient below {short_text(mechanism.tolerance)} cannot be certified for every data set of up to {rows} "
+        f"rows; {possible}give a larger regularisation, fewer columns, or a smaller rows_at_most"
+    )
+
+
+def _grid_is_fine(mechanism: ObjectivePerturbation, size: int) -> bool:
+    """Say whether rounding to the grid of the output noise moves the gradient by an eighth of the tolerance at most."""
+    unit = math.ldexp(1.0, grid_exponent(mechanism.output_noise_scale))
+    return float(mechanism.regularisation) * math.sqrt(size) * unit <= float(mechanism.tolerance) / 8
 
 
 def _norm(square: Fraction) -> Fraction:

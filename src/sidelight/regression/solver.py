@@ -1,27 +1,34 @@
-"""Minimisers of the perturbed objective: Newton's method, and a fallback that always converges.
+"""Minimisers of the perturbed objective: Newton's method in floats, and with twice the digits what always converges.
 
 Privacy does not rest on how the point was found, only on its certificate: the path may use anything. But the proof
-needs a certified point on *every* data set, so the fallback is part of it: Nesterov's method with the two known
-constants, λ and nβ + λ, whose number of steps is bounded beforehand.
+needs a certified point on *every* data set, so the last stage is part of it: `refine`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
+from sidelight.regression.certificate import fine_gradient
+from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective
 
 Solver = Literal["auto", "newton", "newton_cg", "accelerated"]
+_Point = TypeVar("_Point", Floats, DoubleDouble)
 _DIRECT_UP_TO = 2000
 #: The same for several classes, whose Hessian takes a matrix for each pair of them; for streamed rows only.
 _DIRECT_CLASSES_UP_TO = 500
-_MOST_STEPS = 60
-_SMALLEST_STEP = 2.0**-12
+_MOST_STEPS = 100
+_MOST_CONJUGATE = 600
+#: Steps of one search along a line: enough to come down to 2⁻⁴⁰, and near the goal, where rounding may be all there is.
+_MOST_TRIALS = 40
+_FEW_TRIALS = 6
+_NEAR = 64.0
 #: A sample that stands for fewer rows than this costs more than it saves.
 _WORTH_A_SAMPLE = 3
 #: How far to go for a sample, as a share of the linear term: its minimum is not the one that is looked for.
@@ -59,62 +66,144 @@ def _direct(objective: Objective, solver: Solver) -> bool:
 
 
 def newton(objective: Objective, theta: Floats, *, goal: float, direct: bool = True) -> Floats:
-    """Damped Newton: a step counts when the gradient's norm falls (differences of the objective drown in rounding).
-
-    With a kink in the slope the Hessian is one of the generalised ones. It may stall; then it returns where it stands.
-    """
+    """Newton's method in floats; it returns where it stands when floats, or its steps, come to an end."""
     both = direct and not objective.rows.in_memory  # one pass for gradient and Hessian where passes are dear
-    gradient, hessian = _look(objective, theta, both=both)
-    size = float(np.linalg.norm(gradient))
-    for _ in range(_MOST_STEPS):
-        if size <= goal:
-            break
-        if direct and hessian is None:
-            hessian = objective.hessian(theta)
-        move = _direction(objective, theta, gradient, hessian)
-        if move is None:
-            break
-        step = 1.0
-        while step >= _SMALLEST_STEP:
-            candidate = theta + step * move
-            new_gradient, new_hessian = _look(objective, candidate, both=both)
-            new_size = float(np.linalg.norm(new_gradient))
-            if new_size <= (1 - 1e-4 * step) * size:
-                break
-            step /= 2
-        else:
-            break
-        theta, gradient, hessian, size = candidate, new_gradient, new_hessian, new_size
-    return theta
+
+    def look(point: Floats) -> tuple[Floats, Floats | None]:
+        return objective.gradient_and_hessian(point) if both else (objective.gradient(point), None)
+
+    return _descend(objective, theta, look, lambda point, step: point + step, goal=goal, direct=direct)
+
+
+def refine(objective: Objective, start: Floats, *, goal: float) -> DoubleDouble:
+    """Go on with twice the digits until the gradient is below `goal`, which it reaches on every data set.
+
+    Newton's method first, whose steps are as long as the convex function along them allows; and should it not have
+    ended after `_MOST_STEPS`, Nesterov's method, whose number of steps is bounded beforehand (objective-perturbation
+    proof page, Theorem 5).
+    """
+
+    def look(point: DoubleDouble) -> tuple[Floats, Floats | None]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return fine_gradient(objective, point)[0], None
+
+    def move(point: DoubleDouble, step: Floats) -> DoubleDouble:
+        return point.plus(DoubleDouble.of(step))
+
+    begin = DoubleDouble.of(np.where(np.isfinite(start).all(), start, 0.0))
+    direct = _direct(objective, "auto")
+    point = _descend(objective, begin, look, move, goal=goal, direct=direct)
+    return _nesterov(objective, point, look, move, goal=goal)
 
 
 def accelerated(objective: Objective, theta: Floats, *, goal: float) -> Floats:
+    """Nesterov's method in floats."""
+    return _nesterov(
+        objective, theta, lambda point: (objective.gradient(point), None), lambda point, step: point + step, goal=goal
+    )
+
+
+def _descend(
+    objective: Objective,
+    theta: _Point,
+    look: Callable[[_Point], tuple[Floats, Floats | None]],
+    move: Callable[[_Point, Floats], _Point],
+    *,
+    goal: float,
+    direct: bool,
+) -> _Point:
+    """Newton steps, damped along the line.
+
+    A full step counts when it halves the smallest gradient so far. If not, the step ends where the slope along the line
+    is between half of what it was and 0: the objective has fallen, because it is convex, and no number as large as the
+    objective is ever subtracted. The first happens a bounded number of times and the second converges, so nothing goes
+    round in circles, also where the slope of a loss has kinks and the Hessian is one of the generalised ones.
+    """
+    gradient, hessian = look(theta)
+    size = best = float(np.linalg.norm(gradient))
+    for _ in range(_MOST_STEPS):
+        if not size > goal:
+            break
+        if direct and hessian is None:
+            hessian = objective.hessian(_floats(theta))
+        step = _direction(objective, _floats(theta), gradient, hessian)
+        if step is None:
+            break
+        slope = float(np.vdot(step, gradient))
+        if not slope < 0:
+            break
+        low, high, low_slope, high_slope = 0.0, math.inf, slope, math.inf
+        reach = float(np.abs(step).max())
+        digits = 2.0**-53 if isinstance(theta, np.ndarray) else 2.0**-106
+        resolution = digits * float(np.abs(_floats(theta)).max())
+        length = 1.0
+        for _ in range(_MOST_TRIALS if size > _NEAR * goal else _FEW_TRIALS):
+            candidate = move(theta, length * step)
+            new_gradient, new_hessian = look(candidate)
+            new_size = float(np.linalg.norm(new_gradient))
+            new_slope = float(np.vdot(step, new_gradient))
+            if new_size <= max(best / 2, goal) or slope / 2 <= new_slope <= 0:
+                break
+            if new_slope < 0:
+                low, low_slope = length, new_slope
+            else:
+                high, high_slope = length, new_slope
+            length = 2 * length if math.isinf(high) else _between(low, high, low_slope, high_slope)
+            if length * reach <= resolution:
+                return theta  # a step that the digits of the point cannot hold
+        else:
+            break
+        theta, gradient, hessian, size = candidate, new_gradient, new_hessian, new_size
+        best = min(best, size)
+    return theta
+
+
+def _between(low: float, high: float, low_slope: float, high_slope: float) -> float:
+    """Return where the slope may be a quarter of the one below: by the chord, kept away from both ends."""
+    if not math.isfinite(high_slope):
+        return (low + high) / 2
+    share = (0.75 * -low_slope) / (high_slope - low_slope)
+    return low + (high - low) * min(0.9, max(0.1, share))
+
+
+def _nesterov(
+    objective: Objective,
+    theta: _Point,
+    look: Callable[[_Point], tuple[Floats, Floats | None]],
+    move: Callable[[_Point, Floats], _Point],
+    *,
+    goal: float,
+) -> _Point:
     """Nesterov's method for a λ-strongly convex, (nβ+λ)-smooth objective.
 
     Accuracy: with q = √(λ/(nβ+λ)), the gap to the minimum falls by 1 - q a step, so the gradient is below the goal
     after log(2(nβ+λ)‖∇₀‖²/(λ·goal²))/q steps (objective-perturbation proof page, section 7).
     """
+    gradient, _ = look(theta)
+    size = float(np.linalg.norm(gradient))
+    if size <= goal:
+        return theta
     strong = float(objective.regularisation)
     curvature = float(objective.loss.shape(objective.row_norm).curvature)
     smooth = objective.count() * curvature * (1 + 1e-9) + strong * (1 + 1e-9)
     q = math.sqrt(strong / smooth)
     momentum = (1 - q) / (1 + q)
-    gradient = objective.gradient(theta)
-    size = float(np.linalg.norm(gradient))
     steps = math.ceil(max(0.0, math.log(max(1.0, 2 * smooth * size * size / (strong * goal * goal)))) / q) + 2
-    ahead = theta
+    moved_before = np.zeros_like(gradient)  # θ of the step before, as seen from where we look
     for _ in range(steps):
-        if size <= goal:
-            return ahead
-        moved = ahead - gradient / smooth
-        ahead, theta = moved + momentum * (moved - theta), moved
-        gradient = objective.gradient(ahead)
+        step = -gradient / smooth
+        ahead = step + momentum * (step - moved_before)
+        moved_before = step - ahead
+        theta = move(theta, ahead)
+        gradient, _ = look(theta)
         size = float(np.linalg.norm(gradient))
+        if size <= goal:
+            break
     return theta
 
 
-def _look(objective: Objective, theta: Floats, *, both: bool) -> tuple[Floats, Floats | None]:
-    return objective.gradient_and_hessian(theta) if both else (objective.gradient(theta), None)
+def _floats(theta: Floats | DoubleDouble) -> Floats:
+    return theta.high if isinstance(theta, DoubleDouble) else theta
 
 
 def _direction(objective: Objective, theta: Floats, gradient: Floats, hessian: Floats | None) -> Floats | None:
@@ -122,16 +211,21 @@ def _direction(objective: Objective, theta: Floats, gradient: Floats, hessian: F
     if hessian is not None:
         from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-        try:
-            factor = cho_factor(hessian, overwrite_a=True, check_finite=False)
-            return np.asarray(-cho_solve(factor, gradient.ravel()).reshape(gradient.shape))
-        except (LinAlgError, ValueError):
-            return None
+        scale = float(np.trace(hessian))
+        for ridge in (0.0, 1e-13, 1e-9):  # where rounding took the smallest eigenvalues away
+            try:
+                factor = cho_factor(hessian + ridge * scale * np.eye(hessian.shape[0]), check_finite=False)
+                step = np.asarray(-cho_solve(factor, gradient.ravel()).reshape(gradient.shape))
+            except (LinAlgError, ValueError):
+                continue
+            if np.isfinite(step).all() and float(np.vdot(step, gradient)) < 0:
+                return step
+        return None
     move, residual = np.zeros_like(gradient), -gradient
     size = float(np.linalg.norm(residual))
     enough = min(0.1, math.sqrt(size)) * size
     direction, square = residual, size * size
-    for _ in range(10 * _MOST_STEPS):
+    for _ in range(_MOST_CONJUGATE):
         if math.sqrt(square) <= enough:
             break
         product = objective.hessian_times(theta, direction)

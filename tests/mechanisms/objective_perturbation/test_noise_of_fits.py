@@ -7,7 +7,13 @@ import pytest
 from scipy import stats
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.objective_perturbation import grid_exponent, linear_term, noisy_point, on_grid
+from sidelight.mechanisms.objective_perturbation import (
+    grid_exponent,
+    grid_indices,
+    linear_term,
+    noisy_point,
+    on_grid,
+)
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 
@@ -29,7 +35,7 @@ def test_output_noise_has_the_stated_deviation_and_another_fails():
     exponent = grid_exponent(scale)
     point = on_grid(np.full(20000, 1.0 / 3), exponent)
     with Source(SeededEntropy("output"), declared="exact") as source:
-        noisy = noisy_point(point, exponent, scale, source)
+        noisy = noisy_point(indices(point, exponent), exponent, scale, source)
         assert source.numerics == "exact"
     # the published grid is about an eighth of the deviation: break its ties before the test
     jitter = np.random.default_rng(0).uniform(-0.5, 0.5, noisy.size) * 2.0 ** (grid_exponent(scale) + 37)
@@ -48,12 +54,17 @@ def test_points_lie_on_the_grid_exactly():
     assert all(Fraction(x) % Fraction(2) ** exponent == 0 for x in rounded.ravel().tolist())
     assert np.abs(rounded - point).max() <= 2.0**exponent
     with Source(SeededEntropy(0)) as source:
-        noisy = noisy_point(rounded, exponent, scale, source)
+        noisy = noisy_point(indices(rounded, exponent), exponent, scale, source)
         shown = Fraction(2) ** (exponent + 37)
         assert all(Fraction(x) % shown == 0 for x in noisy.ravel().tolist())
-        assert noisy.shape == point.shape
-        with pytest.raises(RangeError, match="grid"):
-            noisy_point(np.array([2.0**-200]), exponent, scale, source)
+        assert noisy.size == point.size
+    unit = Fraction(2) ** exponent
+    assert [i * unit for i in indices(rounded, exponent)] == [Fraction(x) for x in rounded.ravel().tolist()]
+    assert grid_indices([unit * 5 + unit / 3, -unit / 3], exponent) == [5, 0]
+
+
+def indices(point, exponent):
+    return grid_indices([Fraction(x) for x in point.ravel().tolist()], exponent)
 
 
 def test_without_output_noise_nothing_is_released():

@@ -11,7 +11,13 @@ from sidelight.mechanisms.objective_perturbation.comparisons import (
 )
 from sidelight.mechanisms.objective_perturbation.directions import Bound, add_curve, remove_curve
 from sidelight.mechanisms.objective_perturbation.mechanism import ObjectivePerturbation
-from sidelight.mechanisms.objective_perturbation.noise import grid_exponent, linear_term, noisy_point, on_grid
+from sidelight.mechanisms.objective_perturbation.noise import (
+    grid_exponent,
+    grid_indices,
+    linear_term,
+    noisy_point,
+    on_grid,
+)
 from sidelight.mechanisms.objective_perturbation.renyi import ORDERS, renyi_curve
 from sidelight.mechanisms.objective_perturbation.shape import Envelope, LossShape
 
@@ -26,6 +32,7 @@ __all__ = [
     "calibrate_objective",
     "gaussian_epsilon",
     "grid_exponent",
+    "grid_indices",
     "kifer_epsilon",
     "kifer_noise_scale",
     "kifer_regularisation",

@@ -32,6 +32,8 @@ OUTPUT_SHARE = Fraction(1, 50)  # output_mu / mu: the output noise takes 0.02 % 
 _TOLERANCE = Fraction(1, 10**6)
 _TAIL = Fraction(1, 1000)  # the share of δ that may fall to large output noise
 _NOISE_FACTOR = Fraction(13, 10)
+#: λ/β is never chosen below it, which a large ε would allow: the output noise and the work of the solver grow as 1/λ.
+LEAST_PENALTY = Fraction(1, 30)
 _CLOSE = 10  # to how many digits the search in floats is good
 
 
@@ -52,7 +54,9 @@ def calibrate_objective(
     """Choose what was left open so that the fit is (ε, δ)-DP.
 
     With nothing given: the logistic and log-cosh losses get the noise of the Gaussian mechanism and the smallest
-    regularisation that allows it; a softmax gets λ = 20β/ε; other losses 1.3 times the Gaussian's noise.
+    regularisation that allows it; a softmax gets λ = 20β/ε; other losses 1.3 times the Gaussian's noise, and from where
+    that allows λ = β/30 (about ε = 14) this λ and the least noise: a smaller one costs more output noise than it saves
+    bias (6,497 rows at ε = 50, Huber: R² -261 with β/10⁶, 0.245 with this one; `benchmarks/large_epsilon.py`).
 
     Args:
         shape: The bounds of the loss.
@@ -133,6 +137,9 @@ class _Target:
         if lam is not None:
             return self.smallest_noise(lam), lam
         sigma = _NOISE_FACTOR * gaussian_noise_scale(self.epsilon, self.delta, sensitivity=self.shape.gradient)
+        least = grid_ceil(self.shape.curvature * LEAST_PENALTY)
+        if self.holds(sigma, least):
+            return self.smallest_noise(least), least
         return sigma, self.smallest_regularisation(sigma)
 
     def holds(self, sigma: Fraction, lam: Fraction) -> bool:

@@ -8,6 +8,7 @@ are integers there, and rounded Gaussian integers are added (objective-perturbat
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -40,22 +41,23 @@ def on_grid(point: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
     return np.ldexp(np.where(np.abs(scaled) < 2.0**52, np.rint(scaled), scaled), exponent)
 
 
+def grid_indices(point: Sequence[Fraction], exponent: int) -> list[int]:
+    """Round every coordinate to the nearest multiple of 2**exponent; one that is a multiple stays what it is."""
+    unit = Fraction(2) ** exponent
+    return [round(coordinate / unit) for coordinate in point]
+
+
 def noisy_point(
-    point: NDArray[np.float64], exponent: int, output_noise_scale: Fraction, source: Source
+    indices: Sequence[int], exponent: int, output_noise_scale: Fraction, source: Source
 ) -> NDArray[np.float64]:
     """Add exact rounded Gaussian noise to a point of the grid, and publish few digits of the sum.
 
-    Guarantee: a function of point + N(0, output_noise_scale²·I), bit for bit; the point must lie on the grid.
+    Guarantee: a function of point + N(0, output_noise_scale²·I), bit for bit; `indices` are the point's coordinates in
+    units of the grid.
     """
     unit = Fraction(2) ** exponent
-    noise = rounded_gaussian(point.size, output_noise_scale / unit, source)
+    noise = rounded_gaussian(len(indices), output_noise_scale / unit, source)
     shift = math.frexp(float(output_noise_scale))[1] - 1 - _SHOWN - exponent
     half, step = 1 << (shift - 1), 1 << shift
-    values = []
-    for coordinate, extra in zip(point.ravel().tolist(), noise.tolist(), strict=True):
-        index = Fraction(coordinate) / unit
-        if index.denominator != 1:
-            raise RangeError("a point must lie on its grid before exact noise is added")
-        noisy = index.numerator + extra
-        values.append(float(Fraction((noisy + half) // step * step) * unit))
-    return np.asarray(values, dtype=np.float64).reshape(point.shape)
+    noisy = [index + extra for index, extra in zip(indices, noise.tolist(), strict=True)]
+    return np.array([float(Fraction((each + half) // step * step) * unit) for each in noisy])

@@ -10,6 +10,7 @@ import numpy as np
 
 from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.mechanisms.objective_perturbation import LossShape
+from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses.huber import huber_value
 from sidelight.regression.losses.loss import Floats, Mask
 from sidelight.regression.losses.regression_targets import Range, admit_numbers, check_range, describe_range
@@ -50,6 +51,10 @@ class ClippedSquaredLoss:
     def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         kappa = self._kappa(norms)
         return np.asarray(np.clip(predictor - targets, -kappa, kappa))
+
+    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+        kappa = DoubleDouble.nearest(positive(self.clip, name="clip")).over(DoubleDouble.of(np.maximum(norms, 1e-130)))
+        return predictor.minus(DoubleDouble.of(targets)).clipped(kappa.negated(), kappa)
 
     def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         return np.asarray(np.where(np.abs(predictor - targets) < self._kappa(norms), along, 0.0))

@@ -10,6 +10,7 @@ import numpy as np
 
 from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.mechanisms.objective_perturbation import LossShape
+from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses.loss import Floats, Mask
 from sidelight.regression.losses.regression_targets import Range, admit_numbers, check_range, describe_range
 
@@ -48,6 +49,10 @@ class HuberLoss:
 
     def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         return np.asarray(np.clip(predictor - targets, -self._kappa, self._kappa))
+
+    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+        kappa = DoubleDouble.nearest(positive(self.threshold, name="threshold"))
+        return predictor.minus(DoubleDouble.of(targets)).clipped(kappa.negated(), kappa)
 
     def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         return np.asarray(np.where(np.abs(predictor - targets) < self._kappa, along, 0.0))

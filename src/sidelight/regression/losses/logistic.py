@@ -11,6 +11,7 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.mechanisms.objective_perturbation import LossShape
+from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses.loss import Floats, Mask, positions_of
 
 
@@ -59,6 +60,16 @@ class LogisticLoss:
         from scipy.special import expit
 
         return np.asarray(-targets * self._weights(targets) * expit(-targets * predictor))
+
+    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+        """-y·w/(1 + e^s), s = yu; by q = e^(-|s|), which never overflows."""
+        low, high = (DoubleDouble.nearest(positive(w, name="class weight")) for w in self.class_weights)
+        signs, one = DoubleDouble.of(targets), DoubleDouble.of(1.0)
+        s = signs.times(predictor)
+        right = s.high > 0
+        q = s.where(right, s.negated()).exponential()
+        wrong = one.where(right, q).over(one.plus(q))
+        return signs.times(low.where(targets > 0, high)).times(wrong).negated()
 
     def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         from scipy.special import expit

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sidelight.mechanisms.objective_perturbation import LossShape
 from sidelight.records.cells import numbers_of as numbers_of_cells
+from sidelight.regression.double_double import DoubleDouble
 
 Floats: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -46,6 +47,10 @@ class Loss(Protocol):
 
     def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         """Give f', in the predictor's shape."""
+        ...
+
+    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+        """Give f' with an error of at most 2⁻³⁰ of `slope_error`: for the last certificate."""
         ...
 
     def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.mechanisms.objective_perturbation import LossShape
+from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses.loss import Floats, Mask, positions_of
 
 
@@ -53,6 +54,13 @@ class SmoothedHingeLoss:
 
     def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         return np.asarray(-targets * np.clip((1 + self._h - targets * predictor) / (2 * self._h), 0.0, 1.0))
+
+    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+        width = positive(self.width, name="width")
+        signs = DoubleDouble.of(targets)
+        short = DoubleDouble.nearest(1 + width).minus(signs.times(predictor))
+        inside = short.over(DoubleDouble.nearest(2 * width)).clipped(DoubleDouble.of(0.0), DoubleDouble.of(1.0))
+        return signs.times(inside).negated()
 
     def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         return np.asarray(np.where(np.abs(1 - targets * predictor) < self._h, along / (2 * self._h), 0.0))

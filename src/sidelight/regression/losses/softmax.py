@@ -12,6 +12,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.mechanisms.objective_perturbation import LossShape
+from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses.loss import Floats, Mask, positions_of
 
 
@@ -70,6 +71,23 @@ class SoftmaxLoss:
         np.put_along_axis(p, at, 0.0, axis=1)
         np.put_along_axis(p, at, -p.sum(axis=1, keepdims=True), axis=1)
         return p * self._weights(targets) if self.class_weights else p
+
+    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+        """w·(p - e_y); the entry of y is minus the sum of the others, as in `slope`."""
+        top = DoubleDouble.of(predictor.high.max(axis=1, keepdims=True))
+        e = predictor.minus(top).exponential()
+        own = targets.astype(np.int64) == np.arange(predictor.high.shape[1])
+        total = DoubleDouble(e.high.T, e.low.T).column_sums()
+        p = e.over(DoubleDouble(total.high[:, None], total.low[:, None]))
+        others = p.where(own, DoubleDouble.of(np.zeros_like(p.high)))
+        rest = DoubleDouble(others.high.T, others.low.T).column_sums()
+        slope = others.where(own, DoubleDouble(-rest.high[:, None], -rest.low[:, None]))
+        if not self.class_weights:
+            return slope
+        table = [DoubleDouble.nearest(positive(w, name="class weight")) for w in self.class_weights]
+        at = targets.astype(np.int64)
+        high, low = np.array([float(w.high) for w in table]), np.array([float(w.low) for w in table])
+        return slope.times(DoubleDouble(high[at], low[at]))
 
     def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         p = _softmax(predictor)
