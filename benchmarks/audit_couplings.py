@@ -2,8 +2,8 @@
 
 A table of twelve ordinary records is read, then the same table with one more record, put first, in the middle or last,
 whose one cell is hostile. The codes of the twelve, all that a statistic ever sees of them, must be the same; at most
-one code may be added; and nothing may be raised or warned of. A coupling is a trial where that fails. Cells that a typed
-source cannot hold (a text in a column of whole numbers) are left out: the library of the source refuses them.
+one code may be added; and nothing may be raised, warned of or printed. A coupling is a trial where that fails. Cells
+that a typed source cannot hold (a text in a column of whole numbers) are left out: its library refuses them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.audit_sources import CELLS, SOURCES, NotWritable, Source
+from benchmarks.audit_sources import CELLS, SOURCES, NotWritableError, Source
 from sidelight.aggregates.coding import CategoryCoding, Coding, NumberCoding, SideBySide
 from sidelight.aggregates.collect import coded_frame, coded_rows
 from sidelight.aggregates.fixed_point import FixedPoint
@@ -88,7 +88,7 @@ def run(chosen: Sequence[Trial]) -> tuple[int, list[Finding]]:
             cells.insert(PLACES[trial.place], CELLS[trial.cell])
             try:
                 after = _read(source, trial, cells, Path(folder), PLACES[trial.place])
-            except NotWritable:
+            except NotWritableError:
                 continue
             tried += 1
             what = _difference(known[key], after)

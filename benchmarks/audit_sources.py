@@ -23,14 +23,14 @@ import pyarrow.parquet as pq
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))  # the cells are those of the tests
 
-from hostile_cells import CELLS as PLAIN_CELLS  # noqa: E402
-from hostile_cells import RawText, cells_of_pandas  # noqa: E402
+from hostile_cells import CELLS as PLAIN_CELLS
+from hostile_cells import RawText, cells_of_pandas
 
 CELLS: dict[str, Any] = PLAIN_CELLS | dict(cells_of_pandas())
 Write = Callable[[list[float], list[Any], str, Path, int | None], Any]
 
 
-class NotWritable(Exception):
+class NotWritableError(Exception):
     """This kind of source cannot hold this cell."""
 
 
@@ -46,7 +46,8 @@ class Source:
     slow: bool = False
 
     def write(self, marks: list[float], cells: list[Any], flavour: str, folder: Path, place: int | None) -> Any:
-        """Return the source, or raise `NotWritable`."""
+        """Return the source, or raise `NotWritableError`."""
+        hook, sys.unraisablehook = sys.unraisablehook, lambda report: None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -55,12 +56,14 @@ class Source:
             raise
         except BaseException:  # whatever the library of the source says: its user never gets as far as us
             pass
-        raise NotWritable
+        finally:
+            sys.unraisablehook = hook
+        raise NotWritableError
 
 
 def _untyped(cells: Sequence[Any]) -> np.ndarray:
     if any(isinstance(cell, RawText) for cell in cells):
-        raise NotWritable
+        raise NotWritableError
     array = np.empty(len(cells), object)
     for place, cell in enumerate(cells):
         array[place : place + 1] = [cell] if not isinstance(cell, (list, np.ndarray)) else _boxed(cell)
@@ -75,7 +78,7 @@ def _boxed(cell: Any) -> np.ndarray:
 
 def _listed(cells: Sequence[Any]) -> list[Any]:
     if any(isinstance(cell, RawText) for cell in cells):
-        raise NotWritable
+        raise NotWritableError
     return list(cells)
 
 
@@ -86,13 +89,15 @@ def _numpy(cells: list[Any], dtype: str) -> np.ndarray:
     for place, cell in enumerate(cells):
         array[place] = cell
     if array.dtype.kind in "iub" and any(type(cell) not in (int, bool) for cell in cells):
-        raise NotWritable
+        raise NotWritableError
     return array
 
 
 def _masked(cells: list[Any], dtype: str) -> Any:
     mask = [cell is np.ma.masked or cell is None for cell in cells]
-    plain = [cells[1 - place % 2] if hidden else cell for place, (cell, hidden) in enumerate(zip(cells, mask))]
+    plain = [
+        cells[1 - place % 2] if hidden else cell for place, (cell, hidden) in enumerate(zip(cells, mask, strict=True))
+    ]
     return np.ma.masked_array(_numpy(plain, dtype), mask=mask)
 
 
@@ -101,7 +106,7 @@ def _arrow(cells: list[Any], kind: Any) -> Any:
     if any(isinstance(cell, RawText) for cell in cells):
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if value not in (pa.string(), pa.large_string(), pa.string_view()):
-            raise NotWritable
+            raise NotWritableError
         raw = [cell.content if isinstance(cell, RawText) else cell.encode() for cell in cells]
         texts = pa.array(raw, pa.large_binary() if value == pa.large_string() else pa.binary())
         texts = texts.view(pa.large_string() if value == pa.large_string() else pa.string())
@@ -125,7 +130,7 @@ def _pandas(cells: list[Any], dtype: Any) -> pd.Series[Any]:
         codes = [-1 if cell is None else labels.index(cell) for cell in cells]
         return pd.Series(pd.Categorical.from_codes(codes, categories=index))
     if str(dtype).lower() == "int64" and not all(_fits_int64(cell) for cell in cells):
-        raise NotWritable  # pandas would make floats of all, and whole numbers of those again
+        raise NotWritableError  # pandas would make floats of all, and whole numbers of those again
     return pd.Series(_untyped(cells) if dtype is object else pd.array(_listed(cells), dtype=dtype))
 
 
@@ -178,7 +183,7 @@ def _pattern(marks: list[float], cells: list[Any], kind: Any, folder: Path, plac
 def _csv(marks: list[float], cells: list[Any], folder: Path) -> Path:
     path = folder / "one.csv"
     if any(type(cell) not in (str, float, int, RawText, type(None)) or cell == "\ud800" for cell in cells):
-        raise NotWritable  # what others are written as is one of these texts
+        raise NotWritableError  # what others are written as is one of these texts
     texts = [cell.content.decode("utf-8", "surrogateescape") if isinstance(cell, RawText) else cell for cell in cells]
     with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         writer = csv.writer(file)

@@ -31,12 +31,12 @@ class NoFloat(float):
         raise ValueError
 
 
-class Quarrel(Exception):
+class QuarrelError(Exception):
     """What the classes below raise, whatever they are asked."""
 
 
 def _refuse(*_: object) -> Any:
-    raise Quarrel("quotes a record")
+    raise QuarrelError("quotes a record")
 
 
 class QuarrelsomeText(str):

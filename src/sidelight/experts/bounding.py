@@ -7,8 +7,10 @@ and a type of floats that is too coarse.
 
 from __future__ import annotations
 
+import ctypes
 import warnings
-from collections.abc import Mapping, Set
+from array import array
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -60,9 +62,28 @@ def _check_form(gains: Any, count: int) -> None:
     dimensions = getattr(gains, "shape", ())
     if isinstance(dimensions, tuple) and len(dimensions) > 1:
         raise RangeError(f"this client reports {count} gains a round, got shape {dimensions}")
-    dtype = str(getattr(gains, "dtype", ""))
-    if dtype.lower().endswith(_TOO_COARSE):
-        raise RangeError(f"gains of type {dtype} are too coarse for the declared sensitivity; compute them in float64")
+    for dtype in _types(gains):
+        if dtype.lower().endswith(_TOO_COARSE):
+            raise RangeError(
+                f"gains of type {dtype} are too coarse for the declared sensitivity; compute them in float64"
+            )
+
+
+def _types(gains: Any) -> Iterator[str]:
+    """Give the types of the numbers that a container says it holds: its own, or those of the entries of a list.
+
+    The type is of the program that computed the gains, not of what they are; a list of coarse floats is as coarse as an
+    array of them.
+    """
+    for holder in [gains, *gains] if isinstance(gains, list | tuple) else [gains]:
+        try:
+            own = getattr(holder, "dtype", None)
+            arrow = str(getattr(holder, "type", ""))  # where "float" and "halffloat" are the coarse ones
+            yield {"float": "float32", "halffloat": "float16"}.get(arrow, "") if own is None else str(own)
+        except Exception:  # an entry that does not say its type is no number either
+            yield ""
+    if isinstance(gains, array | memoryview | ctypes.Array):
+        yield str(np.asarray(gains).dtype)
 
 
 def _masked(gains: np.ma.MaskedArray[Any, Any]) -> Floats:

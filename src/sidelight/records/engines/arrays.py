@@ -27,7 +27,7 @@ _KINDS: dict[str, TypeKind] = {
 #: The refusal of columns that do not belong together; how long each is, is private.
 DIFFERENT_LENGTHS = "the columns must have one length: row i of each belongs to the same record"
 #: What an array in memory may be besides `np.ndarray` itself; other subclasses read their cells as they like.
-_PLAIN = (np.ndarray, np.memmap, np.matrix, np.recarray)
+_PLAIN = (np.memmap, np.matrix, np.recarray)
 #: What to write instead of an object of another library.
 _INSTEAD = {
     "cudf": "frame.to_pandas()",
@@ -121,10 +121,11 @@ def open_arrays(source: Any, names: Sequence[str]) -> ArrayRows:
 def as_array(column: Any) -> NDArray[Any]:
     """Return arrays as they are; lists and tuples cell by cell, so that no value can raise. All else is refused."""
     kind = type(column)
-    if kind is np.ma.MaskedArray:
-        return column
+    if kind in (np.ndarray, np.ma.MaskedArray):
+        array: NDArray[Any] = column
+        return array
     if kind in _PLAIN:
-        return column.view(np.ndarray) if kind is not np.ndarray else column
+        return np.ndarray.view(column, np.ndarray)
     if isinstance(column, (list, tuple)):
         # Always untyped, whatever the cells are: a type guessed from cells would be a type learned from rows.
         cells = list.__iter__(column) if isinstance(column, list) else tuple.__iter__(column)
@@ -162,8 +163,8 @@ def _names_a_file(cell: Any) -> bool:
 def check_no_texts(name: str, cells: NDArray[Any]) -> None:
     """Refuse a list of nothing but texts where numbers are declared: the declaration or the source is the wrong one.
 
-    A list has no type to refuse it by, as an array of texts has. So all cells are asked, and one that is no text settles
-    it: where two records are no texts, neither adding nor removing one record can bring this error about.
+    A list has no type to refuse it by, as an array of texts has. So all cells are asked, and one that is no text
+    settles it: where two records are no texts, neither adding nor removing one record can bring this error about.
     """
     if len(cells) and all(issubclass(type(cell), (str, bytes, PathLike)) for cell in cells):
         raise SchemaError(

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sidelight.errors import SchemaError
 from sidelight.records.engines import library_of
-from sidelight.records.rows import Rows
+from sidelight.records.rows import ColumnType, Rows, Wanted
 
 
 def open_frame(source: Any, names: Sequence[str], *, column: bool = False) -> Rows:
@@ -24,7 +27,12 @@ def open_frame(source: Any, names: Sequence[str], *, column: bool = False) -> Ro
             return PandasRows(source)
         series = series_of(source)
         if series is not None:
-            return PandasRows(series.to_frame(name=_only(names)))
+            rows = PandasRows(series.to_frame(name=_only(names)))
+            if kind == "Series":
+                return rows
+            from sidelight.records.engines.columns import ColumnRows
+
+            return ColumnRows({_only(names): rows})  # an index or an extension array
     if library == "polars":
         from sidelight.records.engines.polars import PolarsRows
 
@@ -69,6 +77,37 @@ def names_of(source: Any) -> list[str] | None:
     if library == "pyarrow" and kind in ("Table", "RecordBatch"):
         return list(source.schema.names)
     return None
+
+
+def types_of(frame: Any) -> list[ColumnType]:
+    """Return the types of a frame's columns in their order, whatever their names are."""
+    rows, names = _by_place(frame)
+    types = rows.types
+    return [types[name] for name in names]
+
+
+def matrix_of(frame: Any) -> NDArray[np.float64]:
+    """Return the columns of a frame as a matrix of numbers, each read by its native type, NaN for what is none."""
+    rows, names = _by_place(frame)
+    matrix = np.empty((rows.length or 0, len(names)))
+    start = 0
+    for batch in rows.batches(Wanted(numbers=names)):
+        for place, name in enumerate(names):
+            matrix[start : start + batch.length, place] = batch.numbers[name]
+        start += batch.length
+    return matrix
+
+
+def _by_place(frame: Any) -> tuple[Rows, tuple[str, ...]]:
+    names = tuple(f"x{place}" for place in range(len(names_of(frame) or ())))
+    library = library_of(frame)
+    if library == "pandas":
+        renamed = frame.set_axis(list(names), axis=1)
+    elif library == "polars":
+        renamed = frame.rename(dict(zip(frame.columns, names, strict=True)))
+    else:
+        renamed = frame.rename_columns(list(names))
+    return open_frame(renamed, names), names
 
 
 def _only(names: Sequence[str]) -> str:

@@ -3,9 +3,8 @@
 DuckDB reads the files itself as long as no texts are wanted. Its reader refuses a file for one text that is no UTF-8;
 so columns with texts are read by Arrow, which takes them as they are, and DuckDB makes such a cell null.
 
-Several files are one table: the first by name says which types the columns have, and what that is is public. A cell of
-another file is read by the type of its own file, as the kind of the first: what a later file holds, and as what, changes
-no cell of another.
+Several files are one table: the first by name says which types the columns have, and its types are public. A cell of
+another file is read by the type of its own file, as the kind of the first: no file changes a cell of another.
 """
 
 from __future__ import annotations
