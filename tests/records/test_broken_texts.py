@@ -78,8 +78,12 @@ def read(pattern: str) -> list[tuple[Any, ...]]:
         ({"x": [[1], [2]], "c": [b"a", b"b"], "p": [True, None]}, [(None, None, "true"), (None, None, None)]),
         ({"x": [{"a": 1}] * 2, "c": [["a"]] * 2, "p": pa.nulls(2)}, [(None, None, None)] * 2),
         ({"extra": [1, 2], "x": [3, 4], "p": [1, 2], "c": ["a", "b"]}, [(3.0, "a", "1"), (4.0, "b", "2")]),
+        (
+            {"x": [3, 4], "c": pa.array(["a", "b"]).dictionary_encode(), "p": [1, 2]},
+            [(3.0, "a", "1"), (4.0, "b", "2")],
+        ),
     ],
-    ids=["floats", "texts", "lists and bytes", "structs", "other columns"],
+    ids=["floats", "texts", "lists and bytes", "structs", "other columns", "dictionary"],
 )
 def test_a_file_of_another_type_changes_only_its_own_cells(later: Any, rows: Any, tmp_path: Path) -> None:
     first = [(1.0, "a", "7"), (2.0, "b", "8")]

@@ -85,6 +85,8 @@ def _put_first() -> None:
     """Put the filter before those of the user; it stays, and matches nothing while no data is open."""
     filters: Any = warnings.filters
     if not filters or filters[0] is not _WARNINGS:
+        if _WARNINGS in filters:
+            filters.remove(_WARNINGS)
         filters.insert(0, _WARNINGS)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as dataset
 from numpy.typing import NDArray
+from pyarrow.fs import LocalFileSystem
 
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.engines.duckdb import RelationRows, connect
@@ -49,17 +50,16 @@ class ColumnStream:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand a new stream over; no row is read before its first batch is asked for."""
-        first = self._scanner(self.footers[0]).projected_schema
-        batches = self._batches(first)
-        return pa.RecordBatchReader.from_batches(first, batches).__arrow_c_stream__(requested_schema)
+        schema = self.scanner(self.footers[0]).projected_schema
+        return pa.RecordBatchReader.from_batches(schema, self._batches()).__arrow_c_stream__(requested_schema)
 
-    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         for footer in self.footers:
-            for batch in self._scanner(footer).to_batches():
-                yield batch if batch.schema.equals(schema) else batch.cast(schema, safe=False)
+            yield from self.scanner(footer).to_batches()
 
-    def _scanner(self, footer: Footer) -> dataset.Scanner:
-        files = dataset.dataset(footer.path, format="parquet", partitioning=None)
+    def scanner(self, footer: Footer) -> dataset.Scanner:
+        """Return what reads the columns of one file."""
+        files = dataset.dataset(footer.path, format="parquet", partitioning=None, filesystem=LocalFileSystem())
         columns = {}
         for at, name in enumerate(self.names):
             place = footer.places[name]
@@ -108,12 +108,12 @@ class ParquetRows:
             types = footers[0].types
             if any(types[name].kind == "text" for name in names):
                 read = tuple(name for name in names if types[name].kind != "other")
-                relation = connection.from_arrow(ColumnStream(footers, read))
                 columns = {name: f"c{at}" for at, name in enumerate(read)}
+                relations = [connection.from_arrow(stream) for stream in _streams(footers, read)]
             else:
-                relation = _read(connection, [footer.path for footer in footers])
-                columns = {name: relation.columns[footers[0].places[name]] for name in names}
-            parts.append(RelationRows(relation, name=self.name, columns=columns, kinds=kinds))
+                relations = [_read(connection, [footer.path for footer in footers])]
+                columns = {name: relations[0].columns[footers[0].places[name]] for name in names}
+            parts += [RelationRows(each, name=self.name, columns=columns, kinds=kinds) for each in relations]
         return parts
 
 
@@ -136,6 +136,17 @@ def open_parquet(paths: Sequence[str], names: Sequence[str]) -> ParquetRows:
                     "columns: write it with nulls if nothing is known of it"
                 )
     return ParquetRows(footers)
+
+
+def _streams(footers: Sequence[Footer], names: tuple[str, ...]) -> Iterator[ColumnStream]:
+    """Give one stream for the files that Arrow has the same types for: texts may be plain or in a dictionary."""
+    whole = ColumnStream(tuple(footers), names)
+
+    def types(footer: Footer) -> str:
+        return str(whole.scanner(footer).projected_schema.types)
+
+    for _, group in groupby(sorted(footers, key=types), key=types):
+        yield ColumnStream(tuple(group), names)
 
 
 def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
