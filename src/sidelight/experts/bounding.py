@@ -8,7 +8,6 @@ and a type of floats that is too coarse.
 from __future__ import annotations
 
 import ctypes
-import warnings
 from array import array
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.experts.leader_change import Floats
 from sidelight.experts.reporting import Reporting
+from sidelight.session.silence import silence
 
 #: Floats that cannot hold a gain to 2^-40 of its range: rounding would move neighbours further apart than declared.
 _TOO_COARSE = ("float16", "float32")
@@ -43,8 +43,7 @@ def _floats(gains: Any, count: int) -> Floats:
     if gains is None:
         return np.full(count, np.nan)
     _check_form(gains, count)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a warning about a value would tell that the value is there
+    with silence():  # a warning about a value would tell that the value is there
         given = _masked(gains) if isinstance(gains, np.ma.MaskedArray) else _whole(gains)
     if given.ndim == 0 and count == 1:
         given = given.reshape(1)
