@@ -266,7 +266,7 @@ def _sources() -> dict[str, Source]:
         )
     for name, (kind, flavours) in PANDAS.items():
         found[f"pandas {name}"] = Source(
-            lambda m, c, f, d, p, t=kind: _frame_of(_pandas(c, t), m), flavours, runs_expressions=True
+            lambda m, c, f, d, p, t=kind: _frame_of(_pandas(c, t), m), flavours, runs_expressions=True, slow=True
         )
         found[f"mapping of pandas {name}"] = Source(
             lambda m, c, f, d, p, t=kind: {"mark": m, "cell": _pandas(c, t)}, flavours
@@ -276,11 +276,13 @@ def _sources() -> dict[str, Source]:
             lambda m, c, f, d, p, t=kind: pl.DataFrame({"mark": m, "cell": _polars(c, t)}),
             flavours,
             runs_expressions=True,
+            slow=True,
         )
         found[f"polars lazy {name}"] = Source(
             lambda m, c, f, d, p, t=kind: pl.DataFrame({"mark": m, "cell": _polars(c, t)}).lazy(),
             flavours,
             runs_expressions=True,
+            slow=True,
         )
         found[f"mapping of polars {name}"] = Source(
             lambda m, c, f, d, p, t=kind: {"mark": np.array(m), "cell": _polars(c, t)}, flavours
