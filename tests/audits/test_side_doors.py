@@ -230,7 +230,7 @@ def test_cells_that_are_no_numbers_are_missing_and_never_quoted(kind, junk, tmp_
         (tmp_path / "x.csv").write_text("age,b\n" + "".join(f'"{c if c != junk else escaped}",1\n' for c in cells))
         source = tmp_path / "x.csv"
     elif kind == "lists":
-        source = {"age": cells}
+        source = {"age": [31, 47, junk, 52]}
     elif kind == "pandas":
         source = pd.DataFrame({"age": pd.array(cells, dtype="string")})
     elif kind == "polars":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import warnings
+from array import array
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from sidelight.errors import RangeError
@@ -73,6 +76,13 @@ FINE = Reporting(actions=3, mu=1, sensitivity="1e-6", adjacency="presence", roun
         np.ma.array([0.1, 0.2, 0.3], dtype=np.float32),
         pd.Series([0.1, 0.2, 0.3], dtype="Float32"),
         pl.Series([0.1, 0.2, 0.3], dtype=pl.Float32),
+        [np.float32(0.1), np.float32(0.2), np.float32(0.3)],
+        (0.1, np.float16(0.2), 0.3),
+        [0.1, 0.2, np.array(0.3, np.float32)],
+        pa.array([0.1, 0.2, 0.3], pa.float32()),
+        pa.array(np.array([0.1, 0.2, 0.3], np.float16)),
+        array("f", [0.1, 0.2, 0.3]),
+        (ctypes.c_float * 3)(0.1, 0.2, 0.3),
     ],
 )
 def test_coarse_floats_are_refused(gains):

@@ -7,8 +7,9 @@ and a type of floats that is too coarse.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Set
+import ctypes
+from array import array
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.experts.leader_change import Floats
 from sidelight.experts.reporting import Reporting
+from sidelight.session.silence import silence
 
 #: Floats that cannot hold a gain to 2^-40 of its range: rounding would move neighbours further apart than declared.
 _TOO_COARSE = ("float16", "float32")
@@ -41,8 +43,7 @@ def _floats(gains: Any, count: int) -> Floats:
     if gains is None:
         return np.full(count, np.nan)
     _check_form(gains, count)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a warning about a value would tell that the value is there
+    with silence():  # a warning about a value would tell that the value is there
         given = _masked(gains) if isinstance(gains, np.ma.MaskedArray) else _whole(gains)
     if given.ndim == 0 and count == 1:
         given = given.reshape(1)
@@ -60,9 +61,28 @@ def _check_form(gains: Any, count: int) -> None:
     dimensions = getattr(gains, "shape", ())
     if isinstance(dimensions, tuple) and len(dimensions) > 1:
         raise RangeError(f"this client reports {count} gains a round, got shape {dimensions}")
-    dtype = str(getattr(gains, "dtype", ""))
-    if dtype.lower().endswith(_TOO_COARSE):
-        raise RangeError(f"gains of type {dtype} are too coarse for the declared sensitivity; compute them in float64")
+    for dtype in _types(gains):
+        if dtype.lower().endswith(_TOO_COARSE):
+            raise RangeError(
+                f"gains of type {dtype} are too coarse for the declared sensitivity; compute them in float64"
+            )
+
+
+def _types(gains: Any) -> Iterator[str]:
+    """Give the types of the numbers that a container says it holds: its own, or those of the entries of a list.
+
+    The type is of the program that computed the gains, not of what they are; a list of coarse floats is as coarse as an
+    array of them.
+    """
+    for holder in [gains, *gains] if isinstance(gains, list | tuple) else [gains]:
+        try:
+            own = getattr(holder, "dtype", None)
+            arrow = str(getattr(holder, "type", ""))  # where "float" and "halffloat" are the coarse ones
+            yield {"float": "float32", "halffloat": "float16"}.get(arrow, "") if own is None else str(own)
+        except Exception:  # an entry that does not say its type is no number either
+            yield ""
+    if isinstance(gains, array | memoryview | ctypes.Array):
+        yield str(np.asarray(gains).dtype)
 
 
 def _masked(gains: np.ma.MaskedArray[Any, Any]) -> Floats:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sidelight.errors import SchemaError
 from sidelight.records.columns import Number
+from sidelight.records.engines.frames import names_of
 from sidelight.records.table import Table
 
 
@@ -25,11 +28,11 @@ def bare_numbers(data: Any, names: Sequence[str] | None) -> Table:
     ('x0', 'x1')
     """
     if names is None:
-        shape = getattr(data, "shape", None)
-        if shape is None or len(shape) != 2:
+        names = names_of(data)
+    if names is None:
+        if not isinstance(data, np.ndarray) or data.ndim != 2:
             raise SchemaError(
                 "which columns? Pass a two-dimensional array, name them, or pass sl.Table(data, schema=[...])"
             )
-        named = getattr(data, "columns", None)
-        names = [f"x{place}" for place in range(shape[1])] if named is None else [str(name) for name in named]
+        names = [f"x{place}" for place in range(data.shape[1])]
     return Table(data, schema=[Number(name) for name in names])

@@ -8,7 +8,10 @@ import numpy as np
 
 from sidelight.errors import SchemaError
 from sidelight.records.columns import Number
+from sidelight.records.engines.frames import names_of
 from sidelight.records.table import Table
+
+_NO_COLUMNS = "X must have columns: 0 feature(s) (shape=(., 0)) while a minimum of 1 is required"
 
 
 def bare_rows(rows: Any, *, taker: str) -> Table:
@@ -23,24 +26,23 @@ def bare_rows(rows: Any, *, taker: str) -> Table:
         return rows
     if hasattr(rows, "toarray") or hasattr(rows, "tocsr"):
         raise TypeError(f"{taker} takes no sparse matrix: centring would fill it; pass X.toarray()")
-    shape = getattr(rows, "shape", None)
-    if shape is None:
+    names = names_of(rows)
+    if names is not None:
+        if not names:
+            raise SchemaError(_NO_COLUMNS)
+        return Table(rows, schema=[Number(name) for name in names], name="arrays")
+    if not isinstance(rows, np.ndarray):
         raise SchemaError(
             f"X must be a two-dimensional array or a frame, got {type(rows).__name__}: its shape must be known before "
             "the data is opened; write np.asarray(X, dtype=float)"
         )
-    if len(shape) != 2:
+    if rows.ndim != 2:
         raise SchemaError(
-            f"Expected 2D array, rows and columns, got {len(shape)} dimension(s). Reshape your data either using "
+            f"Expected 2D array, rows and columns, got {rows.ndim} dimension(s). Reshape your data either using "
             "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it contains a single sample"
         )
-    if shape[1] == 0:
-        raise SchemaError("X must have columns: 0 feature(s) (shape=(., 0)) while a minimum of 1 is required")
-    named = hasattr(rows, "columns")  # pandas and Polars
-    names = [str(name) for name in rows.columns] if named else [f"x{place}" for place in range(shape[1])]
-    if named and all(isinstance(name, str) for name in rows.columns):  # the table reads columns of frames by name
-        return Table(rows, schema=[Number(name) for name in names], name="arrays")
-    array = np.asanyarray(rows)
-    if array.dtype.kind == "c":
+    if rows.shape[1] == 0:
+        raise SchemaError(_NO_COLUMNS)
+    if rows.dtype.kind == "c":
         raise SchemaError("Complex data not supported; give real numbers, for example two columns")
-    return Table(array, schema=[Number(name) for name in names], name="arrays")
+    return Table(rows, schema=[Number(f"x{place}") for place in range(rows.shape[1])], name="arrays")

@@ -1,6 +1,7 @@
-"""One cell at a time: how an untyped value becomes a number or a text, without ever raising.
+"""One cell at a time: how an untyped value becomes a number or a text, without ever raising or warning.
 
-Only untyped columns (Python lists, object arrays) come here; typed columns are converted by their engine.
+Only untyped columns (Python lists, object arrays) come here; typed columns are converted by their engine. What a cell
+is, its type says: whole numbers and texts of a class of their own are read by the methods of the plain type.
 """
 
 from __future__ import annotations
@@ -8,27 +9,53 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: Types that can be read as a number and are none: NumPy would warn, or take the first of several.
+_NO_NUMBER = (complex, np.complexfloating, np.ndarray, np.flexible, bytes, bytearray, memoryview)
+#: Types that can be written as a text and are none.
+_NO_TEXT = (np.ndarray, bytes, bytearray, memoryview)
 
 
 def number_of(cell: Any) -> float:
     """Return the cell as a float; NaN if it is missing or no number."""
     if type(cell) is float:
         return cell
-    # Any object can stand in a cell, and what it raises must not depend on the rows.
+    # Any object can stand in a cell, and what it raises must not depend on the rows. An interrupt of the user passes.
     try:
-        return float(cell)
+        return _read(cell)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return math.nan
+
+
+def _read(cell: Any) -> float:
+    kind = type(cell)  # what isinstance asks second, __class__, a cell may answer as it likes
+    if issubclass(kind, int):
+        whole = int.__int__(cell)
+        return _rounded(whole) if abs(whole) >= 2**53 else float(whole)
+    if issubclass(kind, str):
+        return float(str.__str__(cell))
+    if issubclass(kind, Decimal):
+        return Decimal.__float__(cell)
+    if issubclass(kind, Fraction):
+        return _rounded(Fraction.__round__(cell)) if abs(cell) >= 2**53 else float(cell)
+    if kind is np.ndarray and cell.ndim == 0:
+        return number_of(cell.item())
+    return math.nan if issubclass(kind, _NO_NUMBER) else float(cell)
+
+
+def _rounded(whole: int) -> float:
+    """Return the nearest float; an infinity beyond the floats."""
+    try:
+        return float(whole)
     except OverflowError:
-        pass
-    except Exception:
-        return math.nan
-    try:
-        return math.inf if cell > 0 else -math.inf
-    except Exception:
-        return math.nan
+        return math.inf if whole > 0 else -math.inf
 
 
 def text_of(cell: Any) -> str | None:
@@ -37,25 +64,36 @@ def text_of(cell: Any) -> str | None:
         return None
     try:  # around everything: also texts and numbers may be of a class of their own, and do what they like
         found = _found(cell)
-        # a plain text, whatever class it came in: its own way to compare or to hash would raise later, among others
-        return None if found is None else str.__str__(found) or None
-    except Exception:
+        if not found:
+            return None
+        # what cannot be written as UTF-8 (half of a pair of surrogates) is no text, here as on every engine
+        return found if found.isascii() or found.encode() else None
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return None
 
 
 def _found(cell: Any) -> str | None:
-    if isinstance(cell, str):
+    kind = type(cell)
+    if kind is str:
         return str(cell)
-    if isinstance(cell, (bool, np.bool_)):
+    if issubclass(kind, str):
+        return "".join(str.__iter__(cell))  # a plain text: its own way to compare or to hash would raise later
+    if issubclass(kind, (bool, np.bool_)):
         return "true" if cell else "false"
-    if isinstance(cell, (int, np.integer)):
+    if issubclass(kind, int):
+        return _digits(int.__int__(cell))
+    if issubclass(kind, np.integer):
         return _digits(int(cell))
-    if isinstance(cell, (float, np.floating, Decimal)):
+    if issubclass(kind, (float, np.floating, Decimal)):
         value = number_of(cell)
         if math.isnan(value):
             return None
-        return str(int(value)) if value.is_integer() else repr(value)
-    return None if bool(cell != cell) else str(cell)  # NaT and the like differ from themselves
+        return _digits(int(value)) if value.is_integer() else repr(value)
+    if issubclass(kind, _NO_TEXT) or bool(cell != cell):  # NaT and the like differ from themselves
+        return None
+    return "".join(str.__iter__(str(cell)))
 
 
 def _digits(whole: int) -> str:

@@ -14,9 +14,9 @@ def quietly(action: Callable[[], Result]) -> Result:
     """Run something that reads rows; if the engine raises, raise an error that quotes nothing."""
     try:
         return action()
-    except SidelightError:
+    except (SidelightError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except Exception:
+    except BaseException:  # a panic of Polars is no Exception
         pass
     # Outside the handler, so that the engine's error is not kept as the context of this one.
     raise SourceError(

@@ -10,6 +10,8 @@ from typing import Any, Literal
 from sidelight.errors import SchemaError, nearest
 from sidelight.records.columns import Category, Column, Number
 from sidelight.records.engines import open_rows
+from sidelight.records.engines.arrays import ArrayRows, check_no_texts
+from sidelight.records.engines.columns import ColumnRows
 from sidelight.records.rows import TWICE, ChecksRecords, ColumnType, Rows
 from sidelight.records.schema import Schema
 
@@ -24,7 +26,8 @@ class Table:
     """Rows with a declared schema.
 
     `source` is a path (CSV, Parquet), a pandas, Polars or Arrow frame, a DuckDB relation, a mapping of names to arrays,
-    a two-dimensional array with its columns in the schema's order, or one array or list for one column.
+    lists and columns of frames, a two-dimensional array with its columns in the schema's order, or one array, list or
+    column of a frame for one column. Anything else is refused by its type.
 
     Making a table reads the header or the footer and never a row: a wrong path, format, column or type is an error
     here, and nothing about the values is one later.
@@ -60,6 +63,10 @@ class Table:
                     f"{nearest(column.name, types)}{_if_index(source, column.name)}"
                 )
             _check_type(column, types[column.name])
+            if isinstance(column, Number) and isinstance(self._rows, (ArrayRows, ColumnRows)):
+                cells = self._rows.lists.get(column.name)
+                if cells is not None:
+                    check_no_texts(column.name, cells)
 
     @property
     def schema(self) -> Schema:

@@ -10,7 +10,9 @@ import numpy as np
 
 from sidelight.errors import SchemaError
 from sidelight.guarantees import Amount, positive
-from sidelight.records.engines.arrays import as_array, as_numbers
+from sidelight.records.engines.arrays import as_numbers
+from sidelight.records.engines.columns import column_array
+from sidelight.records.engines.frames import matrix_of, names_of
 from sidelight.regression.clipping import bounded_rows, is_sparse
 from sidelight.regression.losses.loss import positions_of
 
@@ -44,7 +46,7 @@ def nonprivate_check_rows(X: Any, data_norm: Amount, y: Any = None, *, classes: 
     """
     bound = positive(data_norm, name="data_norm")
     if not is_sparse(X):
-        raw = np.asanyarray(X)
+        raw = matrix_of(X) if names_of(X) is not None else np.asanyarray(X)
         if raw.ndim != 2:
             raise SchemaError(f"X must have two dimensions, rows and columns, got {raw.ndim}")
         X = as_numbers(raw.reshape(-1)).reshape(raw.shape)  # noqa: N806
@@ -53,7 +55,7 @@ def nonprivate_check_rows(X: Any, data_norm: Amount, y: Any = None, *, classes: 
     if y is not None:
         if classes is None:
             raise SchemaError("labels can only be checked against classes=[...]")
-        _, known = positions_of(as_array(y).reshape(-1), tuple(classes))
+        _, known = positions_of(column_array(y).reshape(-1), tuple(classes))
     long = finite & known & (norms > float(bound) * (1 + 1e-9))
     return NonPrivateRowCheck(
         rows=int(unbounded.shape[0]),

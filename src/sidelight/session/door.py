@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from sidelight.accounting import batch
-from sidelight.errors import RangeError, ReleaseFailedError, SidelightError, StrictError
+from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SourceError, StrictError
 from sidelight.guarantees import Amount
 from sidelight.ledger import Stored
 from sidelight.noise import Entropy, Source
@@ -18,8 +19,13 @@ from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
 from sidelight.session.accounts import Account, Reservation
 from sidelight.session.query import Answer, Prepared, Query, Refusal
+from sidelight.session.silence import silence
 from sidelight.session.source_check import check_source
 from sidelight.version import VERSION
+
+#: What may leave after the data was opened: a source that vanished or an engine that failed, an objective without a
+#: certificate, noise that cannot be drawn here, numerics that were not declared. Their texts hold nothing of a record.
+_FIXED_TEXTS = (ReleaseFailedError, SourceError, NoiseError, StrictError)
 
 
 def release_through(
@@ -94,14 +100,16 @@ def _run(
 ) -> list[tuple[Outcome, str]]:
     """Open the data under a reservation; one noise source a query. Give outcomes with the text that is recorded.
 
-    Once the data has been opened only `SidelightError` (whose texts are public by rule) and interrupts pass through,
-    without their causes; anything else might quote a record and is replaced. The error is raised, and the failure
-    recorded, outside the handler: inside it the cause would be attached to whatever is raised, and printed with it.
+    Once the data has been opened nothing is said: no warning, no log line. Only errors of a few kinds, whose texts are
+    fixed, and interrupts pass through, without their causes; anything else might quote a record, or say by its kind
+    which check a record failed, and is replaced. The error is raised, and the failure recorded, outside the handler:
+    inside it the cause would be attached to whatever is raised, and printed with it.
     """
     failure: BaseException
     try:
-        return [_run_one(each, table, entropy=entropy) for each in prepared]
-    except SidelightError as error:
+        with silence() if entropy.branding == "os" else nullcontext():
+            return [_run_one(each, table, entropy=entropy) for each in prepared]
+    except _FIXED_TEXTS as error:
         failure = error
         failure.__cause__ = failure.__context__ = failure.__traceback__ = None
     except KeyboardInterrupt:

@@ -1,12 +1,14 @@
 """Where rows come from. Engine libraries are imported in this folder and nowhere else, when a source needs one.
 
 An engine is found by the module that the source's class lives in, so that no library is imported to ask the question.
-A new engine (Spark is the next) is one file here that gives `Rows`, and one line below.
+A new engine (Spark is the next) is one file here that gives `Rows`, and one line below. What is in none of these is
+refused by its type: an object that only turns into an array would run whatever it likes before anything is charged, and
+give columns by their place, of types that its cells decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, Literal
 
@@ -27,10 +29,9 @@ def open_rows(source: Any, names: Sequence[str], *, records: Literal["standard",
         return open_file(fspath(source), names, records=records)
     if records != "standard":
         raise SourceError(f"records={records!r} is for paths of CSV files, got {type(source).__name__}; leave it out")
-    library = type(source).__module__.partition(".")[0]
-    if library == "narwhals":
+    if library_of(source) == "narwhals":
         source = source.to_native()
-        library = type(source).__module__.partition(".")[0]
+    library = library_of(source)
     if library in ("pandas", "polars", "pyarrow"):
         from sidelight.records.engines.frames import open_frame
 
@@ -43,6 +44,15 @@ def open_rows(source: Any, names: Sequence[str], *, records: Literal["standard",
         raise SourceError(
             "Spark data frames are not supported yet; write the columns to Parquet and give the path instead"
         )
+    if isinstance(source, Mapping):
+        from sidelight.records.engines.columns import open_mapping
+
+        return open_mapping(source)
     from sidelight.records.engines.arrays import open_arrays
 
     return open_arrays(source, names)
+
+
+def library_of(source: Any) -> str:
+    """Return the name of the library that a source's class comes from."""
+    return type(source).__module__.partition(".")[0]

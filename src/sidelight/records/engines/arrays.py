@@ -1,8 +1,9 @@
-"""Rows in memory as NumPy arrays: a mapping of names to arrays, one array, or a Python list."""
+"""Rows in memory as NumPy arrays: one array, a Python list, or several of them side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -23,28 +24,57 @@ _KINDS: dict[str, TypeKind] = {
 }
 
 
+#: The refusal of columns that do not belong together; how long each is, is private.
+DIFFERENT_LENGTHS = "the columns must have one length: row i of each belongs to the same record"
+#: What an array in memory may be besides `np.ndarray` itself; other subclasses read their cells as they like.
+_PLAIN = (np.memmap, np.matrix, np.recarray)
+#: What to write instead of an object of another library.
+_INSTEAD = {
+    "cudf": "frame.to_pandas()",
+    "cupy": "array.get()",
+    "dask": "frame.compute()",
+    "datasets": "dataset.to_pandas()",
+    "geopandas": "pandas.DataFrame(frame)",
+    "h5py": "dataset[:]",
+    "ibis": "table.to_pyarrow()",
+    "modin": "frame.modin.to_pandas()",
+    "scipy": "matrix.toarray()",
+    "tensorflow": "tensor.numpy()",
+    "torch": "tensor.numpy()",
+    "vaex": "frame.to_pandas_df()",
+    "xarray": "dataset.to_dataframe()",
+}
+_FILE_ENDINGS = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")
+
+
 class ArrayRows:
     """Columns as one-dimensional arrays of one length."""
 
     name = "numpy"
     streams = True
 
-    def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, columns: Mapping[str, NDArray[Any]], *, listed: Collection[str] = ()) -> None:
         if any(column.ndim != 1 for column in columns.values()):
             raise SchemaError("every column must be a one-dimensional array; a two-dimensional one is given by itself")
         if len({column.shape[0] for column in columns.values()}) > 1:
-            raise SchemaError("the columns must have one length: row i of each belongs to the same record")
-        self._columns = dict(columns)
+            raise SchemaError(DIFFERENT_LENGTHS)
+        self.columns = dict(columns)
+        self._listed = tuple(listed)
+
+    @property
+    def lists(self) -> Mapping[str, NDArray[Any]]:
+        """The columns that were given as lists."""
+        return {name: self.columns[name] for name in self._listed}
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
         """The columns and their types, from the arrays' dtypes."""
-        return {name: _type_of(column.dtype) for name, column in self._columns.items()}
+        return {name: _type_of(column.dtype) for name, column in self.columns.items()}
 
     @property
     def length(self) -> int:
         """The number of rows: private."""
-        return next((column.shape[0] for column in self._columns.values()), 0)
+        return next((column.shape[0] for column in self.columns.values()), 0)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Give all rows in slices; float64 columns are views, others are converted slice by slice."""
@@ -52,9 +82,9 @@ class ArrayRows:
             stop = min(start + rows, self.length)
             yield Batch(
                 stop - start,
-                {name: as_numbers(self._columns[name][start:stop]) for name in wanted.numbers},
-                {name: as_texts(self._columns[name][start:stop]) for name in wanted.texts},
-                None if wanted.person is None else as_texts(self._columns[wanted.person][start:stop]),
+                {name: as_numbers(self.columns[name][start:stop]) for name in wanted.numbers},
+                {name: as_texts(self.columns[name][start:stop]) for name in wanted.texts},
+                None if wanted.person is None else as_texts(self.columns[wanted.person][start:stop]),
             )
 
     def frame(self, wanted: Wanted) -> None:
@@ -65,14 +95,20 @@ class ArrayRows:
         """Arrays run no expressions."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        return "ArrayRows(private)"
+
 
 def open_arrays(source: Any, names: Sequence[str]) -> ArrayRows:
-    """Take a mapping of arrays, a one- or two-dimensional array, or a list as the named columns."""
-    if isinstance(source, Mapping):
-        return ArrayRows({str(name): as_array(column) for name, column in source.items()})
+    """Take a one- or two-dimensional array, a structured array, or a list as the named columns."""
     array = as_array(source)
+    if array.dtype.names is not None and array.ndim == 1:
+        return ArrayRows({name: array[name] for name in array.dtype.names})
     if array.ndim == 1 and len(names) == 1:
-        return ArrayRows({names[0]: array})
+        listed = isinstance(source, (list, tuple))
+        if listed:
+            _check_no_paths(array)
+        return ArrayRows({names[0]: array}, listed=names if listed else ())
     if array.ndim == 2 and array.shape[1] == len(names):
         return ArrayRows({name: array[:, place] for place, name in enumerate(names)})
     shape = f"{array.shape[1]} columns" if array.ndim == 2 else f"{array.ndim} dimension(s)"
@@ -83,21 +119,59 @@ def open_arrays(source: Any, names: Sequence[str]) -> ArrayRows:
 
 
 def as_array(column: Any) -> NDArray[Any]:
-    """Return arrays as they are; lists and tuples cell by cell, so that no value can raise."""
-    if isinstance(column, np.ndarray):
-        return column
+    """Return arrays as they are; lists and tuples cell by cell, so that no value can raise. All else is refused."""
+    kind = type(column)
+    if kind in (np.ndarray, np.ma.MaskedArray):
+        array: NDArray[Any] = column
+        return array
+    if kind in _PLAIN:
+        return np.ndarray.view(column, np.ndarray)
     if isinstance(column, (list, tuple)):
         # Always untyped, whatever the cells are: a type guessed from cells would be a type learned from rows.
-        array = np.empty(len(column), object)
-        for place, cell in enumerate(column):
-            array[place] = cell
-        return array
-    if hasattr(column, "__array__"):
-        return np.asarray(column)
+        cells = list.__iter__(column) if isinstance(column, list) else tuple.__iter__(column)
+        return untyped(list(cells))
+    library = kind.__module__.partition(".")[0]
+    instead = _INSTEAD.get(library, "np.asarray(data), data.to_pandas() or data.compute()")
     raise SchemaError(
-        f"a column must be an array or a list, got {type(column).__name__}; "
-        "a table is a path, a frame, a DuckDB relation, a mapping of arrays or one array"
+        f"a column must be an array or a list, got {kind.__name__} of {library}; a table is a path, a frame of pandas, "
+        "Polars or Arrow, a DuckDB relation, a mapping of columns or one array. Nothing else is read, because what it "
+        f"would do is not known before the data is paid for: write {instead} first"
     )
+
+
+def untyped(cells: Sequence[Any]) -> NDArray[Any]:
+    """Return an array of objects, one for each cell, whatever the cells are."""
+    array = np.empty(len(cells), object)
+    for place, cell in enumerate(cells):
+        array[place] = cell
+    return array
+
+
+def _check_no_paths(cells: NDArray[Any]) -> None:
+    """Refuse a list that is nothing but paths (`check_no_texts` has the reason why this is no error of one record)."""
+    if len(cells) and all(issubclass(type(cell), PathLike) or _names_a_file(cell) for cell in cells):
+        raise SchemaError(
+            "a list was given in which every entry is a path; one table is one path or a pattern, as in "
+            "sl.Table('visits-*.parquet', ...), and a list is a column of cells"
+        )
+
+
+def _names_a_file(cell: Any) -> bool:
+    return type(cell) is str and cell.lower().endswith(_FILE_ENDINGS)
+
+
+def check_no_texts(name: str, cells: NDArray[Any]) -> None:
+    """Refuse a list of nothing but texts where numbers are declared: the declaration or the source is the wrong one.
+
+    A list has no type to refuse it by, as an array of texts has. So all cells are asked, and one that is no text
+    settles it: where two records are no texts, neither adding nor removing one record can bring this error about.
+    """
+    if len(cells) and all(issubclass(type(cell), (str, bytes, PathLike)) for cell in cells):
+        raise SchemaError(
+            f"column {name!r} is declared as Number but the source is a list in which every cell is a text; convert it "
+            "to numbers, as in [float(text) for text in cells], declare a Category if it holds labels, or give a path "
+            "or a pattern if these are files"
+        )
 
 
 def as_numbers(values: NDArray[Any]) -> NDArray[np.float64]:

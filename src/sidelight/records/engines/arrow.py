@@ -36,7 +36,7 @@ class ArrowRows:
         types: dict[str, ColumnType] = {}
         for field in self._table.schema:
             twice = field.name in types
-            found = ColumnType(_kind_of(field.type), str(field.type))
+            found = ColumnType(kind_of(field.type), str(field.type))
             types[field.name] = ColumnType("other", TWICE) if twice else found
         return types
 
@@ -51,9 +51,9 @@ class ArrowRows:
         for batch in self._table.select(sorted(needed)).to_batches(max_chunksize=rows):
             yield Batch(
                 batch.num_rows,
-                {name: _numbers(batch.column(name)) for name in wanted.numbers},
-                {name: _texts(batch.column(name)) for name in wanted.texts},
-                None if wanted.person is None else _texts(batch.column(wanted.person)),
+                {name: numbers_of_arrow(batch.column(name)) for name in wanted.numbers},
+                {name: texts_of(cells_of_arrow(batch.column(name))) for name in wanted.texts},
+                None if wanted.person is None else texts_of(cells_of_arrow(batch.column(wanted.person))),
             )
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
@@ -86,19 +86,41 @@ def table_of(source: Any, names: Sequence[str]) -> pa.Table:
     )
 
 
-def _numbers(column: Any) -> NDArray[np.float64]:
+def numbers_of_arrow(column: Any) -> NDArray[np.float64]:
+    """Return an array or chunks of arrays as floats, NaN where nothing is."""
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
     # safe=False: the safe cast raises for an integer beyond 2**53, an error that a value decides.
     floats = column if column.type == pa.float64() else quietly(lambda: pc.cast(column, pa.float64(), safe=False))
-    return np.asarray(floats.to_numpy(zero_copy_only=False), np.float64)
+    whole = isinstance(floats, pa.ChunkedArray)  # these have no such argument
+    return np.asarray(floats.to_numpy() if whole else floats.to_numpy(zero_copy_only=False), np.float64)
 
 
-def _texts(column: Any) -> NDArray[Any]:
-    return texts_of(column.to_pylist())
+def cells_of_arrow(column: Any) -> list[Any]:
+    """Return the cells as Python objects; a text that is no UTF-8 is None.
+
+    Nobody checks texts that come in from a file or from another library. Python does, and would refuse all of them for
+    one; so each is decoded by itself as soon as one is no text.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        return [_decoded(cell) for cell in column.cast(pa.large_binary(), safe=False).to_pylist()]
 
 
-def _kind_of(kind: Any) -> TypeKind:
+def _decoded(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def kind_of(kind: Any) -> TypeKind:
+    """Return what columns of an Arrow type hold."""
     if pa.types.is_dictionary(kind):
-        return _kind_of(kind.value_type)
+        return kind_of(kind.value_type)
     if pa.types.is_integer(kind):
         return "integer"
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):

@@ -46,12 +46,15 @@ class RelationRows:
         name: str = "duckdb",
         columns: Mapping[str, str] | None = None,
         untyped: bool = False,
+        kinds: Mapping[str, TypeKind] | None = None,
     ) -> None:
         self._relation = relation
         self._name = name
         # The user's name of a column -> its name in the relation.
         self._columns = dict(columns) if columns is not None else {column: column for column in relation.columns}
         self._untyped = untyped
+        # What the columns are read as, where the relation is a part of a table that others have typed.
+        self._kinds = kinds
 
     @property
     def name(self) -> str:
@@ -65,6 +68,10 @@ class RelationRows:
             return {name: ColumnType("any", "text cells") for name in self._columns}
         native = dict(zip(self._relation.columns, (str(kind) for kind in self._relation.types), strict=True))
         return {name: ColumnType(_kind_of(native[column]), native[column]) for name, column in self._columns.items()}
+
+    def _own_kind(self, name: str) -> TypeKind:
+        """Return what the relation holds; a part of a table may lack a column of no use."""
+        return self.types[name].kind if name in self._columns else "other"
 
     @property
     def length(self) -> None:
@@ -91,7 +98,7 @@ class RelationRows:
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Stream the typed projection as Arrow batches; what is missing is decided by NumPy, not by DuckDB."""
-        numbers = {name: f"TRY_CAST({self._quoted(name)} AS DOUBLE)" for name in wanted.numbers}
+        numbers = {name: self._number(name) for name in wanted.numbers}
         for batch in _read(self._project(wanted, numbers)):
             yield Batch(
                 batch.num_rows,
@@ -107,15 +114,44 @@ class RelationRows:
             yield tuple(batch.column(column).to_numpy(zero_copy_only=False) for column in columns)
 
     def _opaque_number(self, name: str) -> str:
-        number = f"TRY_CAST({self._quoted(name)} AS DOUBLE)"
-        never_nan = self._untyped or self.types[name].kind in ("integer", "boolean")
+        number = self._number(name)
+        never_nan = self._untyped or self._own_kind(name) in ("integer", "boolean")
         return number if never_nan else f"TRY_CAST(CAST({number} AS VARCHAR) AS DOUBLE)"
 
     def _quoted(self, name: str) -> str:
         return '"' + self._columns[name].replace('"', '""') + '"'
 
+    def _number(self, name: str) -> str:
+        """Read a cell as a number; null where it is none, or of a type that no number is read from."""
+        if not self._untyped and self._own_kind(name) == "other":
+            return "CAST(NULL AS DOUBLE)"
+        return f"TRY_CAST({self._quoted(name)} AS DOUBLE)"
+
     def _text(self, name: str) -> str:
-        return f"NULLIF(TRY_CAST({self._quoted(name)} AS VARCHAR), '')"
+        """Read a cell as a label or an id; null where it is none."""
+        own = "any" if self._untyped else self._own_kind(name)
+        if own == "other":
+            return "CAST(NULL AS VARCHAR)"
+        cell = self._quoted(name)
+        text = f"TRY_CAST({cell} AS VARCHAR)"
+        if own == "text":
+            # DuckDB takes texts of Arrow as they are; one that is no UTF-8 is null after this, and would raise later
+            text = f"TRY(decode(encode({text})))"
+        wanted = own if self._kinds is None else self._kinds[name]
+        if own == "float":  # of a part of a table: a column of floats alone is refused
+            text = f"CASE WHEN abs({cell}) <= {_EXACT} AND {cell} = floor({cell}) THEN {_whole(cell)} END"
+        elif own == "text" and wanted == "integer":
+            text = f"CASE WHEN regexp_full_match({text}, '-?[0-9]{{1,38}}') THEN {_whole(text)} END"
+        return f"NULLIF({text}, '')"
+
+
+#: Whole numbers up to here are floats of their own.
+_EXACT = 2**53
+
+
+def _whole(cell: str) -> str:
+    """Write a whole number in the one way that all engines write it."""
+    return f"TRY_CAST(TRY_CAST({cell} AS HUGEINT) AS VARCHAR)"
 
 
 def open_relation(source: Any) -> RelationRows:

@@ -1,7 +1,6 @@
 """CSV and Parquet files. Opening one looks at the header line or the footer, never at rows.
 
-A pattern with `*` or `?` names several files of one kind. DuckDB reads Parquet; what a record of a CSV file is, we say
-ourselves (`csv`).
+A pattern with `*` or `?` names several files of one kind, in the order of their names.
 """
 
 from __future__ import annotations
@@ -10,15 +9,13 @@ import glob
 import os
 from collections.abc import Sequence
 
-import duckdb
-
 from sidelight.errors import SourceError
 from sidelight.records.engines.csv import CsvRows, open_csv
-from sidelight.records.engines.duckdb import RelationRows, connect
+from sidelight.records.engines.parquet import ParquetRows, open_parquet
 from sidelight.records.engines.splitting import Records
 
 
-def open_file(path: str, names: Sequence[str], *, records: Records = "standard") -> RelationRows | CsvRows:
+def open_file(path: str, names: Sequence[str], *, records: Records = "standard") -> ParquetRows | CsvRows:
     """Open a CSV or Parquet file, or all files that a pattern names; `records` says what a record of a CSV file is."""
     paths = _paths_of(path)
     for place in paths:
@@ -27,7 +24,7 @@ def open_file(path: str, names: Sequence[str], *, records: Records = "standard")
     if plain.endswith((".parquet", ".pq")):
         if records != "standard":
             raise SourceError(f"records={records!r} is for CSV files, and {paths[0]!r} is a Parquet file; leave it out")
-        return _open_parquet(paths)
+        return open_parquet(paths, names)
     if plain.endswith((".csv", ".tsv", ".txt")):
         return open_csv(paths, names, records=records)
     raise SourceError(f"cannot tell the format of {paths[0]!r}; name it .csv, .tsv, .csv.gz or .parquet")
@@ -54,20 +51,3 @@ def _check_readable(path: str) -> None:
         )
     if not os.access(path, os.R_OK):
         raise SourceError(f"the file {path!r} cannot be read; check its permissions")
-
-
-def _open_parquet(paths: Sequence[str]) -> RelationRows:
-    for path in paths:
-        with open(path, "rb") as file:
-            start = file.read(4)
-            file.seek(max(0, os.path.getsize(path) - 4))
-            end = file.read(4)
-        if start != b"PAR1" or end != b"PAR1":
-            raise SourceError(f"{path!r} is not a Parquet file (or was cut off); name a CSV file .csv")
-    reason = ""
-    try:
-        relation = connect().read_parquet(list(paths), union_by_name=len(paths) > 1, hive_partitioning=False)
-        return RelationRows(relation, name="duckdb:parquet")
-    except duckdb.Error as error:
-        reason = type(error).__name__
-    raise SourceError(f"the footer of {paths[0]!r} cannot be read ({reason}); write the file again")

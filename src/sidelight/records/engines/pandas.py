@@ -75,13 +75,52 @@ class PandasRows:
     def _numbers(self, name: str) -> NDArray[np.float64]:
         column = self._column(name)
         if _type_of(column.dtype).kind == "any":
-            return numbers_of(column.tolist())
-        return np.asarray(quietly(lambda: column.to_numpy(dtype=np.float64, na_value=np.nan)))
+            return numbers_of(cells_of_series(column))
+        if isinstance(column.dtype, pd.ArrowDtype):
+            from sidelight.records.engines.arrow import numbers_of_arrow
+
+            return numbers_of_arrow(column.array.__arrow_array__())
+        with np.errstate(all="ignore"):
+            return np.asarray(quietly(lambda: column.to_numpy(dtype=np.float64, na_value=np.nan)))
 
     def _texts(self, name: str) -> NDArray[Any]:
-        return texts_of(self._column(name).tolist())
+        return texts_of(cells_of_series(self._column(name)))
+
+
+def series_of(source: Any) -> pd.Series[Any] | None:
+    """Return a column, an index or an extension array as a column; None if it is something else."""
+    if type(source) is pd.Series:
+        return source
+    if isinstance(source, pd.MultiIndex):
+        return None
+    if isinstance(source, (pd.Index, pd.api.extensions.ExtensionArray)):
+        return pd.Series(source)
+    return None
+
+
+def cells_of_series(column: pd.Series[Any]) -> list[Any]:
+    """Return the cells as Python objects. What a cell is never depends on another one.
+
+    Categories are looked up by their codes: pandas itself makes floats of whole numbers once one is missing. Columns
+    that Arrow holds are read by Arrow, where a text that is no UTF-8 is missing instead of an error.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        labels = [*cells_of_series(pd.Series(column.cat.categories)), None]  # the code -1 is a missing cell
+        return [labels[code] for code in column.cat.codes.tolist()]
+    held_by_arrow = isinstance(column.dtype, pd.ArrowDtype) or (
+        isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow"
+    )
+    if held_by_arrow:
+        from sidelight.records.engines.arrow import cells_of_arrow
+
+        return cells_of_arrow(column.array.__arrow_array__())
+    return list(column.tolist())
 
 
 def _type_of(dtype: Any) -> ColumnType:
+    if isinstance(dtype, pd.ArrowDtype):
+        from sidelight.records.engines.arrow import kind_of
+
+        return ColumnType(kind_of(dtype.pyarrow_dtype), str(dtype))
     text = isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype))
     return ColumnType("text" if text else _KINDS.get(dtype.kind, "other"), str(dtype))

@@ -11,13 +11,17 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from sidelight.records.cells import texts_of
 from sidelight.records.engines.arrays import ArrayRows
+from sidelight.records.engines.arrow import cells_of_arrow
 from sidelight.records.persons import person_key
 from sidelight.records.quiet import quietly
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+
+_TEXT = pa.large_string()
 
 
 class PolarsRows:
@@ -66,15 +70,32 @@ class PolarsRows:
         ]
         parts += [_text(name).alias(wanted.text_alias(name)) for name in wanted.texts]
         if wanted.person is not None:
-            parts.append(_text(wanted.person).alias("person"))
+            text = _text(wanted.person)
+            parts.append(text.alias("person"))
             if keyed:
-                parts.append(_text(wanted.person).map_batches(_keys, return_dtype=pl.Int64).alias("person_key"))
+                parts.append(text.map_batches(_keys, return_dtype=pl.Int64).alias("person_key"))
         return self._frame.lazy().select(parts)
 
 
 def _text(name: str) -> pl.Expr:
-    text = pl.col(name).cast(pl.String, strict=False)
+    text = pl.col(name).cast(pl.String, strict=False).map_batches(_checked, return_dtype=pl.String)
     return pl.when(text != "").then(text)
+
+
+def _checked(texts: pl.Series) -> pl.Series:
+    """Return the texts, with null for what is no UTF-8: Polars takes texts of Arrow as they are, and would panic."""
+    try:
+        texts.to_arrow().validate(full=True)
+    except Exception:  # some text is none: each is decoded by itself
+        return pl.Series(cells_of_polars(texts), dtype=pl.String)
+    return texts
+
+
+def cells_of_polars(column: pl.Series) -> list[Any]:
+    """Return the cells as Python objects; a text that is no UTF-8 is None."""
+    if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        return cells_of_arrow(column.cast(pl.String).cast(pl.Binary).to_arrow().cast(pa.large_binary()).view(_TEXT))
+    return list(column.to_list())
 
 
 def _keys(ids: pl.Series) -> pl.Series:

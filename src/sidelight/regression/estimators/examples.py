@@ -17,7 +17,10 @@ from sklearn.exceptions import DataConversionWarning
 
 from sidelight.errors import SchemaError
 from sidelight.records import Table
-from sidelight.records.engines.arrays import as_array, as_numbers
+from sidelight.records.engines import library_of
+from sidelight.records.engines.arrays import as_numbers
+from sidelight.records.engines.columns import column_array
+from sidelight.records.engines.frames import matrix_of, names_of, types_of
 from sidelight.regression.clipping import is_sparse
 from sidelight.regression.rows import ArrayRows, RowPolicy
 
@@ -42,12 +45,15 @@ class Examples:
         """Give the rows as numbers (NaN for what is none) and the targets as an array. Never raises for a value."""
         if is_sparse(self.rows):
             return self.rows, self._labels()
+        if names_of(self.rows) is not None:
+            return matrix_of(self.rows), self._labels()
         raw = _cells(self.rows, self.features) if isinstance(self.rows, list | tuple) else np.asanyarray(self.rows)
         return as_numbers(raw.reshape(-1)).reshape(raw.shape), self._labels()
 
     def _labels(self) -> NDArray[Any]:
         """Give the labels; a cell that is neither text nor number becomes None, because comparing it might raise."""
-        labels = as_array(self.targets).reshape(-1)
+        given = np.asarray(self.targets) if _is_foreign(self.targets) else column_array(self.targets)
+        labels = given.reshape(-1)
         if labels.dtype != object and not isinstance(labels, np.ma.MaskedArray):
             return labels
         plain = np.empty(labels.shape[0], dtype=object)
@@ -76,9 +82,12 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
             f"X must have two dimensions, rows and columns, got {len(rows.shape)}. Reshape your data either using "
             "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it contains a single sample"
         )
-    for dtype in rows.dtypes if hasattr(rows, "dtypes") else [rows.dtype]:
-        _check_type(dtype)
+    if names_of(rows) is not None:
+        _check_columns(rows)
+    else:
+        _check_type(rows.dtype)
     _check_target(targets, target_kinds)
+    targets = _with_shape(targets, name="y")
     if not hasattr(targets, "__len__"):
         targets = np.asarray(targets)
     if rows.shape[0] != len(targets):
@@ -87,16 +96,25 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
 
 
 def _listed(rows: Any, targets: Any) -> Examples:
-    """Take a list of rows. Its first row says how many columns there are, and is public in that respect alone."""
-    if len(rows) == 0 or not hasattr(rows[0], "__len__") or isinstance(rows[0], str):
+    """Take a list of rows that all have the same number of cells; that number is public, as the shape of an array is.
+
+    Taken from the first row, it would be one record's to choose, and every other row would be unusable.
+    """
+    widths = {len(row) if isinstance(row, list | tuple | np.ndarray) and np.ndim(row) != 0 else -1 for row in rows}
+    if not widths or widths == {-1}:
         raise SchemaError(
             "X must have two dimensions, rows and columns, got a list that is empty or not of rows: Reshape your data "
             "either using array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it contains a "
             "single sample; an array of shape (0, columns) is a table without rows"
         )
+    if len(widths) > 1:
+        raise SchemaError(
+            "X is a list whose rows differ in length, so it does not say how many columns there are; give a "
+            "two-dimensional array, or a frame"
+        )
     if len(rows) != len(targets):
         raise SchemaError("X and y must have the same length: row i of X belongs to entry i of y")
-    return Examples(rows, targets, len(rows[0]))
+    return Examples(rows, targets, widths.pop())
 
 
 def _cells(rows: Any, features: int) -> NDArray[Any]:
@@ -109,21 +127,40 @@ def _cells(rows: Any, features: int) -> NDArray[Any]:
     return out
 
 
-def _with_shape(rows: Any) -> Any:
-    """Give what says its shape; what only becomes an array says it then. No cell is looked at."""
-    if hasattr(rows, "shape"):
+def _is_foreign(data: Any) -> bool:
+    """Say whether data is no array, list, sparse matrix, or frame or column of a library that is known here."""
+    known = library_of(data) in ("pandas", "polars", "pyarrow", "narwhals")
+    return not (known or isinstance(data, np.ndarray | list | tuple) or is_sparse(data))
+
+
+def _with_shape(rows: Any, *, name: str = "X") -> Any:
+    """Give what says its shape; what only becomes an array says it then. No cell is looked at.
+
+    Frames of other libraries would be run to become an array, before anything is charged, so they are refused.
+    """
+    kind, named = type(rows).__name__, hasattr(rows, "columns") or hasattr(rows, "dtypes")
+    if not _is_foreign(rows) or (hasattr(rows, "shape") and not named):
         return rows
-    if hasattr(rows, "__array__") or hasattr(rows, "__array_interface__"):
+    if not named and (hasattr(rows, "__array__") or hasattr(rows, "__array_interface__")):
         try:
             return np.asarray(rows)
         except Exception:  # its text may quote a cell
             rows = None
     if rows is None:
-        raise SchemaError("X cannot be made an array; write np.asarray(X, dtype=float)")
+        raise SchemaError(f"{name} cannot be made an array; write np.asarray({name}, dtype=float)")
     raise SchemaError(
-        f"X must be a two-dimensional array, a sparse matrix, a frame or a list of rows, got {type(rows).__name__}: "
-        "its shape must be known before the data is opened; write np.asarray(X)"
+        f"{name} must be an array, a sparse matrix, a frame of pandas, Polars or Arrow, or a list, got {kind}: "
+        f"its shape must be known before the data is opened; write np.asarray({name}), {name}.compute() or "
+        f"{name}.to_pandas() first"
     )
+
+
+def _check_columns(frame: Any) -> None:
+    for found in types_of(frame):
+        if found.kind not in ("integer", "float", "boolean", "any"):
+            raise SchemaError(
+                f"X must hold numbers, got a column of type {found.native}; encode it with categories known beforehand"
+            )
 
 
 def _check_type(dtype: Any) -> None:
@@ -131,7 +168,7 @@ def _check_type(dtype: Any) -> None:
     kind = _kind(dtype)
     if kind == "c":
         raise SchemaError("Complex data not supported; give real numbers, for example two columns")
-    if kind not in _KINDS or str(dtype) == "category":
+    if kind not in _KINDS:
         raise SchemaError(
             f"X must hold numbers, got a column of type {dtype}; encode it with categories known beforehand"
         )

@@ -1,0 +1,190 @@
+"""Can one record decide how another is read? Every source kind times every hostile cell times every kind of column.
+
+A table of twelve ordinary records is read, then the same table with one more record, put first, in the middle or last,
+whose one cell is hostile. The codes of the twelve, all that a statistic ever sees of them, must be the same; at most
+one code may be added; and nothing may be raised, warned of or printed. A coupling is a trial where that fails. Cells
+that a typed source cannot hold (a text in a column of whole numbers) are left out: its library refuses them.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.audit_sources import CELLS, SOURCES, NotWritableError, Source
+from sidelight.aggregates.coding import CategoryCoding, Coding, NumberCoding, SideBySide
+from sidelight.aggregates.collect import coded_frame, coded_rows
+from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.grid import Grid
+from sidelight.records import Category, Fill, Number, PersonId, Table
+
+GRID = Grid(resolution=Fraction(1, 4), first=-400, last=400, snap="nearest")
+MARK = Number("mark", missing=Fill(-1))
+BASE: dict[str, list[Any]] = {
+    "number": [float(place) for place in range(21, 33)],
+    # the last ones are one number where something made floats of them; none is what a hostile cell may be read as
+    "integer": [*range(21, 31), 2**60 + 1, 2**60 + 3],
+    "text": [f"v{place}" for place in range(1, 13)],
+}
+KINDS = {"number": ("number",), "integer": ("number", "category", "person"), "text": ("category", "person")}
+PLACES = {"first": 0, "middle": 6, "last": 12}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One source, one kind of column, one cell, one place."""
+
+    source: str
+    flavour: str
+    kind: str
+    cell: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A trial in which the records were not read as they were without the hostile one."""
+
+    trial: Trial
+    what: str
+
+
+def trials(*, every: int = 1) -> Iterator[Trial]:
+    """Give all trials, or every so manieth."""
+    count = 0
+    for name, source in SOURCES.items():
+        for flavour in source.flavours:
+            for kind in KINDS[flavour]:
+                if kind == "person" and source.bare:
+                    continue
+                for turn, cell in enumerate(CELLS):
+                    for place in [list(PLACES)[turn % 3]] if source.slow else PLACES:
+                        if count % every == 0:
+                            yield Trial(name, flavour, kind, cell, place)
+                        count += 1
+
+
+def run(chosen: Sequence[Trial]) -> tuple[int, list[Finding]]:
+    """Return how many trials could be written at all, and what was found."""
+    tried, found = 0, []
+    known: dict[tuple[str, str, str], Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for trial in chosen:
+            source = SOURCES[trial.source]
+            key = (trial.source, trial.flavour, trial.kind)
+            if key not in known:
+                known[key] = _read(source, trial, BASE[trial.flavour], Path(folder), None)
+            cells = list(BASE[trial.flavour])
+            cells.insert(PLACES[trial.place], CELLS[trial.cell])
+            try:
+                after = _read(source, trial, cells, Path(folder), PLACES[trial.place])
+            except NotWritableError:
+                continue
+            tried += 1
+            what = _difference(known[key], after)
+            if what is not None:
+                found.append(Finding(trial, what))
+    return tried, found
+
+
+def measure() -> dict[str, float]:
+    """Return the number of couplings, and of the trials in which they were looked for."""
+    tried, found = run(list(trials()))
+    return {"couplings": float(len(found)), "trials": float(tried), "sources": float(len(SOURCES))}
+
+
+def main() -> None:
+    """Print what was found, by source."""
+    tried, found = run(list(trials()))
+    for (source, what), number in sorted(Counter((each.trial.source, each.what) for each in found).items()):
+        names = sorted({each.trial.cell for each in found if (each.trial.source, each.what) == (source, what)})
+        print(f"{source:32s} {number:5d}  {what}: {', '.join(names)}")
+    print(f"{len(found)} couplings in {tried} trials over {len(SOURCES)} kinds of source")
+
+
+def _read(source: Source, trial: Trial, cells: list[Any], folder: Path, place: int | None) -> dict[str, Any]:
+    """Return what a reader could see: the codes by each way of reading them, or the type of an error, and warnings."""
+    marks = [float(mark) for mark in range(12)]
+    if place is not None:
+        marks.insert(place, 99.0)
+    data = source.write(marks, cells, trial.flavour, folder, place)
+    seen: dict[str, Any] = {}
+    printed: list[object] = []
+    with warnings.catch_warnings(record=True) as caught, _unraisable_into(printed):
+        warnings.simplefilter("always")
+        for lowering in ("batches", "engine") if source.runs_expressions else ("batches",):
+            try:
+                seen[lowering] = _codes(Table(data, schema=_schema(source, trial)), source, trial, lowering)
+            except BaseException as error:
+                if type(error) is KeyboardInterrupt:
+                    raise
+                seen[lowering] = type(error).__name__
+    seen["warnings"] = sorted({type(each.message).__name__ for each in caught} | ({"printed"} if printed else set()))
+    return seen
+
+
+@contextmanager
+def _unraisable_into(found: list[object]) -> Iterator[None]:
+    """Collect what Python would print because it cannot raise it."""
+    before, sys.unraisablehook = sys.unraisablehook, lambda report: found.append(type(report))
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+def _schema(source: Source, trial: Trial) -> list[Any]:
+    column: Any = {
+        "number": lambda: Number("cell", missing=Fill("-3.5")),
+        "category": lambda: Category("cell", [str(cell) for cell in BASE[trial.flavour]]),
+        "person": lambda: PersonId("cell", max_rows=1),
+    }[trial.kind]()
+    return [column] if source.bare else [MARK, column]
+
+
+def _codes(table: Table, source: Source, trial: Trial, lowering: str) -> Counter[tuple[int, ...]]:
+    parts: list[Coding] = [] if source.bare else [NumberCoding("mark", FixedPoint.on_grid(MARK, GRID))]
+    if trial.kind == "number":
+        parts.append(NumberCoding("cell", FixedPoint.on_grid(table.schema.number("cell"), GRID)))
+    elif trial.kind == "category":
+        parts.append(CategoryCoding(table.schema.category("cell")))
+    coding = SideBySide(tuple(parts))
+    if lowering == "engine":
+        frame, columns = coded_frame(table, coding)
+        batches = list(table.rows.stream(frame, columns))
+    else:
+        batches = list(coded_rows(table, coding))
+    return Counter(
+        row for batch in batches for row in zip(*(np.asarray(column).tolist() for column in batch), strict=True)
+    )
+
+
+def _difference(before: dict[str, Any], after: dict[str, Any]) -> str | None:
+    """Say how the records of the smaller table were read differently; None: they were not."""
+    if set(after["warnings"]) - set(before["warnings"]):
+        return f"warns ({', '.join(after['warnings'])})"
+    for lowering in before:
+        first, second = before[lowering], after[lowering]
+        if lowering == "warnings" or first == second:
+            continue
+        if isinstance(first, str) or isinstance(second, str):
+            return f"raises {second}" if isinstance(second, str) else f"raises no {first}"
+        if first - second:
+            return f"moves {sum((first - second).values())} records"
+        if sum((second - first).values()) > 1:
+            return "adds more than one record"
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""One record decides nothing about another: every source, every hostile cell, every kind of column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.audit_couplings import CELLS, SOURCES, Trial, run, trials
+
+from benchmarks import audit_couplings
+from sidelight.records import Table, cells
+from sidelight.records.engines import arrays
+
+
+def told(found: Any) -> str:
+    return "\n".join(f"{each.trial}: {each.what}" for each in found)
+
+
+def test_a_sample_finds_nothing() -> None:
+    """Some cells in every kind of source; `make audit` runs all."""
+    tried, found = run(list(trials(every=499)))
+    assert not found, told(found)
+    assert tried > 8
+
+
+@pytest.mark.slow
+def test_nothing_is_found_anywhere(record_property: Any) -> None:
+    chosen = list(trials())
+    tried, found = run(chosen)
+    record_property(
+        "audit",
+        f"records coupled: {len(SOURCES)} kinds of source, {len(CELLS)} hostile cells, numbers, labels and ids, put "
+        f"first, in the middle and last, {tried} trials; {len(found)} moved, raised or warned",
+    )
+    assert not found, told(found)
+    assert tried > 10_000
+
+
+def test_what_was_mended_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that lets NumPy choose the type of a column, and one that warns, are found."""
+    null = Trial("mapping of polars Int64", "integer", "category", "null", "middle")
+    assert run([null])[1] == []
+    monkeypatch.setattr(audit_couplings, "Table", _by_numpy)
+    assert [found.what for found in run([null])[1]] == ["raises SchemaError"]
+    monkeypatch.undo()
+    complex_cell = Trial("list", "number", "number", "NumPy complex", "first")
+    assert run([complex_cell])[1] == []
+    monkeypatch.setattr(cells, "_NO_NUMBER", ())
+    assert [found.what for found in run([complex_cell])[1]] == ["warns (ComplexWarning)"]
+
+
+def _by_numpy(data: Any, schema: Any) -> Table:
+    return Table({name: np.asarray(column) for name, column in data.items()}, schema=schema)
+
+
+def test_objects_are_put_into_arrays_as_they_are() -> None:
+    given = [[1], np.array([1, 2]), "a"]
+    assert arrays.untyped(given).tolist()[0] == [1]
