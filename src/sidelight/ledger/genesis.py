@@ -13,6 +13,7 @@ from sidelight.ledger.chain import NO_HASH, Event, chained, event_hash, now_utc
 from sidelight.ledger.journal import event_at, insert_event
 from sidelight.ledger.migrations import migrate, stored_version
 from sidelight.ledger.schema import SCHEMA_VERSION, TABLES, create_statements
+from sidelight.ledger.signed import digest_of
 
 if TYPE_CHECKING:
     from sidelight.ledger.store import Store, Transaction
@@ -100,7 +101,7 @@ def _create(transaction: Transaction, *, testing: bool, key: bytes | None) -> No
         body["testing"] = "1"
     if key is not None:
         body["mac"] = "hmac-sha256"
-    genesis = chained(seq=0, at_utc=now_utc(), kind="open", body=body, prev_hash=NO_HASH, key=key)
+    genesis = chained(seq=0, at_utc=now_utc(), kind="open", body=body, prev_hash=NO_HASH, books=digest_of({}), key=key)
     insert_event(transaction, genesis)
     identity = {"schema": SCHEMA_VERSION, "ledger_id": ledger_id, "head": canonical({"hash": genesis.hash, "seq": "0"})}
     for name, value in identity.items():
