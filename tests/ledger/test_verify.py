@@ -190,7 +190,8 @@ def rewritten(events: list[Event], change: Callable[[Event], Event], key: bytes 
     result: list[Event] = []
     for event in map(change, events):
         prev = result[-1].hash if result else "0" * 64
-        fields: dict[str, Any] = {name: getattr(event, name) for name in ("seq", "at_utc", "kind", "scope_id", "entry_id")}
+        names = ("seq", "at_utc", "kind", "scope_id", "entry_id")
+        fields: dict[str, Any] = {name: getattr(event, name) for name in names}
         fields |= {"body": event.content, "prev_hash": prev, "key": key}
         books = digest_of(replay([*result, chained(**fields)], key=key).rows)
         result.append(chained(**fields, books=books))

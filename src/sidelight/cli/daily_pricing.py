@@ -7,6 +7,7 @@ from sidelight.cli.failures import FailedError
 from sidelight.cli.plans.sequences import DailyPlan
 from sidelight.cli.pricing import account, route_table
 from sidelight.cli.terminal import console, tell
+from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.quantiles.sequence.accounts import for_days
 
 
@@ -35,8 +36,7 @@ def show_days(plan: DailyPlan) -> None:
         return
     if days == 0:
         raise FailedError(
-            "the budget lasts for no further day. Nothing was spent; lower epsilon, or use a new scope with its own "
-            "budget"
+            f"the budget lasts for no further day. Nothing was spent; lower epsilon. {BUDGETS_ADD_UP.capitalize()}"
         )
     more = "more " if before != Totals.zero() else ""
     tell(f"The budget lasts for {days} {more}{'day' if days == 1 else 'days'}, each charged in full.")

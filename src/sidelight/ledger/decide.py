@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sidelight.errors import BudgetError, InProgressError, LedgerError
 from sidelight.ledger.books import Books, books_from_json, by_scope
 from sidelight.ledger.canonical import Json, canonical, plain, read
-from sidelight.ledger.definition import ScopeDefinition
+from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition
 from sidelight.ledger.entry import Stored
 from sidelight.ledger.journal import append, event_at, lock_head
 from sidelight.ledger.shares import Share
@@ -201,13 +201,13 @@ def check_budget(
         return
     name = short[0]
     if books[name].shut:
-        raise LedgerError(f"scope {name!r} was closed for good; open a new scope with its own budget")
+        raise LedgerError(f"scope {name!r} was closed for good and grants nothing more; {BUDGETS_ADD_UP}")
     rule, before = definitions[name].rule, books[name].totals()
     requested, remaining, difference = rule.shortfall(before, books[name].increase(grouped[name]))
     also = f" (nor scope {', '.join(repr(other) for other in short[1:])})" if short[1:] else ""
     raise BudgetError(
         f"the request does not fit scope {name!r}{also}: requested {requested}, remaining {remaining}, "
-        f"difference {difference}; nothing was charged. Ask for less, or open a new scope with its own budget",
+        f"difference {difference}; nothing was charged. Ask for less; {BUDGETS_ADD_UP}",
         requested=requested,
         remaining=remaining,
         difference=difference,

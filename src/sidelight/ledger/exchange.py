@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims
 from sidelight.ledger.chain import Event, event_from_line, now_utc
+from sidelight.ledger.connections import identity_of_file
 from sidelight.ledger.decide import book, check_budget, lock, next_seq
 from sidelight.ledger.definition import ScopeDefinition
 from sidelight.ledger.genesis import check_key, identity_of
@@ -38,6 +39,9 @@ class Imported:
 
 def export_events(store: Store, path: Path) -> int:
     """Write all events as JSON lines, whole or not at all; return how many."""
+    own = None if store.place.path is None else identity_of_file(store.place.path)
+    if own is not None and identity_of_file(path) == own:
+        raise LedgerError(f"{str(path)!r} is the ledger itself; export into another file")
     draft = path.with_name(path.name + ".part")
     count = 0
     try:

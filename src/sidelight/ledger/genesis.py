@@ -44,7 +44,7 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
         )
     with store.read() as transaction:
         version = stored_version(transaction, store.place.shown)
-        identity = _identify(transaction, store.place.shown, key=key)
+        identity = _identify(transaction, store.place.shown, key=key, schema=version)
     if identity.testing != testing:
         raise LedgerError(
             f"{store.place.shown} is a ledger for tests, whose releases protect nobody; production refuses it"
@@ -82,8 +82,8 @@ def check_key(genesis: Event, *, key: bytes | None, shown: str) -> None:
         raise LedgerError(f"the key does not belong to {shown}, or its first event was changed")
 
 
-def _identify(transaction: Transaction, shown: str, *, key: bytes | None) -> Identity:
-    genesis = event_at(transaction, 0)
+def _identify(transaction: Transaction, shown: str, *, key: bytes | None, schema: int) -> Identity:
+    genesis = event_at(transaction, 0, schema=schema)
     check_key(genesis, key=key, shown=shown)
     return identity_of(genesis)
 

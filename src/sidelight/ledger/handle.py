@@ -18,7 +18,7 @@ from sidelight.ledger import decide
 from sidelight.ledger.books import Books
 from sidelight.ledger.canonical import canonical, plain
 from sidelight.ledger.chain import Event, checked_time, now_utc
-from sidelight.ledger.definition import ScopeDefinition, define_scope, definition_from_row
+from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition, define_scope, definition_from_row
 from sidelight.ledger.entry import Entry, Stored, checked_name
 from sidelight.ledger.genesis import Identity, identity_of, open_or_create
 from sidelight.ledger.history import list_entries, list_finished
@@ -125,7 +125,7 @@ class Ledger(Unique):
         if different:
             raise LedgerError(
                 f"scope {scope_id!r} exists with another {' and '.join(different)} (budget {found.budget}, one "
-                f"{found.unit}, {found.neighbours}); a scope never changes: use another name for a new budget"
+                f"{found.unit}, {found.neighbours}); a scope never changes, and {BUDGETS_ADD_UP}"
             )
         self._definitions[scope_id] = found
         return Scope(self, found)

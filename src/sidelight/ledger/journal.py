@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sidelight.errors import LedgerError
 from sidelight.ledger.canonical import canonical, read
 from sidelight.ledger.chain import Event, Kind, chained
-from sidelight.ledger.schema import SCHEMA_VERSION
+from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from sidelight.ledger.store import Transaction
@@ -108,9 +108,10 @@ def insert_event(transaction: Transaction, event: Event) -> None:
     )
 
 
-def event_at(transaction: Transaction, seq: int) -> Event:
-    """Return one event."""
-    row = transaction.row(f"SELECT {_COLUMNS} FROM event WHERE seq = :seq", seq=seq)
+def event_at(transaction: Transaction, seq: int, *, schema: int = FIRST_SIGNED) -> Event:
+    """Return one event, also of a ledger that is about to be migrated."""
+    columns = _COLUMNS if schema >= FIRST_SIGNED else _COLUMNS.replace("books", "NULL")
+    row = transaction.row(f"SELECT {columns} FROM event WHERE seq = :seq", seq=seq)
     if row is None:
         raise LedgerError(f"event {seq} is missing; run `sidelight ledger verify`")
     return event_from_row(row)

@@ -17,13 +17,13 @@ from sidelight.ledger.canonical import Json, canonical
 from sidelight.ledger.chain import Event, link_problem
 from sidelight.ledger.definition import ScopeDefinition, check_parent, definition_from_body
 from sidelight.ledger.entry import FAIL_REASONS
+from sidelight.ledger.schema import FIRST_SIGNED
 from sidelight.ledger.shares import Share, share_from_json
 from sidelight.ledger.signed import digest_of, row_digest
 
 #: Gives the claims of a stored request again, or None where it does not know that kind of request.
 Rederive: TypeAlias = Callable[[Mapping[str, Json]], Claims | None]
 
-_FIRST_SIGNED = 2  # the schema from which on events carry the digest of the scopes' rows
 _OUTCOMES = {"release": "released", "refuse": "refused", "fail": "failed"}
 
 
@@ -109,7 +109,7 @@ def _signature(result: Replay, event: Event) -> list[str]:
         if seq == event.seq and name in result.definitions:
             totals = canonical(result.books[name].to_json())
             result.rows[name] = row_digest(result.definitions[name].to_columns(), totals=totals, head_seq=seq)
-    wanted = result.schema.isdecimal() and int(result.schema) >= _FIRST_SIGNED
+    wanted = result.schema.isdecimal() and int(result.schema) >= FIRST_SIGNED
     right = event.books == digest_of(result.rows) if event.books is not None else not wanted
     if right or result.unsigned:
         return []

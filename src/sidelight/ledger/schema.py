@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 Dialect = Literal["sqlite", "postgresql"]
 SCHEMA_VERSION: Final = "2"
+FIRST_SIGNED: Final = 2  # the schema from which on events carry the digest of the scopes' rows
 TABLES: Final = ("meta", "scope", "event", "entry")
 
 _TABLES_SQL: Final = (
