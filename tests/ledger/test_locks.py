@@ -205,7 +205,7 @@ def test_multiprocessing_by_fork_is_refused_with_what_to_do(path: Path) -> None:
         process.join()
 
 
-@pytest.mark.parametrize("ending", ["", "-wal"])
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
 @pytest.mark.parametrize("how", ["removed", "renamed", "replaced"])
 def test_a_file_or_log_that_is_meddled_with_is_noticed(path: Path, ending: str, how: str) -> None:
     ledger = opened(path)

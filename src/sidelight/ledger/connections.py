@@ -23,6 +23,7 @@ from sidelight.errors import LedgerError
 
 Identity = tuple[int, int]  # device and inode
 _LOG: Final = "-wal"
+_BESIDE: Final = (_LOG, "-shm")  # the log, and the shared index of it, on which writers lock each other out
 
 
 @dataclass
@@ -32,14 +33,12 @@ class _Opened:
     path: Path
     process: int
     file: Identity | None
-    log: Identity | None = None
+    beside: tuple[Identity | None, ...] | None = None  # of the log and its index; None for a connection that only reads
     left_alone: bool = False
 
     def unchanged(self) -> bool:
-        """Say whether the same file and the same log are still where they were."""
-        return identity_of_file(self.path) == self.file and (
-            self.log is None or identity_of_file(log_of(self.path)) == self.log
-        )
+        """Say whether the same file, the same log and the same index are still where they were."""
+        return identity_of_file(self.path) == self.file and self.beside in (None, _identities_beside(self.path))
 
     def may_close(self) -> bool:
         """Say whether closing the connection harms nobody."""
@@ -74,12 +73,7 @@ class FileConnection(sqlite3.Connection):
         if not began.left_alone and began.unchanged():
             return
         began.left_alone = True
-        raise LedgerError(
-            f"the file {str(began.path)!r} or its log ({began.path.name}{_LOG}) was removed, replaced or renamed while "
-            "it was open here; nothing is granted any more, because what is written now could be forgotten. End this "
-            "process, leave the file alone, run `sidelight ledger verify --expect-head` with your newest release's "
-            "head, and open it again; copy, hash or move a ledger only while nobody has it open"
-        )
+        raise _meddled_with(began.path)
 
     def close(self) -> None:
         """Close, unless that would harm others."""
@@ -113,6 +107,10 @@ def identity_of_file(path: Path) -> Identity | None:
     return found.st_dev, found.st_ino
 
 
+def _identities_beside(path: Path) -> tuple[Identity | None, ...]:
+    return tuple(identity_of_file(path.with_name(path.name + ending)) for ending in _BESIDE)
+
+
 def log_of(path: Path) -> Path:
     """Return where SQLite keeps the write-ahead log of a file."""
     return path.with_name(path.name + _LOG)
@@ -131,8 +129,8 @@ def connect_writing(path: Path, wait_seconds: float) -> FileConnection:
         prepare(connection, wait_seconds, journal="wal")
         # having read, SQLite has opened the log and holds the lock that keeps it there until the connection is closed
         _patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)
-        began.log = identity_of_file(log_of(path))
-        if began.log is None or (before is not None and before != began.file):
+        began.beside = _identities_beside(path)
+        if None in began.beside or (before is not None and before != began.file):
             raise LedgerError(f"the file {str(path)!r} was replaced or its log removed while it was opened; try again")
         connection.check()
     except BaseException:
@@ -214,12 +212,23 @@ def check_alone(path: Path, *, spends: bool) -> None:
                 f"{str(path)!r} and {str(each.path)!r}, which is open here, are one file in two places, and SQLite "
                 "would keep two logs for it; use one path"
             )
-    if spends and all(each.left_alone for each in ours) and _held_otherwise(file):
+    if spends and any(each.left_alone for each in ours):
+        raise _meddled_with(path)
+    if spends and not ours and _held_otherwise(file):
         raise LedgerError(
             f"this process has the file {str(path)!r} open by other means (open(), another database library, or what a "
             "parent process had open); closing that would give up the ledger's locks. Close it first; to look into a "
             "ledger use open_ledger(read_only=True)"
         )
+
+
+def _meddled_with(path: Path) -> LedgerError:
+    return LedgerError(
+        f"the file {str(path)!r} or its log ({', '.join(path.name + ending for ending in _BESIDE)}) was removed, "
+        "replaced or renamed while it was open here; nothing is granted any more, because what is written now could be "
+        "forgotten. End this process, leave the file alone, run `sidelight ledger verify --expect-head` with your "
+        "newest release's head, and open it again; copy, hash or move a ledger only while nobody has it open"
+    )
 
 
 def forked(path: Path) -> LedgerError:

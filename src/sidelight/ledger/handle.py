@@ -85,6 +85,7 @@ class Ledger(Unique):
 
     def __init__(self, store: Store, *, identity: Identity, key: bytes | None) -> None:
         self.store = store
+        self.store.ledger_id = identity.ledger_id
         self.place = store.place
         self.ledger_id = identity.ledger_id
         self.testing = identity.testing

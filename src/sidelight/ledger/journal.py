@@ -37,7 +37,7 @@ def lock_head(transaction: Transaction) -> tuple[int, str]:
         )
     found = int(str(head["seq"])), str(head["hash"])
     if transaction.head is None:
-        ledger_id = str(identity.get("ledger_id"))
+        ledger_id = transaction.ledger_id or str(identity.get("ledger_id"))
         _check_not_older(transaction, ledger_id)
         transaction.head = (ledger_id, *found)
     return found

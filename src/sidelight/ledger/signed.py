@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.canonical import canonical
 from sidelight.ledger.chain import event_hash
 from sidelight.ledger.journal import event_at, lock_head
 
@@ -29,8 +28,9 @@ _PREFIX: Final = b"sidelight-scopes\n"
 
 
 def row_digest(columns: Mapping[str, str | None], *, totals: str, head_seq: int) -> str:
-    """Return the digest of one scope's row."""
-    text = canonical([*columns.values(), totals, str(head_seq)])
+    """Return the digest of one scope's row: each column with its length before it, so that two rows differ in text."""
+    fields = (*columns.values(), totals, str(head_seq))
+    text = "".join("-" if field is None else f"{len(field)}:{field}" for field in fields)
     return hashlib.sha256(_PREFIX + text.encode()).hexdigest()
 
 

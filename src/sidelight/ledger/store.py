@@ -42,8 +42,9 @@ def _text(sql: str) -> sa.TextClause:
 class Transaction:
     """One open transaction: plain SQL text with named parameters, plain rows back."""
 
-    def __init__(self, connection: sa.Connection, dialect: Dialect) -> None:
+    def __init__(self, connection: sa.Connection, dialect: Dialect, *, ledger_id: str | None = None) -> None:
         self._connection = connection
+        self.ledger_id = ledger_id
         self.dialect: Dialect = dialect
         self.head: tuple[str, int, str] | None = None  # identity, seq and hash, once the head is locked
         self.scopes: SignedScopes | None = None  # once they are compared with what the newest event signs
@@ -84,6 +85,7 @@ class Store:
         self.place = place
         self.wait_seconds = wait_seconds
         self.read_only = read_only
+        self.ledger_id: str | None = None  # set once the first event has said which ledger this is
         self._turn: AbstractContextManager[object] = threading.RLock() if place.in_memory else nullcontext()
         self._engines = engines_for(place, wait_seconds, read_only=read_only)
         self._leave = weakref.finalize(self, self._engines.leave)  # also if nobody closes it
@@ -100,7 +102,7 @@ class Store:
             file = _file_of(connection)
             with connection.begin():
                 file.check()  # the lock is held: from here on nobody who keeps to the locks can move the log away
-                transaction = Transaction(connection, self.place.dialect)
+                transaction = Transaction(connection, self.place.dialect, ledger_id=self.ledger_id)
                 yield transaction
                 file.check()
             remember_head(transaction)
