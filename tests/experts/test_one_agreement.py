@@ -75,8 +75,10 @@ def test_the_page_says_what_is_kept(tmp_path, kind):
     terms = Reporting.from_json(TERMS.to_json() | {"kind": "coordinate"})
     player = {"rw_meta": RWMeta, "rw_ftpl": sl.experts.RWFTPL}[kind](actions=3, noise_scale=float(terms.noise_scale))
     server = Server(reporting=terms, player=player, clients={"north": 0, "south": 1, "east": 2}, allow_seeded=True)
-    with open_ledger("sqlite://", testing=True) as ledger:
-        reports = [reporter_of(ledger, terms, name, place).report(1, 0.4) for name, place in server.clients.items()]
+    reports = []
+    for name, place in server.clients.items():
+        with open_ledger("sqlite://", testing=True) as ledger:
+            reports.append(reporter_of(ledger, terms, name, place).report(1, 0.4))
     server.open_round()
     for report in reports:
         server.receive(report)

@@ -38,6 +38,12 @@ def the_older_program() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def a_schema_1_that_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The made-up older schema has all columns; the true one is in `test_signed_totals`."""
+    monkeypatch.setattr(journal, "FIRST_SIGNED", 1)
+
+
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def given(*statements: str) -> None:
