@@ -191,7 +191,7 @@ assert granted(ledger) and ledger.verify().ok
 def test_multiprocessing_by_fork_is_refused_with_what_to_do(path: Path) -> None:
     context = multiprocessing.get_context("fork")
     with opened(path) as ledger:
-        answers = context.SimpleQueue()
+        answers: Any = context.SimpleQueue()
 
         def work() -> None:
             try:
@@ -322,7 +322,7 @@ OPENING = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "copy
 
 def test_only_one_module_opens_a_ledgers_file() -> None:
     """A static check: SQLite in one module, files in the ledger's package where listed, its path nowhere else."""
-    wrong = []
+    wrong: list[str] = []
     for file in sorted(SOURCE.rglob("*.py")):
         name = file.relative_to(SOURCE).as_posix()
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -331,7 +331,7 @@ def test_only_one_module_opens_a_ledgers_file() -> None:
             module = str(node.module) if isinstance(node, ast.ImportFrom) else ""
             reached = {text.split(".")[0] for text in [*imported, module]}
             if reached & {"sqlite3", "_sqlite3", "apsw", "pysqlite3"} and name not in SQLITE_USERS:
-                wrong.append(f"{name}:{node.lineno} imports SQLite")
+                wrong.append(f"{name}:{getattr(node, 'lineno', 0)} imports SQLite")
             called = node.func if isinstance(node, ast.Call) else None
             word = getattr(called, "attr", getattr(called, "id", ""))
             if name.startswith("ledger/") and word in OPENING and name.removeprefix("ledger/") not in OPENERS:

@@ -29,7 +29,9 @@ def lock_head(transaction: Transaction) -> tuple[int, str]:
     head = None if row is None else read(row[0])
     if not isinstance(head, dict):
         raise LedgerError("the ledger has no head; it is damaged: run `sidelight ledger verify`")
-    identity = dict(transaction.rows("SELECT key, value FROM meta WHERE key IN ('schema', 'ledger_id')"))
+    identity: dict[str, str] = dict(
+        transaction.rows("SELECT key, value FROM meta WHERE key IN ('schema', 'ledger_id')")
+    )
     if identity.get("schema") != SCHEMA_VERSION:
         raise LedgerError(
             f"the ledger has no longer schema {SCHEMA_VERSION}: a newer version of sidelight has migrated it while it "
