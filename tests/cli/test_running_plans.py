@@ -231,7 +231,7 @@ def test_a_scope_with_another_budget_is_refused(sidelight: Run) -> None:
     for command in ("plan", "run"):
         result = sidelight(command, "plan.toml")
         assert result.status == 2
-        assert "use another scope" in result.err
+        assert "adds its budget to this one" in result.err
 
 
 def test_a_thin_tailed_prediction_warns_once(sidelight: Run) -> None:

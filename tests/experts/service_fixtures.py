@@ -80,8 +80,8 @@ def service(plan: ServicePlan, tokens: dict[str, str]):
 def made_reports(terms: Reporting, rounds: int, names: tuple[str, ...] = tuple(NAMES)) -> dict[tuple[int, str], Report]:
     """Reports of all clients for the first rounds, always the same."""
     made = {}
-    with open_ledger("sqlite://", testing=True) as ledger:
-        for place, name in enumerate(names):
+    for place, name in enumerate(names):
+        with open_ledger("sqlite://", testing=True) as ledger:
             index = place if terms.kind == "coordinate" else None
             entropy = SeededEntropy("service", path=[name])
             reporter = Reporter(name, terms, ledger=ledger, index=index, entropy=entropy)

@@ -42,7 +42,16 @@ def test_a_ledger_keeps_to_the_terms_of_its_first_report(changed, value):
         with pytest.raises(LedgerError, match=rf"other terms in this ledger \({changed}\)"):
             reporter_of(ledger, other)
         assert reporter_of(ledger).rounds_left == 29
-        assert reporter_of(ledger, other, name="south").rounds_left == 30
+        with pytest.raises(LedgerError, match=r"that of the client 'north', and 'south' would get a second budget"):
+            reporter_of(ledger, other, name="south")
+
+
+def test_of_two_clients_that_come_at_once_the_first_keeps_the_ledger():
+    with open_ledger("sqlite://", testing=True) as ledger:
+        ledger.open_scope("experts/south", budget=TERMS.budget)  # made between the check and the scope of its own
+        with pytest.raises(LedgerError, match="second budget"):
+            reporter_of(ledger)
+        assert reporter_of(ledger, name="south").rounds_left == 30
 
 
 @pytest.mark.parametrize("adjacency", ["presence", "move"])
@@ -66,8 +75,10 @@ def test_the_page_says_what_is_kept(tmp_path, kind):
     terms = Reporting.from_json(TERMS.to_json() | {"kind": "coordinate"})
     player = {"rw_meta": RWMeta, "rw_ftpl": sl.experts.RWFTPL}[kind](actions=3, noise_scale=float(terms.noise_scale))
     server = Server(reporting=terms, player=player, clients={"north": 0, "south": 1, "east": 2}, allow_seeded=True)
-    with open_ledger("sqlite://", testing=True) as ledger:
-        reports = [reporter_of(ledger, terms, name, place).report(1, 0.4) for name, place in server.clients.items()]
+    reports = []
+    for name, place in server.clients.items():
+        with open_ledger("sqlite://", testing=True) as ledger:
+            reports.append(reporter_of(ledger, terms, name, place).report(1, 0.4))
     server.open_round()
     for report in reports:
         server.receive(report)

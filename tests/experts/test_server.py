@@ -32,8 +32,8 @@ ETA = float(TERMS.noise_scale)
 
 def reporters(terms, names):
     made = {}
-    ledger = open_ledger("sqlite://", testing=True)
     for place, name in enumerate(names):
+        ledger = open_ledger("sqlite://", testing=True)
         index = place if terms.kind == "coordinate" else None
         made[name] = Reporter(name, terms, ledger=ledger, index=index, entropy=SeededEntropy("server", path=[name]))
     return made

@@ -90,6 +90,43 @@ def _in_children(function: Callable[[int], Any], *, count: int) -> list[Any]:
 
 
 @pytest.fixture
+def beside() -> Iterator[Callable[[str], Any]]:
+    """Another process, made before this one opens a ledger: runs code and returns its `result`, a JSON value."""
+    (reader, answers), (orders, writer) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        os.close(writer)
+        _obey(os.fdopen(orders, "r"), os.fdopen(answers, "w"))
+    os.close(answers)
+    os.close(orders)
+    with os.fdopen(reader, "r") as heard, os.fdopen(writer, "w") as said:
+
+        def run(code: str) -> Any:
+            said.write(json.dumps(code) + "\n")
+            said.flush()
+            answer = json.loads(heard.readline())
+            assert "error" not in answer, answer["error"]
+            return answer["result"]
+
+        yield run
+    os.waitpid(child, 0)
+
+
+def _obey(orders: Any, answers: Any) -> None:
+    names: dict[str, Any] = {}
+    for line in orders:
+        try:
+            exec(json.loads(line), names)
+            answer = {"result": names.get("result")}
+        except BaseException:
+            answer = {"error": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    os._exit(0)
+
+
+@pytest.fixture
 def postgres_address(postgres_server: str) -> Iterator[str]:
     """An empty database of its own."""
     import sqlalchemy as sa

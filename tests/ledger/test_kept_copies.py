@@ -11,7 +11,7 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import migrations, open_ledger
+from sidelight.ledger import connections, migrations, open_ledger
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_copy_is_closed_to_others_while_it_is_written(path: Path, monkeypatch:
     before = os.umask(0o022)
     try:
         with open_ledger(path) as ledger:
-            monkeypatch.setattr(migrations.sqlite3, "connect", watched)
+            monkeypatch.setattr(connections.sqlite3, "connect", watched)
             kept = ledger.store.decide(lambda transaction: migrations._keep(transaction, path, 0))
     finally:
         os.umask(before)

@@ -29,13 +29,19 @@ def _made_of_less(dialect: Dialect) -> list[str]:
 
 @contextmanager
 def the_older_program() -> Iterator[None]:
-    """Be the made-up version that knows schema 0 and nothing else."""
+    """Be the made-up version that knows schema 1 and nothing else."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (exchange, genesis, journal, migrations, verify):
-            patch.setattr(module, "SCHEMA_VERSION", "0")
-        patch.setattr(migrations, "_CURRENT", 0)
+            patch.setattr(module, "SCHEMA_VERSION", "1")
+        patch.setattr(migrations, "_CURRENT", 1)
         patch.setattr(genesis, "create_statements", _made_of_less)
         yield
+
+
+@pytest.fixture(autouse=True)
+def a_schema_1_that_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The made-up older schema has all columns; the true one is in `test_signed_totals`."""
+    monkeypatch.setattr(journal, "FIRST_SIGNED", 1)
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def both(dialect: Dialect) -> Sequence[str]:
             return statements
 
-        monkeypatch.setattr(migrations, "STEPS", (Step(before=0, statements=both),))
+        monkeypatch.setattr(migrations, "STEPS", (Step(before=1, statements=both),))
 
     given(INDEX)
     return given
@@ -77,13 +83,13 @@ def has_index(ledger: Ledger) -> bool:
 
 def test_an_older_ledger_is_migrated_and_forgets_nothing(address: str, steps: Any) -> None:
     before = an_older_ledger(address)
-    with pytest.warns(UserWarning, match="from schema 0 to 1"):
+    with pytest.warns(UserWarning, match="from schema 1 to 2"):
         ledger = open_ledger(address)
     with ledger:
         assert has_index(ledger)
         events = ledger.events()
         assert events[:-1] == before
-        assert (events[-1].kind, events[-1].content) == ("migrate", {"from": "0", "to": "1"})
+        assert (events[-1].kind, events[-1].content) == ("migrate", {"from": "1", "to": "2"})
         assert ledger.scope("people").remaining().epsilon == 1 - PureDP("0.3").epsilon
         spend(ledger, "after")
         stored = ledger.scope("people").reserve(Claims.of(PureDP("0.3")), request={"kind": "x"}, key="before")
@@ -100,7 +106,7 @@ def test_the_file_is_kept_as_it_was(tmp_path: Path, steps: Any) -> None:
     with pytest.warns(UserWarning, match="never spend from it"):
         open_ledger(path).close()
     (kept,) = copies(path)
-    assert kept.name == f"budget.db.schema-0.{before[-1].hash[:12]}.bak"
+    assert kept.name == f"budget.db.schema-1.{before[-1].hash[:12]}.bak"
     assert kept.stat().st_mode & 0o777 == 0o400
     with pytest.raises(LedgerError, match="cannot be written by this user"):  # nor by root, who may write anything
         open_ledger(kept)
@@ -155,9 +161,10 @@ def test_a_copy_that_cannot_be_written_stops_the_migration(
         assert ledger.events() == before
 
 
-def test_without_a_step_an_older_ledger_is_refused(tmp_path: Path) -> None:
+def test_without_a_step_an_older_ledger_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "STEPS", ())
     an_older_ledger(tmp_path / "budget.db")
-    with pytest.raises(LedgerError, match=r"has schema 0, older than this version reads \(1\)"):
+    with pytest.raises(LedgerError, match=r"has schema 1, older than this version reads \(2\)"):
         open_ledger(tmp_path / "budget.db")
 
 
@@ -169,7 +176,7 @@ def test_whoever_may_not_open_it_does_not_migrate_it(tmp_path: Path, steps: Any)
             open_ledger(path, **options, testing=match == "real ledger")  # type: ignore[arg-type]
     with the_older_program(), open_ledger(path, key=KEY) as ledger:
         assert ledger.events() == before
-    with pytest.warns(UserWarning, match="from schema 0"), open_ledger(path, key=KEY) as ledger:
+    with pytest.warns(UserWarning, match="from schema 1"), open_ledger(path, key=KEY) as ledger:
         assert ledger.verify().ok  # the event of the migration has its MAC
 
 
@@ -194,9 +201,9 @@ def test_a_process_that_has_it_open_stops_writing_when_another_migrates_it(addre
         spend(old, "before")
         with pytest.MonkeyPatch.context() as patch:  # the newer program, beside it
             for module in (exchange, genesis, journal, migrations, verify):
-                patch.setattr(module, "SCHEMA_VERSION", "1")
-            patch.setattr(migrations, "_CURRENT", 1)
-            with pytest.warns(UserWarning, match="from schema 0"), open_ledger(address) as new:
+                patch.setattr(module, "SCHEMA_VERSION", "2")
+            patch.setattr(migrations, "_CURRENT", 2)
+            with pytest.warns(UserWarning, match="from schema 1"), open_ledger(address) as new:
                 count = len(new.events())
         with pytest.raises(LedgerError, match="has migrated it while it was open here; nothing was written"):
             old.scope("people").reserve(Claims.of(PureDP("0.3")), request={"kind": "x"})
@@ -207,14 +214,14 @@ def test_a_process_that_has_it_open_stops_writing_when_another_migrates_it(addre
 
 def test_exports_of_migrated_and_of_newer_ledgers(tmp_path: Path, steps: Any) -> None:
     an_older_ledger(tmp_path / "budget.db")
-    with pytest.warns(UserWarning, match="from schema 0"), open_ledger(tmp_path / "budget.db") as ledger:
+    with pytest.warns(UserWarning, match="from schema 1"), open_ledger(tmp_path / "budget.db") as ledger:
         ledger.export(tmp_path / "history.jsonl")
     with open_ledger(tmp_path / "other.db") as other:
         other.open_scope("people", budget=PureDP(1))
         assert other.import_events(tmp_path / "history.jsonl").booked == 1
     with the_older_program(), open_ledger(tmp_path / "older.db") as older:
         older.open_scope("people", budget=PureDP(1))
-        with pytest.raises(LedgerError, match=r"schema 1, newer than this version reads \(0\)"):
+        with pytest.raises(LedgerError, match=r"schema 2, newer than this version reads \(1\)"):
             older.import_events(tmp_path / "history.jsonl")
 
 

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from sidelight.ledger.canonical import Json, canonical
 from sidelight.ledger.chain import Event, chained
 from sidelight.ledger.replay import replay
 from sidelight.ledger.schema import trigger_statements
+from sidelight.ledger.signed import digest_of
 
 KEY = bytes(range(32))
 
@@ -184,12 +186,15 @@ def test_an_earlier_head_is_still_expected_later(file_ledger: Ledger) -> None:
 
 
 def rewritten(events: list[Event], change: Callable[[Event], Event], key: bytes | None = None) -> list[Event]:
-    """Forge a whole chain: change events and hash everything anew."""
+    """Forge a whole chain: change events, sign the totals that they amount to, and hash everything anew."""
     result: list[Event] = []
     for event in map(change, events):
         prev = result[-1].hash if result else "0" * 64
-        fields = {name: getattr(event, name) for name in ("seq", "at_utc", "kind", "scope_id", "entry_id")}
-        result.append(chained(**fields, body=event.content, prev_hash=prev, key=key))  # type: ignore[arg-type]
+        names = ("seq", "at_utc", "kind", "scope_id", "entry_id")
+        fields: dict[str, Any] = {name: getattr(event, name) for name in names}
+        fields |= {"body": event.content, "prev_hash": prev, "key": key}
+        books = digest_of(replay([*result, chained(**fields)], key=key).rows)
+        result.append(chained(**fields, books=books))
     return result
 
 

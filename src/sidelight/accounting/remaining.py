@@ -167,7 +167,7 @@ def find_shortfall(rule: Rule, totals: Totals, charge: Charge) -> Shortfall:
                     requested[-1] += f" at δ {_up(charge.delta_items)}"
                     remaining[-1] += _about_pool(rule)
     if not requested:
-        return Shortfall("a route that is closed", "no open route", "a new scope")
+        return Shortfall("a route that is closed", "no open route", "all of it")
     return Shortfall(" or ".join(requested), " or ".join(remaining), " or ".join(difference))
 
 

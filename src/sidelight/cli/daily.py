@@ -13,6 +13,7 @@ from sidelight.cli.running import shown_place
 from sidelight.cli.terminal import console, tell, today
 from sidelight.errors import PlanError
 from sidelight.ledger import Ledger, open_ledger
+from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.quantiles import Sequence
 from sidelight.quantiles.sequence.accounts import for_days
 from sidelight.quantiles.sequence.plan import read_day
@@ -94,8 +95,7 @@ def show_days(path: Path) -> None:
         return
     if days == 0:
         raise FailedError(
-            "the budget lasts for no further day. Nothing was spent; lower epsilon, or use a new scope with its own "
-            "budget"
+            f"the budget lasts for no further day. Nothing was spent; lower epsilon. {BUDGETS_ADD_UP.capitalize()}"
         )
     more = "more " if before != Totals.zero() else ""
     tell(f"The budget lasts for {days} {more}{'day' if days == 1 else 'days'}, each charged in full.")

@@ -18,6 +18,7 @@ from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import Entry, open_ledger
+from sidelight.ledger.definition import BUDGETS_ADD_UP
 
 CONFIDENCE = 0.95
 Status = Literal["new", "stored", "unfinished", "too much"]
@@ -150,7 +151,7 @@ def account(
         if scope.definition.budget != budget:
             raise LedgerError(
                 f"scope {scope_id!r} exists with the budget {scope.definition.budget}, the plan says {budget}; "
-                "a scope never changes: use another scope for a new budget"
+                f"a scope never changes, and {BUDGETS_ADD_UP}"
             )
         return scope.rule, scope.totals(), scope.entries()
 

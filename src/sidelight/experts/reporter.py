@@ -20,6 +20,8 @@ from sidelight.noise.entropy import OS_BRANDING
 
 #: The kind of a request in the ledger.
 _REQUEST = "experts report"
+#: What the names of reporters' scopes begin with.
+_SCOPES = "experts/"
 
 
 class Reporter:
@@ -27,12 +29,13 @@ class Reporter:
 
     Guarantee: each report is μ-GDP for one event, as a statement about its bits (experts proof page, Theorem 1); all of
     them together satisfy the ledger's budget √rounds μ even for somebody who is in every round. Whatever the server or
-    other clients do changes nothing.
+    other clients do changes nothing. A ledger belongs to the client that it first reported for: under another name the
+    same people would get a second budget, so another `client_id` is refused.
 
     Args:
         client_id: The client's public name.
         reporting: The terms.
-        ledger: Where charges and reports are kept: an address, or an open ledger.
+        ledger: Where charges and reports are kept, of this client alone: an address, or an open ledger.
         index: The coordinate that this client reports, if the terms are for coordinates.
         entropy: For tests: seeded entropy brands every report, and needs a ledger for tests.
 
@@ -67,7 +70,9 @@ class Reporter:
         self._ledger = ledger if isinstance(ledger, Ledger) else open_ledger(ledger)
         if self._entropy.branding != OS_BRANDING and not self._ledger.testing:
             raise LedgerError("seeded noise is not private: pass open_ledger(url, testing=True), a ledger for tests")
-        self._scope = self._ledger.open_scope(f"experts/{client_id}", budget=reporting.budget)
+        self._check_own_ledger()
+        self._scope = self._ledger.open_scope(f"{_SCOPES}{client_id}", budget=reporting.budget)
+        self._check_own_ledger()  # of two that come at once with two names, the first stays
         self._check_agreed()
 
     def report(self, round_: int, gains: Any, *, resume: bool = False) -> Report:
@@ -125,6 +130,17 @@ class Reporter:
             nonce=nonce,
             entropy=brand,
         )
+
+    def _check_own_ledger(self) -> None:
+        """Refuse the ledger of another client: the name is all that would tell a second budget from the first."""
+        names = (event.scope_id for event in self._ledger.events() if event.kind == "scope")
+        first = next((name for name in names if name is not None and name.startswith(_SCOPES)), None)
+        if first not in (None, f"{_SCOPES}{self.client_id}"):
+            raise LedgerError(
+                f"this ledger is that of the client {str(first).removeprefix(_SCOPES)!r}, and {self.client_id!r} would "
+                "get a second budget for the same people; report under the first name, or, for other people, with a "
+                "ledger of their own"
+            )
 
     def _check_agreed(self) -> None:
         """Refuse terms that differ from those of earlier reports: a smaller sensitivity would cost the same μ."""

@@ -20,7 +20,9 @@ from sidelight.ledger.canonical import Json, canonical, is_canonical, read
 
 Kind = Literal["open", "scope", "reserve", "release", "refuse", "fail", "import", "migrate", "close"]
 KINDS: Final = get_args(Kind)
-ENCODING: Final = "1"  # selects the encoder; a changed encoding gets the next number and keeps this one
+#: Selects the encoder: of an event without and with the digest of the scopes' rows after it (`signed`).
+_PLAIN: Final = "1"
+_SIGNING: Final = "2"
 NO_HASH: Final = "0" * 64
 _PREFIX: Final = b"sidelight-ledger\n"
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z")
@@ -30,7 +32,10 @@ _SEQ: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One line of the ledger's history. `body` is canonical JSON text, the very bytes that are stored and hashed."""
+    """One line of the ledger's history. `body` is canonical JSON text, the very bytes that are stored and hashed.
+
+    `books` is the digest of all scopes' definitions and totals after the event; events of schema 1 have none.
+    """
 
     seq: int
     at_utc: str
@@ -40,6 +45,7 @@ class Event:
     body: str
     prev_hash: str
     hash: str
+    books: str | None = None
 
     @property
     def content(self) -> dict[str, Json]:
@@ -51,23 +57,26 @@ class Event:
 
     def to_line(self) -> str:
         """Return the event as one line of an export."""
-        return canonical({**self._committed(), "hash": self.hash})
+        return canonical({**self._beside_body(), "at_utc": self.at_utc, "body": read(self.body), "hash": self.hash})
 
     def committed_text(self) -> str:
-        """Return the canonical text that the hash commits to."""
-        return canonical(self._committed())
+        """Return the canonical text that the hash commits to.
 
-    def _committed(self) -> dict[str, Json]:
-        return {
-            "at_utc": self.at_utc,
-            "body": read(self.body),
+        The body goes in as it is stored, unread, because bodies can be long: it is canonical, or the hash is wrong.
+        """
+        start, rest = canonical({"at_utc": self.at_utc})[:-1], canonical(self._beside_body())[1:]
+        return f'{start},"body":{self.body},{rest}'  # the keys in their order: at_utc, body, the rest
+
+    def _beside_body(self) -> dict[str, Json]:
+        fields: dict[str, Json] = {
             "entry_id": self.entry_id,
             "kind": self.kind,
             "prev_hash": self.prev_hash,
             "scope_id": self.scope_id,
             "seq": str(self.seq),
-            "v": ENCODING,
+            "v": _PLAIN if self.books is None else _SIGNING,
         }
+        return fields if self.books is None else {"books": self.books, **fields}
 
 
 def event_hash(event: Event, *, key: bytes | None = None) -> str:
@@ -87,6 +96,7 @@ def chained(
     prev_hash: str,
     scope_id: str | None = None,
     entry_id: str | None = None,
+    books: str | None = None,
     key: bytes | None = None,
 ) -> Event:
     """Return the next event of a chain, with its hash."""
@@ -99,6 +109,7 @@ def chained(
         body=canonical(body),
         prev_hash=prev_hash,
         hash=NO_HASH,
+        books=books,
     )
     return Event(**{**vars(unhashed), "hash": event_hash(unhashed, key=key)})
 
@@ -107,13 +118,16 @@ def event_from_line(line: str) -> Event:
     """Read one line of an export. The hash is taken as written; `broken_links` judges it."""
     value = read(line)
     names = {"at_utc", "body", "entry_id", "hash", "kind", "prev_hash", "scope_id", "seq", "v"}
-    if not isinstance(value, dict) or set(value) != names:
+    signing = isinstance(value, dict) and value.get("v") == _SIGNING
+    if not isinstance(value, dict) or set(value) != (names | {"books"} if signing else names):
         raise LedgerError(f"a line of an export is a JSON object with {', '.join(sorted(names))}; this one is not")
-    if value["v"] != ENCODING:
+    if value["v"] not in (_PLAIN, _SIGNING):
         raise LedgerError(
-            f"the export uses encoding {value['v']!r}, this version reads {ENCODING!r}; upgrade sidelight"
+            f"the export uses encoding {value['v']!r}, this version reads {_PLAIN!r} and {_SIGNING!r}; "
+            "upgrade sidelight"
         )
-    texts = {name: value[name] for name in ("at_utc", "kind", "prev_hash", "hash", "seq")}
+    required = ("at_utc", "kind", "prev_hash", "hash", "seq", *(("books",) if signing else ()))
+    texts = {name: value[name] for name in required}
     if not all(isinstance(text, str) for text in texts.values()) or not _SEQ.fullmatch(str(texts["seq"])):
         raise LedgerError("a line of an export has a field that is not text, or a seq that is not a number")
     optional = [value[name] for name in ("scope_id", "entry_id")]
@@ -128,6 +142,7 @@ def event_from_line(line: str) -> Event:
         body=canonical(value["body"]),
         prev_hash=str(texts["prev_hash"]),
         hash=str(texts["hash"]),
+        books=str(texts["books"]) if signing else None,
     )
 
 

@@ -15,10 +15,11 @@ from sidelight.accounting import find_shortfall
 from sidelight.errors import BudgetError, InProgressError, LedgerError
 from sidelight.ledger.books import Books, books_from_json, by_scope
 from sidelight.ledger.canonical import Json, canonical, plain, read
-from sidelight.ledger.definition import ScopeDefinition
+from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition
 from sidelight.ledger.entry import Stored
 from sidelight.ledger.journal import append, event_at, lock_head
 from sidelight.ledger.shares import Share
+from sidelight.ledger.signed import signed_scopes
 
 if TYPE_CHECKING:
     from sidelight.ledger.store import Transaction
@@ -68,7 +69,8 @@ def reserve(
         InProgressError: the same key is reserved and has no outcome.
         LedgerError: the same key was used for another request.
     """
-    books = lock(transaction, [share.scope_id for share in request.shares] + [request.scope_id])
+    names = [share.scope_id for share in request.shares] + [request.scope_id]
+    books = lock(transaction, names, key=key, definitions=definitions)
     if transaction.row("SELECT 1 FROM entry WHERE entry_id = :entry_id", entry_id=request.entry_id):
         return None  # this very request was committed and its answer lost on the way
     stored = _earlier(transaction, request, key=key)
@@ -80,6 +82,7 @@ def reserve(
         scope_id=request.scope_id,
         idem_key=request.key,
     ) or (0,)
+    book(transaction, request.shares, books, seq=next_seq(transaction), key=key)
     event = append(
         transaction,
         kind="reserve",
@@ -98,7 +101,6 @@ def reserve(
         attempt=attempts + 1,
         seq=event.seq,
     )
-    book(transaction, request.shares, books, seq=event.seq)
     return None
 
 
@@ -118,7 +120,7 @@ def settle(
     if row is None:
         raise LedgerError(f"there is no entry {entry_id!r} in this ledger")
     (scope_id,) = row
-    lock(transaction, [scope_id])
+    lock(transaction, [scope_id], key=key)
     state, outcome_seq, at_utc = transaction.row(
         "SELECT entry.state, entry.outcome_seq, event.at_utc FROM entry JOIN event ON event.seq = entry.reserve_seq"
         " WHERE entry.entry_id = :entry_id",
@@ -132,6 +134,7 @@ def settle(
             f"the entry {entry_id} is already {state}; this late outcome is discarded. "
             "If it was reaped while still running, ask again: a new attempt pays again"
         )
+    signed_scopes(transaction, key=key).update(scope_id, seq=next_seq(transaction))
     event = append(transaction, kind=kind, at_utc=at_utc, scope_id=scope_id, entry_id=entry_id, body=body, key=key)
     changed = transaction.run(
         "UPDATE entry SET state = :state, outcome_seq = :seq WHERE entry_id = :entry_id AND state = 'reserved'",
@@ -141,29 +144,47 @@ def settle(
     )
     if changed != 1:
         raise LedgerError(f"the entry {entry_id} changed while its outcome was written; nothing was recorded")
-    transaction.run("UPDATE scope SET head_seq = :seq WHERE scope_id = :scope_id", seq=event.seq, scope_id=scope_id)
     return event.hash
 
 
-def lock(transaction: Transaction, scope_ids: Iterable[str]) -> dict[str, Books]:
-    """Lock the scopes in the order of their names, then the head; return the totals as of the lock.
+def lock(
+    transaction: Transaction,
+    scope_ids: Iterable[str],
+    *,
+    key: bytes | None,
+    definitions: Mapping[str, ScopeDefinition] | None = None,
+) -> dict[str, Books]:
+    """Lock the scopes in the order of their names, then the head; return the totals that the newest event signs.
 
-    SQLite holds the whole file since BEGIN IMMEDIATE. PostgreSQL's totals are read by the locking statement itself. NO
-    KEY UPDATE, because FOR UPDATE would deadlock with the share lock that an event's foreign key takes on its scope.
+    SQLite holds the whole file since BEGIN IMMEDIATE. In PostgreSQL whoever changes a scope holds the head as well, so
+    the rows that are read after it are the newest. NO KEY UPDATE, because FOR UPDATE would deadlock with the share lock
+    that an event's foreign key takes on its scope. `definitions` are those that the caller charges by: they must be the
+    signed ones, too.
     """
     suffix = " FOR NO KEY UPDATE" if transaction.dialect == "postgresql" else ""
     names = sorted(set(scope_ids))
     wanted = {f"scope_{index}": name for index, name in enumerate(names)}
     rows = transaction.rows(
-        f"SELECT scope_id, totals FROM scope WHERE scope_id IN ({', '.join(f':{name}' for name in wanted)})"
+        f"SELECT scope_id FROM scope WHERE scope_id IN ({', '.join(f':{name}' for name in wanted)})"
         f" ORDER BY scope_id{suffix}",
         **wanted,
     )
     if len(rows) != len(names):
-        missing = sorted(set(names) - {scope_id for scope_id, _ in rows})
+        missing = sorted(set(names) - {scope_id for (scope_id,) in rows})
         raise LedgerError(f"there is no scope {missing[0]!r} in this ledger; open it first")
-    lock_head(transaction)
-    return {scope_id: books_from_json(read(totals)) for scope_id, totals in rows}
+    scopes = signed_scopes(transaction, key=key)
+    for name in names:
+        if definitions is not None and scopes.columns(name) != definitions[name].to_columns():
+            raise LedgerError(
+                f"the budget or the rule of scope {name!r} was changed in the table when it was read, and is not what "
+                "the ledger's events say; nothing was granted. Run `sidelight ledger verify`"
+            )
+    return {name: books_from_json(read(scopes.totals(name))) for name in names}
+
+
+def next_seq(transaction: Transaction) -> int:
+    """Return the number of the event that is appended next."""
+    return lock_head(transaction)[0] + 1
 
 
 def check_budget(
@@ -181,28 +202,26 @@ def check_budget(
         return
     name = short[0]
     if books[name].shut:
-        raise LedgerError(f"scope {name!r} was closed for good; open a new scope with its own budget")
+        raise LedgerError(f"scope {name!r} was closed for good and grants nothing more; {BUDGETS_ADD_UP}")
     rule, before = definitions[name].rule, books[name].totals()
     requested, remaining, difference = find_shortfall(rule, before, books[name].increase(grouped[name]))
     also = f" (nor scope {', '.join(repr(other) for other in short[1:])})" if short[1:] else ""
     raise BudgetError(
         f"the request does not fit scope {name!r}{also}: requested {requested}, remaining {remaining}, "
-        f"difference {difference}; nothing was charged. Ask for less, or open a new scope with its own budget",
+        f"difference {difference}; nothing was charged. Ask for less; {BUDGETS_ADD_UP}",
         requested=requested,
         remaining=remaining,
         difference=difference,
     )
 
 
-def book(transaction: Transaction, shares: Sequence[Share], books: Mapping[str, Books], *, seq: int) -> None:
-    """Write the new totals of every scope that pays."""
+def book(
+    transaction: Transaction, shares: Sequence[Share], books: Mapping[str, Books], *, seq: int, key: bytes | None
+) -> None:
+    """Write the new totals of every scope that pays, for event `seq` to sign."""
+    scopes = signed_scopes(transaction, key=key)
     for name, own in by_scope(shares).items():
-        transaction.run(
-            "UPDATE scope SET totals = :totals, head_seq = :seq WHERE scope_id = :scope_id",
-            totals=canonical(books[name].plus(own).to_json()),
-            seq=seq,
-            scope_id=name,
-        )
+        scopes.update(name, seq=seq, totals=canonical(books[name].plus(own).to_json()))
 
 
 def _earlier(transaction: Transaction, request: Request, *, key: bytes | None) -> Stored | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from sidelight.accounting import Route, Rule
 from sidelight.errors import ClaimError, LedgerError
@@ -26,6 +26,12 @@ from sidelight.guarantees import (
 )
 from sidelight.ledger.canonical import canonical, read
 from sidelight.ledger.entry import checked_name
+
+#: What is said wherever a budget does not suffice: the way out is never a second budget for the same people.
+BUDGETS_ADD_UP: Final = (
+    "the budget is what these people were promised in all: a new scope over the same people adds its budget to this "
+    "one, so open one for other people only, or under a common parent whose budget is the sum that you promise them"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

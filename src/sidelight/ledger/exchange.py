@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims
 from sidelight.ledger.chain import Event, event_from_line, now_utc
-from sidelight.ledger.decide import book, check_budget, lock
+from sidelight.ledger.connections import identity_of_file
+from sidelight.ledger.decide import book, check_budget, lock, next_seq
 from sidelight.ledger.definition import ScopeDefinition
 from sidelight.ledger.genesis import check_key, identity_of
 from sidelight.ledger.journal import append, each_event
@@ -38,6 +39,9 @@ class Imported:
 
 def export_events(store: Store, path: Path) -> int:
     """Write all events as JSON lines, whole or not at all; return how many."""
+    own = None if store.place.path is None else identity_of_file(store.place.path)
+    if own is not None and identity_of_file(path) == own:
+        raise LedgerError(f"{str(path)!r} is the ledger itself; export into another file")
     draft = path.with_name(path.name + ".part")
     count = 0
     try:
@@ -91,14 +95,14 @@ def book_external(
     key: bytes | None,
 ) -> str:
     """Book what another tool spent. `mark` identifies this booking after a lost COMMIT."""
-    books = lock(transaction, [share.scope_id for share in shares])
+    books = lock(transaction, [share.scope_id for share in shares], key=key, definitions=definitions)
     row = transaction.row("SELECT hash FROM event WHERE kind = 'import' AND entry_id = :mark", mark=mark)
     if row is not None:
         return str(row[0])
     check_budget(shares, books, definitions, first=first)
     body = {"charges": [share.to_json() for share in shares], "note": note, "source": None}
+    book(transaction, shares, books, seq=next_seq(transaction), key=key)
     event = append(transaction, kind="import", at_utc=now_utc(), scope_id=first, entry_id=mark, body=body, key=key)
-    book(transaction, shares, books, seq=event.seq)
     return event.hash
 
 
@@ -116,7 +120,7 @@ def book_import(
         raise LedgerError("the export holds no event")
     source_id = identity_of(genesis).ledger_id
     touched = _with_ancestors(into.values(), definitions)
-    books = lock(transaction, touched)
+    books = lock(transaction, touched, key=key, definitions=definitions)
     seen = _seen(transaction, source_id, history)
     shares: list[Share] = []
     booked = 0
@@ -138,8 +142,8 @@ def book_import(
                 "ledger_id": source_id,
             },
         }
+        book(transaction, shares, books, seq=next_seq(transaction), key=key)
         event = append(transaction, kind="import", at_utc=now_utc(), scope_id=shares[0].scope_id, body=body, key=key)
-        book(transaction, shares, books, seq=event.seq)
         head = event.hash
     return Imported(ledger_id=source_id, booked=booked, head=head)
 

@@ -13,6 +13,7 @@ from sidelight.ledger.chain import NO_HASH, Event, chained, event_hash, now_utc
 from sidelight.ledger.journal import event_at, insert_event
 from sidelight.ledger.migrations import migrate, stored_version
 from sidelight.ledger.schema import SCHEMA_VERSION, TABLES, create_statements
+from sidelight.ledger.signed import digest_of
 
 if TYPE_CHECKING:
     from sidelight.ledger.store import Store, Transaction
@@ -43,7 +44,7 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
         )
     with store.read() as transaction:
         version = stored_version(transaction, store.place.shown)
-        identity = _identify(transaction, store.place.shown, key=key)
+        identity = _identify(transaction, store.place.shown, key=key, schema=version)
     if identity.testing != testing:
         raise LedgerError(
             f"{store.place.shown} is a ledger for tests, whose releases protect nobody; production refuses it"
@@ -81,8 +82,8 @@ def check_key(genesis: Event, *, key: bytes | None, shown: str) -> None:
         raise LedgerError(f"the key does not belong to {shown}, or its first event was changed")
 
 
-def _identify(transaction: Transaction, shown: str, *, key: bytes | None) -> Identity:
-    genesis = event_at(transaction, 0)
+def _identify(transaction: Transaction, shown: str, *, key: bytes | None, schema: int) -> Identity:
+    genesis = event_at(transaction, 0, schema=schema)
     check_key(genesis, key=key, shown=shown)
     return identity_of(genesis)
 
@@ -100,7 +101,7 @@ def _create(transaction: Transaction, *, testing: bool, key: bytes | None) -> No
         body["testing"] = "1"
     if key is not None:
         body["mac"] = "hmac-sha256"
-    genesis = chained(seq=0, at_utc=now_utc(), kind="open", body=body, prev_hash=NO_HASH, key=key)
+    genesis = chained(seq=0, at_utc=now_utc(), kind="open", body=body, prev_hash=NO_HASH, books=digest_of({}), key=key)
     insert_event(transaction, genesis)
     identity = {"schema": SCHEMA_VERSION, "ledger_id": ledger_id, "head": canonical({"hash": genesis.hash, "seq": "0"})}
     for name, value in identity.items():

@@ -18,7 +18,7 @@ from sidelight.ledger import decide
 from sidelight.ledger.books import Books
 from sidelight.ledger.canonical import canonical, plain
 from sidelight.ledger.chain import Event, checked_time, now_utc
-from sidelight.ledger.definition import ScopeDefinition, define_scope, definition_from_row
+from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition, define_scope, definition_from_row
 from sidelight.ledger.entry import Entry, Stored, checked_name
 from sidelight.ledger.genesis import Identity, identity_of, open_or_create
 from sidelight.ledger.history import list_entries, list_finished
@@ -27,14 +27,13 @@ from sidelight.ledger.place import check_file, parse_place
 from sidelight.ledger.reservation import Reservation
 from sidelight.ledger.scope import Scope
 from sidelight.ledger.shares import spread
+from sidelight.ledger.signed import DEFINITION_COLUMNS, signed_scopes
 from sidelight.ledger.unique import Unique
 
 if TYPE_CHECKING:
     from sidelight.ledger.exchange import Imported
     from sidelight.ledger.store import Store, Transaction
     from sidelight.ledger.verify import Rederive, Verification
-
-_SCOPE_COLUMNS = "scope_id, parent_id, unit, neighbours, budget, routes"
 
 
 def open_ledger(
@@ -86,6 +85,7 @@ class Ledger(Unique):
 
     def __init__(self, store: Store, *, identity: Identity, key: bytes | None) -> None:
         self.store = store
+        self.store.ledger_id = identity.ledger_id
         self.place = store.place
         self.ledger_id = identity.ledger_id
         self.testing = identity.testing
@@ -126,7 +126,7 @@ class Ledger(Unique):
         if different:
             raise LedgerError(
                 f"scope {scope_id!r} exists with another {' and '.join(different)} (budget {found.budget}, one "
-                f"{found.unit}, {found.neighbours}); a scope never changes: use another name for a new budget"
+                f"{found.unit}, {found.neighbours}); a scope never changes, and {BUDGETS_ADD_UP}"
             )
         self._definitions[scope_id] = found
         return Scope(self, found)
@@ -138,7 +138,7 @@ class Ledger(Unique):
     def scopes(self) -> list[Scope]:
         """Return all scopes, in the order of their names."""
         with self.store.read() as transaction:
-            rows = transaction.rows(f"SELECT {_SCOPE_COLUMNS} FROM scope ORDER BY scope_id")
+            rows = transaction.rows(f"SELECT {DEFINITION_COLUMNS} FROM scope ORDER BY scope_id")
         definitions = sorted((definition_from_row(row) for row in rows), key=lambda found: found.scope_id)
         return [Scope(self, definition) for definition in definitions]
 
@@ -299,7 +299,7 @@ class Ledger(Unique):
         if scope_id not in self._definitions:
             with self.store.read() as transaction:
                 row = transaction.row(
-                    f"SELECT {_SCOPE_COLUMNS} FROM scope WHERE scope_id = :scope_id", scope_id=scope_id
+                    f"SELECT {DEFINITION_COLUMNS} FROM scope WHERE scope_id = :scope_id", scope_id=scope_id
                 )
             if row is None:
                 raise LedgerError(
@@ -317,26 +317,18 @@ class Ledger(Unique):
 
 
 def _find_or_make(transaction: Transaction, wanted: ScopeDefinition, *, key: bytes | None) -> ScopeDefinition:
-    select = f"SELECT {_SCOPE_COLUMNS} FROM scope WHERE scope_id = :scope_id"
-    seq, _ = lock_head(transaction)  # held until the end, so nobody makes the same scope meanwhile
-    row = transaction.row(select, scope_id=wanted.scope_id)
-    if row is not None:
-        return definition_from_row(row)
-    columns = wanted.to_columns()
-    transaction.run(
-        f"INSERT INTO scope ({_SCOPE_COLUMNS}, totals, head_seq)"
-        " VALUES (:scope_id, :parent_id, :unit, :neighbours, :budget, :routes, :totals, :seq)",
-        **columns,
-        totals=canonical(Books().to_json()),
-        seq=seq + 1,
-    )
+    scopes = signed_scopes(transaction, key=key)  # holds the head to the end: nobody makes the same scope meanwhile
+    columns = scopes.columns(wanted.scope_id)
+    if columns is not None:
+        return definition_from_row(list(columns.values()))
+    scopes.insert(wanted, totals=canonical(Books().to_json()), seq=decide.next_seq(transaction))
     append(transaction, kind="scope", at_utc=now_utc(), scope_id=wanted.scope_id, body=wanted.to_body(), key=key)
     return wanted
 
 
 def _reap(transaction: Transaction, entry_id: str, scope_id: str, *, key: bytes | None) -> bool:
     """Declare one entry dead, unless it has finished in the meantime, which is better."""
-    decide.lock(transaction, [scope_id])
+    decide.lock(transaction, [scope_id], key=key)
     row = transaction.row("SELECT state FROM entry WHERE entry_id = :entry_id", entry_id=entry_id)
     if row != ("reserved",):
         return False
@@ -345,17 +337,12 @@ def _reap(transaction: Transaction, entry_id: str, scope_id: str, *, key: bytes 
 
 
 def _close_scope(transaction: Transaction, scope_id: str, *, key: bytes | None) -> str:
-    books = decide.lock(transaction, [scope_id])[scope_id]
+    books = decide.lock(transaction, [scope_id], key=key)[scope_id]
     if books.shut:
         return lock_head(transaction)[1]
-    event = append(transaction, kind="close", at_utc=now_utc(), scope_id=scope_id, body={}, key=key)
-    transaction.run(
-        "UPDATE scope SET totals = :totals, head_seq = :seq WHERE scope_id = :scope_id",
-        totals=canonical(books.closed().to_json()),
-        seq=event.seq,
-        scope_id=scope_id,
-    )
-    return event.hash
+    totals = canonical(books.closed().to_json())
+    signed_scopes(transaction, key=key).update(scope_id, seq=decide.next_seq(transaction), totals=totals)
+    return append(transaction, kind="close", at_utc=now_utc(), scope_id=scope_id, body={}, key=key).hash
 
 
 def _checked_request(request: Mapping[str, object]) -> dict[str, Any]:

@@ -11,16 +11,17 @@ import os
 import sqlite3
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sidelight.errors import LedgerError, SidelightWarning
 from sidelight.ledger.chain import now_utc
+from sidelight.ledger.connections import copy_file
 from sidelight.ledger.journal import append
 from sidelight.ledger.place import Place
 from sidelight.ledger.schema import SCHEMA_VERSION, Dialect, trigger_statements
+from sidelight.ledger.signed import SignedScopes
 
 if TYPE_CHECKING:
     from sidelight.ledger.store import Store, Transaction
@@ -36,8 +37,8 @@ class Step:
     statements: Callable[[Dialect], Sequence[str]]
 
 
-#: One for each schema that came before this one; there was none yet.
-STEPS: tuple[Step, ...] = ()
+#: One for each schema that came before this one. Schema 1 had no digest of the scopes' rows in its events.
+STEPS: tuple[Step, ...] = (Step(before=1, statements=lambda _dialect: ["ALTER TABLE event ADD COLUMN books TEXT"]),)
 
 
 def stored_version(transaction: Transaction, shown: str) -> int:
@@ -79,6 +80,7 @@ def _migrate(transaction: Transaction, place: Place, *, key: bytes | None) -> st
         transaction.run("UPDATE meta SET value = :value WHERE key = 'schema'", value=SCHEMA_VERSION)
         for statement in trigger_statements(transaction.dialect).values():
             transaction.define(statement)
+        transaction.scopes = SignedScopes(transaction)  # as they stand; the verification below is what believes them
         body = {"from": str(version), "to": SCHEMA_VERSION}
         append(transaction, kind="migrate", at_utc=now_utc(), body=body, key=key)
         problems = problems_in(transaction, key=key)
@@ -118,12 +120,7 @@ def _keep(transaction: Transaction, path: Path, version: int) -> Path:
     try:
         draft.unlink(missing_ok=True)
         draft.touch(mode=0o600, exist_ok=False)  # while it is written, too, nobody reads it who may not read the ledger
-        with (
-            closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source,
-            closing(sqlite3.connect(draft)) as target,
-        ):
-            source.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")  # a single file, without a log beside it
+        copy_file(path, draft)
         draft.chmod(0o400)  # opening it as a ledger is refused: `check_file` wants to write
         with draft.open("rb") as file:
             os.fsync(file.fileno())

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from sidelight.errors import LedgerError
+from sidelight.ledger.connections import tables_in
 from sidelight.ledger.schema import TABLES, Dialect
 
 # File systems that several machines mount at once. Shares between a host and its guests (9p, virtiofs) are left out:
@@ -27,7 +26,6 @@ NETWORK_FILE_SYSTEMS: Final = frozenset((
     "nfs4", "ocfs2", "orangefs", "smb2", "smb3", "smbfs", "webdav",
 ))
 # fmt: on
-_SQLITE_HEADER: Final = b"SQLite format 3\x00"
 _ANYBODY_WRITES: Final = 0o222
 
 
@@ -77,7 +75,7 @@ def parse_place(url: str | os.PathLike[str]) -> Place:
 
 
 def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
-    """Refuse a file that is not there, not a database, linked twice, or on a network file system."""
+    """Refuse a file that is not there, not a database, linked twice, mounted by itself, or on a network file system."""
     parent = path.parent
     if not parent.is_dir():
         raise LedgerError(
@@ -89,6 +87,7 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
             f"{str(path)!r} lies on a network file system ({kind}), where file locks do not hold between machines; "
             "put the ledger on a local disk, or use PostgreSQL"
         )
+    check_not_mounted(path)
     if not path.exists():
         if not create:
             raise LedgerError(
@@ -112,61 +111,58 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
             f"{str(path)!r} cannot be written by this user, and whoever spends must write; "
             "to look into it there are `sidelight ledger show`, `verify` and `export`, or open_ledger(read_only=True)"
         )
-    with path.open("rb") as file:
-        start = file.read(len(_SQLITE_HEADER))
-    if start and start != _SQLITE_HEADER:
-        raise LedgerError(f"{str(path)!r} is not a ledger (not a SQLite database); check the path")
-    names = _tables(path)
+    names = tables_in(path)
     if names and not names & set(TABLES):
         raise LedgerError(
             f"{str(path)!r} is a database of something else (it has a table {min(names)!r}); a ledger has its own file"
         )
 
 
-def _tables(path: Path) -> set[str]:
-    """Look without touching: opening a ledger switches its file to a write-ahead log, which others may not want."""
-    try:
-        with closing(sqlite3.connect(reading_uri(path, lockless=not has_log(path)), uri=True)) as connection:
-            rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    except sqlite3.Error:
-        return set()  # locked or damaged: opening it will say so
-    return {str(name) for (name,) in rows}
+def check_not_mounted(path: Path, *, mounts: str | None = None) -> None:
+    """Refuse a file that is itself a mount point: its log lies in the folder, which whoever mounts the file has not.
 
-
-def reading_uri(path: Path, *, lockless: bool) -> str:
-    """Return the address under which SQLite reads a file and leaves nothing beside it.
-
-    Without a write-ahead log nobody has the file open, and it can be read as it stands (`immutable`), even in a folder
-    in which this user cannot make the log's files. With a log the newest commits are in there, and it must be read too.
-    Who reads as it stands takes no lock, and looks afterwards whether the file was written meanwhile.
+    Two containers that mount the one file, or one and the host, would keep two logs and each spend the whole budget.
     """
-    return f"{path.as_uri()}?mode=ro{'&immutable=1' if lockless else ''}"
-
-
-def has_log(path: Path) -> bool:
-    """Say whether commits of a file stand, or may stand, in a log beside it."""
-    return any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal"))
+    points = _mount_points(mounts)
+    if points is None:  # not Linux: then the device tells, if the file is there
+        apart = path.exists() and path.stat().st_dev != path.parent.stat().st_dev
+        mounted = [path] if apart else []
+    else:
+        files = [path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal"))]
+        mounted = [each for each in files if each in points]
+    if mounted:
+        raise LedgerError(
+            f"{str(mounted[0])!r} is a mount point of its own, and SQLite keeps its log beside it, where others who "
+            f"use the file do not see it: each would spend the whole budget. Mount the folder {str(path.parent)!r} "
+            "that holds the ledger, not the file"
+        )
 
 
 def file_system(directory: Path, *, mounts: str | None = None) -> str | None:
     """Return the type of the file system that holds the directory, or None where the system does not say."""
+    points = _mount_points(mounts)
+    if points is None:
+        return None
+    wanted = directory.resolve()
+    around = [point for point in points if wanted.is_relative_to(point)]
+    return points[max(around, key=lambda point: len(point.parts))] if around else None
+
+
+def _mount_points(mounts: str | None = None) -> dict[Path, str] | None:
+    """Return what is mounted where (point -> type of file system), or None where the system does not say."""
     if mounts is None:
         try:
             mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:
             return None
-    wanted = directory.resolve()
-    best: tuple[int, str] | None = None
+    points: dict[Path, str] = {}
     for line in mounts.splitlines():
         left, separator, right = line.partition(" - ")
         fields = left.split(" ")
-        if not separator or len(fields) < 5:
-            continue
-        point = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4]))
-        # of two mounts on one point the later hides the earlier, hence >=
-        if wanted.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
-            best = (len(point.parts), right.split(" ")[0])
-    return None if best is None else best[1]
+        if separator and len(fields) >= 5:
+            text = re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), os.fsencode(fields[4]))
+            points[Path(os.fsdecode(text))] = right.split(" ")[0]  # of two on one point the later hides the earlier
+    return points
 
 
 def _sqlite_url(rest: str, text: str) -> Place:

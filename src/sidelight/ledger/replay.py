@@ -13,11 +13,13 @@ from typing import Any, TypeAlias
 from sidelight.errors import SidelightError
 from sidelight.guarantees import Claims
 from sidelight.ledger.books import Books, by_scope
-from sidelight.ledger.canonical import Json
+from sidelight.ledger.canonical import Json, canonical
 from sidelight.ledger.chain import Event, link_problem
 from sidelight.ledger.definition import ScopeDefinition, check_parent, definition_from_body
 from sidelight.ledger.entry import FAIL_REASONS
+from sidelight.ledger.schema import FIRST_SIGNED
 from sidelight.ledger.shares import Share, share_from_json
+from sidelight.ledger.signed import digest_of, row_digest
 
 #: Gives the claims of a stored request again, or None where it does not know that kind of request.
 Rederive: TypeAlias = Callable[[Mapping[str, Json]], Claims | None]
@@ -52,6 +54,8 @@ class Replay:
     genesis: Event | None = None
     last: Event | None = None
     schema: str = ""  # that of the first event, or what the last migration led to
+    rows: dict[str, str] = field(default_factory=dict)  # the digest of each scope's row
+    unsigned: bool = False  # an event did not sign what the rows amount to; those after it are off as well
     live: dict[tuple[str, str], str] = field(default_factory=dict)
     attempts: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -70,6 +74,7 @@ def replay(events: Iterable[Event], *, key: bytes | None, rederive: Rederive | N
             found = _apply(result, event, rederive)
         except (SidelightError, KeyError, TypeError, ValueError, AttributeError) as error:
             found = [f"cannot be read ({type(error).__name__}: {error})"]
+        found += _signature(result, event)
         result.problems += [f"event {event.seq} ({event.kind}) {text}" for text in found]
     if result.last is None:
         result.problems.append("there is no event at all")
@@ -96,6 +101,20 @@ def _apply(result: Replay, event: Event, rederive: Rederive | None) -> list[str]
             return _close(result, event)
         case _:
             return []
+
+
+def _signature(result: Replay, event: Event) -> list[str]:
+    """Compare the digest that an event carries with the rows that the events up to it amount to."""
+    for name, seq in result.last_seq.items():
+        if seq == event.seq and name in result.definitions:
+            totals = canonical(result.books[name].to_json())
+            result.rows[name] = row_digest(result.definitions[name].to_columns(), totals=totals, head_seq=seq)
+    wanted = result.schema.isdecimal() and int(result.schema) >= FIRST_SIGNED
+    right = event.books == digest_of(result.rows) if event.books is not None else not wanted
+    if right or result.unsigned:
+        return []
+    result.unsigned = True
+    return ["does not sign the totals and budgets that the events amount to"]
 
 
 def _migrate(result: Replay, body: Any) -> list[str]:

@@ -1,6 +1,7 @@
 """The tables of a ledger and the triggers that keep them append-only: one text for SQLite and PostgreSQL.
 
-`event` is the history. `scope.totals` and `entry` are caches of it: `verify` rebuilds them from the events. The
+`event` is the history. `scope.totals` and `entry` are caches of it: `verify` rebuilds them from the events, and
+`event.books` is the digest of the scopes' rows by which a deciding transaction knows that they are the right ones. The
 triggers stop mistakes and casual edits; whoever owns the database can drop them, which is why the chain exists.
 """
 
@@ -9,7 +10,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 Dialect = Literal["sqlite", "postgresql"]
-SCHEMA_VERSION: Final = "1"
+SCHEMA_VERSION: Final = "2"
+FIRST_SIGNED: Final = 2  # the schema from which on events carry the digest of the scopes' rows
 TABLES: Final = ("meta", "scope", "event", "entry")
 
 _TABLES_SQL: Final = (
@@ -19,7 +21,7 @@ _TABLES_SQL: Final = (
   budget TEXT NOT NULL, routes TEXT NOT NULL, totals TEXT NOT NULL, head_seq {integer} NOT NULL)""",
     """CREATE TABLE event (seq {integer} PRIMARY KEY, at_utc TEXT NOT NULL, kind TEXT NOT NULL,
   scope_id TEXT REFERENCES scope, entry_id TEXT, body TEXT NOT NULL,
-  prev_hash TEXT NOT NULL UNIQUE, hash TEXT NOT NULL UNIQUE,
+  prev_hash TEXT NOT NULL UNIQUE, hash TEXT NOT NULL UNIQUE, books TEXT,
   CHECK (kind IN ('open','scope','reserve','release','refuse','fail','import','migrate','close')))""",
     """CREATE TABLE entry (entry_id TEXT PRIMARY KEY, scope_id TEXT NOT NULL REFERENCES scope, idem_key TEXT NOT NULL,
   attempt INTEGER NOT NULL CHECK (attempt >= 1), reserve_seq {integer} NOT NULL REFERENCES event,

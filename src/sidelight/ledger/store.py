@@ -1,40 +1,37 @@
-"""The database under a ledger: connections, transactions, and errors a person can act on.
+"""The database under a ledger: transactions, and errors a person can act on.
 
-The only file that imports SQLAlchemy. SQLite runs with a write-ahead log and `synchronous=FULL` (with NORMAL the last
-commits may be lost at power failure, and a lost commit is forgotten spending); every writing transaction begins with
-BEGIN IMMEDIATE, because a deferred one that reads first cannot become a writer. PostgreSQL runs READ COMMITTED with row
-locks, and servers that acknowledge commits before they are on disk are refused.
+This file and `engines` are the only ones that import SQLAlchemy.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.place import Place, has_log, reading_uri
+from sidelight.ledger.connections import FileConnection
+from sidelight.ledger.engines import LOCKLESS, engines_for
+from sidelight.ledger.journal import remember_head
+from sidelight.ledger.place import Place
 from sidelight.ledger.schema import Dialect
+
+if TYPE_CHECKING:
+    from sidelight.ledger.signed import SignedScopes
 
 Result = TypeVar("Result")
 Row = tuple[Any, ...]
 
 _RETRIES: Final = 12
 _AGAIN: Final = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the database asks to try again
-#: What a connection says of itself that reads a file as it stands, without a lock.
-_LOCKLESS: Final = "sidelight_lockless"
-_abandoned: list[sa.Engine] = []  # engines of a parent process: closing their connections here would disturb its locks
 
 
 @lru_cache(maxsize=256)
@@ -45,9 +42,12 @@ def _text(sql: str) -> sa.TextClause:
 class Transaction:
     """One open transaction: plain SQL text with named parameters, plain rows back."""
 
-    def __init__(self, connection: sa.Connection, dialect: Dialect) -> None:
+    def __init__(self, connection: sa.Connection, dialect: Dialect, *, ledger_id: str | None = None) -> None:
         self._connection = connection
+        self.ledger_id = ledger_id
         self.dialect: Dialect = dialect
+        self.head: tuple[str, int, str] | None = None  # identity, seq and hash, once the head is locked
+        self.scopes: SignedScopes | None = None  # once they are compared with what the newest event signs
 
     def rows(self, sql: str, **parameters: object) -> list[Row]:
         """Return all rows of a query."""
@@ -79,15 +79,16 @@ class Transaction:
 
 
 class Store:
-    """Connections to one place, for any number of threads; makes its own anew in a forked child."""
+    """Transactions in one place, for any number of threads; all stores of a process on one file share connections."""
 
     def __init__(self, place: Place, *, wait_seconds: float, read_only: bool = False) -> None:
         self.place = place
         self.wait_seconds = wait_seconds
         self.read_only = read_only
-        self._pid = os.getpid()
+        self.ledger_id: str | None = None  # set once the first event has said which ledger this is
         self._turn: AbstractContextManager[object] = threading.RLock() if place.in_memory else nullcontext()
-        self._engine = _engine(place, wait_seconds, read_only=read_only)
+        self._engines = engines_for(place, wait_seconds, read_only=read_only)
+        self._leave = weakref.finalize(self, self._engines.leave)  # also if nobody closes it
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -97,8 +98,15 @@ class Store:
                 f"the ledger {self.place.shown} was opened for reading only; nothing was written. Open it without "
                 "read_only=True to spend from it"
             )
-        with self._turn, self._connect().begin() as connection:
-            yield Transaction(connection, self.place.dialect)
+        with self._turn, self._connect().connect() as connection:
+            file = _file_of(connection)
+            with connection.begin():
+                file.check()  # the lock is held: from here on nobody who keeps to the locks can move the log away
+                transaction = Transaction(connection, self.place.dialect, ledger_id=self.ledger_id)
+                yield transaction
+                file.check()
+            remember_head(transaction)
+            file.check()  # somebody who does not: the commit may be in a log that nobody reads
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -106,7 +114,9 @@ class Store:
         before, lockless = self._stamp(), False
         try:
             with self._explained(), self._turn, self._connect().connect() as connection:
-                lockless = bool(connection.info.get(_LOCKLESS))
+                lockless = bool(connection.info.get(LOCKLESS))
+                if not self.read_only:
+                    _file_of(connection).check()
                 if self.place.dialect == "postgresql":
                     connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
                 else:
@@ -139,21 +149,14 @@ class Store:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def close(self) -> None:
-        """Close all connections of this process."""
-        if self._pid == os.getpid():
-            self._engine.dispose()
+        """Leave the connections; the last user of a file closes them."""
+        self._leave()
 
     def _connect(self) -> sa.Engine:
-        if self._pid != os.getpid():
-            if self.place.in_memory:
-                raise LedgerError(
-                    "an in-memory ledger was carried into a forked process, where it would be a second copy of the "
-                    "budget; use a file"
-                )
-            _abandoned.append(self._engine)
-            engine = _engine(self.place, self.wait_seconds, read_only=self.read_only)
-            self._engine, self._pid = engine, os.getpid()
-        return self._engine
+        if not self._leave.alive:  # closed, and used again
+            self._engines = engines_for(self.place, self.wait_seconds, read_only=self.read_only)
+            self._leave = weakref.finalize(self, self._engines.leave)
+        return self._engines.engine(self.wait_seconds)
 
     def _check_unwritten(self, before: tuple[int, int] | None) -> None:
         if self._stamp() != before:
@@ -215,127 +218,11 @@ def _state(error: SQLAlchemyError) -> str | None:
     return state if isinstance(state, str) else None
 
 
-def _engine(place: Place, wait_seconds: float, *, read_only: bool) -> sa.Engine:
-    if place.dialect == "postgresql":
-        return _postgresql_engine(place, wait_seconds)
-    if read_only and place.path is not None:
-        return _reading_engine(place.path, wait_seconds)
-    target = ":memory:" if place.path is None else str(place.path)
-
-    def connect() -> sqlite3.Connection:
-        # isolation_level=None: the driver begins nothing by itself; `begin` below does, with IMMEDIATE
-        connection = sqlite3.connect(target, timeout=wait_seconds, isolation_level=None, check_same_thread=False)
-        try:
-            _prepare_sqlite(connection, wait_seconds, in_memory=place.in_memory)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    if place.in_memory:
-        engine = sa.create_engine("sqlite://", creator=connect, poolclass=StaticPool)
-    else:
-        engine = sa.create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_timeout=wait_seconds)
-    sa.event.listen(engine, "begin", _begin_sqlite)
-    return engine
+class _NoFile:
+    def check(self) -> None:
+        """A place that is no file has none that could be replaced."""
 
 
-def _reading_engine(path: Path, wait_seconds: float) -> sa.Engine:
-    """Connect anew for every transaction: whether there is a log to read is asked each time, and kept with it."""
-
-    def connect(_dialect: object, record: Any, _args: object, _options: object) -> sqlite3.Connection:
-        lockless = not has_log(path)
-        connection = sqlite3.connect(
-            reading_uri(path, lockless=lockless),
-            uri=True,
-            timeout=wait_seconds,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        connection.execute("PRAGMA query_only = 1")
-        record.info[_LOCKLESS] = lockless
-        return connection
-
-    engine = sa.create_engine("sqlite://", poolclass=NullPool)
-    sa.event.listen(engine, "do_connect", connect)
-    sa.event.listen(engine, "begin", _begin_sqlite)
-    return engine
-
-
-def _prepare_sqlite(connection: sqlite3.Connection, wait_seconds: float, *, in_memory: bool) -> None:
-    wanted = {
-        "busy_timeout": int(wait_seconds * 1000),
-        "journal_mode": "memory" if in_memory else "wal",
-        "synchronous": 2,  # FULL
-        "foreign_keys": 1,
-    }
-    for name, value in wanted.items():
-        _patiently(connection, f"PRAGMA {name} = {value}", wait_seconds)
-        (got,) = connection.execute(f"PRAGMA {name}").fetchone()
-        if got != value:
-            raise LedgerError(
-                f"SQLite would not set {name} to {value} (it stays {got}), so a commit might be lost; "
-                "put the ledger on a local disk, or use PostgreSQL"
-            )
-    connection.execute("PRAGMA fullfsync = 1")  # macOS: through the drive's cache as well
-
-
-def _patiently(connection: sqlite3.Connection, statement: str, wait_seconds: float) -> None:
-    """Execute, waiting for locks: SQLite's own patience does not cover the change to a write-ahead log."""
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        try:
-            connection.execute(statement)
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _begin_sqlite(connection: sa.Connection) -> None:
-    deferred = connection.get_execution_options().get("sidelight_deferred", False)
-    connection.exec_driver_sql("BEGIN" if deferred else "BEGIN IMMEDIATE")
-
-
-def _postgresql_engine(place: Place, wait_seconds: float) -> sa.Engine:
-    try:
-        engine = sa.create_engine(
-            place.address,
-            isolation_level="READ COMMITTED",
-            pool_pre_ping=True,
-            pool_timeout=wait_seconds,
-            connect_args={"connect_timeout": max(1, int(wait_seconds))},
-        )
-    except ImportError:
-        raise LedgerError(
-            "a ledger in PostgreSQL needs psycopg, which is not installed; run: pip install 'sidelight[postgres]'"
-        ) from None
-    except SQLAlchemyError:
-        raise LedgerError(
-            f"{place.shown} is not an address of PostgreSQL; write postgresql://user@host/database"
-        ) from None
-
-    def prepare(connection: Any, _record: object) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SHOW synchronous_commit")
-            commit = cursor.fetchone()[0]
-            cursor.execute("SHOW fsync")
-            fsync = cursor.fetchone()[0]
-            cursor.execute("SHOW server_encoding")
-            encoding = cursor.fetchone()[0]
-            cursor.execute(f"SET lock_timeout = {int(wait_seconds * 1000)}")
-        connection.commit()
-        if commit == "off" or fsync == "off":
-            raise LedgerError(
-                f"the server {place.shown} runs with synchronous_commit={commit}, fsync={fsync} and may forget a "
-                "commit, that is, spending; set both on for this database"
-            )
-        if encoding != "UTF8":
-            raise LedgerError(
-                f"the database {place.shown} stores {encoding} text; a ledger needs one created with UTF8"
-            )
-
-    sa.event.listen(engine, "connect", prepare)
-    return engine
+def _file_of(connection: sa.Connection) -> FileConnection | _NoFile:
+    raw = connection.connection.dbapi_connection
+    return raw if isinstance(raw, FileConnection) else _NoFile()

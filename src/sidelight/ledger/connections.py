@@ -1,0 +1,300 @@
+"""The one place that opens the file of a ledger: SQLite connections that know their file, their log and their process.
+
+POSIX locks belong to a process and a file, and closing any descriptor of the file gives up all of them, also one that
+only read a few bytes. SQLite knows this and keeps one table of files for all its connections in a process; nobody else
+does. So nothing here or elsewhere opens the file by other means, and what others in this process hold open is refused.
+A forked child inherits that table without the locks that it tells of, so it is refused as well. And because somebody
+may give up the locks all the same, each connection remembers which file and which log it began with: a commit into a
+log that is no longer the one beside the file would be forgotten spending.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sqlite3
+import time
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sidelight.errors import LedgerError
+
+Identity = tuple[int, int]  # device and inode
+_LOG: Final = "-wal"
+_BESIDE: Final = (_LOG, "-shm")  # the log, and the shared index of it, on which writers lock each other out
+
+
+@dataclass
+class _Opened:
+    """What one connection began with."""
+
+    path: Path
+    process: int
+    file: Identity | None
+    beside: tuple[Identity | None, ...] | None = None  # of the log and its index; None for a connection that only reads
+    left_alone: bool = False
+
+    def unchanged(self) -> bool:
+        """Say whether the same file, the same log and the same index are still where they were."""
+        return identity_of_file(self.path) == self.file and self.beside in (None, _identities_beside(self.path))
+
+    def may_close(self) -> bool:
+        """Say whether closing the connection harms nobody."""
+        return self.process == os.getpid() and not self.left_alone and self.unchanged()
+
+
+_open: dict[int, _Opened] = {}  # by the connection's id; it leaves when it is closed
+_inherited: set[Identity] = set()  # files that a parent process had open when this one was forked from it
+
+
+class FileConnection(sqlite3.Connection):
+    """A connection to a ledger's file. Of a parent process, or with its log gone, it is left alone and never closed.
+
+    To close the last connection writes the log into the file and removes it, which only its owner may do: a child would
+    do it under its parent's feet, and a log that was replaced would overwrite what others wrote since.
+    """
+
+    _began: _Opened | None = None
+
+    def began(self, path: Path) -> _Opened:
+        """Remember the file and the process."""
+        self._began = _open[id(self)] = _Opened(path, os.getpid(), identity_of_file(path))
+        return self._began
+
+    def check(self) -> None:
+        """Refuse to go on after a fork, or if another file or log stands where those of this connection stood."""
+        began = self._began
+        if began is None:
+            return
+        if began.process != os.getpid():
+            raise forked(began.path)
+        if not began.left_alone and began.unchanged():
+            return
+        began.left_alone = True
+        raise _meddled_with(began.path)
+
+    def close(self) -> None:
+        """Close, unless that would harm others."""
+        if self._began is None or self._began.may_close():
+            super().close()
+            self._began = None
+            _open.pop(id(self), None)
+
+    def rollback(self) -> None:
+        """Roll back, unless the transaction is that of a parent process."""
+        if self._began is None or self._began.process == os.getpid():
+            super().rollback()
+
+    def __del__(
+        self, keep: Any = ctypes.pythonapi.Py_IncRef, named: Any = ctypes.py_object, opened: Any = _open
+    ) -> None:
+        if self._began is None:
+            return
+        if self._began.may_close():
+            opened.pop(id(self), None)  # and Python closes it now
+        else:
+            keep(named(self))  # the system will close it when the process ends
+
+
+def identity_of_file(path: Path) -> Identity | None:
+    """Return device and inode of what is at a path, without opening it; None if there is nothing."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _identities_beside(path: Path) -> tuple[Identity | None, ...]:
+    return tuple(identity_of_file(path.with_name(path.name + ending)) for ending in _BESIDE)
+
+
+def log_of(path: Path) -> Path:
+    """Return where SQLite keeps the write-ahead log of a file."""
+    return path.with_name(path.name + _LOG)
+
+
+def connect_writing(path: Path, wait_seconds: float) -> FileConnection:
+    """Open a file for charges: with a write-ahead log, and with commits that are on the disk when they return."""
+    check_alone(path, spends=True)
+    before = identity_of_file(path)
+    # isolation_level=None: the driver begins nothing by itself; the store does, with IMMEDIATE
+    connection = sqlite3.connect(
+        path, timeout=wait_seconds, isolation_level=None, check_same_thread=False, factory=FileConnection
+    )
+    try:
+        began = connection.began(path)
+        prepare(connection, wait_seconds, journal="wal")
+        # having read, SQLite has opened the log and holds the lock that keeps it there until the connection is closed
+        _patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)
+        began.beside = _identities_beside(path)
+        if None in began.beside or (before is not None and before != began.file):
+            raise LedgerError(f"the file {str(path)!r} was replaced or its log removed while it was opened; try again")
+        connection.check()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reading(path: Path, wait_seconds: float, *, lockless: bool) -> FileConnection:
+    """Open a file such that nothing is written, neither there nor beside it.
+
+    Without a write-ahead log nobody has the file open, and it can be read as it stands (`immutable`), even in a folder
+    in which this user cannot make the log's files. With a log the newest commits are in there, and it must be read too.
+    Who reads as it stands takes no lock, and looks afterwards whether the file was written meanwhile.
+    """
+    check_alone(path, spends=False)
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode=ro{'&immutable=1' if lockless else ''}",
+        uri=True,
+        timeout=wait_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=FileConnection,
+    )
+    connection.began(path)
+    connection.execute("PRAGMA query_only = 1")
+    return connection
+
+
+def connect_memory(wait_seconds: float) -> sqlite3.Connection:
+    """Open a ledger that is forgotten with the process."""
+    connection = sqlite3.connect(":memory:", timeout=wait_seconds, isolation_level=None, check_same_thread=False)
+    prepare(connection, wait_seconds, journal="memory")
+    return connection
+
+
+def tables_in(path: Path) -> set[str]:
+    """Look without touching: opening a ledger switches its file to a write-ahead log, which others may not want."""
+    try:
+        with closing(connect_reading(path, 0.0, lockless=not has_log(path))) as connection:
+            rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    except sqlite3.Error as error:
+        if "not a database" in str(error):
+            raise LedgerError(f"{str(path)!r} is not a ledger (not a SQLite database); check the path") from None
+        return set()  # locked or damaged: opening it will say so
+    return {str(name) for (name,) in rows}
+
+
+def copy_file(path: Path, copy: Path) -> None:
+    """Write the committed state of a file into an empty one, as a single file without a log beside it."""
+    with (
+        closing(connect_reading(path, 30.0, lockless=False)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE")
+
+
+def has_log(path: Path) -> bool:
+    """Say whether commits of a file stand, or may stand, in a log beside it."""
+    return any(path.with_name(path.name + ending).exists() for ending in (_LOG, "-journal"))
+
+
+def check_alone(path: Path, *, spends: bool) -> None:
+    """Refuse a file of which this process cannot hold locks: inherited by a fork, under two names, or open otherwise.
+
+    Where this process has working connections to the file already, its descriptors are theirs.
+    """
+    file = identity_of_file(path)
+    if file is None:
+        return
+    if file in _inherited:
+        raise forked(path)
+    process = os.getpid()
+    ours = [each for each in list(_open.values()) if each.file == file and each.process == process]
+    for each in ours:
+        if each.path != path and not _same_place(each.path, path):
+            raise LedgerError(
+                f"{str(path)!r} and {str(each.path)!r}, which is open here, are one file in two places, and SQLite "
+                "would keep two logs for it; use one path"
+            )
+    if spends and any(each.left_alone for each in ours):
+        raise _meddled_with(path)
+    if spends and not ours and _held_otherwise(file):
+        raise LedgerError(
+            f"this process has the file {str(path)!r} open by other means (open(), another database library, or what a "
+            "parent process had open); closing that would give up the ledger's locks. Close it first; to look into a "
+            "ledger use open_ledger(read_only=True)"
+        )
+
+
+def _meddled_with(path: Path) -> LedgerError:
+    return LedgerError(
+        f"the file {str(path)!r} or its log ({', '.join(path.name + ending for ending in _BESIDE)}) was removed, "
+        "replaced or renamed while it was open here; nothing is granted any more, because what is written now could be "
+        "forgotten. End this process, leave the file alone, run `sidelight ledger verify --expect-head` with your "
+        "newest release's head, and open it again; copy, hash or move a ledger only while nobody has it open"
+    )
+
+
+def forked(path: Path) -> LedgerError:
+    """Return the error of a child whose parent had the ledger open."""
+    return LedgerError(
+        f"the ledger {str(path)!r} was open in the process from which this one was forked, and SQLite's locks do not "
+        "survive a fork: both would spend the budget. Nothing was charged. Fork (or daemonise) first and open the "
+        "ledger then, close it before the fork, or start workers with multiprocessing.get_context('spawn')"
+    )
+
+
+def prepare(connection: sqlite3.Connection, wait_seconds: float, *, journal: str) -> None:
+    """Set what makes a commit last, and see that it is set."""
+    wanted = {
+        "busy_timeout": int(wait_seconds * 1000),
+        "journal_mode": journal,
+        "synchronous": 2,  # FULL
+        "foreign_keys": 1,
+    }
+    for name, value in wanted.items():
+        _patiently(connection, f"PRAGMA {name} = {value}", wait_seconds)
+        (got,) = connection.execute(f"PRAGMA {name}").fetchone()
+        if got != value:
+            raise LedgerError(
+                f"SQLite would not set {name} to {value} (it stays {got}), so a commit might be lost; "
+                "put the ledger on a local disk, or use PostgreSQL"
+            )
+    connection.execute("PRAGMA fullfsync = 1")  # macOS: through the drive's cache as well
+
+
+def _patiently(connection: sqlite3.Connection, statement: str, wait_seconds: float) -> None:
+    """Execute, waiting for locks: SQLite's own patience does not cover the change to a write-ahead log."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            connection.execute(statement).fetchall()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _same_place(one: Path, other: Path) -> bool:
+    """Say whether two paths lead to one name in one folder (a folder that is mounted twice): then there is one log."""
+    return one.name == other.name and identity_of_file(one.parent) == identity_of_file(other.parent)
+
+
+def _held_otherwise(file: Identity) -> bool:
+    """Say whether this process has a descriptor of the file; False where the system does not tell."""
+    try:
+        numbers = [int(name) for name in os.listdir("/dev/fd")]
+    except (OSError, ValueError):
+        return False
+    for number in numbers:
+        with suppress(OSError):
+            found = os.fstat(number)
+            if (found.st_dev, found.st_ino) == file:
+                return True
+    return False
+
+
+def _remember_what_was_open() -> None:
+    _inherited.update(each.file for each in list(_open.values()) if each.file is not None)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_remember_what_was_open)
