@@ -73,7 +73,7 @@ def test_polars_divides_by_a_constant_through_its_reciprocal():
     expected = [math.floor(Fraction(value) / 3) for value in values.tolist()]
     assert encode.codes(values).tolist() == expected
     for frame in frames(values).values():
-        assert frame.select(encode.expression(nw.col("x")).alias("c")).collect()["c"].to_list() == expected
+        assert encode.lower(frame, "x", "c").collect()["c"].to_list() == expected
 
 
 def test_casts_and_rounding_differ_and_floor_does_not():

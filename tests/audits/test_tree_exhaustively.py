@@ -16,8 +16,9 @@ from whole_law import Selections, datasets, explored, plain_grid, prior_of, rank
 
 from sidelight.aggregates import ranks_of_codes
 from sidelight.audit import exact_epsilon, exact_mu, exact_rho
-from sidelight.grid import Grid
+from sidelight.grid import FloatGrid, Grid, float_code
 from sidelight.guarantees import Person
+from sidelight.predictions import Mixture, ScaleFree, Uniform
 from sidelight.quantiles import descend as descend_module
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.tree import quantile_tree
@@ -96,6 +97,35 @@ def test_no_neighbour_reaches_more_than_epsilon(monkeypatch, levels, options, ad
     ]
     attack = Attack(monkeypatch, quantile_tree(levels, epsilon=2, **options), priors, adaptation=adaptation)
     assert attack.worst(2) <= 2
+
+
+def floats_around(middle: float) -> FloatGrid:
+    """Return a grid of the five codes around a number, without dither."""
+    double = {c: FloatGrid(dither_bits=0).value(float_code(middle) + c) for c in (-2, 2)}
+    return FloatGrid(lowest=double[-2], highest=double[2], dither_bits=0)
+
+
+@pytest.mark.parametrize(
+    ("middle", "conditioned", "most"),
+    [
+        (1.0, "parts", 1),
+        *(pytest.param(x, how, 2, marks=pytest.mark.slow) for x in (0.0, 1.0, -4.0) for how in ("parts", "sum")),
+    ],
+)
+def test_a_grid_of_floats_and_its_default_prior_stay_below_epsilon(monkeypatch, middle, conditioned, most):
+    """Across zero, a power of two and the atom of a whole number: the prior of every node is public."""
+    grid = floats_around(middle)
+    assert grid.last - grid.first == 4
+    prior = Mixture([0.5, 0.5], [Uniform(grid.lowest, grid.highest), ScaleFree()], conditioned=conditioned)
+    compiled = [prior.compile(grid)] * 3
+    attack = Attack(
+        monkeypatch,
+        quantile_tree(QUARTILES, epsilon=1),
+        compiled,
+        view=lambda codes: ranks_of_codes(np.sort(np.array(codes, np.int64)) + grid.first, grid, None),
+    )
+    attack.size = 5
+    assert Decimal("0.3") < attack.worst(most) <= 1
 
 
 #: Nearly all mass low: a record added high up moves the law of every node on its path as far as it can be moved.

@@ -20,31 +20,26 @@ import numpy as np
 from sidelight.aggregates import ranks_of_codes
 from sidelight.grid import Grid
 from sidelight.mechanisms import rank_selection
-from sidelight.predictions.compiled import CompiledPrior
+from sidelight.predictions.compiled import CompiledPrior, Line
 
 Law = dict[Any, Fraction]
 DIGITS = 50
 
 
 class Steps:
-    """A staircase with stated masses, one cell an index."""
+    """A staircase with stated masses, one piece an index."""
 
     def __init__(self, first: int, masses: Sequence[int]) -> None:
         self._first = first
         self._heights = [0, *np.cumsum(np.array(masses, dtype=object)).tolist()]
 
-    @property
-    def cells(self) -> int:
-        return len(self._heights) - 1
+    many = False
 
-    def place(self, k: int) -> int:
-        return self._first + k
+    def line(self, index: int) -> Line:
+        return Line(index, index + 1, 0, self.at(index), 1)
 
-    def height(self, k: int) -> int:
-        return self._heights[k]
-
-    def find(self, index: int) -> int:
-        return min(max(index - self._first, 0), self.cells - 1)
+    def at(self, index: int) -> int:
+        return self._heights[min(max(index - self._first, 0), len(self._heights) - 1)]
 
 
 def prior_of(masses: Sequence[int], first: int = 0) -> CompiledPrior:
@@ -128,7 +123,7 @@ def _likely_cuts(rings: Any) -> set[int]:
     cuts: set[int] = set()
     masses = rings._masses
     for ring, (left_mass, left_start, right_mass, right_start) in enumerate(rings._blocks):
-        start, weight = rings.start(ring), rank_selection.DECAY.steps[ring]
+        start, weight = rings.start(ring), rank_selection.DECAY.steps[rings.depths[ring]]
         for j in range(masses.first, masses.last + 2):
             below = masses.cumulative(j)
             if left_start <= below <= left_start + left_mass:

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from sidelight.errors import RangeError
 from sidelight.grid import Grid
 from sidelight.predictions import Cauchy, ScaleFree, hedge
+from sidelight.predictions.compiled import UNIT
 
 INTEGERS = Grid(resolution=Fraction(1), snap="nearest")
 
 
 def test_cells_on_integers_are_powers_of_two():
     compiled = ScaleFree().compile(INTEGERS)
-    share = compiled.total / 123
+    share = UNIT / 123
 
     def mass(low, high):
         return (compiled.cumulative((high + 1) << 20) - compiled.cumulative(low << 20)) / share
@@ -128,8 +129,8 @@ def test_a_hedge_with_it_keeps_a_share_on_every_scale():
     alone = ScaleFree().compile(grid)
     for k in range(1, 59):
         low, high = (1 << k) << 20, (1 << k + 1) << 20
-        share = Fraction(mixed.cumulative(high) - mixed.cumulative(low), mixed.total)
-        assert share > Fraction(alone.cumulative(high) - alone.cumulative(low), 4 * alone.total) * Fraction(999, 1000)
+        share = mixed.cumulative(high) - mixed.cumulative(low)
+        assert share > Fraction(alone.cumulative(high) - alone.cumulative(low), 4) * Fraction(999, 1000)
 
 
 @pytest.mark.parametrize("bad", [{"resolution": 0}, {"resolution": -1.0}, {"resolution": float("nan")}, {"signs": "-"}])
@@ -142,4 +143,4 @@ def test_a_resolution_is_meant_as_a_decimal():
     assert ScaleFree(0.3) == ScaleFree("0.3") == ScaleFree(Fraction(3, 10))
     grid = Grid(resolution=Fraction(3, 10), snap="nearest", dither_bits=0)
     compiled = ScaleFree(0.3).compile(grid)
-    assert compiled.cumulative(2) - compiled.cumulative(1) == pytest.approx(compiled.total / 123, rel=1e-9)
+    assert compiled.cumulative(2) - compiled.cumulative(1) == pytest.approx(UNIT / 123, rel=1e-9)

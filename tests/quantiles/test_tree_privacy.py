@@ -9,7 +9,7 @@ from itertools import accumulate, combinations_with_replacement
 import pytest
 from exact_tree_law import SmallRanks, correct_selection, largest_loss, law_of
 
-from sidelight.predictions.compiled import CompiledPrior
+from sidelight.predictions.compiled import CompiledPrior, Line
 from sidelight.quantiles.levels import even_levels
 from sidelight.quantiles.tree import quantile_tree
 
@@ -22,18 +22,13 @@ class Table:
 
     masses: tuple[int, ...]
 
-    @property
-    def cells(self) -> int:
-        return len(self.masses)
+    many = False
 
-    def place(self, k: int) -> int:
-        return k
+    def line(self, index: int) -> Line:
+        return Line(index, index + 1, 0, self.at(index), 1)
 
-    def height(self, k: int) -> int:
-        return list(accumulate(self.masses, initial=0))[k]
-
-    def find(self, index: int) -> int:
-        return index
+    def at(self, index: int) -> int:
+        return list(accumulate(self.masses, initial=0))[min(max(index, 0), len(self.masses))]
 
 
 def table_prior(masses: Sequence[int]) -> CompiledPrior:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.fixed_point import Encoding
 from sidelight.aggregates.ranks import Codes, CountedCodes, count_codes, order_codes
 
 #: Rows to a block where their number is not known beforehand.
@@ -26,7 +26,7 @@ class CodeBuffer:
 
     __slots__ = ("_blocks", "_counted", "_encode", "_limit", "_used")
 
-    def __init__(self, encode: FixedPoint, *, rows: int = 0) -> None:
+    def __init__(self, encode: Encoding, *, rows: int = 0) -> None:
         self._encode = encode
         self._blocks = [np.empty(rows, np.int64)]
         self._used = [0]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.fixed_point import Encoding
 from sidelight.records import Category
 from sidelight.records.rows import Batch, Wanted
 
@@ -58,10 +58,10 @@ class Coding(Protocol):
 
 @dataclass(frozen=True)
 class NumberCoding:
-    """A number column in fixed point."""
+    """A number column in fixed point, or by the patterns of its floats."""
 
     column: str
-    encode: FixedPoint
+    encode: Encoding
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class NumberCoding:
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """The ends of the fixed-point codes."""
+        """The ends of the codes."""
         return ((self.encode.first, self.encode.last),)
 
     @property
@@ -95,8 +95,8 @@ class NumberCoding:
         """Encode inside an engine."""
         import narwhals.stable.v2 as nw
 
-        column = nw.col(wanted.number_alias(self.column))
-        return frame.with_columns(self.encode.expression(column).alias(names[0])), self.encode.keep_expression(column)
+        alias = wanted.number_alias(self.column)
+        return self.encode.lower(frame, alias, names[0]), self.encode.keep_expression(nw.col(alias))
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ import numpy as np
 from sidelight.aggregates.code_buffer import CodeBuffer
 from sidelight.aggregates.coding import NumberCoding
 from sidelight.aggregates.collect import coded_frame, coded_rows
-from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.fixed_point import Encoding, FixedPoint
+from sidelight.aggregates.float_codes import FloatCodes
 from sidelight.aggregates.ranks import Codes, CountedCodes, DitheredRanks
-from sidelight.grid import Grid
+from sidelight.grid import Grid, Outcomes
 from sidelight.noise import Source
-from sidelight.records import Table
+from sidelight.records import Number, Table
 from sidelight.records.quiet import quietly
 from sidelight.records.rows import Wanted
 
@@ -21,7 +22,7 @@ from sidelight.records.rows import Wanted
 _FEW_CODES = 1 << 20
 
 
-def collect_ranks(table: Table, column: str, grid: Grid, source: Source) -> DitheredRanks:
+def collect_ranks(table: Table, column: str, grid: Outcomes, source: Source) -> DitheredRanks:
     """Read a number column in one pass and return its ranks on a public grid.
 
     Guarantee: one protected unit adds or takes away at most `table.schema.rows_per_unit` records. A record's code
@@ -33,7 +34,7 @@ def collect_ranks(table: Table, column: str, grid: Grid, source: Source) -> Dith
         grid: the public grid; the column's bounds clamp before the grid's ends do.
         source: where the dither comes from; asked when ranks are.
     """
-    coding = NumberCoding(column, FixedPoint.on_grid(table.schema.number(column), grid))
+    coding = NumberCoding(column, _encoding(table.schema.number(column), grid))
     if not table.rows.streams and table.rows.length is None and _is_coarse(grid):
         frame, (code,) = coded_frame(table, coding)
         return DitheredRanks(quietly(lambda: _counted(frame, code)), grid, source)
@@ -47,9 +48,13 @@ def collect_ranks(table: Table, column: str, grid: Grid, source: Source) -> Dith
     return DitheredRanks(buffer.finish(), grid, source)
 
 
-def _is_coarse(grid: Grid) -> bool:
+def _encoding(number: Number, grid: Outcomes) -> Encoding:
+    return FixedPoint.on_grid(number, grid) if isinstance(grid, Grid) else FloatCodes.on_grid(number, grid)
+
+
+def _is_coarse(grid: Outcomes) -> bool:
     """Expect many rows a code, so that an engine's counts are far fewer than its rows."""
-    return grid.snap == "nearest" or grid.last - grid.first < _FEW_CODES
+    return (isinstance(grid, Grid) and grid.snap == "nearest") or grid.last - grid.first < _FEW_CODES
 
 
 def _counted(frame: Any, code: str) -> Codes:

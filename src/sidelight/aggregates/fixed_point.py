@@ -27,47 +27,16 @@ if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
 
-@dataclass(frozen=True, kw_only=True)
-class FixedPoint:
-    """code(x) = floor(clamp(x, lower, upper) * scale / divisor + half), clamped to first..last.
+class Encoding:
+    """What every way to make integers of numbers shares: missing values are left out, or take a declared one.
 
-    `half` is 0 or 1/2; `shift` is half * divisor. Missing values take the code of `fill`, or are left out where it is
-    None.
-
-    Guarantee: every code lies in first..last, whatever the value.
+    Every code lies in first..last, whatever the value, and depends on that value alone. `_encode` does it to arrays,
+    `lower` has an engine do it, and both give the same integers.
     """
 
-    lower: float
-    upper: float
-    scale: float
-    divisor: float
-    shift: float
     first: int
     last: int
     fill: float | None
-
-    @classmethod
-    def on_grid(cls, number: Number, grid: Grid) -> FixedPoint:
-        """Encode a column on a public grid; the column's bounds clamp first.
-
-        >>> encode = FixedPoint.on_grid(Number("age", lower=0, upper=120), Grid(resolution=Fraction(1), snap="nearest"))
-        >>> encode.codes(np.array([-5.0, 41.2, np.nan, np.inf])).tolist()
-        [0, 41, 120]
-        """
-        grid_low, grid_high = grid.first * grid.resolution, (grid.last + 1) * grid.resolution
-        lower = grid_low if number.lower is None else min(max(number.lower, grid_low), grid_high)
-        upper = grid_high if number.upper is None else max(min(number.upper, grid_high), grid_low)
-        scale, divisor = _scale(grid.resolution)
-        return cls(
-            lower=nearest_float(lower),
-            upper=nearest_float(upper),
-            scale=scale,
-            divisor=divisor,
-            shift=grid.half_step * divisor,
-            first=grid.first,
-            last=grid.last,
-            fill=number.fill,
-        )
 
     def codes(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """Encode the values that are not left out."""
@@ -97,12 +66,73 @@ class FixedPoint:
         with np.errstate(all="ignore"):  # a signalling NaN makes NumPy warn, and rows must not decide that
             self._encode(values, out, kept)
 
+    def lower(self, frame: nw.LazyFrame[Any], column: str, name: str) -> nw.LazyFrame[Any]:
+        """Add the codes of a column under a name, inside an engine; a missing value gets that of `fill`, or of 0."""
+        raise NotImplementedError
+
+    def keep_expression(self, column: nw.Expr) -> nw.Expr | None:
+        """Tell inside an engine which rows stay; None if all do."""
+        return None if self.fill is not None else ~is_missing(column)
+
+    def _present(self, column: nw.Expr) -> nw.Expr:
+        """Return the column with `fill`, or 0, where a value is missing."""
+        import narwhals.stable.v2 as nw
+
+        stand_in = nw.lit(0.0 if self.fill is None else self.fill)
+        return nw.when(is_missing(column)).then(stand_in).otherwise(column)
+
     def _encode(self, values: NDArray[np.float64], out: NDArray[np.int64], kept: NDArray[np.bool_] | None) -> None:
-        work = np.maximum(values, self.lower)
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedPoint(Encoding):
+    """code(x) = floor(clamp(x, lower_bound, upper_bound) * scale / divisor + half), clamped to first..last.
+
+    `half` is 0 or 1/2; `shift` is half * divisor. Missing values take the code of `fill`, or are left out where it is
+    None.
+
+    Guarantee: every code lies in first..last, whatever the value.
+    """
+
+    lower_bound: float
+    upper_bound: float
+    scale: float
+    divisor: float
+    shift: float
+    first: int
+    last: int
+    fill: float | None
+
+    @classmethod
+    def on_grid(cls, number: Number, grid: Grid) -> FixedPoint:
+        """Encode a column on a public grid; the column's bounds clamp first.
+
+        >>> encode = FixedPoint.on_grid(Number("age", lower=0, upper=120), Grid(resolution=Fraction(1), snap="nearest"))
+        >>> encode.codes(np.array([-5.0, 41.2, np.nan, np.inf])).tolist()
+        [0, 41, 120]
+        """
+        grid_low, grid_high = grid.first * grid.resolution, (grid.last + 1) * grid.resolution
+        lower = grid_low if number.lower is None else min(max(number.lower, grid_low), grid_high)
+        upper = grid_high if number.upper is None else max(min(number.upper, grid_high), grid_low)
+        scale, divisor = _scale(grid.resolution)
+        return cls(
+            lower_bound=nearest_float(lower),
+            upper_bound=nearest_float(upper),
+            scale=scale,
+            divisor=divisor,
+            shift=grid.half_step * divisor,
+            first=grid.first,
+            last=grid.last,
+            fill=number.fill,
+        )
+
+    def _encode(self, values: NDArray[np.float64], out: NDArray[np.int64], kept: NDArray[np.bool_] | None) -> None:
+        work = np.maximum(values, self.lower_bound)
         if kept is not None:
             np.copyto(work, 0.0 if self.fill is None else self.fill, where=~kept)
-            np.maximum(work, self.lower, out=work)
-        np.minimum(work, self.upper, out=work)
+            np.maximum(work, self.lower_bound, out=work)
+        np.minimum(work, self.upper_bound, out=work)
         np.multiply(work, self.scale, out=work)
         if self.shift:
             np.add(work, self.shift, out=work)
@@ -117,13 +147,11 @@ class FixedPoint:
         np.maximum(out, self.first, out=out)
         np.minimum(out, self.last, out=out)
 
-    def expression(self, column: nw.Expr) -> nw.Expr:
-        """Encode inside an engine; a missing value gets the code of `fill`, or of 0."""
+    def lower(self, frame: nw.LazyFrame[Any], column: str, name: str) -> nw.LazyFrame[Any]:
+        """Add the codes of a column under a name, inside an engine."""
         import narwhals.stable.v2 as nw
 
-        stand_in = nw.lit(0.0 if self.fill is None else self.fill)
-        value = nw.when(is_missing(column)).then(stand_in).otherwise(column)
-        scaled = value.clip(self.lower, self.upper) * self.scale
+        scaled = self._present(nw.col(column)).clip(self.lower_bound, self.upper_bound) * self.scale
         if self.shift:
             scaled = scaled + self.shift
         if self.divisor == 1.0:
@@ -132,11 +160,7 @@ class FixedPoint:
             guess = (scaled * (1.0 / self.divisor)).floor()
             more, less = (guess + 1.0) * self.divisor <= scaled, guess * self.divisor > scaled
             whole = guess + nw.when(more).then(nw.lit(1.0)).when(less).then(nw.lit(-1.0)).otherwise(nw.lit(0.0))
-        return whole.cast(nw.Int64).clip(self.first, self.last)
-
-    def keep_expression(self, column: nw.Expr) -> nw.Expr | None:
-        """Tell inside an engine which rows stay; None if all do."""
-        return None if self.fill is not None else ~is_missing(column)
+        return frame.with_columns(whole.cast(nw.Int64).clip(self.first, self.last).alias(name))
 
 
 def is_missing(column: nw.Expr) -> Any:

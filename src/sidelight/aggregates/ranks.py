@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.dither import Atom
 from sidelight.errors import RangeError
-from sidelight.grid import Grid
+from sidelight.grid import Outcomes
 from sidelight.noise import Source
 
 #: Count instead of sorting while the table of counts stays this small (32 MB) and is not mostly empty.
@@ -69,11 +69,15 @@ class SortedCodes:
 
     def atom_at(self, k: int) -> tuple[int, int, int]:
         """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
-        code = self._codes.item(k - 1)
-        before = k - 1
-        if before and self._codes.item(before - 1) == code:
+        around = self._codes[k - 2 if k > 2 else 0 : k + 1].tolist()
+        here = 1 if k > 1 else 0
+        code: int = around[here]
+        before, until = k - 1, k
+        if here and around[0] == code:
             before = int(self._codes.searchsorted(np.int64(code)))
-        return code, before, self._end_of_tie(k - 1, code)
+        if around[-1] == code and len(around) > here + 1:
+            until = int(self._codes.searchsorted(np.int64(code), side="right"))
+        return code, before, until
 
     def _end_of_tie(self, place: int, code: int) -> int:
         """Return how many codes are at most `code`, knowing that those before `place` are."""
@@ -116,7 +120,7 @@ class DitheredRanks:
 
     __slots__ = ("_atoms", "_codes", "_dither_bits", "_grid", "_singles", "_source")
 
-    def __init__(self, codes: Codes, grid: Grid, source: Source | None) -> None:
+    def __init__(self, codes: Codes, grid: Outcomes, source: Source | None) -> None:
         self._codes = codes
         self._grid = grid
         self._source = source
@@ -153,7 +157,8 @@ class DitheredRanks:
         if self._source is None or self._dither_bits == 0:
             return coarse
         if until - before == 1:
-            return coarse + self._single(code, self._source)
+            offset = self._singles.get(code)  # asked so often that a call counts
+            return coarse + (self._single(code, self._source) if offset is None else offset)
         return coarse + self._atom(code, until - before).order(k - before, self._source)
 
     def _single(self, code: int, source: Source) -> int:
@@ -171,12 +176,13 @@ class DitheredRanks:
         return f"Ranks(private, {self._grid})"
 
 
-def ranks_of_codes(sorted_codes: NDArray[np.int64], grid: Grid, source: Source | None) -> DitheredRanks:
+def ranks_of_codes(sorted_codes: NDArray[np.int64], grid: Outcomes, source: Source | None) -> DitheredRanks:
     """Take sorted coarse codes within the grid as ranks.
 
     Without a source nothing is dithered: every record sits at the first fine index of its code (for tests and for grids
     without dither bits).
 
+    >>> from sidelight.grid import Grid
     >>> ranks = ranks_of_codes(np.array([3, 3, 8]), Grid(resolution=1, dither_bits=0), None)
     >>> ranks.below(8), ranks.order(3)
     (2, 8)

@@ -46,7 +46,11 @@ class Conditional:
 
     def cumulative(self, index: int) -> int:
         """Return C(index clamped to the range)."""
-        return self._masses.cumulative(min(max(index, self.first), self.last + 1))
+        if index < self.first:
+            index = self.first
+        elif index > self.last:
+            index = self.last + 1
+        return self._masses.cumulative(index)
 
     def inverse(self, position: int) -> int:
         """Return the outcome of a position between cumulative(first) and cumulative(last + 1)."""

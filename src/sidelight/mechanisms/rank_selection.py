@@ -64,18 +64,20 @@ def select_rank(
 def draw(rings: Rings, source: Source, *, decay: Decay = DECAY) -> int:
     """Draw by rejection: propose a unit of a ring's mass, accept it with what its outcome weighs less than the ring.
 
-    Exact whatever the number of rings; the acceptance is at least 1/e in every ring.
+    Exact whatever the number and the depths of the rings; the acceptance is at least 1/e in a ring of depth 1, and
+    deeper ones are proposed rarely.
     """
     steps, levels = decay.steps, decay.levels
     while True:
         unit = below(rings.total, source)
         ring = rings.ring_of_unit(unit)
-        index = rings.outcome(ring, (unit - rings.start(ring)) // steps[ring])
+        depth = rings.depths[ring]
+        index = rings.outcome(ring, (unit - rings.start(ring)) // steps[depth])
         whole, remainder, divisor = rings.excess(index)
         if whole >= levels:
-            accepted = ring == levels or bernoulli(steps[levels], steps[ring], source)
+            accepted = depth == levels or bernoulli(steps[levels], steps[depth], source)
         else:
-            accepted = whole == ring or bernoulli(steps[whole], steps[ring], source)
+            accepted = whole == depth or bernoulli(steps[whole], steps[depth], source)
             accepted = accepted and bernoulli_exp(remainder, divisor, source)
         if accepted:
             return index

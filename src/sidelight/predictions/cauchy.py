@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.grid import Grid
+from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, UNIT_BITS, CompiledPrior, Staircase
-from sidelight.predictions.knots import Ladder, Rungs
+from sidelight.predictions.knots import Ladder, StandardLaw
 from sidelight.predictions.origin import Origin, guess
 from sidelight.predictions.parameters import as_decimal, finite, positive
-
-_RUNGS = Rungs(per_scale=16, linear_until=4)
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,6 @@ class Cauchy:
         """Say that the tails are heavy enough."""
         return False
 
-    @property
-    def scale_hint(self) -> float | None:
-        """Return the scale, from which a grid without other knowledge takes its step."""
-        return self.scale
-
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper]) from one angle, never from a difference of distribution functions."""
         return np.asarray(_log_angle(lower, upper, self.location, self.scale) - math.log(math.pi))
@@ -63,13 +56,12 @@ class Cauchy:
         z = (np.asarray(x, dtype=np.float64) - self.location) / self.scale
         return np.asarray(np.arctan2(1.0, z) / math.pi)
 
-    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
         """Return the integer masses at the knots of this prior."""
         location, scale = as_decimal(self.location), as_decimal(self.scale)
-        ladder = Ladder(grid, location=location, scale=scale, rungs=_RUNGS, standard=_cauchy_below, weight=weight)
-        return (ladder,)
+        return (Ladder(grid, _CAUCHY, location=location, scale=scale, weight=weight),)
 
-    def compile(self, grid: Grid) -> CompiledPrior:
+    def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
         return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
 
@@ -104,11 +96,6 @@ class HalfCauchy:
         """Say that the tail is heavy enough."""
         return False
 
-    @property
-    def scale_hint(self) -> float | None:
-        """Return the scale, from which a grid without other knowledge takes its step."""
-        return self.scale
-
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper])."""
         low = np.maximum(np.asarray(lower, dtype=np.float64), self.location)
@@ -129,20 +116,12 @@ class HalfCauchy:
         z = np.maximum((np.asarray(x, dtype=np.float64) - self.location) / self.scale, 0.0)
         return np.asarray(np.arctan2(1.0, z) * (2 / math.pi))
 
-    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
         """Return the integer masses at the knots of this prior."""
-        ladder = Ladder(
-            grid,
-            location=as_decimal(self.location),
-            scale=as_decimal(self.scale),
-            rungs=_RUNGS,
-            standard=_half_cauchy_below,
-            weight=weight,
-            two_sided=False,
-        )
-        return (ladder,)
+        location, scale = as_decimal(self.location), as_decimal(self.scale)
+        return (Ladder(grid, _HALF_CAUCHY, location=location, scale=scale, weight=weight),)
 
-    def compile(self, grid: Grid) -> CompiledPrior:
+    def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
         return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
 
@@ -169,6 +148,10 @@ def _half_cauchy_below(z: float) -> int:
     if z <= 1:
         return int(math.ldexp(math.atan(z) / math.pi, UNIT_BITS + 1))
     return UNIT - int(math.ldexp(math.atan2(1.0, z) / math.pi, UNIT_BITS + 1))
+
+
+_CAUCHY = StandardLaw(_cauchy_below, per_scale=16, linear_until=4)
+_HALF_CAUCHY = StandardLaw(_half_cauchy_below, per_scale=16, linear_until=4, two_sided=False)
 
 
 def _log_angle(lower: ArrayLike, upper: ArrayLike, location: float, scale: float) -> NDArray[np.float64]:

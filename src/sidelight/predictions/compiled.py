@@ -4,65 +4,159 @@ Hand-made because a guarantee depends on it: the mass of an outcome must be a po
 and floats are neither. C(j), the mass below index j, is a public, strictly increasing integer function with
 C(j+1) - C(j) >= 1, so every outcome is possible whatever the data (quantiles proof page, section 1.4).
 
-Nothing is tabulated: knots are evaluated when a lookup first meets them and then remembered, so that compiling costs
-microseconds however large the grid is.
+Nothing is tabulated: a piece on which all components are lines is computed when a lookup first meets it and then
+remembered, so that compiling costs microseconds however large the grid is.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
-from sidelight.mechanisms.adapted import Adaptation, Conditional, Edge, adapt
+from sidelight.mechanisms.adapted import Adaptation, Masses, adapt
 
 #: The mass that a prior spreads, on top of the single unit that every index has.
 UNIT_BITS = 128
 UNIT = 1 << UNIT_BITS
+#: A part with less mass in a range is left out of it: its few steps would become atoms. Only a uniform part can be.
+LEAST_PART = 1 << 20
+#: Stands for "no end": beyond every index of every grid.
+_NO_END = 1 << 128
+
+
+class Line(NamedTuple):
+    """A piece of a staircase: its height at start <= j < end is floor((slope * j + offset) / divisor)."""
+
+    start: int
+    end: int
+    slope: int
+    offset: int
+    divisor: int
+
+    def at(self, index: int) -> int:
+        """Return the height at an index of the piece."""
+        return (self.slope * index + self.offset) // self.divisor
 
 
 class Staircase(Protocol):
-    """One component of a prior: a non-decreasing integer function of the index, linear between its own knots.
-
-    place(0) is the first index, place(cells) one beyond the last; height(0) = 0 and height(cells) is the whole mass.
-    """
+    """One component of a prior: a non-decreasing integer function of the index, in pieces that are floored lines."""
 
     @property
-    def cells(self) -> int:
-        """Return the number of cells between knots."""
+    def many(self) -> bool:
+        """Say whether pieces are so many that heights are better computed one by one, by `at`."""
         ...
 
-    def place(self, k: int) -> int:
-        """Return the index of knot k; strictly increasing."""
+    def line(self, index: int) -> Line:
+        """Return the piece that holds an index; every index, beyond the ends of the grid too, has one."""
         ...
 
-    def height(self, k: int) -> int:
-        """Return the mass below knot k; non-decreasing."""
+    def at(self, index: int) -> int:
+        """Return the height at an index."""
         ...
 
-    def find(self, index: int) -> int:
-        """Return the cell k with place(k) <= index < place(k+1)."""
+
+class Heights(Protocol):
+    """Something that has a height at an index."""
+
+    def at(self, index: int) -> int:
+        """Return the height at an index."""
         ...
+
+
+#: First index, index behind the last, and what gives each component's height between.
+Piece: TypeAlias = tuple[int, int, tuple[Heights, ...]]
+
+
+class Part(NamedTuple):
+    """Staircases that are conditioned as one, and the mass that they have in every range."""
+
+    staircases: int  # how many of the prior's list, in order
+    weight: int
+
+
+class _Pieces:
+    """The pieces on which the components are lines, as far as they were asked for; shared by the views of a prior."""
+
+    __slots__ = ("_components", "_known", "_starts")
+
+    def __init__(self, components: Sequence[Staircase]) -> None:
+        self._components = tuple(components)
+        self._starts: list[int] = []
+        self._known: list[Piece] = []
+
+    def at(self, index: int) -> Piece:
+        """Return the piece that holds an index; a component of many pieces stands for itself."""
+        place = bisect_right(self._starts, index)
+        if place:
+            piece = self._known[place - 1]
+            if piece[0] <= index < piece[1]:  # both ends: another thread may be putting a piece in
+                return piece
+        piece = self._cut(index, [part if part.many else part.line(index) for part in self._components])
+        self._known.insert(place, piece)
+        self._starts.insert(place, piece[0])
+        return piece
+
+    def all_lines_at(self, index: int) -> Piece:
+        """Return the piece that holds an index, all components being lines."""
+        start, end, heights = self.at(index)
+        if all(isinstance(each, Line) for each in heights):
+            return start, end, heights
+        return self._cut(
+            index,
+            [part.line(index) if part.many else each for part, each in zip(self._components, heights, strict=True)],
+        )
+
+    def _cut(self, index: int, heights: Sequence[Heights]) -> Piece:
+        start, end = -_NO_END, _NO_END
+        for each in heights:
+            if isinstance(each, Line):
+                start, end = max(start, each.start), min(end, each.end)
+        return start, end, tuple(heights)
 
 
 class CompiledPrior:
-    """C(j) = (j - first) + sum of the components' masses below j at the union of their knots, linear in between.
+    """C(j) = (j - first) + the mass of all components below j, that below `first` subtracted.
+
+    With `parts` each part is conditioned to first..last on its own, so that its weight is the same in every range:
+    C(j) = (j - first) + sum over parts of floor(weight * (T(j) - T(first)) / (T(last + 1) - T(first))).
 
     Guarantee: C depends on j alone, strictly increases, and `inverse` is its exact inverse: for every position below
     `total`, C(inverse(position)) <= position < C(inverse(position) + 1).
     """
 
-    __slots__ = ("_at", "_cells", "_components", "_recent", "first", "last", "total")
+    __slots__ = ("_parts", "_pieces", "_recent", "_shares", "_shift", "_single", "first", "last", "total")
 
-    def __init__(self, first: int, last: int, components: Sequence[Staircase]) -> None:
+    def __init__(
+        self,
+        first: int,
+        last: int,
+        components: Sequence[Staircase],
+        *,
+        parts: Sequence[Part] = (),
+        pieces: _Pieces | None = None,
+    ) -> None:
         self.first = first
         self.last = last
-        self._components = tuple(components)
-        self._at: dict[int, int] = {}
-        self._cells: dict[object, tuple[int, int, int, int]] = {}
-        self.total = (last + 1 - first) + sum(part.height(part.cells) for part in self._components)
-        self._recent = (first, 0, 0, 0)
-        self._at[first] = 0
-        self._at[last + 1] = self.total
+        self._pieces = _Pieces(components) if pieces is None else pieces
+        self._parts = tuple(parts)
+        self._recent = self._pieces.at(first)
+        #: Whether one line says it all, which is then evaluated in place.
+        self._single = not self._parts and len(self._recent[2]) == 1 and isinstance(self._recent[2][0], Line)
+        low, high = self._heights(first), self._heights(last + 1)
+        #: For each part: from which line to which, its height at `first`, its weight, and what it rises.
+        self._shares: list[tuple[int, int, int, int, int]] = []
+        self._shift = -first
+        if not self._parts:
+            self._shift -= sum(low)
+        start = 0
+        for part in self._parts:
+            end = start + part.staircases
+            base, rise = sum(low[start:end]), sum(high[start:end]) - sum(low[start:end])
+            if rise >= LEAST_PART:
+                self._shares.append((start, end, base, part.weight, rise))
+            start = end
+        self.total = self._value(self._pieces.at(last + 1)[2], last + 1)
 
     def cumulative(self, index: int) -> int:
         """Return C(index), the mass of all outcomes below it; clamped beyond the ends."""
@@ -70,76 +164,109 @@ class CompiledPrior:
             return 0
         if index > self.last:
             return self.total
-        start, width, below, mass = self._recent
-        if not 0 <= index - start < width:  # the records around a quantile mostly lie in one cell
-            start, width, below, mass = self._recent = self._cell(index)
-        return below + mass * (index - start) // width
+        start, end, lines = self._recent
+        if not start <= index < end:  # the records around a quantile mostly lie in one piece
+            start, end, lines = self._recent = self._pieces.at(index)
+        if self._single and isinstance(line := lines[0], Line):
+            return index + self._shift + (line[2] * index + line[3]) // line[4]
+        return self._value(lines, index)
 
     def inverse(self, position: int) -> int:
         """Return the index j with C(j) <= position < C(j+1), for 0 <= position < total."""
-        low, high = self.first, self.last + 1
-        for part in self._components:
-            # Narrow to two neighbouring knots of this component; knots outside (low, high) cannot be met any more.
-            k, end = part.find(low), part.find(high - 1) + 1
-            while end - k > 1:
-                middle = (k + end) // 2
-                if self._at_knot(part.place(middle)) <= position:
-                    k = middle
-                else:
-                    end = middle
-            low, high = max(low, part.place(k)), min(high, part.place(end))
-        below = self._at_knot(low)
-        width, mass = high - low, self._at_knot(high) - below
-        return low - (-(position - below + 1) * width // mass) - 1
+        start, end, lines = self._recent
+        if self._single and start <= (index := self._solved(lines, position)) < end - 1 and index >= self.first:
+            return index
+        # Bracket the position by doubling steps away from where the last question was: most lie near it.
+        step, low = end - start, max(start, self.first)
+        value = high_value = self.cumulative(low)
+        high = low
+        while value > position:
+            high, high_value = low, value
+            low = max(low - step, self.first)
+            value = self.cumulative(low)
+            step *= 2
+        while high_value <= position:
+            low, value = high, high_value
+            high = min(high + step, self.last + 1)
+            high_value = self.cumulative(high)
+            step *= 2
+        # C(low) = value <= position < C(high) = high_value: look at the piece on the line between, or in the middle, in
+        # turn.
+        by_line = True
+        while True:
+            near = low + (position - value) * (high - low) // (high_value - value) if by_line else (low + high) // 2
+            by_line = not by_line
+            start, end, lines = self._pieces.all_lines_at(near)
+            start, end = max(start, low), min(end, high)
+            if (bottom := self._value(lines, start)) > position:
+                high, high_value = start, bottom
+                continue
+            if (top := self._value(lines, end - 1)) > position:
+                return self._within(lines, position, start, end - 1, top)
+            if end == high or (above := self.cumulative(end)) > position:
+                return end - 1
+            low, value = end, above
 
-    def adapted(self, first: int, last: int, adaptation: Adaptation) -> Conditional | Edge:
+    def adapted(self, first: int, last: int, adaptation: Adaptation) -> Masses:
         """Return the prior of a tree node whose outcomes are first..last."""
+        if self._parts and adaptation == "conditional" and self.first <= first <= last <= self.last:
+            return CompiledPrior(first, last, (), parts=self._parts, pieces=self._pieces)
         return adapt(self, first, last, adaptation)
 
-    def _cell(self, index: int) -> tuple[int, int, int, int]:
-        """Return start, width, mass below and mass of the cell of the union of knots that holds the index."""
-        components = self._components
-        key: object
-        if len(components) == 1:
-            key = k = components[0].find(index)
-            found = self._cells.get(key)
-            if found is None:
-                start, end = components[0].place(k), components[0].place(k + 1)
-                found = self._remember(key, start, end)
-            return found
-        cells = [part.find(index) for part in components]
-        key = tuple(cells)
-        found = self._cells.get(key)
-        if found is None:
-            start = max(part.place(k) for part, k in zip(components, cells, strict=True))
-            end = min(part.place(k + 1) for part, k in zip(components, cells, strict=True))
-            found = self._remember(key, start, end)
-        return found
+    def _within(self, lines: tuple[Heights, ...], position: int, low: int, high: int, top: int) -> int:
+        """Find the index inside one piece, C(low) <= position < C(high) = top: a guess on the line, put right."""
+        if self._single:
+            return self._solved(lines, position)
+        bottom = self._value(lines, low)
+        step = 1
+        while high - low > 1:
+            # The floors leave the line by a few units; where they are coarse (a part conditioned to little mass) the
+            # guesses close in from both ends by doubling steps, so that the search is never longer than a bisection.
+            guess = low + (position - bottom) * (high - low) // (top - bottom)
+            guess = min(max(guess, low + 1), high - 1)
+            value = self._value(lines, guess)
+            if value <= position:
+                low, bottom = guess, value
+                ahead = min(low + step, high)
+                if ahead < high and (value := self._value(lines, ahead)) > position:
+                    high, top = ahead, value
+                elif ahead < high:
+                    low, bottom = ahead, value
+            else:
+                high, top = guess, value
+                behind = max(high - step, low)
+                if behind > low and (value := self._value(lines, behind)) <= position:
+                    low, bottom = behind, value
+                elif behind > low:
+                    high, top = behind, value
+            step *= 2
+        return low
 
-    def _remember(self, key: object, start: int, end: int) -> tuple[int, int, int, int]:
-        below = self._at_knot(start)
-        cell = self._cells[key] = (start, end - start, below, self._at_knot(end) - below)
-        return cell
+    def _solved(self, lines: tuple[Heights, ...], position: int) -> int:
+        """Return the largest j with C(j) <= position on a single line, were it without ends.
 
-    def _at_knot(self, index: int) -> int:
-        """Return C at a knot of the union, each component interpolated between its OWN knots.
-
-        A component is never evaluated at a foreign knot: such a knot can lie one index from an own one, closer than the
-        rounding of its distribution function, and the masses could turn negative.
+        C(j) = floor(((slope + divisor) j + offset + shift * divisor) / divisor) <= position, solved for j.
         """
-        known = self._at.get(index)
-        if known is None:
-            known = index - self.first
-            for part in self._components:
-                k = part.find(index)
-                start, height = part.place(k), part.height(k)
-                if index == start:
-                    known += height
-                else:
-                    rise = part.height(k + 1) - height
-                    known += height + rise * (index - start) // (part.place(k + 1) - start)
-            self._at[index] = known
-        return known
+        line = lines[0]
+        assert isinstance(line, Line)
+        return ((position + 1 - self._shift) * line[4] - line[3] - 1) // (line[2] + line[4])
+
+    def _value(self, lines: tuple[Heights, ...], index: int) -> int:
+        """Return C(index) from the lines of the piece that holds it."""
+        value = index + self._shift
+        if not self._parts:
+            for line in lines:
+                value += line.at(index)
+            return value
+        for start, end, base, weight, rise in self._shares:
+            height = -base
+            for line in lines[start:end]:
+                height += line.at(index)
+            value += weight * height // rise
+        return value
+
+    def _heights(self, index: int) -> list[int]:
+        return [line.at(index) for line in self._pieces.at(index)[2]]
 
     def __repr__(self) -> str:
-        return f"CompiledPrior(first={self.first}, last={self.last}, components={len(self._components)})"
+        return f"CompiledPrior(first={self.first}, last={self.last})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from sidelight.errors import RangeError, nearest
 from sidelight.predictions.cauchy import Cauchy, HalfCauchy
@@ -46,7 +47,12 @@ def _mixture(written: Written, origin: Origin) -> Prior:
     parts = written.get("priors")
     if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
         raise RangeError("a stored mixture needs the list of its priors")
-    return Mixture(_numbers(written, "weights"), [prior_from_json(part) for part in parts], origin=origin)
+    conditioned = written.get("conditioned", "sum")
+    if conditioned not in ("sum", "parts"):
+        raise RangeError(f"conditioned must be 'sum' or 'parts', got {conditioned!r}")
+    priors = [prior_from_json(part) for part in parts]
+    as_parts: Literal["sum", "parts"] = "parts" if conditioned == "parts" else "sum"
+    return Mixture(_numbers(written, "weights"), priors, origin=origin, conditioned=as_parts)
 
 
 def _scale_free(written: Written, origin: Origin) -> Prior:

@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.grid import Grid
+from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, UNIT_BITS, CompiledPrior, Staircase
-from sidelight.predictions.knots import Ladder, Rungs
+from sidelight.predictions.knots import Ladder, StandardLaw
 from sidelight.predictions.origin import Origin, guess
 from sidelight.predictions.parameters import as_decimal, finite, positive
 
-#: The upper tail at 14 is below 2**-128. The density bends with z, so the rungs are closer than for the others.
-_RUNGS = Rungs(per_scale=64, linear_until=14)
 _ROOT_HALF = math.sqrt(0.5)
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: Below this width (times the height of z) the density is flat to nine digits, and tails cancel.
@@ -44,11 +42,6 @@ class Gaussian:
     def needs_hedge(self) -> bool:
         """Say that the tails are too light to be wrong with."""
         return True
-
-    @property
-    def scale_hint(self) -> float | None:
-        """Return the scale, from which a grid without other knowledge takes its step."""
-        return self.scale
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper]) from the tail on the nearer side."""
@@ -96,13 +89,12 @@ class Gaussian:
 
         return np.asarray(ndtr((self.location - np.asarray(x, dtype=np.float64)) / self.scale))
 
-    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
         """Return the integer masses at the knots of this prior."""
         location, scale = as_decimal(self.location), as_decimal(self.scale)
-        ladder = Ladder(grid, location=location, scale=scale, rungs=_RUNGS, standard=_gaussian_below, weight=weight)
-        return (ladder,)
+        return (Ladder(grid, _GAUSSIAN, location=location, scale=scale, weight=weight),)
 
-    def compile(self, grid: Grid) -> CompiledPrior:
+    def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
         return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
 
@@ -129,3 +121,7 @@ def _gaussian_below(z: float) -> int:
     """Return the standard normal mass below z as an integer of 2**128, from the nearer tail."""
     tail = int(math.ldexp(math.erfc(abs(z) * _ROOT_HALF), UNIT_BITS - 1))
     return tail if z <= 0 else UNIT - tail
+
+
+#: The upper tail at 14 is below 2**-128. The density bends with z, so the rungs are closer than for the others.
+_GAUSSIAN = StandardLaw(_gaussian_below, per_scale=64, linear_until=14)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.grid import Grid
+from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, CompiledPrior, Staircase
 from sidelight.predictions.knots import ListedKnots
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.parameters import as_decimal, fine_index, finite
+from sidelight.predictions.parameters import as_decimal, finite
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,6 @@ class Histogram:
         """Say that a histogram is taken as it is: bins without mass were chosen so."""
         return False
 
-    @property
-    def scale_hint(self) -> float | None:
-        """Return the narrowest bin, from which a grid without other knowledge takes its step."""
-        return min(b - a for a, b in pairwise(self.edges))
-
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper]): parts of bins from widths, whole bins from the cumulative sum."""
         low, high = self._cut(lower, upper)
@@ -94,18 +89,15 @@ class Histogram:
         beyond = np.concatenate([np.cumsum(masses[::-1])[::-1], [0.0]])
         return np.asarray(np.interp(np.asarray(x, dtype=np.float64), edges, beyond))
 
-    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
         """Return the integer masses at the edges: exact fractions of the weight, rounded down."""
         shares = [Fraction(mass) for mass in self.masses]  # floats are dyadic: the largest denominator serves all
         denominator = max(share.denominator for share in shares)
         cumulative = [0, *accumulate(share.numerator * (denominator // share.denominator) for share in shares)]
-        knots = (
-            (fine_index(grid, as_decimal(edge)), weight * below // cumulative[-1])
-            for edge, below in zip(self.edges, cumulative, strict=True)
-        )
-        return (ListedKnots(grid, knots, weight=weight),)
+        heights = (weight * below // cumulative[-1] for below in cumulative)
+        return (ListedKnots(grid, zip(map(as_decimal, self.edges), heights, strict=True)),)
 
-    def compile(self, grid: Grid) -> CompiledPrior:
+    def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
         return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
 

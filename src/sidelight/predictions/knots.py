@@ -1,8 +1,12 @@
-"""The two kinds of knots: a ladder in closed form around a location, and a short list.
+"""The kinds of staircases: a ladder of knots around a location, a list of knots, indices, and whole numbers.
 
 Knots make every prior a histogram, which costs accuracy and nothing else: with the ladders used here the logarithm of
 the density is off by at most about 0.05 (Cauchy, Laplace) or 0.12 (far tail of the Gaussian), that is 0.1 to 0.25 Δ/ε
-ranks. The geometric part reaches the ends of any grid in some 16 knots per power of two.
+ranks. The geometric part has 16 knots to each power of two.
+
+Knots are positions on the number line and never depend on a grid; between them the mass is linear in the position of
+an index (`Grid.stretch`), in integers. So two knots inside one index are harmless, and a grid whose step grows with the
+value needs nothing special.
 """
 
 from __future__ import annotations
@@ -10,16 +14,22 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
-from sidelight.grid import Grid
-from sidelight.predictions.compiled import UNIT_BITS
-from sidelight.predictions.parameters import fine_length, fine_position
+from sidelight.grid import MANTISSA_BITS, FloatGrid, Outcomes
+from sidelight.predictions.compiled import UNIT_BITS, Line
 
 _FRACTION_BITS = 64
-_UNIT_FRACTION_BITS = 32
 _PER_OCTAVE = 16
+#: Ladders end where every law here has less than 2**-128 left.
+_REACH_BITS = 128
+#: Whole numbers have atoms up to this power of two, exclusive.
+WHOLE_OCTAVES = 24
+#: The exponent field of 1.0.
+_BIAS = 1023
+#: Stands for "no end": beyond every index of every grid.
+_NO_END = 1 << 128
 
 
 def _root(power: int) -> int:
@@ -33,28 +43,51 @@ def _root(power: int) -> int:
 _ROOTS = tuple(_root(power) for power in range(_PER_OCTAVE))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rungs:
-    """Distances from the location: steps of 1/per_scale up to linear_until scales, then 16 to each power of two."""
+class StandardLaw:
+    """A law with location 0 and scale 1, and the rungs at which it is evaluated.
 
-    per_scale: int
-    linear_until: int
+    Rung i lies i/per_scale scales from the location up to `linear_until` scales, then 16 to each power of two; rung -i
+    on the other side. `below(z)` is the mass below z as an integer of 2**128. It is asked only at rungs, where a
+    library function with a relative error below one in a thousand is monotone (quantiles proof page, section 1.4).
+    """
 
-    def distance(self, i: int) -> int:
-        """Return rung i >= 0 in units of 2**-64 scales; strictly increasing by at least 1/per_scale."""
+    def __init__(
+        self, below: Callable[[float], int], *, per_scale: int, linear_until: int, two_sided: bool = True
+    ) -> None:
+        self.per_scale, self.linear_until = per_scale, linear_until
+        self.last = per_scale * linear_until + _PER_OCTAVE * (_REACH_BITS + 1 - linear_until.bit_length())
+        self.first = -self.last if two_sided else 0
+
+        #: Where rung i lies, in units of 2**-64 scales; strictly increasing.
+        self.rung = cache(self._rung)
+        #: The mass below rung i.
+        self.height = cache(lambda i: below(math.ldexp(self.rung(i), -_FRACTION_BITS)))
+
+    def _rung(self, i: int) -> int:
         straight = self.per_scale * self.linear_until
-        if i <= straight:
-            return (i << _FRACTION_BITS) // self.per_scale
-        octave, step = divmod(i - straight, _PER_OCTAVE)
-        return self.linear_until * _ROOTS[step] << octave
+        if abs(i) <= straight:
+            distance = (abs(i) << _FRACTION_BITS) // self.per_scale
+        else:
+            octave, step = divmod(abs(i) - straight, _PER_OCTAVE)
+            distance = self.linear_until * _ROOTS[step] << octave
+        return distance if i >= 0 else -distance
 
-    def nearest(self, scales: float) -> int:
-        """Return about the last rung at or below a distance; the caller corrects it by comparing integers."""
+    def find(self, numerator: int, denominator: int) -> int:
+        """Return the last rung at or below numerator/denominator scales, or first - 1: a guess, put right exactly."""
+        scales = ratio(abs(numerator), denominator)
         if scales <= self.linear_until:
-            return int(scales * self.per_scale)
-        if scales == math.inf:
-            return self.per_scale * self.linear_until + _PER_OCTAVE * 1024
-        return self.per_scale * self.linear_until + int(_PER_OCTAVE * math.log2(scales / self.linear_until))
+            guess = int(scales * self.per_scale)
+        elif scales == math.inf:
+            guess = self.last
+        else:
+            guess = self.per_scale * self.linear_until + int(_PER_OCTAVE * math.log2(scales / self.linear_until))
+        i = min(max(guess if numerator >= 0 else -guess - 1, self.first - 1), self.last)
+        scaled = numerator << _FRACTION_BITS
+        while i >= self.first and self.rung(i) * denominator > scaled:
+            i -= 1
+        while i < self.last and self.rung(i + 1) * denominator <= scaled:
+            i += 1
+        return i
 
 
 def ratio(numerator: int, denominator: int) -> float:
@@ -66,126 +99,199 @@ def ratio(numerator: int, denominator: int) -> float:
 
 
 class Ladder:
-    """Knots location ± scale * rungs, and the mass of a standard law at them.
+    """The knots location + scale * rungs of a law, with its mass times weight / 2**128."""
 
-    `standard(z)` is the mass below z of the law with location 0 and scale 1, as an integer of 2**128. It is asked only
-    at knots, which differ by at least half a rung. There a library function with a relative error below one in a
-    thousand is monotone, and the heights are (quantiles proof page, section 1.4).
-    """
+    __slots__ = ("_grid", "_law", "_place", "_slope", "_stretch", "_weight")
 
-    __slots__ = ("_center", "_end", "_first", "_heights", "_low", "_places", "_rungs", "_standard", "_unit", "_weight",
-                 "_z", "cells")  # fmt: skip
+    def __init__(self, grid: Outcomes, law: StandardLaw, *, location: Fraction, scale: Fraction, weight: int) -> None:
+        self._grid, self._law, self._weight = grid, law, weight
+        # (x - location) / scale = (x * slope - place) / stretch
+        self._slope = location.denominator * scale.denominator
+        self._place = location.numerator * scale.denominator
+        self._stretch = location.denominator * scale.numerator
 
-    def __init__(
-        self,
-        grid: Grid,
-        *,
-        location: Fraction,
-        scale: Fraction,
-        rungs: Rungs,
-        standard: Callable[[float], int],
-        weight: int,
-        two_sided: bool = True,
-    ) -> None:
-        position, length = fine_position(grid, location), fine_length(grid, scale)
-        self._first, self._end = grid.fine_first, grid.fine_last + 1
-        self._center = math.floor(position)
-        # A rung is at least one index high: with a scale of a few indices every index near the location is a knot.
-        self._unit = max(math.floor(length * (1 << _UNIT_FRACTION_BITS)), rungs.per_scale << _UNIT_FRACTION_BITS)
-        # z = (index - position) / length as one division of integers, which Python rounds correctly.
-        self._z = (
-            position.denominator * length.denominator,
-            position.numerator * length.denominator,
-            position.denominator * length.numerator,
-        )
-        self._rungs, self._standard, self._weight = rungs, standard, weight
-        self._low = self._first_rung_above(self._first, lowest=None if two_sided else 0)
-        high = self._first_rung_above(self._end - 1, lowest=self._low)
-        self.cells = high - self._low + 1
-        self._places = {0: self._first, self.cells: self._end}
-        self._heights = {0: 0, self.cells: weight}
+    @property
+    def many(self) -> bool:
+        """Say that the pieces are few."""
+        return False
 
-    def place(self, k: int) -> int:
-        """Return the index of knot k."""
-        place = self._places.get(k)
-        if place is None:
-            place = self._places[k] = self._rung(self._low + k - 1)
-        return place
+    def at(self, index: int) -> int:
+        """Return the height at an index."""
+        return self.line(index).at(index)
 
-    def height(self, k: int) -> int:
-        """Return the mass below knot k; the end cells take the tails."""
-        height = self._heights.get(k)
-        if height is None:
-            a, b, c = self._z
-            mass = self._standard(ratio(self.place(k) * a - b, c))
-            height = self._heights[k] = self._weight * mass >> UNIT_BITS
-        return height
-
-    def find(self, index: int) -> int:
-        """Return the cell that holds an index: a guess in floats, corrected by comparing integers."""
-        offset = index - self._center
-        scales = ratio(abs(offset) << _UNIT_FRACTION_BITS, self._unit)
-        i = self._rungs.nearest(scales)
-        k = min(max((i if offset >= 0 else -i - 1) - self._low + 1, 0), self.cells - 1)
-        while k > 0 and self.place(k) > index:
-            k -= 1
-        while k + 1 < self.cells and self.place(k + 1) <= index:
-            k += 1
-        return k
-
-    def _rung(self, i: int) -> int:
-        distance = self._unit * self._rungs.distance(abs(i)) >> _FRACTION_BITS + _UNIT_FRACTION_BITS
-        return self._center + distance if i >= 0 else self._center - distance
-
-    def _first_rung_above(self, index: int, *, lowest: int | None) -> int:
-        """Return the smallest rung i >= lowest beyond an index, by bisection."""
-        reach = self._rungs.per_scale * self._rungs.linear_until + _PER_OCTAVE * (
-            abs(index - self._center).bit_length() + 1
-        )
-        low, high = -reach if lowest is None else lowest, max(reach, lowest or 0)
-        while low < high:
-            middle = (low + high) // 2
-            if self._rung(middle) > index:
-                high = middle
-            else:
-                low = middle + 1
-        return low
+    def line(self, index: int) -> Line:
+        """Return the piece that holds an index."""
+        start, end, slope, offset, divisor = self._grid.stretch(index)
+        # z(j) = (position(j) - location) / scale = (a j + b) / c
+        a, b, c = slope * self._slope, offset * self._slope - self._place * divisor, divisor * self._stretch
+        law = self._law
+        i = law.find(a * index + b, c)
+        low = self._weight * law.height(max(i, law.first)) >> UNIT_BITS
+        below = None if i < law.first else law.rung(i)
+        above = None if i == law.last else law.rung(i + 1)
+        high = low if below is None or above is None else self._weight * law.height(i + 1) >> UNIT_BITS
+        return piece(start, end, a << _FRACTION_BITS, b << _FRACTION_BITS, c, (below, low), (above, high))
 
 
 class ListedKnots:
-    """Knots given one by one: a step function of mass with linear pieces."""
+    """Knots given one by one: positions and the mass below them, both in order."""
 
-    __slots__ = ("_heights", "_places", "cells")
+    __slots__ = ("_grid", "_heights", "_places", "_unit")
 
-    def __init__(self, grid: Grid, knots: Iterable[tuple[int, int]], *, weight: int) -> None:
-        """Take (index, mass below it), both in order; those outside the grid leave their mass in the end cells."""
-        first, end = grid.fine_first, grid.fine_last + 1
-        spans: dict[int, tuple[int, int]] = {}
-        for place, height in knots:
-            if first <= place < end:
-                spans[place] = (spans.get(place, (height, height))[0], height)
-        places, heights = [first], [0]
-        for place, (lowest, highest) in spans.items():
-            if place > first:
-                places.append(place)
-                heights.append(lowest)
-            # What lies between two knots inside one index is the mass of that index.
-            if highest > lowest and place + 1 < end and place + 1 not in spans:
-                places.append(place + 1)
-                heights.append(highest)
-        places.append(end)
-        heights.append(weight)
-        self._places, self._heights = places, heights
-        self.cells = len(places) - 1
+    def __init__(self, grid: Outcomes, knots: Iterable[tuple[Fraction, int]]) -> None:
+        listed = list(knots)
+        self._grid = grid
+        self._unit = math.lcm(*(place.denominator for place, _ in listed))
+        self._places = [place.numerator * (self._unit // place.denominator) for place, _ in listed]
+        self._heights = [height for _, height in listed]
 
-    def place(self, k: int) -> int:
-        """Return the index of knot k."""
-        return self._places[k]
+    @property
+    def many(self) -> bool:
+        """Say that the pieces are few."""
+        return False
 
-    def height(self, k: int) -> int:
-        """Return the mass below knot k."""
-        return self._heights[k]
+    def at(self, index: int) -> int:
+        """Return the height at an index."""
+        return self.line(index).at(index)
 
-    def find(self, index: int) -> int:
-        """Return the cell that holds an index."""
-        return min(bisect_right(self._places, index) - 1, self.cells - 1)
+    def line(self, index: int) -> Line:
+        """Return the piece that holds an index."""
+        start, end, slope, offset, divisor = self._grid.stretch(index)
+        a, b = slope * self._unit, offset * self._unit
+        # The last knot at or below the index: compared as whole numbers of units, rounded down.
+        k = bisect_right(self._places, (a * index + b) // divisor) - 1
+        places, heights = self._places, self._heights
+        low = heights[max(k, 0)]
+        below = None if k < 0 else places[k]
+        above = None if k + 1 == len(places) else places[k + 1]
+        high = low if below is None or above is None else heights[k + 1]
+        return piece(start, end, a, b, divisor, (below, low), (above, high))
+
+
+class IndexLine:
+    """A mass that is spread evenly over the indices first..end-1 themselves, whatever they stand for."""
+
+    __slots__ = ("_end", "_first", "_weight")
+
+    def __init__(self, first: int, end: int, *, weight: int) -> None:
+        self._first, self._end, self._weight = first, end, weight
+
+    @property
+    def many(self) -> bool:
+        """Say that the pieces are few."""
+        return False
+
+    def at(self, index: int) -> int:
+        """Return the height at an index."""
+        return self.line(index).at(index)
+
+    def line(self, index: int) -> Line:
+        """Return the piece that holds an index."""
+        if index < self._first:
+            return Line(-_NO_END, self._first, 0, 0, 1)
+        if index >= self._end:
+            return Line(self._end, _NO_END, 0, self._weight, 1)
+        return Line(self._first, self._end, self._weight, -self._weight * self._first, self._end - self._first)
+
+
+class WholeNumbers:
+    """Atoms on the whole numbers below 2**24 of a grid of floats: equal mass on 0 and on every power of two.
+
+    A column of whole numbers whose granularity nobody declared ties at single codes, which are 2**-48 of a power of two
+    and would get nearly nothing of any density.
+    """
+
+    __slots__ = ("_bits", "_cells", "_negative", "_weight")
+
+    def __init__(self, grid: FloatGrid, *, weight: int, both_signs: bool) -> None:
+        self._bits, self._weight = grid.dither_bits, weight
+        self._negative = WHOLE_OCTAVES if both_signs else 0
+        self._cells = self._negative + 1 + WHOLE_OCTAVES
+
+    @property
+    def many(self) -> bool:
+        """Say that there are two pieces for each whole number."""
+        return True
+
+    def at(self, index: int) -> int:
+        """Return the height at an index."""
+        code = index >> self._bits
+        octave = (abs(code) >> MANTISSA_BITS) - _BIAS
+        if not 0 <= octave < (WHOLE_OCTAVES if code > 0 else self._negative):
+            return self.line(index).at(index)
+        place, beyond = divmod(abs(code) - (_BIAS + octave << MANTISSA_BITS), 1 << MANTISSA_BITS - octave)
+        count = 1 << octave
+        if code > 0:
+            cell, below = self._negative + 1 + octave, place + (beyond > 0)
+        else:
+            cell, below = self._negative - 1 - octave, count - 1 - place
+        low = self._height(cell)
+        part = 0 if beyond else index - (code << self._bits)
+        return low + (self._height(cell + 1) - low) * ((below << self._bits) + part) // (count << self._bits)
+
+    def line(self, index: int) -> Line:
+        """Return the piece that holds an index: one atom, or the indices between two."""
+        code = index >> self._bits
+        octave = (abs(code) >> MANTISSA_BITS) - _BIAS
+        if code == 0:
+            return self._atom(code, self._negative, 0, 1)
+        if code > 0:
+            if octave < 0:
+                return self._flat(1, _BIAS << MANTISSA_BITS, self._negative + 1)
+            if octave >= WHOLE_OCTAVES:
+                return self._flat(_BIAS + WHOLE_OCTAVES << MANTISSA_BITS, _NO_END >> self._bits, self._cells)
+        elif octave < 0:
+            return self._flat(1 - (_BIAS << MANTISSA_BITS), 0, self._negative)
+        elif octave >= self._negative:
+            return self._flat(-_NO_END >> self._bits, 1 - (_BIAS + self._negative << MANTISSA_BITS), 0)
+        # The numbers of a power of two are `step` codes apart; `at` is the nearest one towards zero.
+        step, count = 1 << MANTISSA_BITS - octave, 1 << octave
+        place, beyond = divmod(abs(code) - (_BIAS + octave << MANTISSA_BITS), step)
+        at = abs(code) - beyond
+        if code > 0:
+            cell = self._negative + 1 + octave
+            if beyond == 0:
+                return self._atom(code, cell, place, count)
+            return self._flat(at + 1, at + step, cell, place + 1, count)
+        cell, below = self._negative - 1 - octave, count - 1 - place
+        return (
+            self._atom(code, cell, below, count) if beyond == 0 else self._flat(1 - at - step, -at, cell, below, count)
+        )
+
+    def _height(self, cell: int) -> int:
+        return self._weight * cell // self._cells
+
+    def _atom(self, code: int, cell: int, below: int, count: int) -> Line:
+        """Return the piece of one number, `below` of the `count` numbers of its cell being smaller."""
+        low, start, divisor = self._height(cell), code << self._bits, count << self._bits
+        rise = self._height(cell + 1) - low
+        return Line(
+            start, code + 1 << self._bits, rise, low * divisor + rise * ((below << self._bits) - start), divisor
+        )
+
+    def _flat(self, first: int, end: int, cell: int, below: int = 0, count: int = 1) -> Line:
+        low = self._height(cell)
+        height = low + (self._height(cell + 1) - low) * below // count if below else low
+        return Line(first << self._bits, end << self._bits, 0, height, 1)
+
+
+def piece(
+    start: int, end: int, a: int, b: int, c: int, below: tuple[int | None, int], above: tuple[int | None, int]
+) -> Line:
+    """Return the line between two neighbouring knots, for indices whose place is (a j + b) / c with a, c > 0.
+
+    A knot is its place (None: there is none on this side) and the height there; `start` and `end` limit the indices to
+    which a, b, c belong. The height between is low + floor((high - low) (place - below) / (above - below)).
+    """
+    (left, low), (right, high) = below, above
+    if left is not None:
+        start = max(start, -((b - left * c) // a))  # the first index at or beyond the knot
+    if right is not None:
+        end = min(end, -((b - right * c) // a))
+    if left is None or right is None or high == low:
+        return Line(start, end, 0, low, 1)
+    rise, width = high - low, c * (right - left)
+    slope, offset = rise * a, rise * (b - left * c) + low * width
+    common = slope | offset | width
+    twos = (common & -common).bit_length() - 1
+    return Line(start, end, slope >> twos, offset >> twos, width >> twos)

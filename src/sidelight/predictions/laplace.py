@@ -8,14 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.grid import Grid
+from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, UNIT_BITS, CompiledPrior, Staircase
-from sidelight.predictions.knots import Ladder, Rungs
+from sidelight.predictions.knots import Ladder, StandardLaw
 from sidelight.predictions.origin import Origin, guess
 from sidelight.predictions.parameters import as_decimal, finite, positive
-
-#: exp(-96) < 2**-128: beyond the linear part no mass is left, so the density is followed wherever there is any.
-_RUNGS = Rungs(per_scale=16, linear_until=96)
 
 
 @dataclass(frozen=True)
@@ -40,11 +37,6 @@ class Laplace:
     def needs_hedge(self) -> bool:
         """Say that the tails are too light to be wrong with."""
         return True
-
-    @property
-    def scale_hint(self) -> float | None:
-        """Return the scale, from which a grid without other knowledge takes its step."""
-        return self.scale
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper]), stable in both tails."""
@@ -84,13 +76,12 @@ class Laplace:
         """Return mu((x, inf))."""
         return self.cdf(2 * self.location - np.asarray(x, dtype=np.float64))
 
-    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
         """Return the integer masses at the knots of this prior."""
         location, scale = as_decimal(self.location), as_decimal(self.scale)
-        ladder = Ladder(grid, location=location, scale=scale, rungs=_RUNGS, standard=_laplace_below, weight=weight)
-        return (ladder,)
+        return (Ladder(grid, _LAPLACE, location=location, scale=scale, weight=weight),)
 
-    def compile(self, grid: Grid) -> CompiledPrior:
+    def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
         return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
 
@@ -114,3 +105,7 @@ def _laplace_below(z: float) -> int:
     """Return the standard Laplace mass below z as an integer of 2**128, from the nearer tail."""
     tail = int(math.ldexp(math.exp(-abs(z)), UNIT_BITS - 1))
     return tail if z <= 0 else UNIT - tail
+
+
+#: exp(-96) < 2**-128: beyond the linear part no mass is left, so the density is followed wherever there is any.
+_LAPLACE = StandardLaw(_laplace_below, per_scale=16, linear_until=96)

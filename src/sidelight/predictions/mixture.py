@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.grid import Grid
-from sidelight.predictions.compiled import UNIT, CompiledPrior, Staircase
+from sidelight.grid import Outcomes
+from sidelight.predictions.compiled import UNIT, CompiledPrior, Part, Staircase
 from sidelight.predictions.origin import Origin, guess, joint_origin
 from sidelight.predictions.parameters import as_decimal, finite
 from sidelight.predictions.priors import Prior
@@ -26,6 +27,10 @@ class Mixture:
 
     Accuracy: at most (2Δ/ε) log(1/weights[i]) ranks worse than priors[i] alone, for every i.
 
+    `conditioned` says what becomes of it inside a range, such as a node of a tree of quantiles or declared bounds: with
+    "sum" the law as a whole is conditioned, so that a part with little mass there loses its weight; with "parts" every
+    part is conditioned on its own, and the weights are the same in every range.
+
     >>> from sidelight.predictions import Cauchy, Laplace
     >>> float(Mixture([0.9, 0.1], [Laplace(5, 2), Cauchy(5, 3)]).cdf(5))
     0.5
@@ -34,6 +39,7 @@ class Mixture:
     weights: Sequence[float]
     priors: Sequence[Prior]
     origin: Origin = field(default=_OF_THE_PARTS, kw_only=True, repr=False)
+    conditioned: Literal["sum", "parts"] = field(default="sum", kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         weights = tuple(finite(weight, name="weights") for weight in self.weights)
@@ -51,6 +57,8 @@ class Mixture:
                 f"the weights of a mixture must be positive and sum to 1, got {list(weights)} with sum {sum(weights)}; "
                 "leave out parts of weight 0"
             )
+        if self.conditioned not in ("sum", "parts"):
+            raise RangeError(f'conditioned must be "sum" or "parts", got {self.conditioned!r}')
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "priors", priors)
         if self.origin is _OF_THE_PARTS:
@@ -60,12 +68,6 @@ class Mixture:
     def needs_hedge(self) -> bool:
         """Say whether no part is robust."""
         return all(prior.needs_hedge for prior in self.priors)
-
-    @property
-    def scale_hint(self) -> float | None:
-        """Return the smallest scale of the parts."""
-        hints = [prior.scale_hint for prior in self.priors]
-        return min((hint for hint in hints if hint is not None), default=None)
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper])."""
@@ -100,19 +102,21 @@ class Mixture:
         """Return mu((x, inf))."""
         return np.asarray(sum(w * prior.sf(x) for w, prior in zip(self.weights, self.priors, strict=True)))
 
-    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
         """Return the parts, each with its own knots and its share of the weight, rounded down."""
-        shares = [as_decimal(w) for w in self.weights]
-        whole = sum(shares, Fraction(0))
         return tuple(
             part
-            for share, prior in zip(shares, self.priors, strict=True)
-            for part in prior.staircases(grid, int(weight * share / whole))
+            for share, prior in zip(self._shares(weight), self.priors, strict=True)
+            for part in prior.staircases(grid, share)
         )
 
-    def compile(self, grid: Grid) -> CompiledPrior:
+    def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
-        return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
+        if self.conditioned == "sum":
+            return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
+        each = [prior.staircases(grid, UNIT) for prior in self.priors]
+        parts = [Part(len(own), share) for own, share in zip(each, self._shares(UNIT), strict=True)]
+        return CompiledPrior(grid.fine_first, grid.fine_last, [stair for own in each for stair in own], parts=parts)
 
     def to_json(self) -> dict[str, object]:
         """Return strings only."""
@@ -121,7 +125,13 @@ class Mixture:
             "weights": [repr(weight) for weight in self.weights],
             "priors": [prior.to_json() for prior in self.priors],
             "origin": self.origin.to_json(),
+            **({} if self.conditioned == "sum" else {"conditioned": self.conditioned}),
         }
+
+    def _shares(self, weight: int) -> list[int]:
+        shares = [as_decimal(w) for w in self.weights]
+        whole = sum(shares, Fraction(0))
+        return [int(weight * share / whole) for share in shares]
 
     def _log_masses(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         logs = [np.log(w) + prior.log_mass(lower, upper) for w, prior in zip(self.weights, self.priors, strict=True)]

@@ -8,7 +8,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 from sidelight.errors import RangeError
-from sidelight.grid import Grid
 
 Numeric = float | int | str | Decimal | Fraction
 
@@ -37,24 +36,6 @@ def positive(value: Numeric, *, name: str) -> float:
 def as_decimal(number: float) -> Fraction:
     """Return the shortest decimal that reads back as this float: 0.3 means 3/10, as it does in a grid's resolution."""
     return Fraction(repr(number))
-
-
-def fine_position(grid: Grid, value: Fraction) -> Fraction:
-    """Return where a value lies among the fine indices: a record x in code c has its fine index in [c, c+1) * 2**s.
-
-    With snap="nearest" the records of code c are those of [(c - 1/2) h, (c + 1/2) h), hence the half step.
-    """
-    return (value / grid.resolution + Fraction(grid.half_step)) * (1 << grid.dither_bits)
-
-
-def fine_index(grid: Grid, value: Fraction) -> int:
-    """Return the index at whose lower end, or above it, a value lies; not clamped to the grid."""
-    return math.floor(fine_position(grid, value))
-
-
-def fine_length(grid: Grid, length: Fraction) -> Fraction:
-    """Return a length in fine indices."""
-    return length / grid.resolution * (1 << grid.dither_bits)
 
 
 def text_of(written: Mapping[str, object], key: str) -> str:

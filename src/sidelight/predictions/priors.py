@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.grid import Grid
+from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import CompiledPrior, Staircase
 from sidelight.predictions.origin import Origin
 
@@ -30,11 +30,6 @@ class Prior(Protocol):
         """Say whether being wrong costs ranks in proportion to the mistake, so that mixing is advised."""
         ...
 
-    @property
-    def scale_hint(self) -> float | None:
-        """Return a typical length of the prior, if it has one: a grid's step is chosen far below it."""
-        ...
-
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper]), -inf for an empty interval."""
         ...
@@ -51,11 +46,11 @@ class Prior(Protocol):
         """Return mu((x, inf)), accurate where it is tiny."""
         ...
 
-    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
         """Return integer cumulative masses on the grid that add up to at most `weight`, each with its own knots."""
         ...
 
-    def compile(self, grid: Grid) -> CompiledPrior:
+    def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
         ...
 

@@ -9,31 +9,40 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.grid import Grid
+from sidelight.grid import FLOAT_CODE_LIMIT, Grid, Outcomes
 from sidelight.predictions.compiled import UNIT, CompiledPrior, Staircase
 from sidelight.predictions.histogram import Histogram
-from sidelight.predictions.knots import ListedKnots
+from sidelight.predictions.knots import IndexLine, ListedKnots, WholeNumbers
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.parameters import Numeric, fine_length
+from sidelight.predictions.parameters import Numeric
 
 Signs = Literal["both", "positive"]
 
 #: Cells reach 2**61 resolutions: beyond every code of every grid of the same resolution.
 OCTAVES = 61
+#: The resolution on a grid of floats, which has none of its own: values from 2**-20 to 2**41 have their own cells.
+FLOAT_RESOLUTION = Fraction(1, 2**20)
+#: On a grid of floats this share lies evenly on the indices themselves: on all powers of two that a double can have.
+_EVERYWHERE_BITS = 6
+#: ... and this share on whole numbers alone, for columns whose granularity nobody declared.
+_WHOLE_BITS = 3
 
 
 @dataclass(frozen=True)
 class ScaleFree:
     """Equal mass on |x| < r/2 and on (2^k - 1/2) r <= |x| < (2^(k+1) - 1/2) r, k = 0..60, for one sign or both.
 
-    r is the resolution; left out, it is that of the grid. On data declared with granularity r the cells are the codes
-    0, ±1, ±(2, 3), ±(4..7) and so on. A narrower grid uses only the cells that it meets, with equal masses again.
+    r is the resolution; left out, it is that of the grid, or 2^-20 on a grid of floats. On data declared with
+    granularity r the cells are the codes 0, ±1, ±(2, 3), ±(4..7) and so on. A narrower grid has what lies in it, with
+    the same density. On a grid of floats 1/64 of the mass lies evenly on all powers of two, so that numbers beyond the
+    cells (nanoseconds since 1970, Planck's constant) have their share, too, and 1/8 on the whole numbers below 2^24.
 
     Accuracy: `rank_cost` ranks more than the Cauchy prior around zero whose scale is the best for the data.
 
@@ -65,18 +74,20 @@ class ScaleFree:
         """Say that every scale has its share already."""
         return False
 
-    @property
-    def scale_hint(self) -> float | None:
-        """Return a length whose millionth part is the resolution, if one is given."""
-        return None if self.resolution is None else float(self.resolution) * 2.0**20
-
-    def cells(self, grid: Grid | None = None) -> int:
+    def cells(self, grid: Outcomes | None = None) -> int:
         """Return the number of cells of equal mass that a grid meets; without a grid, of all cells: at most 130."""
+        ends = self._half_steps()
         if grid is None:
-            return OCTAVES + 1 if self.signs == "positive" else 2 * OCTAVES + 1
-        return self._met(grid)[1]
+            return len(ends) - 1
+        half = self._resolution_on(grid) / 2
+        low, high = _position(grid, grid.fine_first) / half, _position(grid, grid.fine_last + 1) / half
+        return max(1, sum(left < high and right > low for left, right in pairwise(ends)))
 
-    def rank_cost(self, *, level: float, epsilon: float, grid: Grid | None = None) -> float:
+    def share_of_cells(self, grid: Outcomes) -> float:
+        """Return how much of the mass is spread over the cells: all of it, but on a grid of floats."""
+        return 1.0 if isinstance(grid, Grid) else 1.0 - 2.0**-_EVERYWHERE_BITS - 2.0**-_WHOLE_BITS
+
+    def rank_cost(self, *, level: float, epsilon: float, grid: Outcomes | None = None) -> float:
         """Return how many ranks not knowing the scale costs at most: (2 max(q, 1-q) / ε) log(cells)."""
         return 2 * max(level, 1 - level) / epsilon * math.log(self.cells(grid))
 
@@ -96,13 +107,23 @@ class ScaleFree:
         """Return mu((x, inf))."""
         return self._histogram().sf(x)
 
-    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
-        """Return equal integer masses on the cells that meet the grid."""
-        places, cells, before = self._met(grid)
-        knots = [(place, (number + before) * weight // cells) for number, place in enumerate(places)]
-        return (ListedKnots(grid, knots, weight=weight),)
+    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
+        """Return equal integer masses on all cells, the same whatever the ends of the grid."""
+        half, ends = self._resolution_on(grid) / 2, self._half_steps()
+        everywhere, whole = (0, 0) if isinstance(grid, Grid) else (weight >> _EVERYWHERE_BITS, weight >> _WHOLE_BITS)
+        rest = weight - everywhere - whole
+        cells = ListedKnots(grid, ((end * half, k * rest // (len(ends) - 1)) for k, end in enumerate(ends)))
+        if isinstance(grid, Grid):
+            return (cells,)
+        limit = (FLOAT_CODE_LIMIT + 1) << grid.dither_bits
+        both = self.signs == "both"
+        return (
+            cells,
+            IndexLine(-limit if both else 0, limit, weight=everywhere),
+            WholeNumbers(grid, weight=whole, both_signs=both),
+        )
 
-    def compile(self, grid: Grid) -> CompiledPrior:
+    def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
         return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
 
@@ -120,19 +141,10 @@ class ScaleFree:
         right = [2 ** (k + 1) - 1 for k in range(OCTAVES + 1)]
         return [-end for end in reversed(right)] + right if self.signs == "both" else [-1, *right]
 
-    def _met(self, grid: Grid) -> tuple[list[int], int, int]:
-        """Return the cell ends inside the grid, the number of cells met, and how many of them precede the ends."""
-        length = grid.resolution if self.resolution is None else Fraction(self.resolution)
-        half = fine_length(grid, length) / 2
-        # floor(end * half + offset): one division of integers each.
-        offset = Fraction(grid.half_step) * (1 << grid.dither_bits) / half
-        top, bottom, shift, unit = half.numerator, half.denominator, offset.numerator, offset.denominator
-        places = [(end * unit + shift) * top // (unit * bottom) for end in self._half_steps()]
-        inside = [i for i, place in enumerate(places) if grid.fine_first < place <= grid.fine_last]
-        if not inside:
-            return [], 1, 0
-        before, after = int(inside[0] > 0), int(inside[-1] < len(places) - 1)
-        return [places[i] for i in inside], max(1, len(inside) - 1 + before + after), before
+    def _resolution_on(self, grid: Outcomes) -> Fraction:
+        if self.resolution is not None:
+            return Fraction(self.resolution)
+        return grid.resolution if isinstance(grid, Grid) else FLOAT_RESOLUTION
 
     def _histogram(self) -> Histogram:
         if self.resolution is None:
@@ -141,3 +153,8 @@ class ScaleFree:
             )
         ends = [float(Fraction(end, 2) * Fraction(self.resolution)) for end in self._half_steps()]
         return Histogram(ends, [1.0] * (len(ends) - 1), origin=self.origin)
+
+
+def _position(grid: Outcomes, index: int) -> Fraction:
+    _, _, slope, offset, divisor = grid.stretch(index)
+    return Fraction(slope * index + offset, divisor)

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.grid import Grid
+from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, CompiledPrior, Staircase
 from sidelight.predictions.knots import ListedKnots
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.parameters import as_decimal, fine_index, finite
+from sidelight.predictions.parameters import as_decimal, finite
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,6 @@ class Uniform:
         """Say that bounds are meant as bounds."""
         return False
 
-    @property
-    def scale_hint(self) -> float | None:
-        """Return the width, from which a grid without other knowledge takes its step."""
-        return self.upper - self.lower
-
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper])."""
         low, high = self._cut(lower, upper)
@@ -69,12 +64,11 @@ class Uniform:
         share = (self.upper - np.asarray(x, dtype=np.float64)) / (self.upper - self.lower)
         return np.clip(share, 0.0, 1.0)
 
-    def staircases(self, grid: Grid, weight: int) -> tuple[Staircase, ...]:
+    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
         """Return the integer masses at the knots of this prior."""
-        knots = [(fine_index(grid, as_decimal(self.lower)), 0), (fine_index(grid, as_decimal(self.upper)), weight)]
-        return (ListedKnots(grid, knots, weight=weight),)
+        return (ListedKnots(grid, [(as_decimal(self.lower), 0), (as_decimal(self.upper), weight)]),)
 
-    def compile(self, grid: Grid) -> CompiledPrior:
+    def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
         return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
-from sidelight.mechanisms.adapted import Adaptation, adapt
+from sidelight.mechanisms.adapted import Adaptation
 from sidelight.mechanisms.rank_selection import select_rank
 from sidelight.mechanisms.ranks_within import RanksWithin
 from sidelight.noise.source import Source
@@ -54,7 +54,7 @@ def descend(
                 here,
                 pick.relative_level,
                 pick.epsilon,
-                adapt(several[pick.position], low, high, adaptation),
+                several[pick.position].adapted(low, high, adaptation),
                 low,
                 high,
                 source,

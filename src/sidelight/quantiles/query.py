@@ -12,7 +12,7 @@ import numpy as np
 
 from sidelight.aggregates import collect_ranks
 from sidelight.errors import RangeError, SchemaError
-from sidelight.grid import Grid
+from sidelight.grid import Outcomes
 from sidelight.guarantees import Claims
 from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.noise import Source
@@ -21,7 +21,7 @@ from sidelight.quantiles.bounds import Adaptation
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.expected import expected_gap
 from sidelight.quantiles.levels import LevelLike, exact_levels
-from sidelight.quantiles.outcomes import default_prior, outcome_grid
+from sidelight.quantiles.outcomes import default_prior, grid_to_json, outcome_grid
 from sidelight.quantiles.tree import QuantileTree, Score, balanced_branching, quantile_tree
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release, TailBound
@@ -40,8 +40,9 @@ class Quantiles:
 
     Arguments: `levels` in (0, 1), increasing. `column` names the column of a table. `prediction` is one prior for all
     levels or one for each. For a bare array `granularity` (the step on which values lie, such as 1 for ages), `lower`
-    and `upper` say what is publicly known of it; all may be left out. `resolution` is the step of the released values
-    when there is no granularity. The rest chooses the algorithm: `branching` ("wide" for the K-ary tree of the paper),
+    and `upper` say what is publicly known of it; all may be left out, and wide bounds do no harm. `resolution` rounds
+    the released values down to a step; without it and without granularity they are floats of 48 bits, each written as
+    the shortest decimal. The rest chooses the algorithm: `branching` ("wide" for the K-ary tree of the paper),
     `budget_power`, `adaptation`, and `score` ("floor" only to reproduce the paper: it has twice the error).
 
     >>> release = Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release(list(range(18, 90)) * 20)
@@ -112,7 +113,7 @@ class Quantiles:
         number = self._number(schema)
         levels = exact_levels(self.levels)
         resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
-        grid = outcome_grid(number, self._given, resolution=resolution)
+        grid = outcome_grid(number, resolution=resolution)
         priors = self._given or (default_prior(number),)
         for prior in dict.fromkeys(self._given):
             warn_if_unhedged(prior, stacklevel=4)
@@ -156,7 +157,7 @@ class PreparedQuantiles:
 
     column: str
     tree: QuantileTree
-    grid: Grid
+    grid: Outcomes
     priors: tuple[Prior, ...]
     predicted: bool
     adaptation: Adaptation
@@ -185,13 +186,7 @@ class PreparedQuantiles:
             "budget_power": decimal_text(self.tree.budget_power),
             "adaptation": self.adaptation,
             "score": self.score,
-            "grid": {
-                "resolution": decimal_text(self.grid.resolution),
-                "first": str(self.grid.first),
-                "last": str(self.grid.last),
-                "dither_bits": str(self.grid.dither_bits),
-                "snap": self.grid.snap,
-            },
+            "grid": grid_to_json(self.grid),
             "priors": [prior.to_json() for prior in self._distinct_priors],
         }
 

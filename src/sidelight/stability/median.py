@@ -16,7 +16,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
 from sidelight.noise import Source, discrete_laplace
-from sidelight.quantiles.outcomes import outcome_grid
+from sidelight.quantiles.outcomes import step_grid
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, release_once
@@ -67,7 +67,7 @@ class StableMedian:
         """Check the query against the schema and price it. Opens no data."""
         number = self._number(schema)
         resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
-        grid = replace(outcome_grid(number, (), resolution=resolution), dither_bits=0)
+        grid = replace(step_grid(number, resolution=resolution), dither_bits=0)
         budget = row_budget(self.epsilon, self.delta, unit=schema.unit, neighbours=self.neighbours)
         steps = floor(exact(self.spread, name="spread") / grid.resolution)
         share = exact(self.test_share, name="test_share") if steps else Fraction(1)

@@ -66,8 +66,10 @@ def _scale_free(section: Section) -> Prior:
 
 
 def _mixture(section: Section) -> Prior:
-    section.only("family", "weights", "priors")
-    return Mixture(section.amounts("weights"), [_prior(each) for each in section.sections("priors")])
+    section.only("family", "weights", "priors", "conditioned")
+    priors = [_prior(each) for each in section.sections("priors")]
+    conditioned = section.choice("conditioned", ["sum", "parts"], "sum")
+    return Mixture(section.amounts("weights"), priors, conditioned=conditioned)
 
 
 def _hedge(section: Section) -> Prior:
