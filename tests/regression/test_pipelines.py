@@ -33,7 +33,7 @@ from sklearn.preprocessing import (
 )
 
 import sidelight as sl
-from sidelight.session.fit_callers import reads_no_rows
+from sidelight.session.paid_estimator import reads_no_rows
 
 pytestmark = pytest.mark.usefixtures("prices_once")
 RNG = np.random.default_rng(3)

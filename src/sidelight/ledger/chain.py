@@ -196,3 +196,22 @@ def checked_head(text: str) -> str:
             "as release.circumstances.ledger_head"
         )
     return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What the first event says about a ledger."""
+
+    ledger_id: str
+    testing: bool
+    keyed: bool
+
+
+def identity_of(genesis: Event) -> Identity:
+    """Read the identity from the first event."""
+    body = genesis.content
+    if genesis.kind != "open" or not isinstance(body.get("ledger_id"), str):
+        raise LedgerError("the first event does not say which ledger this is; it is damaged")
+    return Identity(
+        ledger_id=str(body["ledger_id"]), testing=body.get("testing") == "1", keyed=body.get("mac") == "hmac-sha256"
+    )

@@ -22,7 +22,7 @@ from sidelight.ledger.shares import Share
 from sidelight.ledger.signed import signed_scopes
 
 if TYPE_CHECKING:
-    from sidelight.ledger.store import Transaction
+    from sidelight.ledger.transaction import Transaction
 
 _STATE_OF = {"release": "released", "refuse": "refused", "fail": "failed"}
 

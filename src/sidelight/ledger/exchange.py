@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims
-from sidelight.ledger.chain import Event, event_from_line, now_utc
+from sidelight.ledger.chain import Event, event_from_line, identity_of, now_utc
 from sidelight.ledger.connections import identity_of_file
 from sidelight.ledger.decide import book, check_budget, lock, next_seq
 from sidelight.ledger.definition import ScopeDefinition
-from sidelight.ledger.genesis import check_key, identity_of
+from sidelight.ledger.genesis import check_key
 from sidelight.ledger.journal import append, each_event
 from sidelight.ledger.replay import Replay, replay
 from sidelight.ledger.schema import SCHEMA_VERSION
 from sidelight.ledger.shares import Share, spread
 
 if TYPE_CHECKING:
-    from sidelight.ledger.store import Store, Transaction
+    from sidelight.ledger.store import Store
+    from sidelight.ledger.transaction import Transaction
 
 
 @dataclass(frozen=True, kw_only=True)

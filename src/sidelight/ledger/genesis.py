@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import hmac
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sidelight.errors import LedgerError
 from sidelight.ledger.canonical import canonical
-from sidelight.ledger.chain import NO_HASH, Event, chained, event_hash, now_utc
+from sidelight.ledger.chain import NO_HASH, Event, Identity, chained, event_hash, identity_of, now_utc
 from sidelight.ledger.journal import event_at, insert_event
 from sidelight.ledger.migrations import migrate, stored_version
 from sidelight.ledger.schema import SCHEMA_VERSION, TABLES, create_statements
 from sidelight.ledger.signed import digest_of
 
 if TYPE_CHECKING:
-    from sidelight.ledger.store import Store, Transaction
+    from sidelight.ledger.store import Store
+    from sidelight.ledger.transaction import Transaction
 
 _CREATION_LOCK: Final = 0x51DE119477  # PostgreSQL: two sessions that both find no tables take turns
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """What the first event says about a ledger."""
-
-    ledger_id: str
-    testing: bool
-    keyed: bool
 
 
 def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | None) -> Identity:
@@ -59,16 +50,6 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
             )
         migrate(store, key=key)
     return identity
-
-
-def identity_of(genesis: Event) -> Identity:
-    """Read the identity from the first event."""
-    body = genesis.content
-    if genesis.kind != "open" or not isinstance(body.get("ledger_id"), str):
-        raise LedgerError("the first event does not say which ledger this is; it is damaged")
-    return Identity(
-        ledger_id=str(body["ledger_id"]), testing=body.get("testing") == "1", keyed=body.get("mac") == "hmac-sha256"
-    )
 
 
 def check_key(genesis: Event, *, key: bytes | None, shown: str) -> None:

@@ -17,10 +17,10 @@ from sidelight.guarantees import Claim, Claims, Neighbours, Unit
 from sidelight.ledger import decide
 from sidelight.ledger.books import Books
 from sidelight.ledger.canonical import canonical, plain
-from sidelight.ledger.chain import Event, checked_time, now_utc
+from sidelight.ledger.chain import Event, Identity, checked_time, identity_of, now_utc
 from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition, define_scope, definition_from_row
 from sidelight.ledger.entry import Entry, Stored, checked_name
-from sidelight.ledger.genesis import Identity, identity_of, open_or_create
+from sidelight.ledger.genesis import open_or_create
 from sidelight.ledger.history import list_entries, list_finished
 from sidelight.ledger.journal import append, each_event, lock_head
 from sidelight.ledger.place import check_file, parse_place
@@ -32,7 +32,8 @@ from sidelight.ledger.unique import Unique
 
 if TYPE_CHECKING:
     from sidelight.ledger.exchange import Imported
-    from sidelight.ledger.store import Store, Transaction
+    from sidelight.ledger.store import Store
+    from sidelight.ledger.transaction import Transaction
     from sidelight.ledger.verify import Rederive, Verification
 
 

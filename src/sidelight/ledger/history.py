@@ -11,7 +11,7 @@ from sidelight.ledger.journal import each_event, event_at
 from sidelight.ledger.shares import share_from_json
 
 if TYPE_CHECKING:
-    from sidelight.ledger.store import Transaction
+    from sidelight.ledger.transaction import Transaction
 
 _STATES: dict[str, State] = {"release": "released", "refuse": "refused", "fail": "failed"}
 

@@ -11,7 +11,7 @@ from sidelight.ledger.chain import Event, Kind, chained
 from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from sidelight.ledger.store import Transaction
+    from sidelight.ledger.transaction import Transaction
 
 _COLUMNS: Final = "seq, at_utc, kind, scope_id, entry_id, body, prev_hash, hash, books"
 _newest: dict[str, tuple[int, str]] = {}  # of each ledger, by its identity: the newest event that this process knows of

@@ -24,7 +24,8 @@ from sidelight.ledger.schema import SCHEMA_VERSION, Dialect, trigger_statements
 from sidelight.ledger.signed import SignedScopes
 
 if TYPE_CHECKING:
-    from sidelight.ledger.store import Store, Transaction
+    from sidelight.ledger.store import Store
+    from sidelight.ledger.transaction import Transaction
 
 _CURRENT: Final = int(SCHEMA_VERSION)
 
@@ -64,7 +65,7 @@ def migrate(store: Store, *, key: bytes | None) -> None:
 
 
 def _migrate(transaction: Transaction, place: Place, *, key: bytes | None) -> str | None:
-    from sidelight.ledger.verify import problems_in  # verify knows how ledgers are opened, which needs this module
+    from sidelight.ledger.verify import problems_in
 
     if transaction.dialect == "postgresql":  # writers take these in the same order, so nobody is in the middle of one
         transaction.define("LOCK TABLE scope, entry, event, meta IN ACCESS EXCLUSIVE MODE")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sidelight.accounting import Remaining, Rule, Spent, Totals, find_spent
 from sidelight.errors import LedgerError
-from sidelight.guarantees import Amount, Claims
+from sidelight.guarantees import Amount, Claim, Claims, Neighbours, Unit
 from sidelight.ledger.books import Books, books_from_json
 from sidelight.ledger.canonical import read
 from sidelight.ledger.definition import ScopeDefinition
@@ -17,14 +17,83 @@ from sidelight.ledger.reservation import Reservation
 from sidelight.ledger.unique import Unique
 
 if TYPE_CHECKING:
-    from sidelight.ledger.handle import Ledger
-    from sidelight.ledger.store import Transaction
+    from sidelight.ledger.place import Place
+    from sidelight.ledger.store import Store
+    from sidelight.ledger.transaction import Transaction
+
+
+class ScopeKeeper(Protocol):
+    """What a scope asks of the ledger that it belongs to."""
+
+    testing: bool
+
+    @property
+    def store(self) -> Store:
+        """The database."""
+        ...
+
+    @property
+    def place(self) -> Place:
+        """Where it lives."""
+        ...
+
+    def reserve(
+        self,
+        claims: Mapping[str, Claims],
+        *,
+        scope_id: str,
+        request: Mapping[str, object],
+        key: str | None = None,
+        at_utc: str | None = None,
+        resume: bool = False,
+    ) -> Reservation | Stored:
+        """Charge before any data is opened."""
+        ...
+
+    def record_external(self, claims: Mapping[str, Claims], *, note: str) -> str:
+        """Book what another tool spent."""
+        ...
+
+    def reap(self, *, scope_id: str | None = None, key: str | None = None) -> list[str]:
+        """Declare unfinished attempts dead."""
+        ...
+
+    def close_scope(self, scope_id: str) -> str:
+        """Close a scope for good."""
+        ...
+
+    def ancestry(self, scope_id: str) -> list[ScopeDefinition]:
+        """Return a scope and all above it."""
+        ...
+
+    def entries(self, *, scope_id: str | None = None) -> list[Entry]:
+        """Return the entries that charged a scope."""
+        ...
+
+    def finished(self, *, scope_id: str | None = None, after: str | None = None) -> list[Entry]:
+        """Return the entries that have an outcome."""
+        ...
+
+    def open_scope(
+        self,
+        scope_id: str,
+        *,
+        budget: Claim,
+        unit: Unit | None = None,
+        neighbours: Neighbours | None = None,
+        routes: Sequence[str] | None = None,
+        shares: Any = None,
+        parent: str | None = None,
+        partitioned_by: str | None = None,
+    ) -> Scope:
+        """Return another scope of the ledger, made if it is not there."""
+        ...
 
 
 class Scope(Unique):
     """Charges requests against one budget. Made by `Ledger.open_scope`."""
 
-    def __init__(self, ledger: Ledger, definition: ScopeDefinition) -> None:
+    def __init__(self, ledger: ScopeKeeper, definition: ScopeDefinition) -> None:
         self.ledger = ledger
         self.definition = definition
 

@@ -20,7 +20,7 @@ from sidelight.ledger.journal import event_at, lock_head
 
 if TYPE_CHECKING:
     from sidelight.ledger.definition import ScopeDefinition
-    from sidelight.ledger.store import Transaction
+    from sidelight.ledger.transaction import Transaction
 
 #: What never changes of a scope, as the table has it; `totals` and `head_seq` follow.
 DEFINITION_COLUMNS: Final = "scope_id, parent_id, unit, neighbours, budget, routes"
@@ -102,7 +102,7 @@ def signed_scopes(transaction: Transaction, *, key: bytes | None) -> SignedScope
 
     Once compared they stay in the transaction's memory: what somebody writes past the locks meanwhile is never signed.
     """
-    if transaction.scopes is not None:
+    if isinstance(transaction.scopes, SignedScopes):
         return transaction.scopes
     seq, head = lock_head(transaction)
     newest: Any = transaction.row("SELECT MAX(seq) FROM event")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from sidelight.errors import LedgerError
 from sidelight.ledger.canonical import canonical
-from sidelight.ledger.chain import checked_head
-from sidelight.ledger.genesis import identity_of
+from sidelight.ledger.chain import checked_head, identity_of
 from sidelight.ledger.journal import each_event
 from sidelight.ledger.replay import Rederive, Replay, replay
 from sidelight.ledger.schema import SCHEMA_VERSION, trigger_names, trigger_statements
 
 if TYPE_CHECKING:
-    from sidelight.ledger.store import Store, Transaction
+    from sidelight.ledger.store import Store
+    from sidelight.ledger.transaction import Transaction
 
 __all__ = ["Rederive", "Verification", "verify_ledger"]
 

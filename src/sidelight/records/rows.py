@@ -105,3 +105,8 @@ class ChecksRecords(Protocol):
 
     def check_records(self) -> None:
         """Raise a `SourceError` if they are; asked before a charge, because the rows decide about it."""
+
+
+def library_of(source: Any) -> str:
+    """Return the name of the library that a source's class comes from."""
+    return type(source).__module__.partition(".")[0]

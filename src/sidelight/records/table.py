@@ -11,7 +11,7 @@ from sidelight.errors import SchemaError, nearest
 from sidelight.records.columns import Category, Column, Number
 from sidelight.records.engines import open_rows
 from sidelight.records.engines.arrays import ArrayRows, check_no_texts
-from sidelight.records.engines.columns import ColumnRows
+from sidelight.records.engines.frames import ColumnRows
 from sidelight.records.rows import TWICE, ChecksRecords, ColumnType, Rows
 from sidelight.records.schema import Schema
 

@@ -11,8 +11,7 @@ import numpy as np
 from sidelight.errors import SchemaError
 from sidelight.guarantees import Amount, positive
 from sidelight.records.engines.arrays import as_numbers
-from sidelight.records.engines.columns import column_array
-from sidelight.records.engines.frames import matrix_of, names_of
+from sidelight.records.engines.frames import column_array, matrix_of, names_of
 from sidelight.regression.clipping import bounded_rows, is_sparse
 from sidelight.regression.losses.loss import positions_of
 

@@ -2,12 +2,191 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from inspect import signature
+from types import FrameType
 from typing import Any
 
-from sidelight.errors import RangeError
-from sidelight.session.fit_callers import warn_of_callers
+from sidelight.errors import PrivacyWarning, RangeError
 from sidelight.session.session import Session
+
+# What drives a fit: pipelines that prepared its rows, searches that repeat it. For warnings, never for a guarantee.
+#
+# A pipeline of scikit-learn hands an estimator plain rows: nothing in them says that a scaler before it has looked
+# at all of them, and that voids the guarantee in silence. So `fit` looks at who calls it. Only callers are looked
+# at, never a row, so that what is said depends on the program alone. What cannot be seen (rows prepared before
+# `fit` was called, a pipeline in another process than the fit) stays the user's word, as the limitations page says.
+
+#: Functions of scikit-learn in which a cross-validation runs, also in the worker processes of a parallel search.
+_CROSS_VALIDATION = {
+    ("sklearn.model_selection._validation", "_fit_and_score"),
+    ("sklearn.model_selection._validation", "_fit_and_predict"),
+}
+
+#: Packages whose frames stand between a user's line and the fit.
+_INNER = ("sidelight", "sklearn", "joblib", "imblearn")
+
+
+def _categories(step: Any) -> bool:
+    """Return whether an encoder knows its categories beforehand, keeps them all, and raises for no other."""
+    declared = isinstance(step.categories, list | tuple) and step.handle_unknown != "error"
+    return declared and step.min_frequency is None and step.max_categories is None
+
+
+#: Steps of scikit-learn whose fit takes the number of columns and nothing else, and when.
+_DECLARED: dict[str, Callable[[Any], bool]] = {
+    "FrozenEstimator": lambda step: True,
+    "GaussianRandomProjection": lambda step: isinstance(step.n_components, int),
+    "OneHotEncoder": _categories,
+    "OrdinalEncoder": _categories,
+    "PolynomialCountSketch": lambda step: True,
+    "PolynomialFeatures": lambda step: True,
+    "RBFSampler": lambda step: isinstance(step.gamma, int | float),
+    "SkewedChi2Sampler": lambda step: True,
+    "SparseRandomProjection": lambda step: isinstance(step.n_components, int),
+}
+
+
+@dataclass(frozen=True)
+class Drivers:
+    """What calls a fit: the steps that read its rows before, who repeats it, and whether a paid search runs it."""
+
+    prepared: tuple[str, ...]
+    search: str | None
+    tuned: bool
+
+
+def drivers_of(estimator: Any) -> Drivers:
+    """Return what calls the fit of an estimator, from the frames above."""
+    prepared: dict[str, None] = {}
+    search, tuned = None, False
+    inner: list[Any] = [estimator]
+    for owner, frame in _callers():
+        module = frame.f_globals.get("__name__")
+        if (module, frame.f_code.co_name) in _CROSS_VALIDATION:
+            search = search or "a cross-validation"
+        tuned = tuned or module == "sidelight.tuning.best"
+        if owner is None or owner is inner[-1]:
+            continue
+        prepared |= dict.fromkeys(_names(_before(owner, inner)))
+        if _repeats(owner):
+            search = type(owner).__name__
+        inner.append(owner)
+    return Drivers(tuple(prepared), search, tuned)
+
+
+def warn_of_callers(estimator: Any, *, paid: bool) -> None:
+    """Warn where a pipeline fitted other steps to the rows of this fit, and where a search repeats it.
+
+    `paid` says that a session adds the fits up.
+    """
+    drivers, name = drivers_of(estimator), type(estimator).__name__
+    if drivers.prepared:
+        warn_at_users_line(
+            f"{' and '.join(drivers.prepared)} prepared the rows of {name} in a pipeline and learned from all of them, "
+            "which nothing pays for: the guarantee of the model does not hold (one outlier is enough to tell). Scale "
+            "with sl.PublicScaler (declared ranges or public rows), encode with sl.TableEncoding, or wrap a step that "
+            "was fitted to public rows in sklearn.frozen.FrozenEstimator; a step whose fit reads no row says so by "
+            "fit_reads_no_rows = True"
+        )
+    if drivers.search is not None and not drivers.tuned:
+        cost = (
+            "The session adds these fits up, but nobody pays for the scores of held-out rows, if these are private."
+            if paid
+            else "Each fit costs an epsilon of its own, and so does every score of private rows that were held out; "
+            "nobody adds them up without session=..., and scores not even then."
+        )
+        warn_at_users_line(
+            f"{drivers.search} fits {name} several times. {cost} Search with sl.Selection or sidelight.tuning.tune, "
+            "which pay for it, and score private rows with dp_score"
+        )
+
+
+def _callers() -> Iterator[tuple[Any, FrameType]]:
+    """Give the frames above this fit, innermost first, each with the object whose method it is."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        method = code.co_argcount > 0 and code.co_varnames[0] == "self"
+        yield frame.f_locals.get("self") if method else None, frame
+        frame = frame.f_back
+
+
+def _before(owner: Any, inner: list[Any]) -> Iterable[Any]:
+    """Give what the caller of a fit has fitted before it: earlier steps of a pipeline, a target's transformer."""
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(owner, TransformedTargetRegressor):
+        return [owner.transformer] if owner.transformer is not None else []
+    if not isinstance(owner, Pipeline):
+        return []
+    steps = [step for _, step in owner.steps]
+    # The step that is being fitted now is one of the objects below, or a clone of it where a pipeline has a cache.
+    here = [place for place, step in enumerate(steps) if any(step is each for each in inner)]
+    like = [place for place, step in enumerate(steps) if any(type(step) is type(each) for each in inner)]
+    return steps[: (here or like or [len(steps)])[-1]]
+
+
+def _names(steps: Iterable[Any]) -> Iterator[str]:
+    """Give the class names of the steps whose fit reads rows, those inside of others too."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import FeatureUnion, Pipeline
+
+    for step in steps:
+        if step is None or isinstance(step, str):  # "passthrough" and "drop"
+            continue
+        if isinstance(step, Pipeline):
+            yield from _names(part for _, part in step.steps)
+        elif isinstance(step, FeatureUnion):
+            yield from _names(part for _, part in step.transformer_list)
+        elif isinstance(step, ColumnTransformer):
+            yield from _names([*(part for _, part, _ in step.transformers), step.remainder])
+        elif not reads_no_rows(step):
+            yield type(step).__name__
+
+
+def reads_no_rows(step: Any) -> bool:
+    """Return whether the fit of a transformer is known to read no row.
+
+    Known are those that say so (`fit_reads_no_rows`), those without anything to fit by scikit-learn's own tags, some
+    that take the number of columns alone, and the private ones of this library, which pay for what they learn, also
+    where columns are selected by the coefficients of one.
+    """
+    from sklearn.feature_selection import SelectFromModel
+    from sklearn.utils import get_tags
+
+    learned = step.estimator if isinstance(step, SelectFromModel) else step
+    if getattr(step, "fit_reads_no_rows", False) is True or isinstance(learned, PaidEstimator):
+        return True
+    kind = type(step)
+    if kind.__module__.startswith("sklearn.") and kind.__name__ in _DECLARED:
+        return _DECLARED[kind.__name__](step)
+    try:
+        return not get_tags(step).requires_fit
+    except Exception:  # no estimator by scikit-learn's rules: nothing is known about it
+        return False
+
+
+def _repeats(owner: Any) -> bool:
+    """Return whether an object fits a model several times."""
+    from sklearn.base import MetaEstimatorMixin
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.feature_selection import SelectFromModel
+
+    once = (TransformedTargetRegressor, SelectFromModel)
+    return isinstance(owner, MetaEstimatorMixin) and not isinstance(owner, once)
+
+
+def warn_at_users_line(text: str) -> None:
+    """Warn at the line that started it all, outside of the libraries."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _INNER:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, PrivacyWarning, stacklevel=level)
 
 
 class PaidEstimator:

@@ -13,7 +13,7 @@ from os import PathLike, fspath
 from typing import Any, Literal
 
 from sidelight.errors import SourceError
-from sidelight.records.rows import Rows
+from sidelight.records.rows import Rows, library_of
 
 
 def open_rows(source: Any, names: Sequence[str], *, records: Literal["standard", "lines"] = "standard") -> Rows:
@@ -45,14 +45,9 @@ def open_rows(source: Any, names: Sequence[str], *, records: Literal["standard",
             "Spark data frames are not supported yet; write the columns to Parquet and give the path instead"
         )
     if isinstance(source, Mapping):
-        from sidelight.records.engines.columns import open_mapping
+        from sidelight.records.engines.frames import open_mapping
 
         return open_mapping(source)
     from sidelight.records.engines.arrays import open_arrays
 
     return open_arrays(source, names)
-
-
-def library_of(source: Any) -> str:
-    """Return the name of the library that a source's class comes from."""
-    return type(source).__module__.partition(".")[0]

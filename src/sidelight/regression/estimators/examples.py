@@ -17,10 +17,9 @@ from sklearn.exceptions import DataConversionWarning
 
 from sidelight.errors import SchemaError
 from sidelight.records import Table
-from sidelight.records.engines import library_of
 from sidelight.records.engines.arrays import as_numbers
-from sidelight.records.engines.columns import column_array
-from sidelight.records.engines.frames import matrix_of, names_of, types_of
+from sidelight.records.engines.frames import column_array, matrix_of, names_of, types_of
+from sidelight.records.rows import library_of
 from sidelight.regression.clipping import is_sparse
 from sidelight.regression.rows import ArrayRows, RowPolicy
 

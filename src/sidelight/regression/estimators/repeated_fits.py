@@ -18,7 +18,7 @@ import numpy as np
 from sidelight.guarantees import exact, short_text
 from sidelight.records.row_prints import Prints, row_prints
 from sidelight.regression.estimators.examples import Examples
-from sidelight.session.fit_callers import drivers_of, warn_at_users_line
+from sidelight.session.paid_estimator import drivers_of, warn_at_users_line
 
 _SKETCH, _REMEMBERED = 256, 64
 #: Sets of fewer distinct rows than this are not told apart.
