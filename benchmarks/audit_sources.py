@@ -44,6 +44,8 @@ class Source:
     runs_expressions: bool = False
     #: Whether starting its engine takes most of a trial: then each cell stands at one of the places, in turn.
     slow: bool = False
+    #: Whether its type is one of labels, which no number is declared for.
+    labels: bool = False
 
     def write(self, marks: list[float], cells: list[Any], flavour: str, folder: Path, place: int | None) -> Any:
         """Return the source, or raise `NotWritableError`."""
@@ -266,10 +268,16 @@ def _sources() -> dict[str, Source]:
         )
     for name, (kind, flavours) in PANDAS.items():
         found[f"pandas {name}"] = Source(
-            lambda m, c, f, d, p, t=kind: _frame_of(_pandas(c, t), m), flavours, runs_expressions=True, slow=True
+            lambda m, c, f, d, p, t=kind: _frame_of(_pandas(c, t), m),
+            flavours,
+            runs_expressions=True,
+            slow=True,
+            labels=kind == "category",
         )
         found[f"mapping of pandas {name}"] = Source(
-            lambda m, c, f, d, p, t=kind: {"mark": m, "cell": _pandas(c, t)}, flavours
+            lambda m, c, f, d, p, t=kind: {"mark": m, "cell": _pandas(c, t)},
+            flavours,
+            labels=kind == "category",
         )
     for name, (kind, flavours) in POLARS.items():
         found[f"polars {name}"] = Source(

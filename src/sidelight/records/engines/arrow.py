@@ -67,7 +67,11 @@ class ArrowRows:
     def _relation(self) -> RelationRows:
         from sidelight.records.engines.duckdb import RelationRows, connect
 
-        return RelationRows(connect().from_arrow(self._table), name=self.name)
+        table = self._table
+        for place, field in enumerate(table.schema):
+            if field.type == pa.float16():  # DuckDB knows no such floats
+                table = table.set_column(place, field.name, table.column(place).cast(pa.float32()))
+        return RelationRows(connect().from_arrow(table), name=self.name)
 
 
 def table_of(source: Any, names: Sequence[str]) -> pa.Table:
