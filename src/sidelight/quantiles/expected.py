@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sidelight.grid import FloatGrid, Grid, Outcomes
+from sidelight.grid import FloatGrid, Outcomes
 from sidelight.predictions import Mixture, Prior, ScaleFree
 from sidelight.quantiles.bounds import Adaptation, gap_bounds_tree, gap_coefficients
 from sidelight.quantiles.tree import QuantileTree, Score
@@ -54,10 +54,13 @@ def _cells(prior: Prior, grid: Outcomes) -> float:
 
 def _assumption(priors: Sequence[Prior], grid: Outcomes, records: int) -> str:
     blind = any(_cells(prior, grid) > 1 for prior in priors)
+    if blind and isinstance(grid, FloatGrid):
+        return (
+            f"records near each quantile, below 2^41 in size, lie as far apart as {records:,} spread over a factor of "
+            "two (or over a millionth around zero) would, or are whole numbers below that"
+        )
     spread = "spread over a factor of two" if blind else "spread as predicted"
     text = f"records near each quantile lie as far apart as {records:,} {spread} would"
     if isinstance(grid, FloatGrid):
-        return text + (", or are whole numbers below that" if blind else " and do not repeat")
-    return (
-        text if not isinstance(grid, Grid) or grid.snap == "nearest" else text + "; values are rounded down to the step"
-    )
+        return text + " and do not repeat"
+    return text if grid.snap == "nearest" else text + "; values are rounded down to the step"
