@@ -23,7 +23,7 @@ check: $(STAMP)           ## style, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 audit: $(STAMP)           ## the long statistical audits
 	$(BIN)/pytest -n 2 -m slow
