@@ -282,3 +282,16 @@ def test_a_file_that_no_standard_writer_wrote_is_refused_unless_lines_are_declar
     change('name = "people"', 'name = "people"\nrecords = "lines"')
     assert sidelight("run", "plan.toml").status == 0
     assert len(entries()) == 2
+
+
+@pytest.mark.parametrize("place", ["budget.db", "./budget.db", "people.csv", "plan.toml"])
+@pytest.mark.parametrize("option", ["-o", "--json"])
+def test_no_output_replaces_what_is_read(sidelight: Run, place: str, option: str) -> None:
+    """A report over the ledger would give the whole budget back."""
+    assert sidelight("run", "plan.toml").status == 0
+    before = Path(place).read_bytes() if place != "budget.db" and place != "./budget.db" else b""
+    result = sidelight("run", "plan.toml", "--label", "again", option, place)
+    assert result.status == 2
+    assert "would be lost" in result.err
+    assert len(entries()) == 2
+    assert not before or Path(place).read_bytes() == before

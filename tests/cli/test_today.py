@@ -132,10 +132,10 @@ def test_every_key_reaches_the_learner(tmp_path: Path, example: str) -> None:
 
 def test_a_day_that_no_standard_writer_wrote(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:
     """It is refused before the charge, and read where lines are declared; an earlier day needs no file to come back."""
-    day = tmp_path / "trips-2026-11-15.csv"
+    day = tmp_path / "trips-2025-11-15.csv"
     with day.open("a") as file:
         file.write('7"\n')
-    asked = ("--day", "2026-11-15", "--features", "1,0,0.3", "-o", tmp_path / "report.html")
+    asked = ("--day", "2025-11-15", "--features", "1,0,0.3", "-o", tmp_path / "report.html")
     refused = sidelight("today", plan_file(tmp_path, example), *asked)
     assert refused.status == 2
     assert "line 302: a quotation mark inside a field" in refused.err

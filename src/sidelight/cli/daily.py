@@ -9,7 +9,7 @@ from sidelight.cli.accounts import account_of
 from sidelight.cli.failures import FailedError
 from sidelight.cli.plans.sequences import DailyPlan, read_daily_plan
 from sidelight.cli.pricing import account, route_table
-from sidelight.cli.running import shown_place
+from sidelight.cli.running import inputs_of, shown_place
 from sidelight.cli.terminal import console, tell, today
 from sidelight.errors import PlanError
 from sidelight.ledger import Ledger, open_ledger
@@ -25,7 +25,7 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
     """Release a day and write its report; what can go wrong is looked for before anything is spent."""
     plan = read_daily_plan(path)
     date, numbers = read_day(day), read_features(features)
-    check_writable(output)
+    check_writable(output, inputs=inputs_of(path, plan.file_of(date), plan.ledger))
     with open_ledger(plan.ledger) as ledger:
         sequence = plan.open(ledger)
         before = sequence.last_day

@@ -13,6 +13,7 @@ from sidelight.cli.synthetic_table import how_to_write, in_words, is_synthetic
 from sidelight.cli.terminal import progress, tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
+from sidelight.ledger.place import parse_place
 from sidelight.records import Table
 from sidelight.release import Outcome
 from sidelight.report import Item, Report, check_writable, write_report, write_text
@@ -22,7 +23,9 @@ from sidelight.session import Session
 def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
     """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
     plan = read_plan(path)
-    _check_request(plan, label=label, resume=resume, output=output, json_output=json_output)
+    _check_request(plan, label=label, resume=resume, json_output=json_output)
+    for place in (output, *([json_output] if json_output else [])):
+        check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))
     table = Table(plan.source, schema=plan.schema, name=plan.name, records=plan.records)
     priced = quote(plan, label=label, resume=resume)
     _check_price(priced)
@@ -47,7 +50,13 @@ def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output:
     _tell(priced, items, output=output, json_output=json_output)
 
 
-def _check_request(plan: Plan, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
+def inputs_of(plan_file: Path, source: object, ledger: str | None) -> list[Path | str | None]:
+    """Return the files that a plan reads and spends from, which no output may replace."""
+    books = None if ledger is None else parse_place(ledger).path
+    return [plan_file, str(source), books]
+
+
+def _check_request(plan: Plan, *, label: str, resume: bool, json_output: Path | None) -> None:
     if plan.ledger is None and (label or resume):
         option = "--resume" if resume else "--label"
         raise PlanError(f"{option} needs a ledger that remembers earlier runs; add a [ledger] table to the plan")
@@ -60,8 +69,6 @@ def _check_request(plan: Plan, *, label: str, resume: bool, output: Path, json_o
             "the plan releases a synthetic table and nothing would keep it: the report shows only parts of it; write "
             "`--json releases.json`, or add a [ledger] table to the plan. Nothing was spent"
         )
-    for path in (output, *([json_output] if json_output else [])):
-        check_writable(path)
 
 
 def _check_price(priced: Quote) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,8 +37,11 @@ def write_text(path: Path, text: str) -> Path:
     return path
 
 
-def check_writable(path: Path) -> None:
-    """Find out whether a file could be written, before anything is spent on what it will hold."""
+def check_writable(path: Path, *, inputs: Iterable[Path | str | None] = ()) -> None:
+    """Refuse a place that cannot be written, or that would be written over what is read, before anything is spent."""
+    for each in inputs:
+        if each is not None and os.path.realpath(each) == os.path.realpath(path):
+            raise SourceError(f"{str(path)!r} is read by the same command and would be lost; choose another output")
     if path.is_dir():
         raise SourceError(f"{str(path)!r} is a directory; name a file in it")
     if not path.parent.is_dir():
