@@ -30,7 +30,14 @@ HEAVY = [
 ]
 
 #: Categories that `warnings.warn` may name: ours, and one of scikit-learn's that its estimator checks ask for.
-OUR_WARNINGS = {"SidelightWarning", "WeakFitWarning", "NotPrivateWarning", "HedgeWarning", "DataConversionWarning"}
+OUR_WARNINGS = {
+    "DataConversionWarning",
+    "HedgeWarning",
+    "NotPrivateWarning",
+    "PrivacyWarning",
+    "SidelightWarning",
+    "WeakFitWarning",
+}
 
 
 def test_every_public_name_is_there() -> None:
@@ -120,3 +127,15 @@ def test_every_warning_is_one_of_ours() -> None:
                 if category not in OUR_WARNINGS:
                     unknown.append(f"{path.name}:{node.lineno} {category}")
     assert not unknown
+
+
+def test_docstrings_say_what_is_returned_or_done() -> None:
+    """One verb for one thing: "Return ...", or the action; never "Give", "Say" or "None."."""
+    found = []
+    for path in sorted(Path(sl.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                words = (ast.get_docstring(node) or "").split(maxsplit=1)
+                if words and words[0] in ("Give", "Gives", "Say", "Says", "None."):
+                    found.append(f"{path.name}:{node.lineno} {node.name}")
+    assert not found

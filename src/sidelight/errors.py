@@ -85,7 +85,7 @@ class PrivacyWarning(SidelightWarning):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Give the end of a message: the nearest known name, and all known names.
+    """Return the end of a message: the nearest known name, and all known names.
 
     >>> nearest("agee", ["age", "hours"])
     "did you mean 'age'? known: age, hours"

@@ -207,7 +207,7 @@ def _pairs(claims: list[Claim], *, pooled: bool) -> list[Pair]:
 
 
 def _equal_response(items: list[Claims]) -> tuple[Fraction, Fraction] | None:
-    """Give (epsilon, delta) if every item is the same randomised response, with or without a reveal."""
+    """Return (epsilon, delta) if every item is the same randomised response, with or without a reveal."""
     found = set()
     for claims in items:
         pure = claims.pure()

@@ -132,7 +132,10 @@ def calibrate(law: Law, target: Accuracy, *, within: Claim | Remaining | None = 
 
 
 def laplace_epsilon(error: Fraction, failure: Fraction, sensitivity: Fraction) -> Fraction:
-    """Give the smallest epsilon with P(|noise| > error) = 2 q^(floor(error)+1)/(1+q) <= failure, q = e^(-eps/sens)."""
+    """Return the smallest epsilon with P(|noise| > error) = 2 q^(floor(error)+1)/(1+q) <= failure.
+
+    Here q = e^(-eps/sens).
+    """
     steps = error.__floor__() + 1
 
     def holds(epsilon: Fraction) -> bool:
@@ -145,7 +148,7 @@ def laplace_epsilon(error: Fraction, failure: Fraction, sensitivity: Fraction) -
 
 
 def gaussian_scale_for_accuracy(error: Fraction, failure: Fraction) -> Fraction:
-    """Give the largest sigma with P(|round(sigma N)| > error) = erfc((floor(error)+1/2)/(sigma sqrt 2)) <= failure."""
+    """Return the largest sigma: P(|round(sigma N)| > error) = erfc((floor(error)+1/2)/(sigma sqrt 2)) <= failure."""
     reach = error.__floor__() + Fraction(1, 2)
     z = inverse_erfc_upper(Interval.of(failure))  # erfc(z) <= failure
     sigma = grid_floor(reach / round_up((Interval(z, z) * _ROOT_2).upper))
@@ -154,7 +157,7 @@ def gaussian_scale_for_accuracy(error: Fraction, failure: Fraction) -> Fraction:
 
 
 def selection_epsilon(gap: Fraction, failure: Fraction, mass: Fraction, sensitivity: Fraction) -> Fraction:
-    """Give epsilon = (2 sens/gap) log(1/(failure * mass)): worse by more than the gap with at most that probability."""
+    """Return epsilon = (2 sens/gap) log(1/(failure * mass)): worse by more than the gap at most that often."""
     if gap <= 0:
         raise RangeError("error must be positive: a gap in score of 0 cannot be promised")
     logarithm = Interval.of(1 / (failure * mass)).log()
@@ -162,7 +165,7 @@ def selection_epsilon(gap: Fraction, failure: Fraction, mass: Fraction, sensitiv
 
 
 def gaussian_noise_scale(epsilon: Amount, delta: Amount, *, sensitivity: Amount = 1) -> Fraction:
-    """Give the smallest sigma of 12 digits whose Gaussian noise is (epsilon, delta), proved.
+    """Return the smallest sigma of 12 digits whose Gaussian noise is (epsilon, delta), proved.
 
     >>> float(gaussian_noise_scale(1, "1e-6"))
     4.22467888933
@@ -180,7 +183,7 @@ def gaussian_noise_scale(epsilon: Amount, delta: Amount, *, sensitivity: Amount 
 
 
 def _share(claim: Claim, within: Claim | Remaining | None) -> Fraction | None:
-    """Give the claim's amount as a share of a budget or of what is left, in the same kind."""
+    """Return the claim's amount as a share of a budget or of what is left, in the same kind."""
     if within is None:
         return None
     amount = _amount(claim)
@@ -201,7 +204,7 @@ def _amount(claim: Claim) -> Fraction:
 
 
 def _limit(claim: Claim, within: Claim) -> Fraction | None:
-    """Give the largest amount of the claim's kind that implies the budget."""
+    """Return the largest amount of the claim's kind that implies the budget."""
     kind: type[PureDP] | type[BoundedRange] | type[GDP] = PureDP
     if isinstance(claim, BoundedRange | GDP):
         kind = type(claim)

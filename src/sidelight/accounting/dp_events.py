@@ -31,7 +31,7 @@ from sidelight.guarantees import (
 
 
 def to_dp_event(claims: Claims | Claim, *, discrete_laplace: tuple[float, int] | None = None) -> Any:
-    """Give the dp_accounting event of a release.
+    """Return the dp_accounting event of a release.
 
     Gaussian claims become `GaussianDpEvent`, bounded range and zCDP `ZCDpEvent`, generic pure ones
     `RandomizedResponseDpEvent`; what that library has no event for becomes `UnsupportedDpEvent` (use `to_pld`).
@@ -61,7 +61,7 @@ def to_dp_event(claims: Claims | Claim, *, discrete_laplace: tuple[float, int] |
 
 
 def to_pld(claims: Claims | Claim, *, step: float = 1e-4) -> Any:
-    """Give the dp_accounting privacy loss distribution of a release, pessimistic, both directions."""
+    """Return the dp_accounting privacy loss distribution of a release, pessimistic, both directions."""
     claims = _add_remove(claims)
     for kind in (GDP, Profile, BoundedRange, PureDP, ZCDP, ApproxDP):
         for claim in claims:

@@ -34,7 +34,7 @@ def equal_responses_delta(epsilon: Fraction, reveal: Fraction, k: int, x: Fracti
 
 
 def equal_responses_epsilon(epsilon: Fraction, reveal: Fraction, k: int, at: Fraction) -> Fraction | None:
-    """Give the epsilon of k equal items at a delta: it is piecewise linear in e^x, so each piece is solved."""
+    """Return the epsilon of k equal items at a delta: it is piecewise linear in e^x, so each piece is solved."""
     spent = 1 - (1 - reveal) ** k
     if at < spent:
         return None
@@ -115,7 +115,7 @@ def _at_most(k: int, low: int, p_high: Interval) -> Interval:
 
 
 def independent_selections_epsilon(epsilon: Fraction, k: int, at: Fraction) -> Fraction:
-    """Give a proven epsilon at a delta, within 1e-8 of the smallest: a float search, then one certified evaluation."""
+    """Return a proven epsilon at a delta, within 1e-8 of the smallest: a float search, then a certified evaluation."""
     if independent_selections_delta(epsilon, k, Fraction(0)) <= at:
         return Fraction(0)
     low, high = 0.0, float(k * epsilon)

@@ -131,7 +131,7 @@ class Rule:
         return charge
 
     def proves(self, charge: Charge, claims: Claims) -> bool:
-        """Say whether a stored price is enough: this version's, or that of any other (epsilon, delta) that holds.
+        """Return whether a stored price is enough: this version's, or that of any other (epsilon, delta) that holds.
 
         Versions choose differently among the pairs that an event proves, and each of them may be charged (Theorem T8);
         a history that was valid when it was written stays valid.
@@ -143,7 +143,7 @@ class Rule:
         return charge.covers(self._price(claims, item))
 
     def holds(self, totals: Totals) -> bool:
-        """Say whether totals are within the rule: the pool, and at least one open route."""
+        """Return whether totals are within the rule: the pool, and at least one open route."""
         if totals.delta_items > self.pool:
             return False
         return any(route not in totals.closed and totals.of(route) <= cap for route, cap in self.capacities)
@@ -153,13 +153,13 @@ class Rule:
         return self.holds(totals.plus(charge))
 
     def capacity(self, route: Route) -> int:
-        """Give the capacity of a route in quanta."""
+        """Return the capacity of a route in quanta."""
         return dict(self.capacities)[route]
 
     # --- what may be said ---------------------------------------------------------------------------------------------
 
     def statement(self) -> str:
-        """Say what holds for everything ever released under the rule: its budget, and nothing about what was spent.
+        """Return what holds for everything ever released under the rule: its budget, nothing about what was spent.
 
         >>> Rule.for_budget(PureDP(1)).statement()
         'Everything ever released under this budget is together PureDP(ε = 1): add or remove one row.'
@@ -222,7 +222,7 @@ class Rule:
         )
 
     def _own(self, claims: Claims) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
-        """Give the epsilon, rho and mu that the claims prove without any delta, for the routes that there are."""
+        """Return the epsilon, rho and mu that the claims prove without any delta, for the routes that there are."""
         pure = claims.pure()
         rho = claims.zcdp() if "zcdp" in self.routes else None
         mu = claims.gdp() if "gdp" in self.routes else None
@@ -247,7 +247,7 @@ class Rule:
         )
 
     def _served(self, rho: Fraction | None, mu: Fraction | None) -> Fraction | None:
-        """Give the smallest share of a route's capacity that the event takes by a claim of its own."""
+        """Return the smallest share of a route's capacity that the event takes by a claim of its own."""
         amounts: dict[Route, Fraction | None] = {"zcdp": rho, "gdp": None if mu is None else mu * mu}
         capacities = dict(self.capacities)
         shares = [amount / amount_of(capacities[r]) for r, amount in amounts.items() if amount and capacities.get(r)]

@@ -45,7 +45,7 @@ class Odometer:
         )
 
     def reading(self, totals: Totals) -> Fraction | None:
-        """Give the first level whose filter still agrees with what was spent; None beyond the last."""
+        """Return the first level whose filter still agrees with what was spent; None beyond the last."""
         for rule in self.rules:
             if rule.holds(totals):
                 assert isinstance(rule.budget, ApproxDP)

@@ -53,7 +53,7 @@ class LossDistribution:
 
 
 def interval_for(total_epsilon: float) -> float:
-    """Give the grid step: 1e-4 for a total epsilon below 20, else 1e-3."""
+    """Return the grid step: 1e-4 for a total epsilon below 20, else 1e-3."""
     return 1e-4 if total_epsilon < 20 else 1e-3
 
 
@@ -101,7 +101,7 @@ def _composed(counts: Counter[tuple[ProfileCurve, ProfileCurve]], *, step: float
 
 
 def distribution(profile: Profile, *, step: float = 1e-4) -> Any:
-    """Give the dp_accounting distribution of one profile, both directions."""
+    """Return the dp_accounting distribution of one profile, both directions."""
     from dp_accounting.pld import privacy_loss_distribution as peer
 
     if profile.remove == profile.add:
@@ -171,7 +171,7 @@ def convex_in_exponential(values: Floats, *, low: int, step: float) -> Floats:
 
 
 def _range(curve: ProfileCurve) -> float:
-    """Give the point where a curve has fallen to the tail mass, or to where it stays."""
+    """Return the point where a curve has fallen to the tail mass, or to where it stays."""
     import numpy as np
 
     low, high = 0.0, 1e-3

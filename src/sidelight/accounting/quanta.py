@@ -37,7 +37,7 @@ def capacity_quanta(x: Fraction) -> int:
 
 
 def amount_of(quanta: int) -> Fraction:
-    """Give the amount that a number of quanta is worth."""
+    """Return the amount that a number of quanta is worth."""
     return Fraction(quanta, QUANTA_PER_ONE)
 
 

@@ -147,7 +147,7 @@ def find_spent(rule: Rule, totals: Totals) -> Spent:
 
 
 def find_shortfall(rule: Rule, totals: Totals, charge: Charge) -> Shortfall:
-    """Say for every open route what was asked, what is left and what is missing; or for the pool, if that refuses."""
+    """Return for every open route what was asked, what is left and what is missing; or for the pool if it refuses."""
     requested, remaining, difference = [], [], []
 
     def compare(symbol: str, asked: int, left: int) -> None:
@@ -172,7 +172,7 @@ def find_shortfall(rule: Rule, totals: Totals, charge: Charge) -> Shortfall:
 
 
 def _about_pool(rule: Rule) -> str:
-    """Say where the pool of deltas comes from, and what would enlarge it."""
+    """Return where the pool of deltas comes from, and what would enlarge it."""
     if len(rule.routes) == 1:
         return ""
     kept = f"{_down(rule.pool)} of its δ" if rule.pool else "none of its δ"

@@ -24,7 +24,7 @@ class Charge:
     mu_squared: int | None
 
     def of(self, route: Route) -> int | None:
-        """Give the price for one route."""
+        """Return the price for one route."""
         return {"basic": self.epsilon, "gdp": self.mu_squared, "zcdp": self.rho}[route]
 
     def to_json(self) -> dict[str, str]:
@@ -49,7 +49,7 @@ class Charge:
         )
 
     def covers(self, other: Charge) -> bool:
-        """Say whether this price is at least the other on every route: what a stored charge must be to a recomputed."""
+        """Return whether this price is at least the other by every route: as a stored charge is to a recomputed."""
         pairs = ((self.of(route), other.of(route)) for route in NAMES)
         return self.delta_items >= other.delta_items and all(
             mine is None or (theirs is not None and mine >= theirs) for mine, theirs in pairs
@@ -72,7 +72,7 @@ class Totals:
         return cls()
 
     def of(self, route: Route) -> int:
-        """Give the total of one route."""
+        """Return the total of one route."""
         return {"basic": self.epsilon, "gdp": self.mu_squared, "zcdp": self.rho}[route]
 
     def plus(self, charge: Charge) -> Totals:
@@ -98,7 +98,7 @@ class Totals:
 
     @classmethod
     def largest(cls, parts: Iterable[Totals]) -> Totals:
-        """Give, for each total by itself, the largest over disjoint parts (parallel composition, add or remove)."""
+        """Return, for each total by itself, the largest over disjoint parts (parallel composition, add or remove)."""
         found = list(parts)
         return cls(
             epsilon=max((t.epsilon for t in found), default=0),

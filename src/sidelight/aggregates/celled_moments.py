@@ -32,7 +32,7 @@ class CellRule(Protocol):
         """How many cells there are."""
 
     def label(self, columns: Sequence[Floats]) -> NDArray[np.int64]:
-        """Give each row's cell in 0..cells-1, or -1 for none; columns come clamped, without NaN.
+        """Return each row's cell in 0..cells-1, or -1 for none; columns come clamped, without NaN.
 
         No row may look at another, in its last bits either: use elementwise steps and `affine`, no matrix product.
         """
@@ -58,7 +58,7 @@ class CelledVector:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """None."""
+        """No text columns are read."""
         return ()
 
     @property

@@ -70,7 +70,7 @@ class NumberCoding:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """None."""
+        """No text columns are read."""
         return ()
 
     @property
@@ -107,7 +107,7 @@ class CategoryCoding:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """None."""
+        """No number columns are read."""
         return ()
 
     @property

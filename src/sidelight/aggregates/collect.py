@@ -118,7 +118,7 @@ def coded_frame(table: Table, coding: Coding) -> tuple[nw.LazyFrame[Any], tuple[
 
 
 def coded_rows(table: Table, coding: Coding) -> Iterator[CodeArrays]:
-    """Give the coded rows that count, in batches."""
+    """Return the coded rows that count, in batches."""
     wanted = wanted_by(table, coding)
     if wanted.person is None:
         for batch in table.rows.batches(wanted):

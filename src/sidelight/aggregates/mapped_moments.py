@@ -82,7 +82,7 @@ def mapped_aggregate(
 
 
 def as_table(rows: Table | NDArray[Any]) -> Table:
-    """Give an array of records columns x0, x1, ... and the row as its unit; a table stays what it is."""
+    """Return an array of records columns x0, x1, ... and the row as its unit; a table stays what it is."""
     if isinstance(rows, Table):
         return rows
     array = np.asarray(rows)

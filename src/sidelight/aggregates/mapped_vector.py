@@ -123,7 +123,7 @@ class MappedVector:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """None."""
+        """No text columns are read."""
         return ()
 
     @property

@@ -48,7 +48,7 @@ class RegressionRow:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """None."""
+        """No text columns are read."""
         return ()
 
     @property

@@ -83,7 +83,7 @@ class Audit:
         return self._bound(_concentrated)
 
     def refutes(self, claim: Claim | Claims) -> bool:
-        """Say whether the claim is excluded with this audit's confidence; of several claims, whether any one is.
+        """Return whether the claim is excluded with this audit's confidence; of several claims, whether any one is.
 
         For a set of claims the failure probability is shared out among them.
         """

@@ -220,7 +220,7 @@ def export(
 
 @ledger_app.command()
 def reap(ledger: Place, *, scope: OneScope = None) -> None:
-    """Give up entries that a dead process left unfinished. Their charges stay."""
+    """Declare entries dead that a process left unfinished. Their charges stay."""
     from sidelight.cli.ledgers import reap as run
 
     run(ledger, scope=scope)

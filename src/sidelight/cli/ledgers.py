@@ -56,7 +56,7 @@ def export(place: str, *, output: Path) -> None:
 
 
 def reap(place: str, *, scope: str | None) -> None:
-    """Give up unfinished entries and say which."""
+    """Declare unfinished entries dead and print which."""
     with _existing(place, read_only=False) as ledger:
         if scope is not None:
             ledger.scope(scope)  # a mistyped name must not look like "nothing to do"

@@ -41,7 +41,7 @@ def write_table(
 
 
 def is_synthetic(request: Mapping[str, Any]) -> bool:
-    """Say whether a request is for a synthetic table."""
+    """Return whether a request is for a synthetic table."""
     return bool(request["kind"] == KIND)
 
 
@@ -61,7 +61,7 @@ def in_words(outcome: Outcome) -> str:
 
 
 def how_to_write(json_output: Path | None) -> str:
-    """Say how synthetic rows are made of what was just released."""
+    """Return how synthetic rows are made of what was just released."""
     if json_output is not None:
         return f"Synthetic rows, for nothing: sidelight table {shlex.quote(str(json_output))} synthetic.csv"
     return (

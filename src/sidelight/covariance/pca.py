@@ -131,13 +131,13 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return np.asarray(self.release_.value["matrix"])
 
     def transform(self, X: Any) -> Floats:  # noqa: N803
-        """Give the coordinates of rows along the components. Of private rows they are private data."""
+        """Return the coordinates of rows along the components. Of private rows they are private data."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
         return np.asarray((rows - self.mean_) @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> Floats:  # noqa: N803
-        """Give the rows that have these coordinates."""
+        """Return the rows that have these coordinates."""
         check_is_fitted(self)
         return np.asarray(np.asarray(X, np.float64) @ self.components_ + self.mean_)
 

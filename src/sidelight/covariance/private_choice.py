@@ -73,7 +73,7 @@ def use_prediction(
     choice: Choice | None = None,
     source: Source,
 ) -> bool:
-    """Say privately whether a prediction is nearer than 0.
+    """Return, privately, whether a prediction is nearer than 0.
 
     Guarantee: `choice_claims` of the same arguments, idealized: eigenvalues are computed in floats. The score
     T = ‖S - n̂W‖_tr - tr S moves by at most 2 radius² a row, for adding, removing and replacing one; compared up to

@@ -37,7 +37,7 @@ def nearest_covariance(
 
 
 def is_possible(matrix: Floats, *, largest_trace: float | None = None, largest_diagonal: Any = None) -> bool:
-    """Say whether there is nothing to project: a tenth of the cost, and the common case."""
+    """Return whether there is nothing to project: a tenth of the cost, and the common case."""
     if largest_trace is not None and not float(np.trace(matrix)) <= largest_trace:
         return False
     if largest_diagonal is not None and (np.diag(matrix) > largest_diagonal).any():

@@ -69,7 +69,7 @@ def _check_form(gains: Any, count: int) -> None:
 
 
 def _types(gains: Any) -> Iterator[str]:
-    """Give the types of the numbers that a container says it holds: its own, or those of the entries of a list.
+    """Return the types of the numbers that a container says it holds: its own, or those of the entries of a list.
 
     The type is of the program that computed the gains, not of what they are; a list of coarse floats is as coarse as an
     array of them.

@@ -62,7 +62,7 @@ class FittedGaussian:
         return float(np.sqrt(chi2.ppf(share, len(self.mean) if columns is None else columns)))
 
     def contains(self, points: Any, *, share: float = 0.95) -> np.ndarray:
-        """Say of each point whether it lies in the ellipsoid that holds this share."""
+        """Return for each point whether it lies in the ellipsoid that holds this share."""
         return np.asarray(self.distances(points) <= self.radius(share))
 
     def ellipse(self, columns: tuple[int, int] = (0, 1), *, share: float = 0.95, points: int = 200) -> Floats:

@@ -114,7 +114,7 @@ class RowReader:
         return all(each.lower is None and each.upper is None and each.fill is None for each in self._numbers)
 
     def _clean_batches(self) -> Iterator[tuple[list[Floats], Keep]]:
-        """Give columns without missing numbers, and which rows stay (None: all)."""
+        """Return columns without missing numbers, and which rows stay (None: all)."""
         for batch in self._table.rows.batches(Wanted(numbers=self._columns)):
             columns = [batch.numbers[name] for name in self._columns]
             if self._plain and _all_finite(columns):

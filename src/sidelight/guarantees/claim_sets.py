@@ -98,15 +98,15 @@ class Claims:
         return self.claims[0].numerics
 
     def under(self, **context: Unpack[Context]) -> Claims:
-        """Give the same amounts with another context. The caller knows that they hold there; nothing is converted."""
+        """Return the same amounts with another context. The caller knows that they hold there; nothing is converted."""
         return Claims.of(*(c.under(**context) for c in self.claims))
 
     def with_unit(self, unit: Unit) -> Claims:
-        """Give the same amounts for another unit, for an aggregate that computed its sensitivity for that unit."""
+        """Return the same amounts for another unit, for an aggregate that computed its sensitivity for that unit."""
         return self.under(unit=unit)
 
     def with_numerics(self, numerics: Numerics) -> Claims:
-        """Give the same amounts with other numerics."""
+        """Return the same amounts with other numerics."""
         return self.under(numerics=numerics)
 
     def map(self, change: Callable[[Claim], Claim | None]) -> Claims:
@@ -116,22 +116,22 @@ class Claims:
     # --- what it gives ------------------------------------------------------------------------------------------------
 
     def pure(self) -> PureDP | None:
-        """Give the smallest pure epsilon, None where nothing proves one."""
+        """Return the smallest pure epsilon, None where nothing proves one."""
         found = [c.epsilon for c in self.claims if isinstance(c, PureDP | BoundedRange)]
         return PureDP(min(found), **self.context) if found else None
 
     def zcdp(self) -> ZCDP | None:
-        """Give the smallest rho, None where nothing proves one."""
+        """Return the smallest rho, None where nothing proves one."""
         found = [rho for c in self.claims if (rho := zcdp_of(c)) is not None]
         return ZCDP(min(found), **self.context) if found else None
 
     def gdp(self) -> GDP | None:
-        """Give the smallest mu, None where nothing proves one."""
+        """Return the smallest mu, None where nothing proves one."""
         found = [mu for c in self.claims if (mu := gdp_of(c)) is not None]
         return GDP(min(found), **self.context) if found else None
 
     def approx_at(self, delta: Amount) -> ApproxDP | None:
-        """Give the smallest epsilon at a delta, None where nothing proves one."""
+        """Return the smallest epsilon at a delta, None where nothing proves one."""
         at = positive(delta, name="delta")
         found = [epsilon for c in self.claims if (epsilon := epsilon_of(c, at)) is not None]
         return ApproxDP(min(found), at, **self.context) if found else None
@@ -148,7 +148,7 @@ class Claims:
         return self.items[0] if isinstance(first, Profile | RDP) and self.items else first
 
     def implies(self, claim: Claim) -> bool:
-        """Say whether one of the claims proves another."""
+        """Return whether one of the claims proves another."""
         return any(implies(c, claim) for c in self.claims)
 
     def to_json(self) -> list[dict[str, Any]]:

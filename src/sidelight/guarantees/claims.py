@@ -66,7 +66,7 @@ class _Promise:
         }
 
     def under(self, **context: Unpack[Context]) -> Self:
-        """Give the same amount with another context. The caller knows that it holds there; nothing is converted."""
+        """Return the same amount with another context. The caller knows that it holds there; nothing is converted."""
         return replace(self, **context)
 
     def _amounts(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def gdp_from_bounded_range(epsilon: Fraction) -> Fraction:
 
 
 def root_of_sum_of_squares(squares: Fraction) -> Fraction:
-    """Give the mu whose square is a sum of squares, rounded up."""
+    """Return the mu whose square is a sum of squares, rounded up."""
     return round_up(Interval.of(squares).sqrt().upper)
 
 
@@ -241,7 +241,7 @@ def gdp_epsilon(mu: Fraction, at: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Give the largest rho of 12 digits with ZCDP(rho) -> ApproxDP(epsilon, delta) proved.
+    """Return the largest rho of 12 digits with ZCDP(rho) -> ApproxDP(epsilon, delta) proved.
 
     >>> float(zcdp_within(Fraction(3), Fraction("1e-6")))
     0.185069840653
@@ -255,7 +255,7 @@ def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def gdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Give the largest mu of 12 digits with GDP(mu) -> ApproxDP(epsilon, delta) proved.
+    """Return the largest mu of 12 digits with GDP(mu) -> ApproxDP(epsilon, delta) proved.
 
     >>> float(gdp_within(Fraction(1), Fraction("1e-6")))
     0.236704380663
@@ -274,7 +274,7 @@ def gdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def pure_within_gdp(mu: Fraction) -> Fraction:
-    """Give the largest epsilon of 12 digits with PureDP(epsilon) -> GDP(mu) proved."""
+    """Return the largest epsilon of 12 digits with PureDP(epsilon) -> GDP(mu) proved."""
     return largest(
         lambda e: gdp_from_pure(e) <= mu, start=mu * Fraction(4, 5), lower=_LOWEST, upper=_HIGHEST, name="epsilon"
     )

@@ -37,15 +37,15 @@ class ProfileCurve(Protocol):
     def __hash__(self) -> int: ...
 
     def delta(self, x: Fraction) -> Fraction:
-        """Give a proven upper bound of H_x."""
+        """Return a proven upper bound of H_x."""
         ...
 
     def floats(self, x: Floats) -> Floats:
-        """Give upper bounds on an array of points x >= 0."""
+        """Return upper bounds on an array of points x >= 0."""
         ...
 
     def gaussian_tail_from(self, mu: float) -> float | None:
-        """Give a point beyond which the profile is below the Gaussian's for all x; None where there is no proof."""
+        """Return a point beyond which the profile is below the Gaussian's for all x; None where there is no proof."""
         ...
 
     def to_json(self) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class RenyiOrders:
         return cls(tuple(hull))
 
     def at(self, order: Fraction) -> Fraction | None:
-        """Give the bound at an order: that of the next stated order; None beyond the last."""
+        """Return the bound at an order: that of the next stated order; None beyond the last."""
         return next((r for a, r in self.points if a >= order), None)
 
     def zcdp(self) -> Fraction | None:
@@ -275,11 +275,11 @@ class RenyiOrders:
         return None
 
     def epsilon(self, at: Fraction) -> Fraction:
-        """Give the smallest epsilon over the stated orders at a delta."""
+        """Return the smallest epsilon over the stated orders at a delta."""
         return min(convert.renyi_epsilon(r, a - 1, at) for a, r in self.points)
 
     def delta(self, x: Fraction) -> Fraction:
-        """Give the smallest delta over the stated orders at an epsilon."""
+        """Return the smallest delta over the stated orders at an epsilon."""
         return min(convert.renyi_delta(r, a - 1, x) for a, r in self.points)
 
     def scaled(self, k: int) -> RenyiOrders:

@@ -24,7 +24,7 @@ _MOST_CELLS = 200_000  # where a proof exists a few thousand do
 
 @lru_cache(maxsize=1024)
 def epsilon_from_profile(remove: ProfileCurve, add: ProfileCurve, at: Fraction) -> Fraction | None:
-    """Give the smallest epsilon of 12 digits at which both directions are proved to be at most `at`."""
+    """Return the smallest epsilon of 12 digits at which both directions are proved to be at most `at`."""
 
     curves = dict.fromkeys((remove, add))  # a symmetric profile is evaluated once
 
@@ -48,7 +48,7 @@ def epsilon_from_profile(remove: ProfileCurve, add: ProfileCurve, at: Fraction) 
 
 @lru_cache(maxsize=256)
 def gdp_from_profile(remove: ProfileCurve, add: ProfileCurve) -> Fraction | None:
-    """Give a mu, within 1e-5 of the smallest, whose Gaussian dominates both directions; None without a proof."""
+    """Return a mu, within 1e-5 of the smallest, whose Gaussian dominates both directions; None without a proof."""
     low, high = 1e-6, 64.0
     if not _sampled_below(remove, add, high):
         return None

@@ -130,7 +130,7 @@ def envelope_loss(curve: EnvelopeCurve, v: Floats) -> Floats:
 
 
 def _concave_hull(x: Floats, y: Floats) -> NDArray[np.intp]:
-    """Give the points of the upper concave hull: of lines of slope x and height y, those that are largest somewhere."""
+    """Return the points of the upper concave hull: of lines of slope x and height y those largest somewhere."""
     import numpy as np
 
     points = list(zip(x.tolist(), y.tolist(), strict=True))
@@ -147,7 +147,7 @@ def _concave_hull(x: Floats, y: Floats) -> NDArray[np.intp]:
 
 @lru_cache(maxsize=64)
 def _cells(curve: EnvelopeCurve) -> tuple[Floats, Floats, Floats, Floats]:
-    """Give the cells' masses, W at their left and right end, and W's chord at their conditional mean."""
+    """Return the cells' masses, W at their left and right end, and W's chord at their conditional mean."""
     import numpy as np
     from scipy.special import ndtr
 
@@ -201,7 +201,7 @@ def _summed(curve: EnvelopeCurve, x: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def _concave_until(output: float) -> float:
-    """Give a point below which δ(y; output) is concave in y: φ(t)/Φ(-t) <= output, t = y/output + output/2."""
+    """Return a point below which δ(y; output) is concave in y: φ(t)/Φ(-t) <= output, t = y/output + output/2."""
     if output == 0:
         return 0.0
     import numpy as np

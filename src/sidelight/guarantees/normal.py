@@ -79,7 +79,7 @@ def normal_cdf(x: Interval) -> Interval:
 
 
 def inverse_erfc_upper(c: Interval) -> Decimal:
-    """Give a proven upper bound, good to 50 digits, of the z with erfc(z) = c, for 0 < c < 1."""
+    """Return a proven upper bound, good to 50 digits, of the z with erfc(z) = c, for 0 < c < 1."""
     z = _inverse_erfc(c)
     step = Decimal("1e-58")
     while True:
@@ -90,7 +90,7 @@ def inverse_erfc_upper(c: Interval) -> Decimal:
 
 
 def inverse_erfc_lower(c: Interval) -> Decimal:
-    """Give a proven lower bound, good to 50 digits, of the z with erfc(z) = c, for 0 < c < 1."""
+    """Return a proven lower bound, good to 50 digits, of the z with erfc(z) = c, for 0 < c < 1."""
     z = _inverse_erfc(c)
     step = Decimal("1e-58")
     while True:

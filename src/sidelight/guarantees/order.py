@@ -15,7 +15,7 @@ from sidelight.guarantees.proved import delta_of, gdp_of, renyi_of, zcdp_of
 
 
 def implies(a: Claim, b: Claim) -> bool:
-    """Say whether claim a proves claim b: same unit and audience, neighbours equal or convertible, b not more exact.
+    """Return whether claim a proves claim b: same unit and audience, neighbours equal or convertible, b not more exact.
 
     >>> implies(GDP(1), ZCDP("0.5")), implies(ZCDP("0.5"), GDP(1))
     (True, False)

@@ -130,7 +130,7 @@ class HalfNormalCurve:
 
 @lru_cache(maxsize=1024)
 def with_output(mu: Fraction, output_mu: Fraction) -> Fraction:
-    """Give the Gaussian of both noises together, rounded up: S² = mu² + output_mu²."""
+    """Return the Gaussian of both noises together, rounded up: S² = mu² + output_mu²."""
     return root_of_sum_of_squares(mu * mu + output_mu * output_mu) if output_mu else mu
 
 
@@ -154,7 +154,7 @@ def raised(values: Floats) -> Floats:
 
 
 def tail_from(terms: Sequence[tuple[float, float, float]], mu: float) -> float | None:
-    """Give a point beyond which the sum of weight · δ(x - shift; s) lies below δ(x; mu), for (weight, s, shift).
+    """Return a point beyond which the sum of weight · δ(x - shift; s) lies below δ(x; mu), for (weight, s, shift).
 
     δ(x) is the integral of e^(x-u) P(loss > u) over u > x, and P = Φ(-a), a = (u - shift - s²/2)/s. For 0 <= b <= a,
     Φ(-a) <= Φ(-b) exp(-(a² - b²)/2), so w Φ(-a) <= Φ(-b) as soon as a² - b² >= 2 log w; both factors of a² - b² grow.

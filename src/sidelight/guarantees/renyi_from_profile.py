@@ -29,7 +29,7 @@ _SLACK = 1e-9  # sums of some thousand positive floats are off by less than 1e-1
 
 @lru_cache(maxsize=256)
 def zcdp_from_profile(remove: ProfileCurve, add: ProfileCurve) -> Fraction | None:
-    """Give a rho of 6 digits with D_a <= rho a for every order a > 1 and both directions; None without a proof.
+    """Return a rho of 6 digits with D_a <= rho a for every order a > 1 and both directions; None without a proof.
 
     >>> from sidelight.guarantees.curves import ApproxCurve
     >>> response = ApproxCurve(Fraction(1))  # randomised response: e tanh(e/2) = 0.462117

@@ -63,7 +63,7 @@ class Books:
         )
 
     def fits(self, rule: Rule, shares: Iterable[Share]) -> bool:
-        """Say whether the rule still holds after these shares."""
+        """Return whether the rule still holds after these shares."""
         return not self.shut and rule.holds(self.plus(shares).totals())
 
     def closed(self) -> Books:

@@ -66,7 +66,7 @@ def read(text: str) -> Json:
 
 
 def is_canonical(text: str) -> bool:
-    """Say whether the text is, byte for byte, what `canonical` writes for the value it holds."""
+    """Return whether the text is, byte for byte, what `canonical` writes for the value it holds."""
     try:
         return canonical(read(text)) == text
     except LedgerError:

@@ -147,7 +147,7 @@ def event_from_line(line: str) -> Event:
 
 
 def link_problem(event: Event, *, previous: Event | None, key: bytes | None = None) -> str | None:
-    """Say what is wrong with an event as the successor of `previous`, or None."""
+    """Return what is wrong with an event as the successor of `previous`, or None."""
     wanted_seq = 0 if previous is None else previous.seq + 1
     wanted_prev = NO_HASH if previous is None else previous.hash
     if event.seq != wanted_seq:
@@ -171,7 +171,7 @@ def now_utc() -> str:
 
 
 def is_time(text: str) -> bool:
-    """Say whether the text is a UTC time as a ledger writes it."""
+    """Return whether the text is a UTC time as a ledger writes it."""
     if not _TIME.fullmatch(text):
         return False
     try:

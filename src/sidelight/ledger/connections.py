@@ -37,11 +37,11 @@ class _Opened:
     left_alone: bool = False
 
     def unchanged(self) -> bool:
-        """Say whether the same file, the same log and the same index are still where they were."""
+        """Return whether the same file, the same log and the same index are still where they were."""
         return identity_of_file(self.path) == self.file and self.beside in (None, _identities_beside(self.path))
 
     def may_close(self) -> bool:
-        """Say whether closing the connection harms nobody."""
+        """Return whether closing the connection harms nobody."""
         return self.process == os.getpid() and not self.left_alone and self.unchanged()
 
 
@@ -190,7 +190,7 @@ def copy_file(path: Path, copy: Path) -> None:
 
 
 def has_log(path: Path) -> bool:
-    """Say whether commits of a file stand, or may stand, in a log beside it."""
+    """Return whether commits of a file stand, or may stand, in a log beside it."""
     return any(path.with_name(path.name + ending).exists() for ending in (_LOG, "-journal"))
 
 
@@ -274,12 +274,12 @@ def _patiently(connection: sqlite3.Connection, statement: str, wait_seconds: flo
 
 
 def _same_place(one: Path, other: Path) -> bool:
-    """Say whether two paths lead to one name in one folder (a folder that is mounted twice): then there is one log."""
+    """Return whether two paths lead to one name in one folder (a folder mounted twice): then there is one log."""
     return one.name == other.name and identity_of_file(one.parent) == identity_of_file(other.parent)
 
 
 def _held_otherwise(file: Identity) -> bool:
-    """Say whether this process has a descriptor of the file; False where the system does not tell."""
+    """Return whether this process has a descriptor of the file; False where the system does not tell."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except (OSError, ValueError):

@@ -49,7 +49,7 @@ class Request:
         }
 
     def same_as(self, body: Mapping[str, Json]) -> bool:
-        """Say whether a stored reservation asked for the same thing: the same request with the same claims."""
+        """Return whether a stored reservation asked for the same thing: the same request with the same claims."""
         return _asked(self.body(0)) == _asked(plain(body))
 
 

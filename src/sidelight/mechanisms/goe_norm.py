@@ -32,7 +32,7 @@ _MARGIN = 1e-6
 
 
 def goe_norm_quantile(dimension: int, rho: float) -> float:
-    """Give a level that ‖A‖₂ exceeds with probability at most rho, A a standard GOE matrix of this dimension.
+    """Return a level that ‖A‖₂ exceeds with probability at most rho, A a standard GOE matrix of this dimension.
 
     Guarantee: P(‖A‖₂ > t) <= rho. With N(t) the number of eigenvalues above t, P(λ₁ > t) <= E N(t) <= rho/2, and -A has
     the law of A (per-instance proof page, Theorem 7). For dimensions above 400, or rho below 1e-30, the closed form.
@@ -58,7 +58,7 @@ def goe_norm_quantile(dimension: int, rho: float) -> float:
 
 
 def goe_norm_closed_form(dimension: int, rho: float) -> float:
-    """Give 2√d + 2√log(2/ρ): E λ₁ <= 2√d, and λ₁ is √2-Lipschitz in the independent standard normal entries.
+    """Return 2√d + 2√log(2/ρ): E λ₁ <= 2√d, and λ₁ is √2-Lipschitz in the independent standard normal entries.
 
     Guarantee: P(‖A‖₂ > t) <= rho in every dimension (per-instance proof page, Theorem 7).
     """
@@ -66,7 +66,7 @@ def goe_norm_closed_form(dimension: int, rho: float) -> float:
 
 
 def expected_above(dimension: int, level: float) -> float:
-    """Give the expected number of eigenvalues above a level."""
+    """Return the expected number of eigenvalues above a level."""
     start = level / math.sqrt(2)
     nodes, weights = _legendre(_NODES)
     end = max(start, math.sqrt(2 * dimension + 1)) + _LENGTH
@@ -75,7 +75,7 @@ def expected_above(dimension: int, level: float) -> float:
 
 
 def density(dimension: int, x: Floats) -> Floats:
-    """Give the density of eigenvalues λ = √2·x, as a function of x; it integrates to the dimension.
+    """Return the density of eigenvalues λ = √2·x, as a function of x; it integrates to the dimension.
 
     Σ_{j<d} φⱼ² + √(d/2)·φ_{d-1}(x)·(½∫φ_d - ∫_x^∞ φ_d), plus φ_{d-1}(x)/∫φ_{d-1} for odd d; φⱼ are the orthonormal
     Hermite functions.
@@ -90,7 +90,7 @@ def density(dimension: int, x: Floats) -> Floats:
 
 
 def hermite_functions(degree: int, x: Floats) -> Floats:
-    """Give φ₀ .. φ_degree at the points, by their stable three-term recurrence; shape (degree + 1, points)."""
+    """Return φ₀ .. φ_degree at the points, by their stable three-term recurrence; shape (degree + 1, points)."""
     values = np.zeros((degree + 1, len(x)))
     values[0] = math.pi**-0.25 * np.exp(-(x**2) / 2)
     if degree:

@@ -235,7 +235,7 @@ def matrix_noise(
 
 
 def numerics_of(law: VectorNoise | MatrixNoise) -> Numerics:
-    """Say whether a noise is exact on the machine."""
+    """Return whether a noise is exact on the machine."""
     return "idealized" if law in ("spherical", "wishart") else "exact"
 
 

@@ -20,7 +20,7 @@ class Entropy(Protocol):
 
     @property
     def branding(self) -> str:
-        """Say where the bytes come from; the release door copies this into the release."""
+        """Return where the bytes come from; the release door copies this into the release."""
         ...
 
     def read(self, nbytes: int) -> bytes:
@@ -38,7 +38,7 @@ class OSEntropy:
 
     @property
     def branding(self) -> str:
-        """Say "os": the bytes are secret."""
+        """Return "os": the bytes are secret."""
         return OS_BRANDING
 
     def read(self, nbytes: int) -> bytes:

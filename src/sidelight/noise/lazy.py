@@ -54,7 +54,7 @@ def exact_strip(law: Strips, r: LazyReal) -> int:
 
 
 def exact_keep(law: Strips, j: int, u: LazyReal, v: LazyReal) -> bool:
-    """Say whether v < exp(-exponent(j, u)); u and v are extended together."""
+    """Return whether v < exp(-exponent(j, u)); u and v are extended together."""
     while True:
         precision = v.bits + _GUARD_BITS
         # the exponent grows with u, so the ends of u's interval enclose the bound
@@ -69,7 +69,7 @@ def exact_keep(law: Strips, j: int, u: LazyReal, v: LazyReal) -> bool:
 
 
 def exact_exp(v: LazyReal, p: int, q: int, *, factor: int = 1, shift: int = 0, divisor: int = 1) -> bool:
-    """Say whether v < factor · 2**shift · exp(-p/q) / divisor."""
+    """Return whether v < factor · 2**shift · exp(-p/q) / divisor."""
     left, right = max(0, -shift), max(0, shift)
     while True:
         precision = v.bits + _GUARD_BITS + right

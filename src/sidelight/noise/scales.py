@@ -79,7 +79,7 @@ class FixedPoint:
 
     @property
     def fast(self) -> bool:
-        """Say whether the vector path serves this scale, which then fits int64."""
+        """Return whether the vector path serves this scale, which then fits int64."""
         return self.fraction_bits >= _FEWEST_FRACTION_BITS
 
 

@@ -64,12 +64,12 @@ class Source:
 
     @property
     def branding(self) -> str:
-        """Say where the bytes come from, for `Release.entropy`."""
+        """Return where the bytes come from, for `Release.entropy`."""
         return self._entropy.branding
 
     @property
     def numerics(self) -> Numerics:
-        """Say how the weakest draw so far was computed, for `Release.numerics`."""
+        """Return how the weakest draw so far was computed, for `Release.numerics`."""
         return self._numerics
 
     def note_idealized(self) -> None:

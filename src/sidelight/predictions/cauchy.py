@@ -35,7 +35,7 @@ class Cauchy:
 
     @property
     def needs_hedge(self) -> bool:
-        """Say that the tails are heavy enough."""
+        """Return False: the tails are heavy enough."""
         return False
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
@@ -93,7 +93,7 @@ class HalfCauchy:
 
     @property
     def needs_hedge(self) -> bool:
-        """Say that the tail is heavy enough."""
+        """Return False: the tail is heavy enough."""
         return False
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:

@@ -44,7 +44,7 @@ class Staircase(Protocol):
 
     @property
     def many(self) -> bool:
-        """Say whether pieces are so many that heights are better computed one by one, by `at`."""
+        """Return whether pieces are so many that heights are better computed one by one, by `at`."""
         ...
 
     def line(self, index: int) -> Line:

@@ -40,7 +40,7 @@ class Gaussian:
 
     @property
     def needs_hedge(self) -> bool:
-        """Say that the tails are too light to be wrong with."""
+        """Return True: the tails are too light to be wrong with."""
         return True
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:

@@ -52,7 +52,7 @@ class Histogram:
 
     @property
     def needs_hedge(self) -> bool:
-        """Say that a histogram is taken as it is: bins without mass were chosen so."""
+        """Return False: a histogram is taken as it is: bins without mass were chosen so."""
         return False
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:

@@ -112,7 +112,7 @@ class Ladder:
 
     @property
     def many(self) -> bool:
-        """Say that the pieces are few."""
+        """Return False: the pieces are few."""
         return False
 
     def at(self, index: int) -> int:
@@ -147,7 +147,7 @@ class ListedKnots:
 
     @property
     def many(self) -> bool:
-        """Say that the pieces are few."""
+        """Return False: the pieces are few."""
         return False
 
     def at(self, index: int) -> int:
@@ -178,7 +178,7 @@ class IndexLine:
 
     @property
     def many(self) -> bool:
-        """Say that the pieces are few."""
+        """Return False: the pieces are few."""
         return False
 
     def at(self, index: int) -> int:
@@ -210,7 +210,7 @@ class WholeNumbers:
 
     @property
     def many(self) -> bool:
-        """Say that there are two pieces for each whole number."""
+        """Return True: there are two pieces for each whole number."""
         return True
 
     def at(self, index: int) -> int:

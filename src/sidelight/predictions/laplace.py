@@ -35,7 +35,7 @@ class Laplace:
 
     @property
     def needs_hedge(self) -> bool:
-        """Say that the tails are too light to be wrong with."""
+        """Return True: the tails are too light to be wrong with."""
         return True
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:

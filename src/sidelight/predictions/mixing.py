@@ -43,7 +43,7 @@ def hedge_cost(*, weight: float, level: float, epsilon: float) -> float:
 
 
 def needs_hedge(prior: Prior) -> bool:
-    """Say whether a prediction should not be used alone (Laplace, Gaussian, and mixtures of nothing else)."""
+    """Return whether a prediction should not be used alone (Laplace, Gaussian, and mixtures of nothing else)."""
     return prior.needs_hedge
 
 

@@ -66,7 +66,7 @@ class Mixture:
 
     @property
     def needs_hedge(self) -> bool:
-        """Say whether no part is robust."""
+        """Return whether no part is robust."""
         return all(prior.needs_hedge for prior in self.priors)
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:

@@ -66,7 +66,7 @@ def released(entries: str | Iterable[str], description: str = "") -> Origin:
 
 
 def guess(description: str = "") -> Origin:
-    """Say that a person chose the prediction without looking at the records."""
+    """Return the origin of a prediction that a person chose without looking at the records."""
     return Origin(kind="guess", description=description)
 
 

@@ -22,12 +22,12 @@ class Prior(Protocol):
 
     @property
     def origin(self) -> Origin:
-        """Say where the prediction came from."""
+        """Return where the prediction came from."""
         ...
 
     @property
     def needs_hedge(self) -> bool:
-        """Say whether being wrong costs ranks in proportion to the mistake, so that mixing is advised."""
+        """Return whether being wrong costs ranks in proportion to the mistake, so that mixing is advised."""
         ...
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:

@@ -71,7 +71,7 @@ class ScaleFree:
 
     @property
     def needs_hedge(self) -> bool:
-        """Say that every scale has its share already."""
+        """Return False: every scale has its share already."""
         return False
 
     def cells(self, grid: Outcomes | None = None) -> int:

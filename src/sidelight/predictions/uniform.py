@@ -40,7 +40,7 @@ class Uniform:
 
     @property
     def needs_hedge(self) -> bool:
-        """Say that bounds are meant as bounds."""
+        """Return False: bounds are meant as bounds."""
         return False
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:

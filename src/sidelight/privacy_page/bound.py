@@ -53,7 +53,7 @@ def signed_interval(
 
 
 def along_gradient(report: PublishedReport, paid: DataDependent, rows: Floats, norm: Floats) -> Interval:
-    """Give centre and half-width of the interval of gᵀx/‖x‖, shrunk towards its known law N(0, σ²)."""
+    """Return centre and half-width of the interval of gᵀx/‖x‖, shrunk towards its known law N(0, σ²)."""
     own, extra = report.sigma**2, paid.sigma2**2
     share = own / (own + extra)
     along = np.divide(rows @ np.asarray(paid.gradient), norm, out=np.zeros_like(norm), where=norm > 0)
@@ -90,14 +90,14 @@ def leverage(report: PublishedReport, rows: Floats, norm: Floats) -> Interval:
 
 
 def _lower_matrices(hessian: Floats, lam: float, kappa: float) -> Iterator[Floats]:
-    """Give (1-w)·λI + w·(Ĥ - κI), all below H where ‖noise‖ <= κ; w = 0, the free bound, is always there."""
+    """Return (1-w)·λI + w·(Ĥ - κI), all below H where ‖noise‖ <= κ; w = 0, the free bound, is always there."""
     identity = np.eye(len(hessian))
     for w in (lam / (lam + 2 * kappa), 0.5, 0.75, 1.0):
         yield (1 - w) * lam * identity + w * (hessian - kappa * identity)
 
 
 def _quadratic(matrix: Floats, rows: Floats) -> Floats | None:
-    """Give xᵀM⁻¹x for every row, or None where M is not positive definite."""
+    """Return xᵀM⁻¹x for every row, or None where M is not positive definite."""
     try:
         root = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
@@ -152,7 +152,7 @@ def report_bound(
 def bounds_of_rows(
     report: PublishedReport | dict[str, Any] | str | bytes, rows: Any, targets: Any, *, member: Member = "unknown"
 ) -> Floats:
-    """Give the bound for many rows of numbers that are encoded already, before the row policy, and their targets.
+    """Return the bound for many rows of numbers that are encoded already, before the row policy, and their targets.
 
     Targets are -1 and 1, numbers of classes, or numbers in the label's range. For public or generated rows: the
     distribution of bounds over the training rows depends on all of them, and is not free.
@@ -189,7 +189,7 @@ def _bounds(report: PublishedReport, rows: Floats, targets: Floats, member: Memb
 
 
 def noise_factor(report: PublishedReport, rows: Floats, norm: Floats) -> Floats:
-    """Give how many σ the noise along a row may reach."""
+    """Return how many σ the noise along a row may reach."""
     if report.q_axis is None:
         return np.full_like(norm, report.q)
     largest = np.sum(np.abs(rows), axis=1) * report.q_axis

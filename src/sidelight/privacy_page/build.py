@@ -118,7 +118,7 @@ def largest_bound(
     classes: int = 1,
     paid: DataDependent | None = None,
 ) -> float:
-    """Give the number that nobody's bound exceeds, whatever the row (per-instance proof page, Theorem 3)."""
+    """Return the number that nobody's bound exceeds, whatever the row (per-instance proof page, Theorem 3)."""
     norm = math.hypot(encoding.data_norm, encoding.intercept_value or 0.0)
     steep, bent = steepness(loss, norm, largest=encoding.label.hi or 0.0)
     lam, sigma = constants.regularisation, constants.sigma
@@ -136,7 +136,7 @@ def largest_bound(
 
 
 def steepness(loss: Loss, norm: float, *, largest: float = 0.0) -> tuple[float, float]:
-    """Give L and β of a loss for rows of at most this norm, the constant column included.
+    """Return L and β of a loss for rows of at most this norm, the constant column included.
 
     `largest` bounds the counts of a Poisson loss. For a softmax β is the largest eigenvalue of a row's Hessian.
     """

@@ -114,7 +114,7 @@ def _finite(name: str, value: Any) -> float:
 
 
 def _text(value: Any) -> str:
-    """Give a level or label as the file spells it."""
+    """Return a level or label as the file spells it."""
     return str(value.item() if isinstance(value, np.generic) else value)
 
 

@@ -138,7 +138,7 @@ class PublishedReport(
         check_consistency(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as plain values, in the order of the schema."""
+        """Return the report as plain values, in the order of the schema."""
         written: dict[str, Any] = _without_none(msgspec.to_builtins(self))
         written.setdefault("data_dependent", None)
         written["encoding"].setdefault("intercept_value", None)
@@ -148,7 +148,7 @@ class PublishedReport(
         return written
 
     def to_json(self) -> str:
-        """Give the report as JSON; numbers have the digits that bring the same floats back."""
+        """Return the report as JSON; numbers have the digits that bring the same floats back."""
         return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode() + "\n"
 
 
@@ -245,7 +245,7 @@ def check_consistency(report: PublishedReport) -> None:
 
 
 def loss_name(report: PublishedReport) -> str:
-    """Give the name of the loss as it stands in the file."""
+    """Return the name of the loss as it stands in the file."""
     return str(type(report.loss).__struct_config__.tag)
 
 

@@ -28,7 +28,7 @@ class Quantiles:
 def report_quantiles(
     rho: float, *, scope: Scope, columns: int, classes: int = 1, n_public: int | None = None, paid: bool = False
 ) -> Quantiles:
-    """Give the quantiles of a report.
+    """Return the quantiles of a report.
 
     Guarantee: all events of the report fail together with probability at most rho: for one person fixed beforehand, for
     n_public such persons at once, or for everyone (per-instance proof page, Theorems 3 to 5).
@@ -68,7 +68,7 @@ def report_quantiles(
 
 
 def normal_upper(tail: float) -> float:
-    """Give Φ⁻¹(1 - tail), computed from the small side.
+    """Return Φ⁻¹(1 - tail), computed from the small side.
 
     >>> round(normal_upper(1e-6 / 6), 10)
     5.1035540029
@@ -79,7 +79,7 @@ def normal_upper(tail: float) -> float:
 
 
 def chi_upper(dimension: int, tail: float) -> float:
-    """Give the length that a standard normal vector exceeds with probability `tail`."""
+    """Return the length that a standard normal vector exceeds with probability `tail`."""
     from scipy.special import chdtri
 
     return math.sqrt(float(chdtri(dimension, tail))) * _UP

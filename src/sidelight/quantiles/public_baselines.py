@@ -74,7 +74,7 @@ def check_size(size: object) -> int:
 
 
 def tied(level: float) -> RangeError:
-    """Say that public values without spread need a granularity."""
+    """Raise: public values without spread need a granularity."""
     return RangeError(
         f"the public values are tied around level {level:g}, so they show no spread; pass granularity=..., the step on "
         "which values lie"

@@ -86,10 +86,10 @@ class Rows(Protocol):
         """Whether batches come one after the other, without all rows being held at once."""
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Give all rows, in batches of about so many rows."""
+        """Return all rows, in batches of about so many rows."""
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any] | None:
-        """Give a lazy frame of the columns under their aliases; None if the engine runs no expressions.
+        """Return a lazy frame of the columns under their aliases; None if the engine runs no expressions.
 
         With a person, the column `person` holds the id as text and `person_key` an integer in 0..2**60-1 that depends
         on that text alone (`persons.person_key`).

@@ -34,7 +34,7 @@ class Certificate:
     error: float
 
     def proves(self, tolerance: float) -> bool:
-        """Say whether the true gradient is certainly below the tolerance."""
+        """Return whether the true gradient is certainly below the tolerance."""
         return bool(self.norm + self.error <= tolerance * (1 - 4 * UNIT_ROUNDOFF))
 
     def __repr__(self) -> str:

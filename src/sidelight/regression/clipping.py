@@ -23,7 +23,7 @@ _CHUNK = 4096
 
 
 def is_sparse(rows: Any) -> bool:
-    """Say whether rows come as a SciPy sparse matrix or array."""
+    """Return whether rows come as a SciPy sparse matrix or array."""
     return hasattr(rows, "tocsr") and hasattr(rows, "nnz")
 
 
@@ -79,14 +79,14 @@ def _bounded_sparse(rows: Any, data_norm: Fraction, mode: OnViolation) -> tuple[
 
 
 def _exponents(largest: Floats) -> NDArray[np.int64]:
-    """Give the power of two that brings a row to size 1; within ±1000, so that it and its inverse are floats."""
+    """Return the power of two that brings a row to size 1; within ±1000, so that it and its inverse are floats."""
     return np.clip(np.where(largest > 0, np.frexp(largest)[1], 0), -1000, 1000).astype(np.int64)
 
 
 def _factors(
     scaled_norm: Floats, exponent: NDArray[np.int64], data_norm: Fraction, mode: OnViolation, features: int
 ) -> tuple[Floats, Floats]:
-    """Give factors for the rows scaled by 2^-exponent (1: leave as it is) and upper bounds of the norms afterwards.
+    """Return factors for the rows scaled by 2^-exponent (1: leave as it is) and upper bounds of the norms afterwards.
 
     The computed norm is within (features + 4) ulp of the true one; `slack` is more than twice that.
     """

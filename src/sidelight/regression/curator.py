@@ -30,7 +30,7 @@ def fit_and_keep(model: Any, rows: Any, targets: Any, *, i_am_the_curator: bool 
 
 
 def kept_fit(model: Any) -> PrivateFit:
-    """Give the inside of an estimator's last fit.
+    """Return the inside of an estimator's last fit.
 
     Raises:
         CuratorOnlyError: it was not kept, or this is a copy.
@@ -47,7 +47,7 @@ def kept_fit(model: Any) -> PrivateFit:
 def exact_losses(
     fit: PrivateFit, rows: Any, labels: Any, *, member: Literal["yes", "no"], i_am_the_curator: bool = False
 ) -> Floats:
-    """Give log p_D(θᴾ) - log p_D±z(θᴾ) for every row z: removed from D if it is a member, else added.
+    """Return log p_D(θᴾ) - log p_D±z(θᴾ) for every row z: removed from D if it is a member, else added.
 
     The exact loss of the minimum, without the output step, signed (per-instance proof page, Theorem 1). NaN for a row
     that could not have taken part. Not private.
@@ -95,7 +95,7 @@ def losses_at(objective: Objective, theta: Floats, block: Block, *, sigma: float
 
 
 def full_hessian(objective: Objective, theta: Floats) -> Floats:
-    """Give the Hessian of J, coefficients of one output after those of the other."""
+    """Return the Hessian of J, coefficients of one output after those of the other."""
     columns, outputs = theta.shape
     total = np.zeros((outputs, columns, outputs, columns))
     for block in objective.rows.blocks():
@@ -106,7 +106,7 @@ def full_hessian(objective: Objective, theta: Floats) -> Floats:
 
 
 def dense_rows(block: Block) -> Floats:
-    """Give the rows as one dense array, the constant column included."""
+    """Return the rows as one dense array, the constant column included."""
     features = block.features.toarray() if hasattr(block.features, "toarray") else np.asarray(block.features)
     if block.intercept is None:
         return np.asarray(features)
@@ -114,7 +114,7 @@ def dense_rows(block: Block) -> Floats:
 
 
 def _bends(objective: Objective, predictor: Floats, block: Block) -> Floats:
-    """Give the second derivative of the loss in its predictors, one matrix a row."""
+    """Return the second derivative of the loss in its predictors, one matrix a row."""
     outputs = predictor.shape[1]
     columns = []
     for place in range(outputs):

@@ -60,7 +60,7 @@ class FittedLinear:
     entropy: str
 
     def predictor(self, rows: Any) -> Floats:
-        """Give xᵀθ for new rows, taken as they are; post-processing, free."""
+        """Return xᵀθ for new rows, taken as they are; post-processing, free."""
         value = np.asarray(rows @ self.coefficients)
         return value if self.intercept is None else np.asarray(value + self.intercept)
 

@@ -105,7 +105,7 @@ class ModelQuery:
         return release_once(self, table)
 
     def scores(self, value: Any, columns: Mapping[str, Any], schema: Schema) -> Floats:
-        """Give the model's outputs for other rows, as columns: for public scores. Post-processing, free.
+        """Return the model's outputs for other rows, as columns: for public scores. Post-processing, free.
 
         A classifier of two classes says the second of them (sorted) where its output is above 0, of several the
         one with the largest.
@@ -172,7 +172,7 @@ class _Units:
     encoding: TableEncoding
 
     def own(self, weights: Floats, constants: Floats) -> Floats:
-        """Give coefficients and intercept for the columns as they are, output by output."""
+        """Return coefficients and intercept for the columns as they are, output by output."""
         raw = weights * self._factors
         return np.column_stack([raw, constants - raw @ self._middles]).ravel()
 

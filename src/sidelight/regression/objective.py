@@ -26,14 +26,14 @@ class Objective:
         return sum(block.size for block in self.rows.blocks())
 
     def gradient(self, theta: Floats) -> Floats:
-        """Give the gradient, one pass."""
+        """Return the gradient, one pass."""
         total = float(self.regularisation) * theta + self.linear
         for block in self.rows.blocks():
             total += block.gather(self.loss.slope(block.predict(theta), block.targets, block.norms))
         return total
 
     def gradient_and_hessian(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Give both in one pass."""
+        """Return both in one pass."""
         gradient = float(self.regularisation) * theta + self.linear
         hessian = self._empty_hessian(theta)
         for block in self.rows.blocks():
@@ -43,7 +43,7 @@ class Objective:
         return gradient, _square(hessian)
 
     def hessian(self, theta: Floats) -> Floats:
-        """Give the Hessian, one pass: a square matrix in the order of the raveled coefficients."""
+        """Return the Hessian, one pass: a square matrix in the order of the raveled coefficients."""
         hessian = self._empty_hessian(theta)
         for block in self.rows.blocks():
             self._add_curvature(hessian, block, block.predict(theta))
@@ -66,7 +66,7 @@ class Objective:
                 hessian[:, other, :, k] -= shared
 
     def hessian_times(self, theta: Floats, vector: Floats) -> Floats:
-        """Give the Hessian times a vector, one pass."""
+        """Return the Hessian times a vector, one pass."""
         total = float(self.regularisation) * vector
         for block in self.rows.blocks():
             along = block.predict(vector)

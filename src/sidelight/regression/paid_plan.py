@@ -161,12 +161,12 @@ def _with_noise(sigma: Fraction, shares: tuple[Fraction, Fraction], more: dict[s
 
 
 def _epsilon(paid: PaidPlan) -> Fraction | None:
-    """Give the epsilon of the composed privacy loss, the larger direction's."""
+    """Return the epsilon of the composed privacy loss, the larger direction's."""
     profile, extra = paid.fit.mechanism.profile(), HingedGaussianCurve(paid.extra_mu)
     step = interval_for(float(paid.fit.epsilon))
     return compose([(profile.remove, profile.add), (extra, extra)], step=step).epsilon(paid.fit.delta)
 
 
 def _root_half(scale: Fraction) -> Fraction:
-    """Give scale/√2, rounded up."""
+    """Return scale/√2, rounded up."""
     return Fraction(isqrt(int(scale * scale / 2 * (1 << 200))) + 1, 1 << 100)

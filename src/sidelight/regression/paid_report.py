@@ -207,7 +207,7 @@ def paid_report_of(
 
 
 def hessian_reach(sigma3: float, columns: int, rho: float, curvature: float) -> float:
-    """Give κ: the noise of the Hessian has norm above it with probability at most ρ/6; with room for its rounding.
+    """Return κ: the noise of the Hessian has norm above it with probability at most ρ/6; with room for its rounding.
 
     Up to 2²¹ rows are rounded by at most half a grid unit β·2⁻⁴⁰ in each entry.
     """
@@ -215,7 +215,7 @@ def hessian_reach(sigma3: float, columns: int, rho: float, curvature: float) -> 
 
 
 def drift(loss: Any, constants: FitConstants, columns: int, row_norm: float, rho: float) -> float:
-    """Give ζ: between the released point and the exact minimum no curvature changes by more than a factor e^ζ."""
+    """Return ζ: between the released point and the exact minimum no curvature changes by more than a factor e^ζ."""
     from sidelight.privacy_page.published_losses import LogCosh
 
     pace = 2 / loss.kappa if isinstance(loss, LogCosh) else 1.0  # |f'''| <= M·f''

@@ -115,7 +115,7 @@ class LinearPlan:
         return words | self.loss.to_json() | {name: decimal_text(value) for name, value in amounts.items()}
 
     def cautions(self) -> tuple[str, ...]:
-        """Give public warnings about the parameters, for people."""
+        """Return public warnings about the parameters, for people."""
         found = []
         if self.epsilon > 10:
             found.append(f"epsilon {short_text(self.epsilon)} is above 10: hardly any privacy")
@@ -301,13 +301,13 @@ def certifiable(
 
 
 def _grid_is_fine(mechanism: ObjectivePerturbation, size: int) -> bool:
-    """Say whether rounding to the grid of the output noise moves the gradient by an eighth of the tolerance at most."""
+    """Return whether rounding to the output noise's grid moves the gradient by at most an eighth of the tolerance."""
     unit = math.ldexp(1.0, grid_exponent(mechanism.output_noise_scale))
     return float(mechanism.regularisation) * math.sqrt(size) * unit <= float(mechanism.tolerance) / 8
 
 
 def _norm(square: Fraction) -> Fraction:
-    """Give the square root as a rational: exact where it is one, else rounded up in the twentieth digit."""
+    """Return the square root as a rational: exact where it is one, else rounded up in the twentieth digit."""
     root = round_up(Interval.of(square).sqrt().upper, digits=20)
     for digits in range(1, 16):
         short = round(root, digits)

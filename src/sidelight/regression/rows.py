@@ -41,20 +41,20 @@ class Block:
         return int(self.targets.shape[0])
 
     def predict(self, theta: Floats) -> Floats:
-        """Give Xθ, the intercept included."""
+        """Return Xθ, the intercept included."""
         if self.intercept is None:
             return np.asarray(self.features @ theta)
         return np.asarray(self.features @ theta[:-1] + self.intercept * theta[-1:])
 
     def gather(self, weights: Floats) -> Floats:
-        """Give Xᵀ·weights, the intercept included."""
+        """Return Xᵀ·weights, the intercept included."""
         top = np.asarray(self.features.T @ weights)
         if self.intercept is None:
             return top
         return np.concatenate([top, self.intercept * weights.sum(axis=0, keepdims=True)])
 
     def gram(self, weights: Floats) -> Floats:
-        """Give Xᵀ·diag(weights)·X for non-negative weights (n, 1); it only steers the solver."""
+        """Return Xᵀ·diag(weights)·X for non-negative weights (n, 1); it only steers the solver."""
         if is_sparse(self.features):
             inner = np.asarray((self.features.T @ self.features.multiply(weights)).todense())
         else:
@@ -67,11 +67,11 @@ class Block:
         return np.block([[inner, side], [side.T, corner]])
 
     def part(self, start: int, stop: int) -> Block:
-        """Give some of the records."""
+        """Return some of the records."""
         return self._at(slice(start, stop))
 
     def every(self, stride: int, *, first: int = 0) -> Block:
-        """Give a copy of every so manieth record, which does not hold on to the others."""
+        """Return a copy of every so manieth record, which does not hold on to the others."""
         some = self._at(slice(first, None, stride))
         return Block(some.features.copy(), some.intercept, some.targets.copy(), some.norms.copy())
 
@@ -96,11 +96,11 @@ class Rows(Protocol):
         ...
 
     def blocks(self) -> Iterator[Block]:
-        """Give the bounded records, block by block."""
+        """Return the bounded records, block by block."""
         ...
 
     def sample(self) -> tuple[Rows, int]:
-        """Give about `SAMPLE_ROWS` records, evenly spread, and how many each stands for. It only steers the solver."""
+        """Return about `SAMPLE_ROWS` records, evenly spread, how many each stands for. It steers the solver only."""
         ...
 
 
@@ -140,11 +140,11 @@ class ArrayRows:
         self._blocks = [whole.part(i, i + BLOCK_ROWS) for i in range(0, whole.size, BLOCK_ROWS)]
 
     def blocks(self) -> Iterator[Block]:
-        """Give the bounded records, block by block."""
+        """Return the bounded records, block by block."""
         return iter(self._blocks)
 
     def sample(self) -> tuple[Rows, int]:
-        """Give every so manieth record."""
+        """Return every so manieth record."""
         return _thinned(self._blocks)
 
     def __repr__(self) -> str:
@@ -167,7 +167,7 @@ class StreamedRows:
         return self._kept is not None
 
     def blocks(self) -> Iterator[Block]:
-        """Give the bounded records, block by block."""
+        """Return the bounded records, block by block."""
         if self._kept is not None:
             yield from self._kept
             return
@@ -185,7 +185,7 @@ class StreamedRows:
             self._kept = kept  # a pass that was left early never comes here
 
     def sample(self) -> tuple[Rows, int]:
-        """Give every so manieth record, in one pass: the stride doubles whenever there are too many."""
+        """Return every so manieth record, in one pass: the stride doubles whenever there are too many."""
         stride, seen, parts = 1, 0, list[Block]()
         for block in self.blocks():
             parts.append(block.every(stride, first=-seen % stride))

@@ -57,7 +57,7 @@ def near_minimum(objective: Objective, start: Floats, *, goal: float, solver: So
 
 
 def _direct(objective: Objective, solver: Solver) -> bool:
-    """Say whether to factor the Hessian: conjugate gradients need a pass a step, and are cheaper where passes are."""
+    """Return whether to factor the Hessian: conjugate gradients need a pass a step, cheaper where passes are."""
     if solver != "auto":
         return solver == "newton"
     if objective.loss.outputs == 1:

@@ -13,7 +13,7 @@ from sidelight.errors import SidelightError, SourceError
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a place beside a path, with its ending, to write to; what is there at the end takes the path's name."""
+    """Return a place beside a path, with its ending, to write to; what is there at the end takes the path's name."""
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
         os.close(descriptor)

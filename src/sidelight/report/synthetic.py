@@ -145,7 +145,7 @@ def _pairs(made: Synthetic, pairs: Sequence[tuple[str, ...]]) -> tuple[list[tupl
 
 
 def _missed(made: Synthetic) -> list[str]:
-    """Say in which cells the support of the public rows clearly lacks rows."""
+    """Return in which cells the support of the public rows clearly lacks rows."""
     labels = {axis.name: axis.labels for axis in made.axes}
     return [
         ", ".join(f"{name} {labels[name][place]}" for name, place in zip(entry["columns"], entry["cell"], strict=True))

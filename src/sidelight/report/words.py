@@ -37,7 +37,7 @@ class Promise:
 
 
 def promise(claims: Claims) -> Promise:
-    """Say what these claims mean for one protected unit."""
+    """Return what these claims mean for one protected unit."""
     protects = _protected(claims.unit)
     adds = claims.neighbours is Neighbours.ADD_REMOVE
     epsilon, caveat = _epsilon(claims)

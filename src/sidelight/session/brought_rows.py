@@ -82,7 +82,7 @@ class PreparedBroughtRows:
 
 
 def claims_for(schema: Schema, claims: Claims, *, brought: Schema) -> Claims:
-    """Give the claims of a query on rows with the schema `brought` for the unit of the session's `schema`.
+    """Return the claims of a query on rows with the schema `brought` for the unit of the session's `schema`.
 
     Raises:
         RangeError: a unit of the session may have more rows than the noise is for, or X has persons of another column.

@@ -106,7 +106,7 @@ def warn_of_callers(estimator: Any, *, paid: bool) -> None:
 
 
 def _callers() -> Iterator[tuple[Any, FrameType]]:
-    """Give the frames above this fit, innermost first, each with the object whose method it is."""
+    """Return the frames above this fit, innermost first, each with the object whose method it is."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -116,7 +116,7 @@ def _callers() -> Iterator[tuple[Any, FrameType]]:
 
 
 def _before(owner: Any, inner: list[Any]) -> Iterable[Any]:
-    """Give what the caller of a fit has fitted before it: earlier steps of a pipeline, a target's transformer."""
+    """Return what the caller of a fit has fitted before it: earlier steps of a pipeline, a target's transformer."""
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.pipeline import Pipeline
 
@@ -132,7 +132,7 @@ def _before(owner: Any, inner: list[Any]) -> Iterable[Any]:
 
 
 def _names(steps: Iterable[Any]) -> Iterator[str]:
-    """Give the class names of the steps whose fit reads rows, those inside of others too."""
+    """Return the class names of the steps whose fit reads rows, those inside of others too."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import FeatureUnion, Pipeline
 

@@ -37,7 +37,7 @@ class _Open:
             self._all += step
 
     def here(self) -> bool:
-        """Say whether what happens in this thread belongs to a release."""
+        """Return whether what happens in this thread belongs to a release."""
         if getattr(self._mine, "count", 0) > 0:
             return True
         # A thread that Python did not start is not known, or known by a stand-in since it first asked who it is.
@@ -68,7 +68,7 @@ _WARNINGS: Any = ("ignore", _SILENT, Warning, None, 0)
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Say nothing of what the block does: no warning, no log line, no floating-point signal."""
+    """Silence what the block does: no warning, no log line, no floating-point signal."""
     _put_first()
     for handler in _handlers():
         if _SILENT not in handler.filters:
@@ -102,7 +102,7 @@ def _context_silence() -> Iterator[None]:
 
 
 def _handlers() -> Iterator[logging.Handler]:
-    """Give every place that log records go to."""
+    """Return every place that log records go to."""
     if logging.lastResort is not None:
         yield logging.lastResort
     yield from logging.root.handlers

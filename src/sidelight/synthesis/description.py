@@ -45,7 +45,7 @@ def _part(part: Part, domain: Domain) -> dict[str, Any]:
 
 
 def describe_policies(axes: Sequence[Axis]) -> list[dict[str, str]]:
-    """Say what becomes of labels that are not listed and of missing cells, column by column."""
+    """Return what becomes of labels that are not listed and of missing cells, column by column."""
     return [_policy(each) for each in axes]
 
 

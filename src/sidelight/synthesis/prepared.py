@@ -54,7 +54,7 @@ class SyntheticValue(dict[str, Any]):
 
 
 def _summary(names: Sequence[str], fitted: Fitted) -> str:
-    """Say in one line what was released."""
+    """Return in one line what was released."""
     measured = f"{len(fitted.measurements)} measured" if fitted.measurements else f"{len(fitted.answered)} answered"
     columns = ", ".join(names)
     return f"a synthetic table of {fitted.rows:.0f} rows ({columns}; {measured}): sl.Synthetic(release)"

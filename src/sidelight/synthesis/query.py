@@ -160,7 +160,7 @@ class SyntheticTable:
         return prepared
 
     def declare(self) -> Number:
-        """Say what is wrong with a bare array: a table needs its columns."""
+        """Raise: a bare array does not say its columns."""
         raise SchemaError("a synthetic table needs declared columns; pass sl.Table(data, schema=[...])")
 
     def release(self, data: Any) -> Outcome:

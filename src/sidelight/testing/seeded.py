@@ -41,7 +41,7 @@ class SeededEntropy:
 
     @property
     def branding(self) -> str:
-        """Say that the bytes are no secret."""
+        """Return the brand of bytes that are no secret."""
         return SEEDED_BRANDING
 
     def child(self, name: str) -> Self:

@@ -16,7 +16,7 @@ from sidelight.guarantees.steps import MostCurve
 
 
 def common_price(claims: Sequence[Claims]) -> Claims:
-    """Give claims that hold for every candidate; declared amounts must be the same, curves may differ.
+    """Return claims that hold for every candidate; declared amounts must be the same, curves may differ.
 
     Raises:
         ClaimError: candidates with different budgets, or for different neighbours or units.

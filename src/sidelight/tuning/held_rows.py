@@ -111,7 +111,7 @@ def _numbers(part: Any) -> Iterator[Held]:
 
 
 def _named(part: Any, names: list[Any]) -> Iterator[Held]:
-    """Give the number columns of a frame or a mapping, in their order."""
+    """Return the number columns of a frame or a mapping, in their order."""
     found: list[NDArray[Any]] = []
     for name in names:
         try:

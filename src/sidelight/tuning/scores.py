@@ -80,12 +80,12 @@ def check_score(function: object, description: str) -> None:
 
 
 def carried_by(function: object) -> Iterator[object]:
-    """Give everything that a function visibly carries, a few steps deep."""
+    """Return everything that a function visibly carries, a few steps deep."""
     return _held(function, _DEPTH)
 
 
 def _held(function: object, depth: int) -> Iterator[object]:
-    """Give what a function visibly carries: closure, defaults, globals it names, bound object, partial arguments."""
+    """Return what a function visibly carries: closure, defaults, globals it names, bound object, partial arguments."""
     if depth == 0:
         return
     for name in ("__closure__", "__defaults__", "args"):

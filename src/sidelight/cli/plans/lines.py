@@ -51,7 +51,7 @@ def _parts(dotted: str) -> list[str]:
 
 
 def _table(parts: list[str], counts: dict[Path, int], *, repeated: bool) -> Path:
-    """Give the path of a header: a name that was repeated before means its latest table."""
+    """Return the path of a header: a name that was repeated before means its latest table."""
     path: Path = ()
     for part in parts[:-1]:
         path = (*path, part)
@@ -65,7 +65,7 @@ def _table(parts: list[str], counts: dict[Path, int], *, repeated: bool) -> Path
 
 
 def _carry(rest: str, open_brackets: int, long_quote: str) -> tuple[int, str]:
-    """Say what is still open at the end of a line: brackets, or a string of several lines."""
+    """Return what is still open at the end of a line: brackets, or a string of several lines."""
     position = 0
     while position < len(rest):
         if long_quote:

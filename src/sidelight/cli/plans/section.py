@@ -54,7 +54,7 @@ class Section:
         raise PlanError(f"{self.place(key)}: {message}")
 
     def place(self, key: str | None = None) -> str:
-        """Say where this table, or one key of it, stands."""
+        """Return where this table, or one key of it, stands."""
         path = self.path if key is None else (*self.path, key)
         line = next((self.lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.lines), None)
         return ", ".join([self.file, *([f"line {line}"] if line else []), *([self.title] if self.path else [])])

@@ -81,7 +81,7 @@ class DailyPlan:
 
 
 def is_daily(path: Path | str) -> bool:
-    """Say whether a plan has a `[sequence]` table."""
+    """Return whether a plan has a `[sequence]` table."""
     return "sequence" in read_tables(path)[0]
 
 

@@ -112,7 +112,7 @@ class Service:
         return JSONResponse(terms_json(self.plan))
 
     async def health(self, request: Request) -> Response:
-        """Say whether reports are taken."""
+        """Return whether reports are taken."""
         del request
         failed = self.rounds.failed.is_set()
         return JSONResponse({"status": "failed" if failed else "ok"}, status_code=503 if failed else 200)

@@ -52,7 +52,7 @@ class Waiting:
         return True
 
     def waits(self, number: int) -> None:
-        """Give a connection time for a header, from its first byte on; more bytes do not give more."""
+        """Return a connection time for a header, from its first byte on; more bytes do not give more."""
         if number in self._resting:
             self.busy(number)
         if number in self._open and number not in self._timers:

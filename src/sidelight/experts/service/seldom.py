@@ -27,7 +27,7 @@ class Seldom(logging.Filter):
         self._left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Say whether a line is written."""
+        """Return whether a line is written."""
         if record.levelno >= logging.ERROR:
             return True
         if self._clock() - self._began >= WHILE:

@@ -49,7 +49,7 @@ class CheckedRow:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """None."""
+        """No text columns are read."""
         return ()
 
     @property

@@ -70,7 +70,7 @@ class SplitTree:
         return cell
 
     def ambiguous(self, columns: Sequence[Floats], labels: Places) -> Flags:
-        """Say that no row is: confirmation took place at the splits."""
+        """Return that no row is: confirmation took place at the splits."""
         del columns
         return np.zeros(len(labels), bool)
 
@@ -145,7 +145,7 @@ class NearestCentroid:
         return cell
 
     def ambiguous(self, columns: Sequence[Floats], labels: Places) -> Flags:
-        """Say whether a row of cell b is beyond 35 % of the way towards the centroid of some other cell a."""
+        """Return whether a row of cell b is beyond 35 % of the way towards the centroid of some other cell a."""
         found = np.zeros(len(labels), bool)
         first = 0
         for projection in self.projections:
@@ -186,7 +186,7 @@ class PublicOdds:
         return best
 
     def ambiguous(self, columns: Sequence[Floats], labels: Places) -> Flags:
-        """Say whether the next component is within the odds of nine to one."""
+        """Return whether the next component is within the odds of nine to one."""
         del labels
         _, top, second = self._best(columns)
         return np.asarray(~(top - second >= CLEAR_ODDS)) if self.cells > 1 else np.zeros(len(top), bool)
@@ -218,11 +218,11 @@ class Everything:
         return 1
 
     def label(self, columns: Sequence[Floats]) -> Places:
-        """Give 0."""
+        """Return 0."""
         return np.zeros(len(columns[0]), np.int64)
 
     def ambiguous(self, columns: Sequence[Floats], labels: Places) -> Flags:
-        """Give False."""
+        """Return False."""
         del columns
         return np.zeros(len(labels), bool)
 

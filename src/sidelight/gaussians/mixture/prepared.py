@@ -142,7 +142,7 @@ class PreparedMixture:
 
 
 def refusal_text(found: Found, components: int) -> str:
-    """Say why, in released numbers only."""
+    """Return why, in released numbers only."""
     text = f"{components} separated clusters could not be certified at this budget; {found.cells} were found"
     cells = "; ".join(
         f"cell {place}: about {max(rows, 0.0):.0f} rows, {max(ambiguous, 0.0):.0f} of them ambiguous"

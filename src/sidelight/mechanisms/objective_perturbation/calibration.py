@@ -143,13 +143,13 @@ class _Target:
         return sigma, self.smallest_regularisation(sigma)
 
     def holds(self, sigma: Fraction, lam: Fraction) -> bool:
-        """Say whether both directions prove the target."""
+        """Return whether both directions prove the target."""
         if self.bound == "thesis" and lam <= self.shape.curvature:
             return False
         return max(self.mechanism(sigma, lam).deltas(self.epsilon)) <= self.delta
 
     def smallest_noise(self, lam: Fraction) -> Fraction:
-        """Give the smallest σ for a λ; more noise is never less private."""
+        """Return the smallest σ for a λ; more noise is never less private."""
         start = gaussian_noise_scale(self.epsilon, self.delta, sensitivity=self.shape.gradient)
         return smallest(
             lambda sigma: self.holds(sigma, lam),
@@ -162,7 +162,7 @@ class _Target:
         )
 
     def smallest_regularisation(self, sigma: Fraction) -> Fraction:
-        """Give the smallest λ for a σ; more regularisation is never less private."""
+        """Return the smallest λ for a σ; more regularisation is never less private."""
         lower, upper = self.shape.curvature / 10**6, self.shape.curvature * 10**9
         return smallest(
             lambda lam: self.holds(sigma, lam),
@@ -180,7 +180,7 @@ class _Target:
         return 9 if self.bound == "tight" and self.shape.envelope != "flat" else 12
 
     def seems(self, sigma: Fraction, lam: Fraction) -> bool:
-        """Say in floats whether both directions meet the target: for a start; `holds` decides."""
+        """Return, by floats, whether both directions meet the target: for a start; `holds` decides."""
         import numpy as np
 
         if self.bound == "thesis" and lam <= self.shape.curvature:
@@ -198,7 +198,7 @@ class _Target:
         return grid_ceil(Fraction(high))
 
     def _at_gaussian_cost(self) -> tuple[Fraction, Fraction]:
-        """Give the noise of the Gaussian mechanism, and the least λ with which a loss with an envelope has it."""
+        """Return the noise of the Gaussian mechanism, and the least λ with which a loss with an envelope has it."""
         tail = _TAIL * self.delta if self.share else Fraction(0)
         goal = self.delta - tail if self.shape.envelope == "logistic" else self.delta / 2
         whole = convert.gdp_within(self.epsilon, goal)
@@ -234,7 +234,7 @@ def _share(share: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _roughly(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Give the Gaussian mechanism's mu to a few digits; it decides a share, not a claim."""
+    """Return the Gaussian mechanism's mu to a few digits; it decides a share, not a claim."""
     import numpy as np
 
     low, high, at = 1e-12, 1e3, np.array([float(epsilon)])
@@ -245,7 +245,7 @@ def _roughly(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _largest_output(output_mu: Fraction, tail: Fraction) -> Fraction:
-    """Give the loss that the output noise passes with probability `tail` at most: a choice, not a proof."""
+    """Return the loss that the output noise passes with probability `tail` at most: a choice, not a proof."""
     quantile = -NormalDist().inv_cdf(float(tail)) if tail > 1e-300 else 38.0
     return grid_ceil(Fraction(float(output_mu) ** 2 / 2 + float(output_mu) * quantile))
 

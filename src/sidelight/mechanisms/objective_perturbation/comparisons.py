@@ -17,7 +17,7 @@ from sidelight.guarantees.intervals import Interval, round_up
 
 
 def kifer_noise_scale(epsilon: Amount, delta: Amount, *, gradient: Amount = 1) -> Fraction:
-    """Give the noise of Kifer, Smith and Thakurta (2012): σ = L·√(8·log(2/δ) + 4ε)/ε.
+    """Return the noise of Kifer, Smith and Thakurta (2012): σ = L·√(8·log(2/δ) + 4ε)/ε.
 
     >>> round(float(kifer_noise_scale(1, "1e-5")), 6)
     10.082092
@@ -28,21 +28,21 @@ def kifer_noise_scale(epsilon: Amount, delta: Amount, *, gradient: Amount = 1) -
 
 
 def kifer_regularisation(epsilon: Amount, *, curvature: Amount) -> Fraction:
-    """Give the regularisation of Kifer, Smith and Thakurta (2012): λ = 2β/ε."""
+    """Return the regularisation of Kifer, Smith and Thakurta (2012): λ = 2β/ε."""
     return 2 * positive(curvature, name="curvature") / positive(epsilon, name="epsilon")
 
 
 def kifer_epsilon(
     *, noise_scale: float, regularisation: float, delta: float, gradient: float, curvature: float
 ) -> float:
-    """Give the epsilon that the theorem of 2012 proves for given parameters: the larger of its two conditions."""
+    """Return the epsilon that the theorem of 2012 proves for given parameters: the larger of its two conditions."""
     ratio = (noise_scale / gradient) ** 2
     root = (4 + math.sqrt(16 + 4 * ratio * 8 * math.log(2 / delta))) / (2 * ratio)  # ratio ε² = 4ε + 8 log(2/δ)
     return max(2 * curvature / regularisation, root)
 
 
 def gaussian_epsilon(*, noise_scale: Amount, delta: Amount, gradient: Amount = 1) -> Fraction:
-    """Give the epsilon of the Gaussian mechanism with sensitivity L: what no bound for this L and σ can beat."""
+    """Return the epsilon of the Gaussian mechanism with sensitivity L: what no bound for this L and σ can beat."""
     mu = positive(gradient, name="gradient") / positive(noise_scale, name="noise_scale")
     return convert.gdp_epsilon(mu, positive(delta, name="delta"))
 
@@ -50,7 +50,7 @@ def gaussian_epsilon(*, noise_scale: Amount, delta: Amount, gradient: Amount = 1
 def thesis_renyi_regularisation(
     epsilon: float, delta: float, *, gradient: float, curvature: float, noise_factor: float = 1.3
 ) -> float:
-    """Give the λ of the thesis' own calibration: σ = 1.3 times the Gaussian's, and its Rényi bound at the best order.
+    """Return the λ of the thesis' own calibration: σ = 1.3 times the Gaussian's, and its Rényi bound at the best order.
 
     ε = -log(1 - β/λ) + E with E free of λ, so λ = β/(1 - e^(E - ε)). In floats, to compare figures with.
 
@@ -73,7 +73,7 @@ def thesis_renyi_regularisation(
 def non_linear_renyi(
     order: float, *, dimension: int, gradient: float, curvature: float, regularisation: float, noise_scale: float
 ) -> float:
-    """Give D_α of a smooth convex loss that is not a function of xᵀθ: d·log(1+β/λ) + m + log E exp(tsχ_d)/t.
+    """Return D_α of a smooth convex loss that is not a function of xᵀθ: d·log(1+β/λ) + m + log E exp(tsχ_d)/t.
 
     It grows with the dimension; no estimator uses it.
 

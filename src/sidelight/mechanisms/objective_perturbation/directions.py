@@ -55,7 +55,7 @@ def curvature_shift(shape: LossShape, regularisation: Fraction) -> Fraction:
 
 
 def thesis_shift(shape: LossShape, regularisation: Fraction) -> Fraction:
-    """Give -log(1 - β/λ), the looser term of the thesis (its Theorem 4.3.1, with the sign of its proof)."""
+    """Return -log(1 - β/λ), the looser term of the thesis (its Theorem 4.3.1, with the sign of its proof)."""
     if shape.classes is not None:
         raise ClaimError("the thesis bound is for one linear predictor, not for a softmax; use bound='tight'")
     if regularisation <= shape.curvature:

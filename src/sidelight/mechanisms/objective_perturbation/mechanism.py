@@ -66,7 +66,7 @@ class ObjectivePerturbation:
         return 2 * self.tolerance / (self.regularisation * self.output_noise_scale)
 
     def profile(self, *, unit: Unit = Row(), numerics: Numerics = "idealized") -> Profile:  # noqa: B008  # frozen
-        """Give the two profiles as a claim."""
+        """Return the two profiles as a claim."""
         return Profile(
             remove_curve(
                 self.shape,
@@ -87,13 +87,13 @@ class ObjectivePerturbation:
         )
 
     def deltas(self, epsilon: Amount) -> tuple[Fraction, Fraction]:
-        """Give the proven delta at an epsilon: a record removed, a record added."""
+        """Return the proven delta at an epsilon: a record removed, a record added."""
         at = exact(epsilon, name="epsilon")
         profile = self.profile()
         return profile.remove.delta(at), profile.add.delta(at)
 
     def renyi(self, orders: Iterable[Fraction] = ORDERS) -> RDP:
-        """Give the Rényi divergences at some orders, the larger direction's."""
+        """Return the Rényi divergences at some orders, the larger direction's."""
         curve = renyi_curve(
             self.shape,
             mu=self.mu,
@@ -105,7 +105,7 @@ class ObjectivePerturbation:
         return RDP(curve, numerics="idealized")
 
     def closed_form_zcdp(self) -> Fraction:
-        """Give the zCDP of the Rényi closed forms alone, for comparison; `Claims.zcdp` of the profiles is smaller."""
+        """Return the zCDP of the Rényi closed forms alone, for comparison; `Claims.zcdp` of the profiles is smaller."""
         return closed_form_zcdp(
             self.shape,
             mu=self.mu,
@@ -115,7 +115,7 @@ class ObjectivePerturbation:
         )
 
     def claims(self, *, epsilon: Amount, delta: Amount, unit: Unit = Row()) -> Claims:  # noqa: B008  # frozen
-        """Give all that holds: the profiles, Rényi orders, and (ε, δ) at the calibrated point, proved again here.
+        """Return all that holds: the profiles, Rényi orders, and (ε, δ) at the calibrated point, proved again here.
 
         GDP and zCDP follow from the profiles by domination (`Claims.gdp`).
 
@@ -131,5 +131,5 @@ class ObjectivePerturbation:
         return native_claims(profile, orders, point, mechanism="objective_perturbation")
 
     def loss_distribution(self, *, step: float = 1e-4) -> Any:
-        """Give dp_accounting's privacy loss distribution, pessimistic, both directions, to compose with others."""
+        """Return dp_accounting's privacy loss distribution, pessimistic, both directions, to compose with others."""
         return to_pld(self.profile(), step=step)

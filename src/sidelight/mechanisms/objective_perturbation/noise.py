@@ -29,7 +29,7 @@ def linear_term(size: int, noise_scale: Fraction, source: Source) -> NDArray[np.
 
 
 def grid_exponent(output_noise_scale: Fraction) -> int:
-    """Give the exponent of the public grid on which the point is certified."""
+    """Return the exponent of the public grid on which the point is certified."""
     if output_noise_scale <= 0:
         raise RangeError("a released point needs output noise; the exact minimum is for analysis only")
     return math.frexp(float(output_noise_scale))[1] - 1 - _FINE

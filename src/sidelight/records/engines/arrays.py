@@ -77,7 +77,7 @@ class ArrayRows:
         return next((column.shape[0] for column in self.columns.values()), 0)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Give all rows in slices; float64 columns are views, others are converted slice by slice."""
+        """Return all rows in slices; float64 columns are views, others are converted slice by slice."""
         for start in range(0, self.length, rows):
             stop = min(start + rows, self.length)
             yield Batch(

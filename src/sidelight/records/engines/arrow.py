@@ -46,7 +46,7 @@ class ArrowRows:
         return int(self._table.num_rows)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Give all rows in slices of the Arrow batches."""
+        """Return all rows in slices of the Arrow batches."""
         needed = {*wanted.numbers, *wanted.texts} | ({wanted.person} if wanted.person is not None else set())
         for batch in self._table.select(sorted(needed)).to_batches(max_chunksize=rows):
             yield Batch(

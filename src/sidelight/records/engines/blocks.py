@@ -71,7 +71,7 @@ def changed(path: str) -> str:
 def blocks_of(
     file: IO[bytes], *, records: Records = "standard", size: int = BLOCK_BYTES, limit: int = RECORD_LIMIT
 ) -> Iterator[bytes]:
-    """Give what is left of a file, from the start of a record on, in blocks of whole records with their line feeds.
+    """Return what is left of a file, from the start of a record on, in blocks of whole records with their line feeds.
 
     How much of a record beyond the limit is read never depends on the blocks: nothing of it is.
     """
@@ -135,7 +135,7 @@ def _ends(chunk: bytes, *, inside: bool) -> NDArray[np.int64]:
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Give the results of some work on each item, in order; all cores work, a few items ahead and no more."""
+    """Return the results of some work on each item, in order; all cores work, a few items ahead and no more."""
     workers = min(
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, _MOST_WORKERS
     )

@@ -98,7 +98,7 @@ class CsvRows:
         return self._relation(wanted).batches(wanted, rows=rows)
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
-        """Give the wanted columns as a frame; DuckDB runs what is built on it."""
+        """Return the wanted columns as a frame; DuckDB runs what is built on it."""
         return self._relation(wanted).frame(wanted)
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:

@@ -79,7 +79,7 @@ class RelationRows:
         return
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
-        """Give the typed projection as a narwhals frame; DuckDB runs what is built on it.
+        """Return the typed projection as a narwhals frame; DuckDB runs what is built on it.
 
         Floats take a way through text and back, which keeps every bit of a number. DuckDB decides `isnan` by the least
         and largest value in a Parquet file's metadata, where NaN does not count: it would call NaN a number, or not,

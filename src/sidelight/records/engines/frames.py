@@ -149,7 +149,7 @@ class ColumnRows:
         return next((column.length or 0 for column in self._columns.values()), 0)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Give all rows in slices of NumPy arrays; columns that are none are converted as a whole."""
+        """Return all rows in slices of NumPy arrays; columns that are none are converted as a whole."""
         columns = {name: self._read(name, Wanted(numbers=(name,))) for name in wanted.numbers}
         for name in {*wanted.texts, *([] if wanted.person is None else [wanted.person])} - columns.keys():
             columns[name] = self._read(name, Wanted(texts=(name,)))

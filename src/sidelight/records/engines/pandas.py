@@ -43,11 +43,11 @@ class PandasRows:
         return len(self._frame)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Give all rows in slices of NumPy arrays."""
+        """Return all rows in slices of NumPy arrays."""
         return self._arrays(wanted).batches(wanted, rows=rows)
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
-        """Give the typed columns as a frame that narwhals runs on pandas."""
+        """Return the typed columns as a frame that narwhals runs on pandas."""
         columns: dict[str, Any] = {wanted.number_alias(name): self._numbers(name) for name in wanted.numbers}
         columns |= {wanted.text_alias(name): pd.array(self._texts(name), dtype="string") for name in wanted.texts}
         if wanted.person is not None:

@@ -88,7 +88,7 @@ class ParquetRows:
             yield from part.batches(wanted, rows=rows)
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
-        """Give the wanted columns as a frame; DuckDB runs what is built on it."""
+        """Return the wanted columns as a frame; DuckDB runs what is built on it."""
         relations = [nw.to_native(part.frame(wanted)) for part in self._parts(wanted)]
         frame: nw.LazyFrame[Any] = nw.from_native(reduce(lambda all_, more: all_.union(more), relations))
         return frame
@@ -98,7 +98,7 @@ class ParquetRows:
         return RelationRows.stream(frame, columns)
 
     def _parts(self, wanted: Wanted) -> list[RelationRows]:
-        """Give one relation for the files of each combination of types, all on one connection."""
+        """Return one relation for the files of each combination of types, all on one connection."""
         names = tuple(dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])]))
         kinds = {name: self.types[name].kind for name in names}
         connection = connect()
@@ -139,7 +139,7 @@ def open_parquet(paths: Sequence[str], names: Sequence[str]) -> ParquetRows:
 
 
 def _streams(footers: Sequence[Footer], names: tuple[str, ...]) -> Iterator[ColumnStream]:
-    """Give one stream for the files that Arrow has the same types for: texts may be plain or in a dictionary."""
+    """Return one stream for the files that Arrow has the same types for: texts may be plain or in a dictionary."""
     whole = ColumnStream(tuple(footers), names)
 
     def types(footer: Footer) -> str:

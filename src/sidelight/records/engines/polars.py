@@ -44,7 +44,7 @@ class PolarsRows:
         return self._frame.height if isinstance(self._frame, pl.DataFrame) else None
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Give all rows in slices of NumPy arrays."""
+        """Return all rows in slices of NumPy arrays."""
         typed = quietly(lambda: self._typed(wanted, keyed=False).collect())
         columns = {name: typed[wanted.number_alias(name)].to_numpy() for name in wanted.numbers}
         texts = {name: texts_of(typed[wanted.text_alias(name)].to_list()) for name in wanted.texts}
@@ -55,7 +55,7 @@ class PolarsRows:
         )
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
-        """Give the typed columns; Polars runs what is built on them."""
+        """Return the typed columns; Polars runs what is built on them."""
         frame: nw.LazyFrame[Any] = nw.from_native(self._typed(wanted, keyed=True))
         return frame
 

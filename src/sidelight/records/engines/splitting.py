@@ -118,7 +118,7 @@ def _separators(block: bytes, data: NDArray[np.uint8], delimiter: int, *, record
 
 
 def _odd_quotes(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which lines have an odd number of quotation marks."""
+    """Return which lines have an odd number of quotation marks."""
     counts = np.searchsorted(np.flatnonzero(data == _QUOTE), ends)
     return np.asarray(np.diff(counts, prepend=0) % 2 == 1)
 

@@ -76,5 +76,5 @@ def _plain(weight: Any) -> Any:
 
 
 def label_kinds(classes: NDArray[Any]) -> str:
-    """Give the NumPy kinds of labels that can be among the classes; "O" cells are looked at one by one."""
+    """Return the NumPy kinds of labels that can be among the classes; "O" cells are looked at one by one."""
     return "OUT" if classes.dtype.kind == "U" else "Ofiub"

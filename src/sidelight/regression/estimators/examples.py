@@ -41,7 +41,7 @@ class Examples:
         return ArrayRows(*self.read(), policy=policy)
 
     def read(self) -> tuple[Any, NDArray[Any]]:
-        """Give the rows as numbers (NaN for what is none) and the targets as an array. Never raises for a value."""
+        """Return the rows as numbers (NaN for what is none) and the targets as an array. Never raises for a value."""
         if is_sparse(self.rows):
             return self.rows, self._labels()
         if names_of(self.rows) is not None:
@@ -50,7 +50,7 @@ class Examples:
         return as_numbers(raw.reshape(-1)).reshape(raw.shape), self._labels()
 
     def _labels(self) -> NDArray[Any]:
-        """Give the labels; a cell that is neither text nor number becomes None, because comparing it might raise."""
+        """Return the labels; a cell that is neither text nor number becomes None, because comparing it might raise."""
         given = np.asarray(self.targets) if _is_foreign(self.targets) else column_array(self.targets)
         labels = given.reshape(-1)
         if labels.dtype != object and not isinstance(labels, np.ma.MaskedArray):
@@ -117,7 +117,7 @@ def _listed(rows: Any, targets: Any) -> Examples:
 
 
 def _cells(rows: Any, features: int) -> NDArray[Any]:
-    """Give the cells of a list of rows; a row of another length has none that could be used."""
+    """Return the cells of a list of rows; a row of another length has none that could be used."""
     out = np.full((len(rows), features), None, dtype=object)
     for place, row in enumerate(rows):
         if hasattr(row, "__len__") and not isinstance(row, str) and len(row) == features:
@@ -127,13 +127,13 @@ def _cells(rows: Any, features: int) -> NDArray[Any]:
 
 
 def _is_foreign(data: Any) -> bool:
-    """Say whether data is no array, list, sparse matrix, or frame or column of a library that is known here."""
+    """Return whether data is no array, list, sparse matrix, or frame or column of a library that is known here."""
     known = library_of(data) in ("pandas", "polars", "pyarrow", "narwhals")
     return not (known or isinstance(data, np.ndarray | list | tuple) or is_sparse(data))
 
 
 def _with_shape(rows: Any, *, name: str = "X") -> Any:
-    """Give what says its shape; what only becomes an array says it then. No cell is looked at.
+    """Return what says its shape; what only becomes an array says it then. No cell is looked at.
 
     Frames of other libraries would be run to become an array, before anything is charged, so they are refused.
     """
@@ -197,7 +197,7 @@ def _check_target(targets: Any, kinds: str) -> None:
 
 
 def _kind(dtype: Any) -> str:
-    """Give NumPy's letter for a type of NumPy, pandas or Polars; "O" where only the cells say what they are."""
+    """Return NumPy's letter for a type of NumPy, pandas or Polars; "O" where only the cells say what they are."""
     if str(dtype).lower().startswith("str"):
         return "U"
     if callable(getattr(dtype, "is_numeric", None)):  # Polars

@@ -73,7 +73,7 @@ class FittedPrivacy:
         )
 
     def pld(self, *, step: float = 1e-4) -> Any:
-        """Give dp_accounting's privacy loss distribution of the whole model, pessimistic, to compose with others."""
+        """Return dp_accounting's privacy loss distribution of the whole model, pessimistic, to compose with others."""
         one = self.plan.mechanism.loss_distribution(step=step)
         return one if self.fits == 1 else one.self_compose(self.fits)
 

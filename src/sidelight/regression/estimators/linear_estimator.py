@@ -144,7 +144,7 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
         return self
 
     def _goal(self, column: Number | Category | None = None) -> Goal:
-        """Say what is to be learned; a table's target column fills in what the parameters leave out."""
+        """Return what is to be learned; a table's target column fills in what the parameters leave out."""
         raise NotImplementedError
 
     def _need(self, name: str, hint: str) -> Any:
@@ -209,7 +209,7 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
             self.classes_ = goal.classes
 
     def _rows(self, rows: Any) -> Any:
-        """Give new rows as the model wants them. Prediction is post-processing and free."""
+        """Return new rows as the model wants them. Prediction is post-processing and free."""
         check_is_fitted(self)
         if hasattr(self, "encoding_"):
             checked = self._encoded(rows)

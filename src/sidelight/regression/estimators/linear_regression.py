@@ -98,7 +98,7 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0]) + goal.middle
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
-        """Give the predicted target of each row; not clamped to the range."""
+        """Return the predicted target of each row; not clamped to the range."""
         return np.asarray(self._rows(X) @ self.coef_ + self.intercept_)
 
     def _range(self, column: Number | Category | None) -> tuple[float, float]:

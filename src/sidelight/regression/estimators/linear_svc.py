@@ -90,10 +90,10 @@ class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: i
         return Goal(loss=loss, target_kinds=label_kinds(classes), classes=classes)
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        """Give xᵀθ; positive for the second class."""
+        """Return xᵀθ; positive for the second class."""
         return np.asarray(self._rows(X) @ self.coef_[0] + self.intercept_[0])
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Give the class on whose side a row lies."""
+        """Return the class on whose side a row lies."""
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(int)])

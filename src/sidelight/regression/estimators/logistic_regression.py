@@ -135,12 +135,12 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         )
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        """Give xᵀθ: one number a row for two classes, one a class for more."""
+        """Return xᵀθ: one number a row for two classes, one a class for more."""
         scores = np.asarray(self._rows(X) @ self.coef_.T + self.intercept_)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
-        """Give the probability of each class, in the order of `classes_`."""
+        """Return the probability of each class, in the order of `classes_`."""
         from scipy.special import expit, softmax
 
         scores = self.decision_function(X)
@@ -152,7 +152,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         return np.asarray(softmax(scores, axis=1))
 
     def predict_log_proba(self, X: Any) -> Floats:  # noqa: N803
-        """Give the logarithm of the probability of each class."""
+        """Return the logarithm of the probability of each class."""
         from scipy.special import log_expit, log_softmax
 
         scores = self.decision_function(X)
@@ -163,7 +163,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         return np.asarray(log_softmax(scores, axis=1))
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Give the most probable class."""
+        """Return the most probable class."""
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
 

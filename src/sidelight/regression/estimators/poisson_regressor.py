@@ -95,11 +95,11 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return tags
 
     def predict(self, X: Any) -> Floats:  # noqa: N803  # as scikit-learn names it
-        """Give the expected count of each row."""
+        """Return the expected count of each row."""
         return np.asarray(np.exp(np.minimum(self._rows(X) @ self.coef_ + self.intercept_, _LARGEST_LOG)))
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
-        """Give D², the share of the Poisson deviance explained, as scikit-learn's own model does; for public rows."""
+        """Return D², the share of the Poisson deviance explained, as scikit-learn's own model does; for public rows."""
         from sklearn.metrics import d2_tweedie_score
 
         return float(d2_tweedie_score(y, self.predict(X), power=1))

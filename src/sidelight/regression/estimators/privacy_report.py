@@ -52,7 +52,7 @@ class PrivacyReportMixin:
         n_public: int | None = None,
         features: Sequence[Feature | dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """Give the report that may be published beside the model; it costs no privacy.
+        """Return the report that may be published beside the model; it costs no privacy.
 
         Guarantee: a function of the released coefficients and public constants. Whoever computes `report_bound` from it
         gets a bound that holds except with probability `rho` (per-instance proof page, Theorems 3 to 5).
@@ -102,7 +102,7 @@ class PrivacyReportMixin:
         member: Literal["yes", "no"],
         i_am_the_curator: bool = False,
     ) -> Floats:
-        """Give the exact signed losses of the fit for rows that are (or are not) in its data. Never publish them."""
+        """Return the exact signed losses of the fit for rows that are (or are not) in its data. Never publish them."""
         require_curator(i_am_the_curator=i_am_the_curator)
         return exact_losses(kept_fit(self), X, y, member=member, i_am_the_curator=i_am_the_curator)
 

@@ -161,7 +161,7 @@ class PreparedScore:
 
 
 def linear_scores(model: Any, rows: Any) -> tuple[Any, Any]:
-    """Give the predictors of rows as `fit` takes them, and which rows can be used.
+    """Return the predictors of rows as `fit` takes them, and which rows can be used.
 
     Column by column: a matrix product may round a row's last bits differently when another row is added, and a last bit
     decides between classes that tie, so that one row could move the counts by more than one.

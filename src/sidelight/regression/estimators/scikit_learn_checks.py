@@ -19,7 +19,7 @@ _WEIGHTS = "weights of 1000 are noise of 1000 times the size"
 
 
 def expected_failed_checks(model: Any) -> dict[str, str]:
-    """Give the checks that a model of this library fails, and why: a dictionary as scikit-learn wants it.
+    """Return the checks that a model of this library fails, and why: a dictionary as scikit-learn wants it.
 
     >>> from sidelight.regression.estimators import LinearRegression
     >>> expected_failed_checks(LinearRegression(on_missing="raise"))

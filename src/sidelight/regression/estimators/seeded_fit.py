@@ -24,7 +24,7 @@ class SeededBytes:
 
     @property
     def branding(self) -> str:
-        """Say that the bytes are no secret."""
+        """Return the brand of bytes that are no secret."""
         return SEEDED_BRANDING
 
     def read(self, nbytes: int) -> bytes:
@@ -35,7 +35,7 @@ class SeededBytes:
 
 
 def entropy_for(random_state: Any) -> Entropy:
-    """Give the operating system's entropy, or warn and give seeded bytes."""
+    """Return the operating system's entropy, or warn and give seeded bytes."""
     if random_state is None:
         return OSEntropy()
     if isinstance(random_state, bool) or not isinstance(random_state, Integral):

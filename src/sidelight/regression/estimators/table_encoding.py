@@ -123,7 +123,7 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         return tuple(_coding(column) for column in self.columns)
 
     def rows(self, codes: CodeArrays) -> Iterator[Any]:
-        """Give the rows of coded columns, dense or CSR, in blocks of bounded size."""
+        """Return the rows of coded columns, dense or CSR, in blocks of bounded size."""
         width, length = len(self.names), len(codes[0])
         sparse = width >= _SPARSE_FROM and width >= 8 * len(self.columns)
         step = max(1, _CELLS // (2 * len(self.columns) if sparse else width))
@@ -132,7 +132,7 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
             yield self._sparse(part) if sparse else self._dense(part)
 
     def matrix(self, table: Table) -> Any:
-        """Give one row of features for each row of a table, in its order, for prediction.
+        """Return one row of features for each row of a table, in its order, for prediction.
 
         A missing number counts as the middle of its range, a label that is not listed as none.
         """

@@ -34,11 +34,11 @@ class TableExamples:
         return len(self.encoding.names)
 
     def bounded(self, table: Table, policy: RowPolicy) -> StreamedRows:
-        """Give the bounded records, read again in every pass unless they fit into memory."""
+        """Return the bounded records, read again in every pass unless they fit into memory."""
         return StreamedRows(lambda: self.batches(table), policy=policy)
 
     def batches(self, table: Table) -> Iterator[tuple[Any, NDArray[Any]]]:
-        """Give rows of features and their targets. Never raises for a value."""
+        """Return rows of features and their targets. Never raises for a value."""
         target: Coding = (
             CategoryCoding(self.target) if isinstance(self.target, Category) else scaled_number(self.target)
         )
@@ -79,7 +79,7 @@ def target_column(table: Table, target: Any) -> Number | Category:
 
 
 def labels_of(category: Category, classes: NDArray[Any]) -> tuple[Any, ...]:
-    """Give the class of each label of a category; classes that are no labels of it are a mistake of the user."""
+    """Return the class of each label of a category; classes that are no labels of it are a mistake of the user."""
     by_text = {_text(label): label for label in classes.tolist()}
     unknown = [label for label in by_text if label not in category.labels]
     if unknown:

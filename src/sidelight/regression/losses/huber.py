@@ -70,7 +70,7 @@ class HuberLoss:
 
 
 def huber_value(error: Floats, kappa: Floats) -> Floats:
-    """Give e²/2 within ±κ and κ|e| - κ²/2 beyond."""
+    """Return e²/2 within ±κ and κ|e| - κ²/2 beyond."""
     size = np.abs(error)
     capped = np.minimum(size, kappa)
     return np.asarray((capped * (size - capped / 2))[:, 0])

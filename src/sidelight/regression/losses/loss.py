@@ -42,19 +42,19 @@ class Loss(Protocol):
         ...
 
     def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        """Give f, one number a record. For tests and evaluation: the solver needs slopes only."""
+        """Return f, one number a record. For tests and evaluation: the solver needs slopes only."""
         ...
 
     def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        """Give f', in the predictor's shape."""
+        """Return f', in the predictor's shape."""
         ...
 
     def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
-        """Give f' with an error of at most 2⁻³⁰ of `slope_error`: for the last certificate."""
+        """Return f' with an error of at most 2⁻³⁰ of `slope_error`: for the last certificate."""
         ...
 
     def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
-        """Give f'' times a change of the predictor."""
+        """Return f'' times a change of the predictor."""
         ...
 
     def slope_error(self, row_norm: Fraction) -> float:
@@ -78,7 +78,7 @@ def numbers_of(labels: Any) -> tuple[Floats, Mask]:
 
 
 def positions_of(labels: Any, classes: tuple[Any, ...]) -> tuple[NDArray[np.int64], Mask]:
-    """Give the position of every label among the declared classes; others drop their record."""
+    """Return the position of every label among the declared classes; others drop their record."""
     raw = _each(labels).reshape(-1)
     position = np.full(raw.shape[0], -1, dtype=np.int64)
     for i, label in enumerate(classes):
@@ -92,7 +92,7 @@ def positions_of(labels: Any, classes: tuple[Any, ...]) -> tuple[NDArray[np.int6
 
 
 def _each(labels: Any) -> NDArray[Any]:
-    """Give an array of the labels; a bare list keeps its items, because one odd item would change the type of all."""
+    """Return an array of the labels; a bare list keeps its items, because one odd item would change the type of all."""
     if isinstance(labels, list | tuple):
         out = np.empty(len(labels), dtype=object)
         out[:] = labels

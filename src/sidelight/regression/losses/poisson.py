@@ -84,7 +84,7 @@ class PoissonLoss:
         return np.asarray(float(positive(self.clip, name="clip")) / np.maximum(norms, 1e-300))
 
     def _edges(self, targets: Floats, norms: Floats) -> tuple[Floats, Floats, Floats]:
-        """Give the clip of the slope and the predictors where it is reached: e^u = y ± C/‖x‖."""
+        """Return the clip of the slope and the predictors where it is reached: e^u = y ± C/‖x‖."""
         edge = self._edge(norms)
         with np.errstate(divide="ignore"):
             low = np.where(targets > edge, np.log(np.maximum(targets - edge, 1e-300)), -np.inf)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class ConstantStudent:
-    """Say the one label that was released."""
+    """Return the one label that was released."""
 
     label: Any
 

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from sidelight.errors import RangeError, StrictError, TeacherError
+from sidelight.errors import RangeError, SidelightWarning, StrictError, TeacherError
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.records import Number, PersonId, Schema, Table
@@ -112,7 +112,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.session = session
 
     def price(self, queries: int) -> LabelPrice:
-        """Say what labels of so many queries will cost, and whether something will be tested. Opens no row."""
+        """Return what labels of so many queries will cost, and whether something will be tested. Opens no row."""
         return self._plan(declared_classes(self.classes)).price(queries)
 
     def fit(
@@ -210,7 +210,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "the teacher could not be trained with the public queries, with labels dealt out in turn. Teachers "
                 "that cannot be trained with private rows vote for the first class and nothing says so; is this one "
                 f"of them? {failed.cause.strip().splitlines()[-1]}",
-                UserWarning,
+                SidelightWarning,
                 stacklevel=3,
             )
 

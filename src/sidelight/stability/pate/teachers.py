@@ -183,7 +183,7 @@ def _seeded(teacher: Any, seed: int) -> Any:
 
 @contextmanager
 def _in_private(seed: int) -> Iterator[None]:
-    """Give the teacher global random streams of its own, and let nothing that it says come out."""
+    """Return the teacher global random streams of its own, and let nothing that it says come out."""
     ours, plain = np.random.get_state(), random.getstate()  # noqa: TID251 - a teacher's randomness, not noise
     np.random.seed(seed)  # noqa: TID251
     random.seed(seed)
@@ -198,7 +198,7 @@ def _in_private(seed: int) -> Iterator[None]:
 
 
 def takes_missing(teacher: Any) -> bool:
-    """Say whether a classifier takes rows with missing numbers."""
+    """Return whether a classifier takes rows with missing numbers."""
     from sklearn.utils import get_tags
 
     try:

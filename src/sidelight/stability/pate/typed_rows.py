@@ -98,7 +98,7 @@ class TypedRows:
             return self.parts[places].astype(self.form.like.dtype)
 
     def usable(self, places: NDArray[np.intp], *, missing: bool) -> NDArray[np.bool_]:
-        """Say of each row whether its numbers can be learned from, by itself; `missing` allows NaN."""
+        """Return for each row whether its numbers can be learned from, by itself; `missing` allows NaN."""
         if self.form.shape == "sparse":
             return _usable_sparse(self.take(places), missing=missing)
         if isinstance(self.parts, list):
@@ -268,7 +268,7 @@ def _untyped(rows: Any, columns: int | None) -> NDArray[Any]:
 
 
 def _shape_of(rows: Any, *, name: str) -> Shape:
-    """Say what container rows come in, by its type alone."""
+    """Return what container rows come in, by its type alone."""
     from scipy.sparse import issparse
 
     if issparse(rows):
@@ -304,7 +304,7 @@ def _called(shape: Shape) -> str:
 
 
 def _all_numbers(cells: list[Any]) -> bool:
-    """Say whether public cells are numbers, or missing; texts that spell numbers are texts."""
+    """Return whether public cells are numbers, or missing; texts that spell numbers are texts."""
     present = [cell for cell in cells if text_of(cell) is not None]
     return all(isinstance(cell, Real | np.bool_) for cell in present)
 

@@ -78,7 +78,7 @@ def bound_marginals(
 
 
 def refines(fine: Marginal, coarse: Marginal) -> bool:
-    """Say whether every cell of `coarse` is a sum of cells of `fine`, whose l1 distances then bound the coarse ones.
+    """Return whether every cell of `coarse` is a sum of cells of `fine`, whose l1 distances then bound the coarse ones.
 
     >>> refines(Marginal(("a", "b"), (1, 2)), Marginal(("b",), (4,)))
     True

@@ -41,7 +41,7 @@ class BinCoding:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """None."""
+        """No text columns are read."""
         return ()
 
     @property

@@ -127,7 +127,7 @@ class Domain:
 
     @cached_property
     def possible(self) -> NDArray[np.bool_] | None:
-        """Say of each cell whether it can occur, as a flat array; None if nothing was declared impossible."""
+        """Return for each cell whether it can occur, as a flat array; None if nothing was declared impossible."""
         if not self.impossible:
             return None
         mask = np.ones(self.sizes, np.bool_)
@@ -141,7 +141,7 @@ class Domain:
         return mask.ravel()
 
     def possible_rows(self, codes: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Say of each coded row whether it can occur."""
+        """Return for each coded row whether it can occur."""
         found = np.ones(len(codes), np.bool_)
         for part in self.impossible:
             found &= ~part.cells.ravel()[self.ravel(codes, part.columns)]

@@ -139,7 +139,7 @@ class GraphicalModel:
         return [self._rows * self.marginal(each.columns) for each in wanted]
 
     def allows(self, marginal: Marginal) -> bool:
-        """Say whether the junction tree stays small enough with one more marginal."""
+        """Return whether the junction tree stays small enough with one more marginal."""
         cliques = [each.marginal.columns for each in self._held] + [marginal.columns]
         return self.tree_cells(cliques) <= MOST_TREE_CELLS
 

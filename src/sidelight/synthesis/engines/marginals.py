@@ -47,7 +47,7 @@ class Model(Protocol):
         ...
 
     def allows(self, marginal: Marginal) -> bool:
-        """Say whether a partition can be taken in, by its public size."""
+        """Return whether a partition can be taken in, by its public size."""
         ...
 
 

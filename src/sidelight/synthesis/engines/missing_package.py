@@ -1,4 +1,4 @@
-"""Says which package is missing, in words, where an import error would only name a module."""
+"""Name the package that is missing, in words, where an import error would only name a module."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def _squares(block: QueryBlock) -> Floats:
 def expected_errors(
     mass: Mass, workload: Workload, measured: Sequence[Measured], bounds: ErrorBounds, *, rows: float
 ) -> list[dict[str, Any]]:
-    """Say of each marginal of a workload how it was answered, what error its noise alone would make, and its bounds.
+    """Return for each marginal of a workload how it was answered, what error its noise would make, and its bounds.
 
     The expected total-variation error of the noisy marginal is √(2/π) σ cells / (2 rows); the fit usually does better,
     because marginals support each other. `bound` is for each single count, in rows; `bound_share` the same as a share

@@ -144,7 +144,7 @@ class Synthetic:
         return found_one.in_order(names)
 
     def report(self, workload: Workload | None = None) -> list[dict[str, Any]]:
-        """Say of each marginal whether it was measured, with what noise, and how far its counts can be off.
+        """Return for each marginal whether it was measured, with what noise, and how far its counts can be off.
 
         Of the measured marginals if no workload is named (of single queries, of those whose queries have a bound).
         `expected_error` is what the noise alone would make; `bound` (rows), `bound_share` (of the rows, a count) and

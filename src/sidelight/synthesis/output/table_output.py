@@ -71,7 +71,7 @@ def with_enumerations(frame: Any, axes: Sequence[Axis]) -> Any:
 
 
 def library_of(frame: Any) -> Library:
-    """Say which library a frame belongs to."""
+    """Return which library a frame belongs to."""
     name = type(frame).__module__.partition(".")[0]
     found: dict[str, Library] = {"pandas": "pandas", "polars": "polars", "pyarrow": "pyarrow"}
     if name not in found:
@@ -80,7 +80,7 @@ def library_of(frame: Any) -> Library:
 
 
 def as_typed(frame: Any, like: Any, *, library: Library) -> Any:
-    """Give a synthetic frame the types and the column order of a public frame of the same library."""
+    """Return a synthetic frame the types and the column order of a public frame of the same library."""
     given = [str(name) for name in (like.column_names if library == "pyarrow" else like.columns)]
     made = list(frame.column_names if library == "pyarrow" else frame.columns)
     names = [name for name in given if name in made] + [name for name in made if name not in given]
