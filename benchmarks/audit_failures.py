@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
+from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
 from sidelight.noise import Source
 from sidelight.regression import (
     ArrayRows,
@@ -31,7 +32,7 @@ from sidelight.regression import (
 )
 from sidelight.regression.paid_report import PaidFit
 from sidelight.session.door import _run_one
-from sidelight.stability import AnalyzeGauss, BalancedOPS, OutputPerturbation
+from sidelight.stability import AnalyzeGauss
 from sidelight.testing import SeededEntropy
 
 SEEDS = 2

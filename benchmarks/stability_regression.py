@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import linear_regression_sets
+from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
 from benchmarks.linear_regression_sets import UCI_WITH_1000_ROWS, Regression
 
 DELTA = "1e-6"
@@ -93,8 +94,8 @@ def queries(part: Split, epsilon: float) -> dict[str, Any]:
     return {
         ADAOPS: stability.AdaOPS(**common),
         OPSPTR: stability.OPSPTR(**common, score=score),
-        BALANCED: stability.BalancedOPS(**common),
-        OUTPUT: stability.OutputPerturbation(**common),
+        BALANCED: BalancedOPS(**common),
+        OUTPUT: OutputPerturbation(**common),
     }
 
 

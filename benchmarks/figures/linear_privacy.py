@@ -12,17 +12,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.baselines.objective_perturbation import gaussian_epsilon, kifer_epsilon
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from sidelight.guarantees import Claims
 from sidelight.guarantees.conversions import gdp_delta, renyi_delta
-from sidelight.mechanisms.objective_perturbation import (
-    Bound,
-    LossShape,
-    ObjectivePerturbation,
-    gaussian_epsilon,
-    kifer_epsilon,
-)
+from sidelight.mechanisms.objective_perturbation import Bound, LossShape, ObjectivePerturbation
 
 KIFER, RENYI, THESIS = "Kifer et al. 2012", "thesis, Rényi", "thesis, hockey stick"
 OURS, GAUSSIAN = "our bound", "Gaussian mechanism (floor)"

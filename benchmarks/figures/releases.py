@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.baselines.quantile_simulation import simulate_quantiles
 from sidelight.predictions import Prior
-from sidelight.quantiles import nonprivate_gap, simulate_quantiles
+from sidelight.quantiles import nonprivate_gap
 from sidelight.quantiles.bounds import Adaptation
 from sidelight.quantiles.tree import QuantileTree, Score
 

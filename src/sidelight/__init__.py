@@ -153,7 +153,7 @@ _HOME = {
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _PACKAGES = ("errors", "experts", "gaussians", "quantiles", "synthesis", "tuning")
-#: Where more is to be found, for those who write sl.stability.OutputPerturbation.
+#: Where more is to be found, for those who write sl.stability.median_distance.
 _FURTHER = (
     "accounting",
     "aggregates",

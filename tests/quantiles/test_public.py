@@ -6,18 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.baselines.quantile_simulation import simulate_quantiles
 
 import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.predictions import HedgeWarning, Laplace, Mixture, Prior
-from sidelight.quantiles import (
-    fit_public,
-    nonprivate_gap,
-    public_cauchy,
-    public_quantiles,
-    quantile_tree,
-    simulate_quantiles,
-)
+from sidelight.quantiles import fit_public, nonprivate_gap, public_cauchy, public_quantiles, quantile_tree
 from sidelight.testing import seeded_release
 
 LEVELS = [0.25, 0.5, 0.75]

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from benchmarks.baselines.quantile_simulation import node_cells, simulate_quantile, simulate_quantiles
 from scipy.stats import chisquare, ks_2samp, kstest, laplace
 
 from sidelight.aggregates.ranks import ranks_of_codes
@@ -17,7 +18,6 @@ from sidelight.quantiles.bounds import gap_bounds_tree
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
 from sidelight.quantiles.levels import even_levels
-from sidelight.quantiles.simulate import node_cells, simulate_quantile, simulate_quantiles
 from sidelight.quantiles.tree import balanced_branching, quantile_tree
 from sidelight.testing import SeededEntropy
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
 
 import sidelight as sl
 from sidelight.errors import SidelightError, SourceError
@@ -21,7 +22,7 @@ from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
 from sidelight.session.source_check import PublicSource
-from sidelight.stability import AdaOPS, AnalyzeGauss, BalancedOPS, OutputPerturbation, StableLogistic, StablePCA
+from sidelight.stability import AdaOPS, AnalyzeGauss, StableLogistic, StablePCA
 from sidelight.testing import SeededEntropy, SeededSession
 
 _RNG = np.random.default_rng(5)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
 
 import sidelight as sl
 from sidelight.session.query import Query
-from sidelight.stability import BalancedOPS, OutputPerturbation
 
 SCHEMA = sl.Schema(
     [

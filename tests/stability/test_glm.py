@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.baselines.posterior_losses import nonprivate_gaussian_divergence
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -17,7 +18,6 @@ from sidelight.stability.glm import StableLogistic, largest_shaped_precision, mi
 from sidelight.stability.glm.divergence import STRENGTH_MOVE
 from sidelight.stability.glm.logistic import _Convexity
 from sidelight.stability.glm.precision import Precision
-from sidelight.stability.posterior_sampling import nonprivate_gaussian_divergence
 from sidelight.testing import seeded_release
 
 

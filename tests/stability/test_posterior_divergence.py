@@ -6,18 +6,16 @@ import math
 
 import numpy as np
 import pytest
-
-from sidelight.errors import RangeError
-from sidelight.stability.posterior_sampling import (
-    largest_precision,
+from benchmarks.baselines.posterior_losses import (
+    gaussian_pair_delta,
     nonprivate_gaussian_divergence,
     nonprivate_posterior_divergence,
     nonprivate_posterior_loss,
-    posterior_divergence,
-    tail_epsilon,
 )
+
+from sidelight.errors import RangeError
+from sidelight.stability.posterior_sampling import largest_precision, posterior_divergence, tail_epsilon
 from sidelight.stability.posterior_sampling.divergence import residual_move
-from sidelight.stability.posterior_sampling.true_loss import gaussian_pair_delta
 
 KINDS = ("add", "add backward", "remove", "remove backward")
 

@@ -8,19 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.baselines.posterior_losses import nonprivate_gaussian_divergence
+from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation, worst_residual
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.release import Refused, Release
-from sidelight.stability.posterior_sampling import (
-    OPSPTR,
-    AdaOPS,
-    BalancedOPS,
-    OutputPerturbation,
-    nonprivate_gaussian_divergence,
-)
-from sidelight.stability.posterior_sampling.balanced import worst_residual
+from sidelight.stability.posterior_sampling import OPSPTR, AdaOPS
 from sidelight.stability.posterior_sampling.ridge import Ridge
 from sidelight.stability.posterior_sampling.selection_price import search_epsilon, selection_price
 from sidelight.testing import SeededEntropy, SeededSession, seeded_release

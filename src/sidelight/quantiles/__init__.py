@@ -14,7 +14,6 @@ from sidelight.quantiles.public import fit_public
 from sidelight.quantiles.public_baselines import public_cauchy, public_quantiles
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence import PubPrev, PubProx, Sequence, nonprivate_online
-from sidelight.quantiles.simulate import simulate_quantiles
 from sidelight.quantiles.tree import balanced_branching, quantile_tree
 
 __all__ = [
@@ -37,5 +36,4 @@ __all__ = [
     "public_quantiles",
     "quantile_tree",
     "robust_bound",
-    "simulate_quantiles",
 ]

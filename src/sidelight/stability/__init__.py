@@ -9,15 +9,7 @@ from sidelight.stability.engine import CertifiedProposal, DistanceProposal, prop
 from sidelight.stability.glm import StableLogistic
 from sidelight.stability.median import StableMedian, median_distance
 from sidelight.stability.mode import StableMode, mode_distance
-from sidelight.stability.posterior_sampling import (
-    OPSPTR,
-    AdaOPS,
-    BalancedOPS,
-    OutputPerturbation,
-    nonprivate_gaussian_divergence,
-    nonprivate_posterior_divergence,
-    nonprivate_posterior_loss,
-)
+from sidelight.stability.posterior_sampling import OPSPTR, AdaOPS
 from sidelight.stability.prices import price_of_certified_chain, price_of_test_and_release, renyi_of_failing_test
 from sidelight.stability.voting import MajorityVote
 
@@ -25,22 +17,17 @@ __all__ = [
     "OPSPTR",
     "AdaOPS",
     "AnalyzeGauss",
-    "BalancedOPS",
     "CertifiedProposal",
     "DistanceProposal",
     "GaussianTest",
     "LaplaceTest",
     "MajorityVote",
-    "OutputPerturbation",
     "StableLogistic",
     "StableMedian",
     "StableMode",
     "StablePCA",
     "median_distance",
     "mode_distance",
-    "nonprivate_gaussian_divergence",
-    "nonprivate_posterior_divergence",
-    "nonprivate_posterior_loss",
     "price_of_certified_chain",
     "price_of_test_and_release",
     "propose_and_certify",

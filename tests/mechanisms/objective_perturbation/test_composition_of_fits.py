@@ -5,18 +5,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from benchmarks.baselines.objective_perturbation import non_linear_renyi
 from scipy.special import erf, ndtr
 
 from sidelight.accounting import batch
 from sidelight.accounting.profiles import compose
 from sidelight.guarantees import Claims, HingedGaussianCurve
 from sidelight.guarantees.conversions import renyi_epsilon
-from sidelight.mechanisms.objective_perturbation import (
-    LossShape,
-    ObjectivePerturbation,
-    calibrate_objective,
-    non_linear_renyi,
-)
+from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
 from sidelight.mechanisms.objective_perturbation.directions import thesis_shift
 from sidelight.mechanisms.objective_perturbation.renyi import renyi_add, renyi_remove
 

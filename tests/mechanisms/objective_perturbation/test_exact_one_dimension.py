@@ -187,7 +187,7 @@ def test_forgetting_the_intercept_column_fails():
 
 def test_the_noise_printed_for_the_older_theorem_fails():
     """The printed sigma is sigma squared: at eps = 50 it is far too little noise."""
-    from sidelight.mechanisms.objective_perturbation import kifer_noise_scale, kifer_regularisation
+    from benchmarks.baselines.objective_perturbation import kifer_noise_scale, kifer_regularisation
 
     epsilon = 50
     printed = (8 * math.log(2e5) + 4 * epsilon) / epsilon**2

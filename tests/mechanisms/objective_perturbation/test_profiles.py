@@ -53,7 +53,7 @@ def test_reference_profiles(row):
     [("20", "5", 0.810872, 0.774312, 0.725522, 2.057964), ("5", "10", 0.581480, 0.522991, 0.340669, 1.008375)],
 )
 def test_reference_epsilons_of_figure_4_1(lam, sigma, thesis, ours, gaussian, kifer):
-    from sidelight.mechanisms.objective_perturbation import gaussian_epsilon, kifer_epsilon
+    from benchmarks.baselines.objective_perturbation import gaussian_epsilon, kifer_epsilon
 
     found = [
         Claims.of(mechanism(1, 1, lam, sigma, bound=bound, sign_definite=True).profile()).approx_at("1e-5").epsilon
@@ -66,7 +66,7 @@ def test_reference_epsilons_of_figure_4_1(lam, sigma, thesis, ours, gaussian, ki
 
 
 def test_our_bound_confirms_the_older_theorem_and_the_thesis_bound_does_not():
-    from sidelight.mechanisms.objective_perturbation import kifer_noise_scale, kifer_regularisation
+    from benchmarks.baselines.objective_perturbation import kifer_noise_scale, kifer_regularisation
 
     sigma, lam = kifer_noise_scale(1, "1e-5"), kifer_regularisation(1, curvature=1)
     assert float(max(mechanism(1, 1, lam, sigma).deltas(1))) == pytest.approx(2.2e-11, rel=0.05)

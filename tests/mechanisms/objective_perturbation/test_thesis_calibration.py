@@ -5,14 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from benchmarks.baselines.objective_perturbation import thesis_renyi_regularisation
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
-from sidelight.mechanisms.objective_perturbation import (
-    LossShape,
-    calibrate_objective,
-    thesis_renyi_regularisation,
-)
+from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
 
 F = Fraction
 

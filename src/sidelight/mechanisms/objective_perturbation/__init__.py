@@ -1,14 +1,6 @@
 """Objective perturbation: noise in the objective makes its minimum private, at the cost of the Gaussian mechanism."""
 
 from sidelight.mechanisms.objective_perturbation.calibration import OUTPUT_SHARE, calibrate_objective
-from sidelight.mechanisms.objective_perturbation.comparisons import (
-    gaussian_epsilon,
-    kifer_epsilon,
-    kifer_noise_scale,
-    kifer_regularisation,
-    non_linear_renyi,
-    thesis_renyi_regularisation,
-)
 from sidelight.mechanisms.objective_perturbation.directions import Bound, add_curve, remove_curve
 from sidelight.mechanisms.objective_perturbation.mechanism import ObjectivePerturbation
 from sidelight.mechanisms.objective_perturbation.noise import (
@@ -30,17 +22,11 @@ __all__ = [
     "ObjectivePerturbation",
     "add_curve",
     "calibrate_objective",
-    "gaussian_epsilon",
     "grid_exponent",
     "grid_indices",
-    "kifer_epsilon",
-    "kifer_noise_scale",
-    "kifer_regularisation",
     "linear_term",
     "noisy_point",
-    "non_linear_renyi",
     "on_grid",
     "remove_curve",
     "renyi_curve",
-    "thesis_renyi_regularisation",
 ]
