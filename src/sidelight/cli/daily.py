@@ -28,6 +28,7 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
     check_writable(output, inputs=inputs_of(path, plan.file_of(date), plan.ledger))
     with open_ledger(plan.ledger) as ledger:
         sequence = plan.open(ledger)
+        check_writable(output, inputs=[sequence.state_file])
         before = sequence.last_day
         again = before is not None and date <= before  # then nothing is read
         rows = plan.file_of(date) if again else plan.rows_of(date)

@@ -13,6 +13,9 @@ from typing import Any, TypeAlias
 
 from sidelight.errors import LedgerError
 
+#: Far more than any query has, and far less than Python's own limit of nested calls.
+DEEPEST = 100
+
 Json: TypeAlias = "str | list[Json] | dict[str, Json] | None"
 
 
@@ -32,16 +35,18 @@ def canonical(value: object) -> str:
     return text
 
 
-def plain(value: object, *, where: str = "value") -> Json:
+def plain(value: object, *, where: str = "value", depth: int = 0) -> Json:
     """Return the value rebuilt from plain strings, None, lists and dicts, or say where it is something else."""
+    if depth > DEEPEST:
+        raise LedgerError(f"a ledger stores what is nested at most {DEEPEST} deep; make the request flatter")
     if value is None:
         return None
     if isinstance(value, str):
         return str.__str__(value)  # a NumPy string or a string enum becomes its plain text
     if isinstance(value, Mapping):
-        return {_key(key, where): plain(entry, where=f"{where}.{key}") for key, entry in value.items()}
+        return {_key(key, where): plain(entry, where=f"{where}.{key}", depth=depth + 1) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(entry, where=f"{where}[{index}]") for index, entry in enumerate(value)]
+        return [plain(entry, where=f"{where}[{index}]", depth=depth + 1) for index, entry in enumerate(value)]
     raise LedgerError(
         f"a ledger stores strings, lists and mappings of them only, got {type(value).__name__} at {where}; "
         "write a number as its decimal text"

@@ -35,10 +35,16 @@ class _Opened:
     file: Identity | None
     beside: tuple[Identity | None, ...] | None = None  # of the log and its index; None for a connection that only reads
     left_alone: bool = False
+    log_bytes: int = 0  # the longest that the log was seen; SQLite never shortens it while somebody has it open
 
     def unchanged(self) -> bool:
-        """Return whether the same file, the same log and the same index are still where they were."""
-        return identity_of_file(self.path) == self.file and self.beside in (None, _identities_beside(self.path))
+        """Return whether the same file, the same log and the same index are where they were, the log not cut."""
+        if self.beside is None:
+            return identity_of_file(self.path) == self.file
+        if identity_of_file(self.path) != self.file or self.beside != _identities_beside(self.path):
+            return False
+        before, self.log_bytes = self.log_bytes, max(self.log_bytes, _size(log_of(self.path)))
+        return _size(log_of(self.path)) >= before
 
     def may_close(self) -> bool:
         """Return whether closing the connection harms nobody."""
@@ -105,6 +111,13 @@ def identity_of_file(path: Path) -> Identity | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _identities_beside(path: Path) -> tuple[Identity | None, ...]:

@@ -20,6 +20,7 @@ from sidelight.ledger.decide import book, check_budget, lock, next_seq
 from sidelight.ledger.definition import ScopeDefinition
 from sidelight.ledger.genesis import check_key
 from sidelight.ledger.journal import append, each_event
+from sidelight.ledger.place import check_output
 from sidelight.ledger.replay import Replay, replay
 from sidelight.ledger.schema import SCHEMA_VERSION
 from sidelight.ledger.shares import Share, spread
@@ -43,6 +44,8 @@ def export_events(store: Store, path: Path) -> int:
     own = None if store.place.path is None else identity_of_file(store.place.path)
     if own is not None and identity_of_file(path) == own:
         raise LedgerError(f"{str(path)!r} is the ledger itself; export into another file")
+    check_output(path)
+    path = Path(os.path.realpath(path))  # what a link points to is written, and the link stays
     draft = path.with_name(path.name + ".part")
     count = 0
     try:

@@ -24,6 +24,7 @@ _CREATION_LOCK: Final = 0x51DE119477  # PostgreSQL: two sessions that both find 
 def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | None) -> Identity:
     """Return the identity of the ledger in the store, making an empty ledger if there is none."""
     with store.read() as transaction:
+        _check_only_one(transaction)
         there = set(TABLES) & transaction.tables()
     if not there:
         if not create:
@@ -52,6 +53,24 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
     return identity
 
 
+def _check_only_one(transaction: Transaction) -> None:
+    """Refuse a database with a ledger in another schema than this user's first: each would grant the whole budget."""
+    if transaction.dialect != "postgresql":
+        return
+    rows = transaction.rows(
+        "SELECT n.nspname, n.nspname = current_schema() FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.relkind IN ('r', 'p') AND c.relname IN ('scope', 'entry', 'event', 'meta')"
+        " GROUP BY n.nspname HAVING COUNT(*) = 4 ORDER BY n.nspname"
+    )
+    if any(not here for _, here in rows):
+        names = ", ".join(repr(str(name)) for name, _ in rows)
+        raise LedgerError(
+            f"the database holds a ledger in another schema than this user works in (there is one in {names}), and "
+            "each would grant the whole budget; let all users work in one schema (search_path), or give the ledger a "
+            "database of its own"
+        )
+
+
 def check_key(genesis: Event, *, key: bytes | None, shown: str) -> None:
     """Refuse a missing, superfluous or wrong key."""
     keyed = identity_of(genesis).keyed
@@ -72,6 +91,7 @@ def _identify(transaction: Transaction, shown: str, *, key: bytes | None, schema
 def _create(transaction: Transaction, *, testing: bool, key: bytes | None) -> None:
     if transaction.dialect == "postgresql":
         transaction.rows("SELECT pg_advisory_xact_lock(:lock)", lock=_CREATION_LOCK)
+    _check_only_one(transaction)
     if set(TABLES) & transaction.tables():
         return  # somebody else was faster
     for statement in create_statements(transaction.dialect):

@@ -27,6 +27,8 @@ NETWORK_FILE_SYSTEMS: Final = frozenset((
 ))
 # fmt: on
 _ANYBODY_WRITES: Final = 0o222
+#: What SQLite keeps beside a database: its log, the index of the log, an older kind of log.
+BESIDE: Final = ("-wal", "-shm", "-journal")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def parse_place(url: str | os.PathLike[str]) -> Place:
     if re.fullmatch(r"sqlite(\+pysqlite)?", scheme):
         return _sqlite_url(rest, text)
     if re.fullmatch(r"postgres(ql)?(\+psycopg)?", scheme):
-        shown = f"postgresql://{_without_password(rest)}"
+        shown = _shown_server(rest)
         return Place(dialect="postgresql", address=f"postgresql+psycopg://{rest}", shown=shown)
     raise LedgerError(
         f"a ledger lives in SQLite or PostgreSQL, got an address that begins with {scheme!r}; "
@@ -93,6 +95,12 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
             raise LedgerError(
                 f"there is no ledger at {str(path)!r}; correct the path (a new one would have a full budget)"
             )
+        left = [path.name + ending for ending in BESIDE if path.with_name(path.name + ending).exists()]
+        if left:
+            raise LedgerError(
+                f"there is no ledger at {str(path)!r}, but what SQLite kept beside one ({', '.join(left)}): it was "
+                "moved or removed, perhaps while somebody has it open. Put it back; for a new ledger use another name"
+            )
         return
     if not path.is_file():
         raise LedgerError(
@@ -118,6 +126,36 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         )
 
 
+def check_output(path: Path) -> None:
+    """Refuse to write a file over a ledger, its log or its lock, or over what is no ordinary file.
+
+    Whoever replaces the log of a ledger gives back what was charged, and nothing can tell afterwards.
+    """
+    target = Path(os.path.realpath(path))
+    for ending in BESIDE:
+        if target.name.endswith(ending):
+            raise LedgerError(
+                f"{str(path)!r} ends like a file that SQLite keeps beside a database ({ending}), and writing it could "
+                "destroy a ledger; choose another name"
+            )
+    if target.exists() and not target.is_file():
+        raise LedgerError(f"{str(path)!r} is no ordinary file; choose another place")
+    if target.exists() and _is_ledger(target):
+        raise LedgerError(
+            f"{str(path)!r} is a database, perhaps a ledger, and writing over it would give back what was spent; "
+            "choose another place"
+        )
+
+
+def _is_ledger(path: Path) -> bool:
+    if any(path.with_name(path.name + ending).exists() for ending in BESIDE):
+        return True  # somebody may have it open
+    try:
+        return bool(tables_in(path))
+    except LedgerError:  # not a database
+        return False
+
+
 def check_not_mounted(path: Path, *, mounts: str | None = None) -> None:
     """Refuse a file that is itself a mount point: its log lies in the folder, which whoever mounts the file has not.
 
@@ -128,7 +166,7 @@ def check_not_mounted(path: Path, *, mounts: str | None = None) -> None:
         apart = path.exists() and path.stat().st_dev != path.parent.stat().st_dev
         mounted = [path] if apart else []
     else:
-        files = [path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal"))]
+        files = [path, *(path.with_name(path.name + ending) for ending in BESIDE)]
         mounted = [each for each in files if each in points]
     if mounted:
         raise LedgerError(
@@ -182,8 +220,30 @@ def _memory() -> Place:
 def _file(text: str) -> Place:
     if "\x00" in text:
         raise LedgerError("a path holds no NUL character; correct the ledger's path")
+    if text != text.strip() or text.startswith("file:") or "?" in text:
+        raise LedgerError(
+            f"a ledger's path has no spaces around it, no options and no scheme but sqlite:///, got {text!r}; it would "
+            "be a new ledger with a full budget"
+        )
     path = Path(os.path.realpath(os.path.expanduser(text)))  # a later chdir must not move the ledger
+    if not path.name:
+        raise LedgerError(f"{str(path)!r} is not a file; name the ledger's own file, such as budget.db")
     return Place(dialect="sqlite", address="", shown=str(path), path=path)
+
+
+def _shown_server(rest: str) -> str:
+    try:
+        urlsplit(f"//{rest}").port  # noqa: B018 (raises where it is no number)
+        if "search_path" in unquote(rest):
+            raise LedgerError(
+                "a ledger's address sets no search_path: each schema would hold a ledger of its own, with the whole "
+                "budget; leave it out, and give the ledger a database of its own"
+            )
+        return f"postgresql://{_without_password(rest)}"
+    except ValueError:
+        raise LedgerError(
+            "the address of the ledger's server cannot be read (host and port); write postgresql://user@host:5432/database"
+        ) from None
 
 
 def _without_password(rest: str) -> str:

@@ -65,6 +65,7 @@ def spread(claims: Mapping[str, Claims], definitions: Mapping[str, ScopeDefiniti
         if scope_id in claims:
             own = adapted(claims[scope_id], definition, inherited=False)
             shares.append(_share(definition, own, part=None))
+            _check_enough(shares[-1].charge, below.values(), definition)
         elif definition.partitioned_by is not None:
             own = None
             for child, theirs in below.items():
@@ -80,6 +81,16 @@ def spread(claims: Mapping[str, Claims], definitions: Mapping[str, ScopeDefiniti
         if definition.parent_id is not None and own is not None:
             inherited.setdefault(definition.parent_id, {})[scope_id] = own
     return tuple(sorted(shares, key=lambda share: (share.scope_id, share.part or "")))
+
+
+def _check_enough(stated: Charge, below: Iterable[Claims], definition: ScopeDefinition) -> None:
+    """Refuse claims for an ancestor that are less than what a scope below it is charged: its people are the same."""
+    for theirs in below:
+        if not stated.covers(definition.rule.charge(adapted(theirs, definition, inherited=True))):
+            raise ClaimError(
+                f"the claims stated for {definition.scope_id!r} are less than those of a scope below it, whose people "
+                "are among its own; state at least as much, or leave them out"
+            )
 
 
 def _share(definition: ScopeDefinition, claims: Claims, *, part: str | None) -> Share:

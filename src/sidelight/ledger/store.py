@@ -53,6 +53,8 @@ class Store:
             file = _file_of(connection)
             with connection.begin():
                 file.check()  # the lock is held: from here on nobody who keeps to the locks can move the log away
+                if self.place.dialect == "postgresql":
+                    _check_lasting(connection, self.place.shown)
                 transaction = Transaction(connection, self.place.dialect, ledger_id=self.ledger_id)
                 yield transaction
                 file.check()
@@ -177,3 +179,14 @@ class _NoFile:
 def _file_of(connection: sa.Connection) -> FileConnection | _NoFile:
     raw = connection.connection.dbapi_connection
     return raw if isinstance(raw, FileConnection) else _NoFile()
+
+
+def _check_lasting(connection: sa.Connection, shown: str) -> None:
+    """See in the deciding transaction that its commit will last: settings of a server may change while it is in use."""
+    connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
+    (fsync,) = connection.exec_driver_sql("SELECT current_setting('fsync')").one()
+    if fsync != "on":
+        raise LedgerError(
+            f"the server {shown} now runs with fsync={fsync} and may forget a commit, that is, spending; nothing was "
+            "granted. Set it on for this server"
+        )

@@ -21,6 +21,15 @@ from sidelight.predictions.priors import Prior
 _OF_THE_PARTS = guess("of the parts")
 
 
+#: Each level is a call inside a call when the law is compiled and written down.
+_DEEPEST = 20
+
+
+def _depth(priors: Sequence[Prior]) -> int:
+    """Return how many mixtures are nested; parts were checked when they were made, so this does not go deep."""
+    return 1 + max((_depth(prior.priors) for prior in priors if isinstance(prior, Mixture)), default=0)
+
+
 @dataclass(frozen=True)
 class Mixture:
     """The law sum of weights[i] * priors[i]; the origin is that of the parts unless one is given.
@@ -57,6 +66,8 @@ class Mixture:
                 f"the weights of a mixture must be positive and sum to 1, got {list(weights)} with sum {sum(weights)}; "
                 "leave out parts of weight 0"
             )
+        if _depth(priors) > _DEEPEST:
+            raise RangeError(f"mixtures are nested at most {_DEEPEST} deep; multiply the weights out")
         if self.conditioned not in ("sum", "parts"):
             raise RangeError(f'conditioned must be "sum" or "parts", got {self.conditioned!r}')
         object.__setattr__(self, "weights", weights)

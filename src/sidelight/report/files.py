@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sidelight.errors import SidelightError, SourceError
+from sidelight.ledger.place import check_output
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Return a place beside a path, with its ending, to write to; what is there at the end takes the path's name."""
+    check_output(path)
+    path = Path(os.path.realpath(path))  # what a link points to is written, and the link stays
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
         os.close(descriptor)
@@ -44,6 +47,7 @@ def check_writable(path: Path, *, inputs: Iterable[Path | str | None] = ()) -> N
             raise SourceError(f"{str(path)!r} is read by the same command and would be lost; choose another output")
     if path.is_dir():
         raise SourceError(f"{str(path)!r} is a directory; name a file in it")
+    check_output(path)
     if not path.parent.is_dir():
         raise SourceError(f"the directory {str(path.parent)!r} does not exist; make it first, or choose another place")
     if not os.access(path.parent, os.W_OK):

@@ -15,6 +15,7 @@ from sidelight.accounting import Remaining, Route, Spent, find_remaining
 from sidelight.errors import LedgerError, RangeError, SchemaError
 from sidelight.guarantees import Claim, Claims
 from sidelight.ledger import Ledger, open_ledger
+from sidelight.ledger.place import check_output
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.predictions import Origin, Prior, guess, released
 from sidelight.quantiles.query import PreparedQuantiles, Quantiles
@@ -70,6 +71,8 @@ class Sequence:
         self._ledger = ledger if isinstance(ledger, Ledger) else open_ledger(ledger)
         self._check(self._ledger)
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
+        if self.state_file is not None:
+            check_output(self.state_file)  # before it is read, and before anybody is told to delete it
         price = for_days(self.plan.bare.claims, days_per_person or 1)
         check_price(price, budget=promised, routes=routes)
         # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
