@@ -10,21 +10,24 @@ import pytest
 import sidelight as sl
 from sidelight.errors import BudgetError, LedgerError, RangeError, ReleaseFailedError, SchemaError, SidelightError
 from sidelight.records import Table
+from sidelight.records.engines.arrays import ArrayRows
+from sidelight.records.rows import BATCH_ROWS
 from sidelight.testing import SeededSession
 
 SCHEMA = [sl.Number("age", lower=0, upper=120, granularity=1)]
 MEDIAN = sl.Quantiles([0.5], column="age", epsilon=1)
 
 
-class Watched:
-    """A cell that does something when it is read as a number."""
+class WatchedRows(ArrayRows):
+    """Rows that do something when they are read, before any cell is looked at."""
 
     def __init__(self, action):
+        super().__init__({"age": np.array([40.0])})
         self._action = action
 
-    def __float__(self):
+    def batches(self, wanted, *, rows=BATCH_ROWS):
         self._action()
-        return 40.0
+        return super().batches(wanted, rows=rows)
 
 
 class Touched(BaseException):
@@ -36,7 +39,9 @@ def forbidden():
 
 
 def table_that(action):
-    return Table({"age": [Watched(action)]}, schema=SCHEMA, name="people")
+    table = Table({"age": [40.0]}, schema=SCHEMA, name="people")
+    table._rows = WatchedRows(action)
+    return table
 
 
 def test_the_trap_works():

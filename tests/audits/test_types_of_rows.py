@@ -28,6 +28,7 @@ ALLOWED = {
     "predictions/learning/histogram_loss.py:bin_weights": "arrays that were given the type float64 above",
     "regression/clipping.py:bounded_rows": "rows that Examples or an engine read already; others are refused by type",
     "regression/curator.py:_bends": "rows that were bounded: float64",
+    "regression/estimators/examples.py:Examples._labels": "arrays of others, by their own type",
     "regression/estimators/examples.py:Examples.read": "each cell of the array is read by itself afterwards",
     "regression/estimators/examples.py:examples": "only the length is taken; the cells are read one by one later",
     "regression/estimators/examples.py:_with_shape": "only the shape is taken; the cells are read one by one later",
@@ -36,6 +37,7 @@ ALLOWED = {
     "stability/pate/typed_rows.py:Form.build": "columns that were read cell by cell",
     "stability/pate/typed_rows.py:form_of": "public queries",
     "stability/pate/typed_rows.py:_frame_parts": "a column that has a number type; each number becomes a float64",
+    "tuning/held_rows.py:rows_of": "to find copies of private rows, before the charge; nothing of it is released",
     "synthesis/engines/graphical.py:GraphicalModel._estimate": "noisy counts",
     "synthesis/output/answers.py:Measured.to_value": "released numbers",
 }

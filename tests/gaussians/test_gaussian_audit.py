@@ -89,7 +89,7 @@ def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.Mo
 
     def longest(self: Any, question: Question) -> Any:
         if question.of == "rows":
-            array = np.stack([self._table.rows._columns[name] for name in self._columns])
+            array = np.stack([self._table.rows.columns[name] for name in self._columns])
             mapped = question.row_map.matrix @ (array - question.row_map.centre[:, None])
             radius = max(float(np.linalg.norm(mapped, axis=0).max()), 1e-3)
             row_map = RowMap.of(2, centre=question.row_map.centre, matrix=question.row_map.matrix, radius=radius)

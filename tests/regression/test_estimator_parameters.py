@@ -119,9 +119,11 @@ class TestParameters:
         session = SeededSession(PEOPLE, budget=sl.ApproxDP(9, "1e-4"), seed=1)
         again = SeededSession(PEOPLE, budget=sl.ApproxDP(9, "1e-4"), seed=1)
         array = clone(MODELS[0]).set_params(session=session).fit(X, y)
-        ragged = [*X.tolist(), [1.0], [1.0, 2.0, 3.0], None]  # of which the last three take no part
-        listed = clone(MODELS[0]).set_params(session=again).fit(ragged, [*y.tolist(), 1, 0, 1])
+        odd = [*X.tolist(), [None, 1.0], ["x", 2.0]]  # of which the last two take no part
+        listed = clone(MODELS[0]).set_params(session=again).fit(odd, [*y.tolist(), 1, 0])
         np.testing.assert_array_equal(array.coef_, listed.coef_)
+        with pytest.raises(SchemaError, match="differ in length"):
+            clone(MODELS[0]).set_params(session=again).fit([*X.tolist(), [1.0]], [*y.tolist(), 1])
 
     def test_sparse_rows_are_never_made_dense(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from scipy.sparse import csr_array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -157,3 +158,15 @@ def test_with_warnings_as_errors_no_cell_fails_anything() -> None:
     command = [sys.executable, "-bb", "-W", "error", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("True\n" * 6, "")
+
+
+def test_libraries_that_copy_filters_into_workers_can_read_ours() -> None:
+    """scikit-learn asks every filter for the text of its pattern, in a process that may have released before."""
+    import warnings as module
+
+    with silence():
+        ours = [entry for entry in module.filters if not (entry[1] is None or isinstance(entry[1], str))]
+        assert all(re.compile(entry[1].pattern) for entry in ours)
+        mine = next(entry[1] for entry in ours if type(entry[1]).__module__.startswith("sidelight"))
+        assert not re.match(mine.pattern, "anything")
+    assert not [entry for entry in module.filters if type(entry[1]).__module__.startswith("sidelight")]

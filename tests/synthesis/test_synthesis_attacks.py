@@ -243,7 +243,7 @@ ODD_CELLS = (10**5000, -(10**5000), Stubborn("x"), float("inf"), "\ud800", b"x",
 def test_no_cell_decides_whether_a_release_fails(cell: Any) -> None:
     """Python does not write whole numbers of more than 4300 digits: one such cell once failed every release."""
     schema = Schema([sl.Category("a", ["x"]), sl.Number("n", lower=0, upper=1), sl.PersonId("who", max_rows=1)])
-    table = Table({name: ["x", cell, "y"] for name in ("a", "n", "who")}, schema=schema)
+    table = Table({name: ["x", cell, 1, "y"] for name in ("a", "n", "who")}, schema=schema)
     release = sl.SyntheticTable(marginals(1), missing=["n"], epsilon=1).release(table)
     assert isinstance(release, sl.Release)
 

@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ class _Open:
         with self._lock:
             self._all += step
 
+    def anywhere(self) -> bool:
+        """Return whether anybody has data open."""
+        return self._all > 0
+
     def here(self) -> bool:
         """Return whether what happens in this thread belongs to a release."""
         if getattr(self._mine, "count", 0) > 0:
@@ -46,10 +50,17 @@ class _Open:
 
 
 _OPEN = _Open()
+_TURN = threading.Lock()  # counting and the filter change together, or one who ends would silence another no more
 
 
 class _Silent:
-    """What stands for a pattern of messages in a filter of warnings, and for a filter of log records."""
+    """What stands for a pattern of messages in a filter of warnings, and for a filter of log records.
+
+    Libraries that copy filters into their workers (scikit-learn does) read the text of a pattern: of this one, a text
+    that matches nothing.
+    """
+
+    pattern = r"(?!)"
 
     def match(self, text: str) -> bool:
         """Match every warning of an open release."""
@@ -69,20 +80,30 @@ _WARNINGS: Any = ("ignore", _SILENT, Warning, None, 0)
 @contextmanager
 def silence() -> Iterator[None]:
     """Silence what the block does: no warning, no log line, no floating-point signal."""
-    _put_first()
+    with _TURN:
+        _OPEN.enter(+1)
+        _put_first()
     for handler in _handlers():
         if _SILENT not in handler.filters:
             handler.addFilter(_SILENT)
-    _OPEN.enter(+1)
     try:
         with np.errstate(all="ignore"), _context_silence():
             yield
     finally:
-        _OPEN.enter(-1)
+        with _TURN:
+            _OPEN.enter(-1)
+            _take_away()
+
+
+def _take_away() -> None:
+    """Take the filter out with the last open data; where somebody's copy keeps it, it matches nothing."""
+    if not _OPEN.anywhere():
+        with suppress(ValueError):
+            warnings.filters.remove(_WARNINGS)  # type: ignore[attr-defined]
 
 
 def _put_first() -> None:
-    """Put the filter before those of the user; it stays, and matches nothing while no data is open."""
+    """Put the filter before those of the user."""
     filters: Any = warnings.filters
     if not filters or filters[0] is not _WARNINGS:
         if _WARNINGS in filters:
