@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hostile_cells import CELLS, RawText
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
 import sidelight as sl
+from hostile_cells import CELLS, RawText
 from sidelight.errors import SchemaError
 from sidelight.experts import Reporting
 from sidelight.experts.bounding import bounded_codes
