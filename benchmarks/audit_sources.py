@@ -64,11 +64,11 @@ class Source:
 
 
 def _untyped(cells: Sequence[Any]) -> np.ndarray:
-    if any(isinstance(cell, RawText) for cell in cells):
+    if any(type(cell) is RawText for cell in cells):
         raise NotWritableError
     array = np.empty(len(cells), object)
     for place, cell in enumerate(cells):
-        array[place : place + 1] = [cell] if not isinstance(cell, (list, np.ndarray)) else _boxed(cell)
+        array[place : place + 1] = [cell] if type(cell) not in (list, np.ndarray) else _boxed(cell)
     return array
 
 
@@ -79,7 +79,7 @@ def _boxed(cell: Any) -> np.ndarray:
 
 
 def _listed(cells: Sequence[Any]) -> list[Any]:
-    if any(isinstance(cell, RawText) for cell in cells):
+    if any(type(cell) is RawText for cell in cells):
         raise NotWritableError
     return list(cells)
 
@@ -105,25 +105,30 @@ def _masked(cells: list[Any], dtype: str) -> Any:
 
 def _arrow(cells: list[Any], kind: Any) -> Any:
     """Write an Arrow array of a type; texts that are no UTF-8 go in as bytes."""
-    if any(isinstance(cell, RawText) for cell in cells):
+    if any(type(cell) is RawText for cell in cells):
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if value not in (pa.string(), pa.large_string(), pa.string_view()):
             raise NotWritableError
-        raw = [cell.content if isinstance(cell, RawText) else cell.encode() for cell in cells]
+        raw = [cell.content if type(cell) is RawText else cell.encode() for cell in cells]
         texts = pa.array(raw, pa.large_binary() if value == pa.large_string() else pa.binary())
         texts = texts.view(pa.large_string() if value == pa.large_string() else pa.string())
-        return texts.dictionary_encode() if pa.types.is_dictionary(kind) else texts
+        return _encoded(texts, kind) if pa.types.is_dictionary(kind) else texts.cast(value)
     if kind is not None and pa.types.is_decimal(kind):
         cells = [Decimal(cell) if type(cell) is float and cell == cell // 1 else cell for cell in cells]
     if kind is not None and pa.types.is_dictionary(kind):
-        return pa.array(cells, kind.value_type).dictionary_encode()
+        return _encoded(pa.array(cells, kind.value_type), kind)
     return pa.array(cells, kind)
+
+
+def _encoded(column: Any, kind: Any) -> Any:
+    encoded = column.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(encoded.indices.cast(kind.index_type), encoded.dictionary)
 
 
 def _pandas(cells: list[Any], dtype: Any) -> pd.Series[Any]:
     if isinstance(dtype, pd.ArrowDtype):
         return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([_arrow(cells, dtype.pyarrow_dtype)])))
-    if dtype == "string[pyarrow]" and any(isinstance(cell, RawText) for cell in cells):
+    if dtype == "string[pyarrow]" and any(type(cell) is RawText for cell in cells):
         return pd.Series(pd.array(_arrow(cells, pa.large_string()), dtype=dtype))
     if dtype == "category":  # with codes and labels, as a declared type has them: pandas learns them from cells
         whole = all(type(cell) is int for cell in cells if cell is not None)
@@ -141,7 +146,7 @@ def _fits_int64(cell: Any) -> bool:
 
 
 def _polars(cells: list[Any], dtype: Any) -> pl.Series:
-    if any(isinstance(cell, RawText) for cell in cells):
+    if any(type(cell) is RawText for cell in cells):
         return pl.Series(pl.from_arrow(_arrow(cells, pa.large_string()))).cast(dtype)
     return pl.Series(_listed(cells), dtype=dtype, strict=True)
 
@@ -177,7 +182,7 @@ def _pattern(marks: list[float], cells: list[Any], kind: Any, folder: Path, plac
     if place is not None:
         own = {0: "a", 6: "b1x", 12: "c"}[place]
         cell = cells[place]
-        column = _arrow([cell], kind if own == "a" else pa.string() if isinstance(cell, RawText) else None)
+        column = _arrow([cell], kind if own == "a" else pa.string() if type(cell) is RawText else None)
         pq.write_table(pa.table({"mark": [marks[place]], "cell": column}), parts / f"{own}.parquet")
     return str(parts / "*.parquet")
 
@@ -186,7 +191,7 @@ def _csv(marks: list[float], cells: list[Any], folder: Path) -> Path:
     path = folder / "one.csv"
     if any(type(cell) not in (str, float, int, RawText, type(None)) or cell == "\ud800" for cell in cells):
         raise NotWritableError  # what others are written as is one of these texts
-    texts = [cell.content.decode("utf-8", "surrogateescape") if isinstance(cell, RawText) else cell for cell in cells]
+    texts = [cell.content.decode("utf-8", "surrogateescape") if type(cell) is RawText else cell for cell in cells]
     with open(path, "w", newline="", encoding="utf-8", errors="surrogateescape") as file:
         writer = csv.writer(file)
         writer.writerow(["mark", "cell"])
@@ -233,10 +238,13 @@ ARROW: dict[str, tuple[Any, tuple[str, ...]]] = {
     "large string": (pa.large_string(), ("text",)),
     "string view": (pa.string_view(), ("text",)),
     "dictionary": (pa.dictionary(pa.int32(), pa.string()), ("text",)),
+    "dictionary by int8": (pa.dictionary(pa.int8(), pa.string()), ("text",)),
+    "dictionary by uint64": (pa.dictionary(pa.uint64(), pa.large_string()), ("text",)),
     "dictionary of int64": (pa.dictionary(pa.int32(), pa.int64()), ("integer",)),
 }
-#: Types that Parquet keeps by themselves: the others become one of these.
-PARQUET = ("int64", "float64", "decimal", "string", "dictionary")
+#: Types that Parquet keeps by themselves, and those of texts that Arrow notes in the footer and makes them again.
+PARQUET = ("int64", "float64", "decimal", "string")
+PARQUET += ("dictionary", "dictionary by int8", "dictionary by uint64")
 POLARS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "Int64": (pl.Int64, ("integer",)),
     "Float64": (pl.Float64, ("number",)),

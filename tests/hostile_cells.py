@@ -85,6 +85,12 @@ class Leaving:
     __str__ = __repr__ = __float__
 
 
+class LeavingFloat(float):
+    """A float that wants to end the program when it is read."""
+
+    __float__ = __str__ = __repr__ = Leaving.__float__
+
+
 class Colour(enum.Enum):
     """A label of a class of its own."""
 
@@ -164,6 +170,11 @@ CELLS: dict[str, Any] = {
     "quarrelsome decimal": QuarrelsomeDecimal("7.5"),
     "spoofed class": Spoofed(),
     "leaving": Leaving(),
+    "leaving float": LeavingFloat(6.5),
+    "pair": (1, 2),
+    "range": range(3),
+    "view of bytes": memoryview(b"a"),
+    "array of bytes": bytearray(b"1"),
     "quarrel in a list": [QuarrelsomeText("q")],
 }
 

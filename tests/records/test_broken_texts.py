@@ -57,6 +57,44 @@ def parts(folder: Path, *tables: dict[str, Any]) -> str:
     return str(folder / "p*.parquet")
 
 
+INDICES = [pa.int8(), pa.int16(), pa.int32(), pa.uint64()]
+TYPES = [*(pa.dictionary(index, pa.string()) for index in INDICES), pa.dictionary(pa.int8(), pa.large_string())]
+TYPES += [pa.string(), pa.large_string(), pa.string_view()]
+
+
+def broken_as(kind: pa.DataType) -> pa.Array:
+    """Return the broken texts as an array of another type; nobody checks them on the way."""
+    if not pa.types.is_dictionary(kind):
+        return BROKEN.cast(kind)
+    encoded = BROKEN.cast(kind.value_type).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(encoded.indices.cast(kind.index_type), encoded.dictionary)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_files_whose_texts_had_any_type_in_memory_are_read_cell_by_cell(kind: pa.DataType, tmp_path: Path) -> None:
+    table = {"c": broken_as(kind), "x": TABLE["x"]}
+    good = {"c": pa.array(["a", "b"]).cast(pa.string()), "x": [1.0, 1.0]}
+    parts(tmp_path, table, good, table)
+    for pattern, times, more in (("p0.parquet", 1, 0), ("p*.parquet", 2, 1)):
+        where = str(tmp_path / pattern)
+        counts = [2 * times + more, 3 * times + more, 0]
+        for lowering in ("batches", "engine"):
+            found = cell_counts(sl.Table(where, schema=SCHEMA), ["c"], lowering=lowering)  # type: ignore[arg-type]
+            assert found.value.tolist() == counts
+            persons = sl.Table(where, schema=PERSONS)
+            assert clipped_sum(persons, "x", step=1, lowering=lowering).value == 2  # type: ignore[arg-type]
+
+
+def test_columns_of_a_file_are_found_by_their_place(tmp_path: Path) -> None:
+    """Dots, names that differ in case only, names that are there twice, and the name of Arrow's own note."""
+    names = ["a", "a.b", "Z", "z", "ARROW:schema", "x", "x"]
+    columns = [pa.array([{"b": "n"}]), *(pa.array([letter]) for letter in "pqrstu")]
+    pq.write_table(pa.Table.from_arrays(columns, names=names), tmp_path / "t.parquet")
+    for name, letter in zip(["a.b", "Z", "z_1", "ARROW:schema", "x", "x_1"], "pqrstu", strict=True):
+        table = sl.Table(str(tmp_path / "t.parquet"), schema=[sl.Category(name, list("pqrstu"))])
+        assert cell_counts(table, [name]).value.tolist() == [int(letter == each) for each in "pqrstu"] + [0]
+
+
 FIRST = {"x": [1, 2], "c": ["a", "b"], "p": [7, 8]}
 
 

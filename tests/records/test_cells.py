@@ -8,8 +8,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from hostile_cells import NoFloat, NoSign
-from sidelight.records.cells import number_of, numbers_of, text_of, texts_of
+from hostile_cells import LeavingFloat, NoFloat, NoSign
+from sidelight.records.cells import number_of, numbers_of, plain_label, text_of, texts_of
 
 
 class Hostile:
@@ -25,10 +25,16 @@ class Hostile:
     __hash__ = None
 
 
-@pytest.mark.parametrize("cell", [NoSign(), NoFloat(3)])
-def test_hostile_numbers_are_missing(cell):
-    assert np.isnan(numbers_of([cell, 1.0])).tolist() == [True, False]
-    assert texts_of([cell]).shape == (1,)
+def test_hostile_numbers_are_missing():
+    assert np.isnan(numbers_of([NoSign(), 1.0])).tolist() == [True, False]
+    assert texts_of([NoSign()]).shape == (1,)
+
+
+@pytest.mark.parametrize("cell", [NoFloat(3), LeavingFloat(3)], ids=["no float", "leaving"])
+def test_floats_of_a_class_are_read_by_the_plain_type(cell):
+    assert numbers_of([cell, 1.0]).tolist() == [3.0, 1.0]
+    assert texts_of([cell]).tolist() == ["3"]
+    assert type(plain_label(cell)) is float
 
 
 @pytest.mark.parametrize(

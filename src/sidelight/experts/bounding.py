@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.experts.leader_change import Floats
 from sidelight.experts.reporting import Reporting
+from sidelight.records.cells import numbers_of
 from sidelight.session.silence import silence
 
 #: Floats that cannot hold a gain to 2^-40 of its range: rounding would move neighbours further apart than declared.
@@ -69,20 +70,40 @@ def _check_form(gains: Any, count: int) -> None:
 
 
 def _types(gains: Any) -> Iterator[str]:
-    """Return the types of the numbers that a container says it holds: its own, or those of the entries of a list.
+    """Return the type of the numbers that a container says it holds, by its own type.
 
-    The type is of the program that computed the gains, not of what they are; a list of coarse floats is as coarse as an
-    array of them.
+    A list, or an array of objects, has none. Where all of its entries are coarse floats, the program that computed them
+    is the wrong one; where some are not, each of them is read by itself, and what is too coarse is missing: whether
+    this raises is then no single gain's to decide.
     """
-    for holder in [gains, *gains] if isinstance(gains, list | tuple) else [gains]:
-        try:
-            own = getattr(holder, "dtype", None)
-            arrow = str(getattr(holder, "type", ""))  # where "float" and "halffloat" are the coarse ones
-            yield {"float": "float32", "halffloat": "float16"}.get(arrow, "") if own is None else str(own)
-        except Exception:  # an entry that does not say its type is no number either
-            yield ""
+    entries = _untyped_entries(gains)
+    if entries is not None:
+        if entries and all(map(_is_coarse, entries)):
+            yield " or ".join(_TOO_COARSE)
+        return
+    try:
+        own = getattr(gains, "dtype", None)
+        arrow = str(getattr(gains, "type", ""))  # where "float" and "halffloat" are the coarse ones
+        yield {"float": "float32", "halffloat": "float16"}.get(arrow, "") if own is None else str(own)
+    except Exception:  # what does not say its type is no number either
+        yield ""
     if isinstance(gains, array | memoryview | ctypes.Array):
         yield str(np.asarray(gains).dtype)
+
+
+def _untyped_entries(gains: Any) -> list[Any] | None:
+    """Return the entries of a list or an array of objects, which can be anything; None for other containers."""
+    if isinstance(gains, list | tuple):
+        return [*gains]
+    is_array = isinstance(gains, np.ndarray) and gains.dtype == object and gains.ndim == 1
+    return list(gains.tolist()) if is_array else None
+
+
+def _is_coarse(entry: Any) -> bool:
+    kind = type(entry)
+    if issubclass(kind, (np.float16, np.float32)):
+        return True
+    return kind is np.ndarray and entry.ndim == 0 and entry.dtype.name in _TOO_COARSE
 
 
 def _masked(gains: np.ma.MaskedArray[Any, Any]) -> Floats:
@@ -93,22 +114,21 @@ def _masked(gains: np.ma.MaskedArray[Any, Any]) -> Floats:
 
 
 def _whole(gains: Any) -> Floats:
-    """Read all entries at once where that works, else each by itself; what is no number is NaN."""
-    try:
-        given = np.array(gains, dtype=np.float64)
-        if given.ndim <= 1:
-            return given
-    except Exception:  # whatever an entry does when asked for its value, it must not show
-        pass
-    try:
-        entries = [gains] if isinstance(gains, str | bytes) else list(gains)
-    except Exception:
-        entries = [gains]
-    return np.array([_number(entry) for entry in entries], dtype=np.float64)
-
-
-def _number(entry: Any) -> float:
-    try:
-        return float(entry)
-    except Exception:
-        return float("nan")
+    """Read all entries at once where they have one type, else each by itself; what is no number is NaN."""
+    entries = _untyped_entries(gains)
+    if entries is None:
+        try:
+            given = np.array(gains, dtype=np.float64)
+            if given.ndim <= 1:
+                return given
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # whatever an entry does when asked for its value, it must not show
+            pass
+        try:
+            entries = [gains] if issubclass(type(gains), (str, bytes)) else list(gains)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            entries = [gains]
+    return numbers_of(np.nan if _is_coarse(entry) else entry for entry in entries)

@@ -39,8 +39,10 @@ def _read(cell: Any) -> float:
     if issubclass(kind, int):
         whole = int.__int__(cell)
         return _rounded(whole) if abs(whole) >= 2**53 else float(whole)
+    if issubclass(kind, float):
+        return float.__float__(cell)
     if issubclass(kind, str):
-        return float(str.__str__(cell))
+        return float("".join(str.__iter__(cell)))
     if issubclass(kind, Decimal):
         return Decimal.__float__(cell)
     if issubclass(kind, Fraction):
@@ -56,6 +58,31 @@ def _rounded(whole: int) -> float:
         return float(whole)
     except OverflowError:
         return math.inf if whole > 0 else -math.inf
+
+
+def plain_label(cell: Any) -> Any:
+    """Return a text or a number as one of the plain types, which compare without surprises; None for anything else.
+
+    >>> plain_label("yes"), plain_label(np.float32(0.5)), plain_label([1])
+    ('yes', 0.5, None)
+    """
+    kind = type(cell)  # what isinstance asks second, __class__, a cell may answer as it likes
+    if kind in (str, int, float, bool) or cell is None:
+        return cell
+    try:
+        if issubclass(kind, str):
+            return "".join(str.__iter__(cell))
+        if issubclass(kind, np.bool_):
+            return bool(cell)
+        if issubclass(kind, int):
+            return int.__int__(cell)
+        if issubclass(kind, float):
+            return float.__float__(cell)
+        if issubclass(kind, (np.integer, np.floating)):
+            return cell.item() if kind.__module__ == "numpy" else None
+        return cell if kind in (Fraction, Decimal) else None
+    except BaseException:  # a number that cannot be read is no label
+        return None
 
 
 def text_of(cell: Any) -> str | None:

@@ -149,6 +149,9 @@ def release_once(query: ArrayQuery, data: Any, *, entropy: Entropy | None = None
 
 
 def _bare_table(query: ArrayQuery, data: Any) -> Table:
+    if isinstance(data, list | tuple) and hasattr(query, "table"):
+        table: Table = query.table(data)  # a query of rows: a list would be one column, whatever stands in its cells
+        return table
     declared = query.declare()
     try:
         return Table(data, schema=[declared])

@@ -1,7 +1,9 @@
 """Parquet files: the footers are looked at, and DuckDB runs what is asked of the columns.
 
 DuckDB reads the files itself as long as no texts are wanted. Its reader refuses a file for one text that is no UTF-8;
-so columns with texts are read by Arrow, which takes them as they are, and DuckDB makes such a cell null.
+so columns with texts are read by Arrow, which takes them as they are, and DuckDB makes such a cell null. Arrow takes
+them so only as long as it reads plain texts: what type they had in memory, which Arrow's writers note in the footer,
+may be a dictionary, and then it checks the texts on the way there and fails for one. That note is left out.
 
 Several files are one table: the first by name says which types the columns have, and its types are public. A cell of
 another file is read by the type of its own file, as the kind of the first: no file changes a cell of another.
@@ -20,16 +22,18 @@ import duckdb
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as dataset
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pyarrow.fs import LocalFileSystem
 
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.engines.duckdb import RelationRows, connect
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
 
-#: Rows to a batch that Arrow hands to DuckDB, and how many batches it reads ahead.
-_STREAM_ROWS, _AHEAD = 1 << 16, 2
+#: Rows to a batch that Arrow hands to DuckDB.
+_STREAM_ROWS = 1 << 16
+#: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
+#: knows takes its place.
+_MAGIC, _NOTE, _NO_NOTE = b"PAR1", b"\x0cARROW:schema", b"\x0cleft out now"
 
 
 @dataclass(frozen=True)
@@ -50,21 +54,26 @@ class ColumnStream:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand a new stream over; no row is read before its first batch is asked for."""
-        schema = self.scanner(self.footers[0]).projected_schema
-        return pa.RecordBatchReader.from_batches(schema, self._batches()).__arrow_c_stream__(requested_schema)
+        reader = pa.RecordBatchReader.from_batches(self.schema(self.footers[0]), self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def schema(self, footer: Footer) -> pa.Schema:
+        """Return the columns of one file as they are handed over."""
+        with _open(footer.path) as file:
+            kinds = [file.schema_arrow.field(footer.places[name]).type for name in self.names]
+        return pa.schema([(f"c{at}", _for_duckdb(kind)) for at, kind in enumerate(kinds)])
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for footer in self.footers:
-            yield from self.scanner(footer).to_batches()
-
-    def scanner(self, footer: Footer) -> dataset.Scanner:
-        """Return what reads the columns of one file."""
-        files = dataset.dataset(footer.path, format="parquet", partitioning=None, filesystem=LocalFileSystem())
-        columns = {}
-        for at, name in enumerate(self.names):
-            place = footer.places[name]
-            columns[f"c{at}"] = _for_duckdb(dataset.field(place), files.schema.field(place).type)
-        return files.scanner(columns=columns, batch_size=_STREAM_ROWS, batch_readahead=_AHEAD, fragment_readahead=1)
+            schema = self.schema(footer)
+            with _open(footer.path) as file:
+                # columns are read by name, and a name may be there twice: which of those, then says the column's place
+                own = file.schema_arrow.names
+                places = [footer.places[name] for name in self.names]
+                for batch in file.iter_batches(_STREAM_ROWS, columns=[own[place] for place in places]):
+                    found = [_named(batch, own[place], own[:place].count(own[place])) for place in places]
+                    columns = [column.cast(field.type, safe=False) for column, field in zip(found, schema, strict=True)]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class ParquetRows:
@@ -124,7 +133,7 @@ def open_parquet(paths: Sequence[str], names: Sequence[str]) -> ParquetRows:
             start = file.read(4)
             file.seek(max(0, os.path.getsize(path) - 4))
             end = file.read(4)
-        if start != b"PAR1" or end != b"PAR1":
+        if start != _MAGIC or end != _MAGIC:
             raise SourceError(f"{path!r} is not a Parquet file (or was cut off); name a CSV file .csv")
     connection = connect()
     footers = [_footer_of(path, connection) for path in paths]
@@ -139,11 +148,11 @@ def open_parquet(paths: Sequence[str], names: Sequence[str]) -> ParquetRows:
 
 
 def _streams(footers: Sequence[Footer], names: tuple[str, ...]) -> Iterator[ColumnStream]:
-    """Return one stream for the files that Arrow has the same types for: texts may be plain or in a dictionary."""
+    """Return one stream for the files that Arrow has the same types for."""
     whole = ColumnStream(tuple(footers), names)
 
     def types(footer: Footer) -> str:
-        return str(whole.scanner(footer).projected_schema.types)
+        return str(whole.schema(footer).types)
 
     for _, group in groupby(sorted(footers, key=types), key=types):
         yield ColumnStream(tuple(group), names)
@@ -153,11 +162,27 @@ def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
     return tuple((name, found.native) for name, found in footer.types.items())
 
 
-def _for_duckdb(column: dataset.Expression, kind: pa.DataType) -> dataset.Expression:
-    """Cast what DuckDB can read from a file and not from Arrow."""
+def _open(path: str) -> pq.ParquetFile:
+    """Open a file by its footer without Arrow's note; the rows are read as the types that Parquet itself knows."""
+    with open(path, "rb") as file:
+        file.seek(-8, os.SEEK_END)
+        end = file.read(8)
+        file.seek(-8 - int.from_bytes(end[:4], "little"), os.SEEK_END)
+        footer = file.read()[:-8]
+    # a column of that name is called otherwise here, and its own place still finds it
+    plain = pq.read_metadata(pa.BufferReader(_MAGIC + footer.replace(_NOTE, _NO_NOTE) + end))
+    return pq.ParquetFile(path, metadata=plain)
+
+
+def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:
+    return batch.column([at for at, each in enumerate(batch.schema.names) if each == name][turn])
+
+
+def _for_duckdb(kind: pa.DataType) -> pa.DataType:
+    """Return the type itself, or one to cast to where DuckDB can read it from a file and not from Arrow."""
     if kind == pa.float16():
-        return column.cast(pa.float32())
-    return column.cast(pa.float64(), safe=False) if pa.types.is_decimal256(kind) else column
+        return pa.float32()
+    return pa.float64() if pa.types.is_decimal256(kind) else kind
 
 
 def _footer_of(path: str, connection: duckdb.DuckDBPyConnection) -> Footer:

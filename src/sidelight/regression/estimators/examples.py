@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from sklearn.exceptions import DataConversionWarning
 
 from sidelight.errors import SchemaError
 from sidelight.records import Table
-from sidelight.records.engines.arrays import as_numbers
+from sidelight.records.cells import plain_label
+from sidelight.records.engines.arrays import as_array, as_numbers
 from sidelight.records.engines.frames import column_array, matrix_of, names_of, types_of
 from sidelight.records.rows import library_of
 from sidelight.regression.clipping import is_sparse
@@ -57,7 +57,7 @@ class Examples:
             return labels
         plain = np.empty(labels.shape[0], dtype=object)
         for place, cell in enumerate(labels.tolist()):  # a masked cell is None here
-            plain[place] = cell if isinstance(cell, str | Real | np.bool_) else None
+            plain[place] = plain_label(cell)
         return plain
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ def _listed(rows: Any, targets: Any) -> Examples:
 
     Taken from the first row, it would be one record's to choose, and every other row would be unusable.
     """
-    widths = {len(row) if isinstance(row, list | tuple | np.ndarray) and np.ndim(row) != 0 else -1 for row in rows}
+    widths = {_width(row) for row in rows}
     if not widths or widths == {-1}:
         raise SchemaError(
             "X must have two dimensions, rows and columns, got a list that is empty or not of rows: Reshape your data "
@@ -116,12 +116,22 @@ def _listed(rows: Any, targets: Any) -> Examples:
     return Examples(rows, targets, widths.pop())
 
 
+def _width(row: Any) -> int:
+    """Return how many cells a row has, -1 if it is none; no cell is looked at, and no method of a class of its own."""
+    kind = type(row)
+    if issubclass(kind, list):
+        return list.__len__(row)
+    if issubclass(kind, tuple):
+        return tuple.__len__(row)
+    return int(row.shape[0]) if kind in (np.ndarray, np.ma.MaskedArray) and row.ndim == 1 else -1
+
+
 def _cells(rows: Any, features: int) -> NDArray[Any]:
     """Return the cells of a list of rows; a row of another length has none that could be used."""
     out = np.full((len(rows), features), None, dtype=object)
     for place, row in enumerate(rows):
-        if hasattr(row, "__len__") and not isinstance(row, str) and len(row) == features:
-            for column, cell in enumerate(row):
+        if _width(row) == features:
+            for column, cell in enumerate(as_array(row).tolist()):  # a masked cell is None here
                 out[place, column] = cell
     return out
 

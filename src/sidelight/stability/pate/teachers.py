@@ -74,7 +74,7 @@ def class_indices(targets: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     places = {read(label): place for place, label in enumerate(classes.tolist())}
 
     def place(cell: Any) -> int:
-        return places.get(read(cell), -1) if isinstance(cell, str | Real | np.bool_) else -1
+        return places.get(read(cell), -1) if issubclass(type(cell), (str, Real, np.bool_)) else -1
 
     return np.array([place(cell) for cell in cells_of(targets)], np.int64)
 

@@ -246,8 +246,8 @@ def _plain(cell: Any) -> Any:
     """Return real numbers and texts as such: one complex number, or one of bytes, makes its kind of a whole column."""
     if type(cell) in (complex, np.complex64, np.complex128) and cell.imag == 0:
         return cell.real
-    if isinstance(cell, bytes):
-        return cell.decode("utf-8", "replace")
+    if issubclass(type(cell), bytes):  # what isinstance asks second, __class__, a cell may answer as it likes
+        return bytes.decode(cell, "utf-8", "replace")
     return cell
 
 
@@ -258,8 +258,10 @@ def _untyped(rows: Any, columns: int | None) -> NDArray[Any]:
     out = np.full((len(rows), columns), None, dtype=object)
     for place, row in enumerate(rows):
         try:
-            cells = [] if isinstance(row, str | bytes) else list(row)
-        except Exception:  # not a row, whatever it is
+            cells = [] if issubclass(type(row), (str, bytes)) else list(row)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # not a row, whatever it is
             continue
         if len(cells) == columns:
             for column, cell in enumerate(cells):
