@@ -19,8 +19,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from sidelight.errors import RangeError
 
-#: Codes live in int64 with room to spare; 2**60 steps either way is "unbounded" for every practical resolution.
-CODE_LIMIT = 2**60
+#: Codes live in int64, with room for one more step. Nanoseconds since 1970 reach 2**62 in the year 2116. Beyond it
+#: records are clamped where nobody declared bounds, and declared bounds are refused.
+CODE_LIMIT = 2**62
+#: A step is between 1 over this and this, so that neither 2**62 steps nor their reciprocals leave the floats.
+STEP_LIMIT = Fraction(2) ** 900
 #: Bits of the pattern of a double that a code of a `FloatGrid` drops: 52 - 4 = 48 bits of mantissa stay.
 DROPPED_BITS = 4
 MANTISSA_BITS = 52 - DROPPED_BITS
@@ -56,9 +59,14 @@ class Grid:
     def __post_init__(self) -> None:
         if self.resolution <= 0:
             raise RangeError(f"resolution must be positive, got {self.resolution}; declare the data's granularity")
+        if not 1 / STEP_LIMIT <= self.resolution <= STEP_LIMIT:
+            raise RangeError(
+                "the step of a grid (granularity or resolution) must lie between 2**-900 and 2**900, about 1e-270 and "
+                "1e270; change the unit of the column"
+            )
         if not -CODE_LIMIT <= self.first <= self.last <= CODE_LIMIT:
             raise RangeError(
-                f"grid codes must satisfy -2**60 <= first <= last <= 2**60, got first={self.first}, last={self.last}; "
+                f"grid codes must satisfy -2**62 <= first <= last <= 2**62, got first={self.first}, last={self.last}; "
                 "use a coarser resolution or narrower bounds"
             )
         if not 0 <= self.dither_bits <= 40:
@@ -127,6 +135,8 @@ class FloatGrid:
                 f"a grid of floats needs finite bounds, lowest <= highest, got {self.lowest} and {self.highest}; leave "
                 "out what is not known"
             )
+        if self.highest < -_double(FLOAT_CODE_LIMIT << DROPPED_BITS):
+            raise RangeError("a grid of floats below -1.797e308 holds no number; declare a larger upper bound")
         if not 0 <= self.dither_bits <= 40:
             raise RangeError(f"dither_bits must lie in 0..40, got {self.dither_bits}")
 

@@ -124,3 +124,18 @@ def test_predictions_are_cut_to_what_can_be() -> None:
     prepared = sl.Covariance(radius=2, rho=1, prediction=np.diag([1e308, 1.0, -1e308])).prepare(schema)
     assert np.diag(prepared.predictions[0].matrix).tolist() == [4.0, 1.0, -4.0]
     assert PredictedMatrix(W).within(4.0).digest == PredictedMatrix(W).digest
+
+
+def test_no_trace_or_variance_is_above_its_limit_by_a_rounding_error() -> None:
+    """A trace of 1.0000000000000002 was released for a radius of 1."""
+    rng = np.random.default_rng(8)
+    for size in (2, 3, 5):
+        for _ in range(300):
+            half = rng.normal(size=(size, size))
+            matrix = half + half.T + np.eye(size)
+            largest = rng.uniform(0.1, 0.9, size)
+            assert float(np.trace(nearest_covariance(matrix, largest_trace=1.0))) <= 1.0
+            found = nearest_covariance(matrix, largest_trace=1.0, largest_diagonal=largest)
+            assert float(np.trace(found)) <= 1.0
+            assert (np.diag(found) <= largest).all()
+            assert np.linalg.eigvalsh(found).min() > -1e-15

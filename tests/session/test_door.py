@@ -276,3 +276,26 @@ def test_seeded_noise_and_real_noise_keep_to_their_ledgers(tmp_path: Any) -> Non
         SeededSession(TABLE, seed=1, budget=sl.PureDP(1), ledger=real)
     with pytest.raises(LedgerError, match="for tests"):
         sl.Session(TABLE, budget=sl.PureDP(1), ledger=testing)
+
+
+@pytest.mark.parametrize("error", [OverflowError, ZeroDivisionError, FloatingPointError, RecursionError])
+def test_arithmetic_that_fails_before_the_charge_is_about_a_public_number(error: type[Exception]) -> None:
+    class Unlucky:
+        def prepare(self, schema: Any) -> Any:
+            raise error("what Python says")
+
+    table = sl.Table({"a": [1.0]}, schema=[sl.Number("a")])
+    session = sl.Session(table, budget=sl.PureDP(1))
+    before = str(session.spent)
+    with pytest.raises(RangeError, match="Unlucky cannot be prepared: one of its public numbers") as caught:
+        session.release(Unlucky())
+    assert "Nothing was charged" in str(caught.value)
+    assert str(session.spent) == before
+
+
+def test_a_vote_with_too_little_noise_is_refused_in_words() -> None:
+    table = sl.Table({"y": ["p"]}, schema=[sl.Category("y", ["p", "q"], other=None)])
+    with pytest.raises(RangeError, match="MajorityVote cannot be prepared"):
+        SeededSession(table, budget=sl.ApproxDP(10, "1e-4"), seed=1).release(
+            sl.MajorityVote("y", noise_scale=0.001, epsilon=10, delta="1e-6")
+        )

@@ -34,7 +34,7 @@ def collect_ranks(table: Table, column: str, grid: Outcomes, source: Source) -> 
         grid: the public grid; the column's bounds clamp before the grid's ends do.
         source: where the dither comes from; asked when ranks are.
     """
-    coding = NumberCoding(column, _encoding(table.schema.number(column), grid))
+    coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
     if not table.rows.streams and table.rows.length is None and _is_coarse(grid):
         frame, (code,) = coded_frame(table, coding)
         return DitheredRanks(quietly(lambda: _counted(frame, code)), grid, source)
@@ -48,7 +48,8 @@ def collect_ranks(table: Table, column: str, grid: Outcomes, source: Source) -> 
     return DitheredRanks(buffer.finish(), grid, source)
 
 
-def _encoding(number: Number, grid: Outcomes) -> Encoding:
+def encoding_of(number: Number, grid: Outcomes) -> Encoding:
+    """Return how the values of a column become codes of a grid."""
     return FixedPoint.on_grid(number, grid) if isinstance(grid, Grid) else FloatCodes.on_grid(number, grid)
 
 

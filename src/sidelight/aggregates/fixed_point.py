@@ -1,9 +1,9 @@
 """How a number becomes a bounded integer: clamp, scale, floor. One meaning, two lowerings that agree bit for bit.
 
 Only operations that every engine computes alike are used: minimum and maximum after missing values are gone,
-multiplication, addition, comparison, `floor` (casts and `round` differ), and a cast of whole numbers below 2**62. There
-is no division: Polars divides by a constant through its reciprocal. The clamp comes before the scaling, so that nothing
-overflows; it is repeated on integers, because a bound of a grid need not be a float.
+multiplication, addition, comparison, `floor` (casts and `round` differ), and a cast of whole numbers of at most 2**62.
+There is no division: Polars divides by a constant through its reciprocal. The clamp comes before the scaling, so that
+nothing overflows; it is repeated on integers, because a bound of a grid need not be a float.
 
 For a step of p/q the quotient floor(x*q/p) is guessed by the reciprocal of p and put right by a comparison each way,
 so that a multiple of the step never falls into the cell below its own.
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import RangeError
 from sidelight.grid import Grid
 from sidelight.records import Number
 from sidelight.records.numbers import nearest_float
@@ -170,8 +169,6 @@ def is_missing(column: nw.Expr) -> Any:
 
 def _scale(step: Fraction) -> tuple[float, float]:
     """Return (q, p) as floats for a step of p/q, or (1/step, 1) where p is a power of two or p, q are no floats."""
-    if not Fraction(2) ** -1000 < step < Fraction(2) ** 1000:
-        raise RangeError("the step of a grid must lie between 2**-1000 and 2**1000; change the unit of the column")
     p, q = step.numerator, step.denominator
     if p & (p - 1) and max(p, q) <= 2**53:
         return float(q), float(p)

@@ -21,6 +21,7 @@ from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.brought_rows import BroughtRows
 from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.query import prepare_query
 
 
 class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
@@ -97,7 +98,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             center=self.center,
             rows=self.rows,
         )
-        prepared = query.prepare(table.schema)
+        prepared = prepare_query(query, table.schema)
         validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
         outcome = BroughtRows(prepared=prepared, rows=table).release(self.session)
         assert isinstance(outcome, Release)  # no private test that could refuse

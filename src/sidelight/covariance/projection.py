@@ -33,7 +33,8 @@ def nearest_covariance(
         roots = np.sqrt(_within(np.diag(given), np.asarray(largest_diagonal, np.float64)))
         given *= roots[:, None]
         given *= roots
-    return given
+        np.fill_diagonal(given, np.minimum(np.diag(given), largest_diagonal))  # what rounding has left
+    return given if largest_trace is None else _with_trace(given, largest_trace)
 
 
 def is_possible(matrix: Floats, *, largest_trace: float | None = None, largest_diagonal: Any = None) -> bool:
@@ -64,6 +65,15 @@ def possible_eigenvalues(values: Floats, largest_trace: float | None) -> Floats:
     found = np.maximum(positive - lowered[kept], 0.0)
     total = float(found.sum())
     return np.asarray(found * (largest_trace / total) if total > largest_trace else found)  # what rounding has left
+
+
+def _with_trace(matrix: Floats, largest: float) -> Floats:
+    """Scale a matrix down IN PLACE by the last bits by which rounding has left its trace above the largest."""
+    less = 2.0**-52
+    while float(np.trace(matrix)) > largest:  # NaN ends it, and so does a factor of 0
+        matrix *= 1.0 - less
+        less *= 2.0
+    return matrix
 
 
 def _within(diagonal: Floats, largest: Floats) -> Floats:

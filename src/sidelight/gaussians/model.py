@@ -22,6 +22,7 @@ from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.brought_rows import BroughtRows
 from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.query import prepare_query
 
 
 class WeakFitWarning(SidelightWarning):
@@ -89,7 +90,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
         table = bare_rows(X, taker="GaussianModel")
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "session"}
         query = GaussianFit(**parameters)
-        prepared = query.prepare(table.schema)  # before names are kept: a refused fit leaves the model as it was
+        prepared = prepare_query(query, table.schema)  # before names are kept: a refused fit leaves the model as it was
         if isinstance(X, Table):
             self.n_features_in_ = len(prepared.columns)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sidelight.grid import FloatGrid, Outcomes
+from sidelight.grid import CODE_LIMIT, FloatGrid, Outcomes
 from sidelight.predictions import Mixture, Prior, ScaleFree
 from sidelight.quantiles.bounds import Adaptation, gap_bounds_tree, gap_coefficients
 from sidelight.quantiles.tree import QuantileTree, Score
@@ -60,7 +60,10 @@ def _assumption(priors: Sequence[Prior], grid: Outcomes, records: int) -> str:
             "two (or over a millionth around zero) would, or are whole numbers below that"
         )
     spread = "spread over a factor of two" if blind else "spread as predicted"
-    text = f"records near each quantile lie as far apart as {records:,} {spread} would"
+    cut = ""
+    if not isinstance(grid, FloatGrid) and (grid.first == -CODE_LIMIT or grid.last == CODE_LIMIT):
+        cut = f", below {float(CODE_LIMIT * grid.resolution):.2g} in size,"  # beyond 2**62 steps records are clamped
+    text = f"records near each quantile{cut} lie as far apart as {records:,} {spread} would"
     if isinstance(grid, FloatGrid):
         return text + " and do not repeat"
     return text if grid.snap == "nearest" else text + "; values are rounded down to the step"

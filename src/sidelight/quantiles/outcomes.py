@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+
+from sidelight.aggregates.collect_ranks import encoding_of
 from sidelight.errors import RangeError
 from sidelight.grid import CODE_LIMIT, MANTISSA_BITS, FloatGrid, Grid, Outcomes
 from sidelight.guarantees.amounts import decimal_text
@@ -50,16 +53,46 @@ def step_grid(number: Number, *, resolution: Fraction | None = None) -> Grid:
         raise RangeError(f"column {number.name!r} has no bounds, so a step must be given: granularity or resolution")
     if step <= 0:
         raise RangeError(f"resolution must be positive, got {step}")
+    Grid(resolution=step)  # a step that no grid can have is refused before anything is computed with it
     # Bounds are rounded inwards: no value outside them is ever released. Records beyond them are clamped.
     first = -CODE_LIMIT if number.lower is None else math.ceil(Fraction(number.lower) / step)
     last = CODE_LIMIT if number.upper is None else math.floor(Fraction(number.upper) / step)
-    first, last = max(first, -CODE_LIMIT), min(last, CODE_LIMIT)
+    if max(abs(first), abs(last)) > CODE_LIMIT:
+        raise RangeError(
+            f"the bounds of {number.name!r} lie more than 2**62 steps of {decimal_text(step)} from 0, up to "
+            f"{float(CODE_LIMIT * step):.4g} is possible; use a coarser granularity or resolution, narrower bounds, or "
+            "neither granularity nor resolution (floats have no such limit)"
+        )
     if first > last:
         raise RangeError(
             f"no multiple of {step} lies within [{number.lower}, {number.upper}], the bounds of {number.name!r}; "
             "use a finer granularity or resolution, or wider bounds"
         )
     return Grid(resolution=step, first=first, last=last, snap="floor" if number.granularity is None else "nearest")
+
+
+def check_reach(prior: Prior, grid: Outcomes) -> None:
+    """Refuse a prediction that expects the answer where a grid without bounds ends: its records would be clamped."""
+    if isinstance(prior, Mixture):
+        for part in prior.priors:
+            check_reach(part, grid)
+    elif isinstance(grid, Grid) and not isinstance(prior, ScaleFree):
+        limit = float(CODE_LIMIT * grid.resolution)
+        above = grid.last == CODE_LIMIT and float(prior.sf(limit)) > 0.5
+        below = grid.first == -CODE_LIMIT and float(prior.cdf(-limit)) > 0.5
+        if above or below:
+            raise RangeError(
+                f"the prediction expects the answer more than 2**62 steps of {decimal_text(grid.resolution)} from 0, "
+                f"where values are cut at {limit:.4g}; use a coarser granularity or resolution, or neither of them"
+            )
+
+
+def rehearse(number: Number, grid: Outcomes) -> None:
+    """Code the two ends and read them back: public work that must not fail for the first time after a charge."""
+    encoding_of(number, grid).codes(np.array([-np.inf, np.inf]))
+    for index in (grid.fine_first, grid.fine_last):
+        if not math.isfinite(grid.value(index)):
+            raise RangeError(f"the ends of {number.name!r} are no floating-point numbers; declare narrower bounds")
 
 
 def default_prior(number: Number) -> Prior:

@@ -21,7 +21,7 @@ from sidelight.quantiles.bounds import Adaptation
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.expected import expected_gap
 from sidelight.quantiles.levels import LevelLike, exact_levels
-from sidelight.quantiles.outcomes import default_prior, grid_to_json, outcome_grid
+from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
 from sidelight.quantiles.tree import QuantileTree, Score, balanced_branching, quantile_tree
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release, TailBound
@@ -116,7 +116,9 @@ class Quantiles:
         grid = outcome_grid(number, resolution=resolution)
         priors = self._given or (default_prior(number),)
         for prior in dict.fromkeys(self._given):
+            check_reach(prior, grid)
             warn_if_unhedged(prior, stacklevel=4)
+        rehearse(number, grid)
         prepared = PreparedQuantiles(
             column=number.name,
             tree=self._tree(levels, unit=schema.unit),

@@ -12,6 +12,8 @@ from sidelight.records.numbers import Real, exact_number, nearest_float
 
 #: A cap beyond this protects nobody: sensitivities grow with it.
 MAX_ROWS_LIMIT = 2**20
+#: Bounds beyond this leave no room for sums, differences and steps among the floats.
+BOUND_LIMIT = 2**1000
 
 
 @dataclass(frozen=True, init=False)
@@ -44,6 +46,12 @@ class Number:
         low = None if lower is None else exact_number(lower, name=f"lower of column {name!r}")
         high = None if upper is None else exact_number(upper, name=f"upper of column {name!r}")
         step = None if granularity is None else exact_number(granularity, name=f"granularity of column {name!r}")
+        for bound, side, given in ((low, "lower", lower), (high, "upper", upper)):
+            if bound is not None and abs(bound) > BOUND_LIMIT:
+                raise RangeError(
+                    f"{side} of column {name!r} must lie within 2**1000 (about 1.07e301) of 0, got {_short(given)}; "
+                    "leave it out where there is no bound"
+                )
         if low is not None and high is not None and low >= high:
             raise RangeError(f"column {name!r} needs lower < upper, got {lower} and {upper}")
         if step is not None and step <= 0:
@@ -167,6 +175,10 @@ Column = Number | Category | PersonId
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"a column needs a name, got {name!r}")
+
+
+def _short(given: object) -> str:
+    return repr(given) if isinstance(given, float) else "a larger one"
 
 
 def _policy(missing: object, name: str) -> Missing:

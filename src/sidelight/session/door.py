@@ -18,7 +18,7 @@ from sidelight.noise import Entropy, Source
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
 from sidelight.session.accounts import Account, Reservation
-from sidelight.session.query import Answer, Prepared, Query, Refusal
+from sidelight.session.query import Answer, Prepared, Query, Refusal, prepare_query
 from sidelight.session.silence import silence
 from sidelight.session.source_check import check_source
 from sidelight.version import VERSION
@@ -85,7 +85,7 @@ def _prepare(query: Query, table: Table, *, strict: bool) -> Prepared:
     if isinstance(query, type) or not hasattr(query, "prepare"):
         got = f"the class {query.__name__}" if isinstance(query, type) else type(query).__name__
         raise RangeError(f"a query was wanted, such as sl.Quantiles([0.5], column='age', epsilon=0.1), got {got}")
-    prepared = query.prepare(table.schema)
+    prepared = prepare_query(query, table.schema)
     check_source(prepared, table)
     if strict and prepared.numerics != "exact":
         raise StrictError(

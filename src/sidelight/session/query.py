@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
+from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
@@ -65,6 +67,32 @@ class Query(Protocol):
     def prepare(self, schema: Schema) -> Prepared:
         """Check the query against the schema and price it; every mistake of the user is found here."""
         ...
+
+
+PreparedKind = TypeVar("PreparedKind", covariant=True)
+
+
+class _Prepares(Protocol[PreparedKind]):
+    def prepare(self, schema: Schema) -> PreparedKind: ...
+
+
+def prepare_query(query: _Prepares[PreparedKind], schema: Schema) -> PreparedKind:
+    """Prepare a query; an error of arithmetic, which no row can cause here, becomes one about its public numbers."""
+    with public_numbers(getattr(query, "kind_name", type(query).__name__)):
+        return query.prepare(schema)
+
+
+@contextmanager
+def public_numbers(name: str) -> Iterator[None]:
+    """Turn errors of arithmetic into a refusal in words. Only for work before a charge, which sees no row."""
+    try:
+        yield
+    except (ArithmeticError, RecursionError) as error:
+        raise RangeError(
+            f"{name} cannot be prepared: one of its public numbers, or of the schema's, is too large, too "
+            f"small or too far from the others for floating point ({type(error).__name__}). Nothing was charged; "
+            "change the unit of a column, or give a number of a more usual size"
+        ) from None
 
 
 class SurePrepared(Prepared, Protocol):

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from math import floor, log
 
 from sidelight.aggregates import Ranks, collect_ranks
 from sidelight.errors import RangeError, SchemaError
-from sidelight.grid import Grid
+from sidelight.grid import CODE_LIMIT, Grid
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
 from sidelight.noise import Source, discrete_laplace
-from sidelight.quantiles.outcomes import step_grid
+from sidelight.quantiles.outcomes import rehearse, step_grid
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, release_once
@@ -68,11 +69,19 @@ class StableMedian:
         number = self._number(schema)
         resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
         grid = replace(step_grid(number, resolution=resolution), dither_bits=0)
+        rehearse(number, grid)
         budget = row_budget(self.epsilon, self.delta, unit=schema.unit, neighbours=self.neighbours)
         steps = floor(exact(self.spread, name="spread") / grid.resolution)
+        if steps > CODE_LIMIT:
+            raise RangeError(
+                f"spread must be at most 2**62 steps of {decimal_text(grid.resolution)}; one wider than the bounds of "
+                f"{number.name!r} says nothing"
+            )
         share = exact(self.test_share, name="test_share") if steps else Fraction(1)
+        proposal = _Proposal(number.name, grid, steps, budget.epsilon * (1 - share), self.neighbours)
+        _ = proposal.error  # public work, done now: nothing of it can fail after the charge
         return propose_and_test(
-            _Proposal(number.name, grid, steps, budget.epsilon * (1 - share), self.neighbours),
+            proposal,
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
             claims=budget.claims,
             request={
@@ -127,14 +136,17 @@ class _Proposal:
         if self.steps:
             code += int(discrete_laplace(1, self.steps / self.noise_epsilon, source)[0])
         code = min(max(code, self.grid.first), self.grid.last)
+        return Answer(value=self.grid.value(code), labels=("median",), error=self.error)
+
+    @cached_property
+    def error(self) -> TailBound:
         scale = float(self.steps * self.grid.resolution / self.noise_epsilon) if self.steps else 0.0
-        error = TailBound(
+        return TailBound(
             unit="units of the column",
             assumption="records are clamped to the bounds and rounded to the resolution",
             fixed=(scale * log(2),),
             per_log=(scale,),
         )
-        return Answer(value=self.grid.value(code), labels=("median",), error=error)
 
 
 def _order(ranks: Ranks, grid: Grid) -> Callable[[int], int]:

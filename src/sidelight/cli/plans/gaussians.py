@@ -21,6 +21,7 @@ from sidelight.gaussians.mixture.query import SeparatedMixture
 from sidelight.records import Number, Schema, Table
 from sidelight.records.rows import Wanted
 from sidelight.session import Query
+from sidelight.session.query import prepare_query
 from sidelight.session.source_check import PublicSource
 
 _PRICE = ("rho", "epsilon", "delta")
@@ -72,7 +73,7 @@ class _MixtureOfAFile:
     query: SeparatedMixture
 
     def prepare(self, schema: Schema) -> PreparedMixture:
-        prepared = self.query.prepare(schema)
+        prepared = prepare_query(self.query, schema)
         prepared.check_source(PublicSource(schema=schema, engine="file", in_memory=False))
         return prepared
 

@@ -21,6 +21,7 @@ from sidelight.errors import PlanError, nearest
 from sidelight.guarantees import Claim, Unit, parse_claim
 from sidelight.records import Schema
 from sidelight.session import Prepared, Query, request_key
+from sidelight.session.query import prepare_query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +164,7 @@ def _planned(section: Section, schema: Schema, *, source: Path) -> PlannedQuery:
     refuse_private_rows(section, source=source)
     query = build_query(section)
     with section.naming():
-        prepared = query.prepare(schema)
+        prepared = prepare_query(query, schema)
     return PlannedQuery(title=section.text("title", _title(prepared.request)), query=query, prepared=prepared)
 
 

@@ -22,6 +22,7 @@ from sidelight.release import Outcome, Refused, Release
 from sidelight.session import Session
 from sidelight.session.brought_rows import BroughtRows
 from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.query import prepare_query
 from sidelight.session.source_check import check_source
 
 #: What a fit sets, and a refused fit takes away again.
@@ -93,7 +94,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
         del y
         self._check_session()
         table = bare_rows(X, taker="GaussianMixture")
-        prepared = self._query().prepare(table.schema)
+        prepared = prepare_query(self._query(), table.schema)
         check_source(prepared, table)  # before names are kept: a refused fit leaves the model as it was
         if isinstance(X, Table):
             self.n_features_in_ = len(prepared.labels)

@@ -115,6 +115,7 @@ class _Watched:
 
     def __init__(self, query: FitQuery) -> None:
         self._query = query
+        self.kind_name = "the fit of a linear model"
         self.plans: tuple[LinearPlan, ...] = ()
 
     def prepare(self, schema: Schema) -> PreparedFit:

@@ -34,6 +34,7 @@ from sidelight.regression.solver import Solver
 from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.query import public_numbers
 
 OnMissing = Literal["drop", "raise"]
 _NEEDED = {
@@ -86,7 +87,8 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
             key: With a session that has a ledger: the release is remembered under it, and asking again returns the
                 stored model for nothing.
         """
-        goal = self._goal()
+        with public_numbers(type(self).__name__):
+            goal = self._goal()
         self._check()
         self._need("data_norm", _NEEDED["data_norm"])
         found = examples(X, y, target_kinds=goal.target_kinds)
@@ -125,7 +127,8 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
                 "or fit(X, y) for arrays"
             )
         column = target_column(table, target)
-        goal = self._goal(column)
+        with public_numbers(type(self).__name__):
+            goal = self._goal(column)
         self._check()
         if self.on_missing == "raise":
             raise RangeError("on_missing='raise' is for arrays; a table's schema says what becomes of a missing value")

@@ -114,6 +114,8 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             low, high = (float(bound) for bound in given)
         except (TypeError, ValueError):
             raise RangeError(f"target_range must be two numbers (lower, upper), got {given!r}") from None
+        except OverflowError:
+            raise RangeError("target_range must be two finite numbers, the lower first, got a larger one") from None
         if not (np.isfinite([low, high, high - low]).all() and low < high):
             raise RangeError(f"target_range must be two finite numbers, the lower first, got {given!r}")
         return low, high

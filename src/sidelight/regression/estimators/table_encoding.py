@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, SideBySide
-from sidelight.errors import SchemaError, nearest
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.records import Category, Number, PersonId, Schema, Table
 from sidelight.records.rows import Wanted
 from sidelight.regression.losses import Floats
@@ -224,7 +225,9 @@ def encoding_for(schema: Schema, *, target: str, features: Sequence[str] | None)
         if isinstance(column, Number):
             check_bounds(column)
         found.append(column)
-    return TableEncoding(tuple(found))
+    encoding = TableEncoding(tuple(found))
+    _ = encoding.codings  # public work, done before anything is charged: a range that cannot be coded is refused
+    return encoding
 
 
 def check_bounds(number: Number) -> None:
@@ -242,6 +245,12 @@ def scaled_number(number: Number) -> ClippedVector:
     assert number.lower is not None
     assert number.upper is not None
     half, middle = (number.upper - number.lower) / 2, (number.upper + number.lower) / 2
+    if not Fraction(2) ** -100 < half < Fraction(2) ** 100 or abs(middle) > 2**50 * half:
+        raise RangeError(
+            f"column {number.name!r} ranges from {float(number.lower):.9g} to {float(number.upper):.9g}; a model wants "
+            "a range that is between 2**-99 and 2**101 wide (about 1.6e-30 and 2.5e30), and at least 1e-15 of its own "
+            "size; count in other units, or from another zero"
+        )
     return ClippedVector(columns=(number,), radius=half, levels=LEVELS, centres=(middle,))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,15 @@ class TableExamples:
     target: Number | Category
     labels: tuple[Any, ...] | None = None
 
+    def __post_init__(self) -> None:
+        _ = self.coding  # public work, done before anything is charged
+
+    @cached_property
+    def coding(self) -> Coding:
+        """How a row becomes integers: its features, then its target."""
+        target = CategoryCoding(self.target) if isinstance(self.target, Category) else scaled_number(self.target)
+        return SideBySide((*self.encoding.codings, target))
+
     @property
     def features(self) -> int:
         """The number of features of the model; public."""
@@ -39,10 +49,7 @@ class TableExamples:
 
     def batches(self, table: Table) -> Iterator[tuple[Any, NDArray[Any]]]:
         """Return rows of features and their targets. Never raises for a value."""
-        target: Coding = (
-            CategoryCoding(self.target) if isinstance(self.target, Category) else scaled_number(self.target)
-        )
-        for *features, codes in coded_rows(table, SideBySide((*self.encoding.codings, target))):
+        for *features, codes in coded_rows(table, self.coding):
             values = self._decoded(codes)
             start = 0
             for rows in self.encoding.rows(tuple(features)):

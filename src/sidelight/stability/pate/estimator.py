@@ -28,6 +28,7 @@ from sidelight.session import Session
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
 from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.query import prepare_query
 from sidelight.stability.pate.choosing import LabelPrice
 from sidelight.stability.pate.constant_student import ConstantStudent
 from sidelight.stability.pate.labels import NoisyLabels, label_claims
@@ -252,7 +253,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             table = Table(nothing, schema=schema, name="teachers")
         else:
             table = self.session.table
-        request = dict(query.prepare(table.schema).request)
+        request = dict(prepare_query(query, table.schema).request)
         kept = None if folder is None else folder.outcome(request)
         if kept is not None:
             return kept
