@@ -1,13 +1,20 @@
-"""Whether two matrices hold the same rows, by content: copies, other types, other orders and parts are found.
+"""Whether two matrices, or two columns, hold the same by content: copies, other types, other orders and parts.
 
 For warnings and refusals to whoever holds the rows, before anything is charged; nothing of it is released or stored
 outside of the process. A row becomes a 64-bit number that follows from its cells, rounded to single precision, and its
-columns' places. Rows with few distinct contents (two columns of small whole numbers) coincide by chance, and are taken
-for the same only if all of them are.
+columns' places.
+
+What two columns of the same kind have in common by chance is estimated from the private one alone (Good and Turing: a
+new draw is a value that was seen once with probability 2 N₂/m, and one not seen yet with N₁/m, where N₁ and N₂ values
+of m occur once and twice). Only values that occur once in the private column tell anything: what occurs more often
+(labels, ages, zeros) is left out, and a column in which little is left is not judged.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -16,11 +23,16 @@ from numpy.typing import NDArray
 Prints = NDArray[np.uint64]
 
 _BLOCK_CELLS = 1 << 20
-#: Shares of rows that must coincide, for rows of several columns and for single ones, which coincide more easily.
-_SHARE, _SHARE_OF_ONE_COLUMN = 0.5, 0.9
-_FEWEST_OF_ONE_COLUMN = 20
+#: The share that must coincide, and the one where chance may explain more than this share of it.
+_SHARE, _SHARE_NEAR_CHANCE, _BY_CHANCE = 0.5, 0.9, 0.01
+#: Standard deviations above chance.
+_DEVIATIONS = 6.0
 #: Below this share of distinct rows chance explains what coincides.
 _DISTINCT = 0.5
+#: Fewer values than this in a column tell nothing; and fewer kinds of values, if they are compared one by one.
+_FEWEST, _KINDS = 20, 8
+#: Values of a column that are looked up first, before all are.
+_LOOKED_UP = 256
 
 
 def row_prints(rows: Any) -> Prints | None:
@@ -44,17 +56,126 @@ def row_prints(rows: Any) -> Prints | None:
     return _mixed(found)
 
 
-def same_rows(part: Prints, whole: Prints, *, columns: int) -> bool:
-    """Return whether the rows of one matrix are, in the main, rows of another; both have so many columns."""
+def same_rows(part: Prints, whole: Prints) -> bool:
+    """Return whether the rows of one matrix are, in the main, rows of another, both of the same several columns."""
     if not len(part) or not len(whole):
         return False
-    if columns == 1 and len(part) < _FEWEST_OF_ONE_COLUMN:
-        return False
-    distinct = np.unique(whole)
-    if len(distinct) < _DISTINCT * len(whole) or len(np.unique(part)) < _DISTINCT * len(part):
+    mine, theirs = _Counted.of(part), _Counted.of(whole)
+    if mine.is_among(theirs, chance=theirs.chance, fewest=1):
+        return True
+    if len(theirs.distinct) < _DISTINCT * len(whole) or len(mine.distinct) < _DISTINCT * len(part):
         return len(part) == len(whole) and bool((np.sort(part) == np.sort(whole)).all())
-    share = float(np.isin(part, distinct).mean())
-    return share >= (_SHARE_OF_ONE_COLUMN if columns == 1 else _SHARE)
+    return bool(mine.counts[mine.occurring(theirs) > 0].sum() >= _SHARE * len(part))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Counted:
+    """Distinct values in order, and how often each occurs."""
+
+    distinct: NDArray[Any]
+    counts: NDArray[np.intp]
+
+    @staticmethod
+    def of(values: NDArray[Any]) -> _Counted:
+        ordered = np.sort(values)
+        starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(ordered)), bool), ordered[1:] != ordered[:-1]]))
+        return _Counted(ordered[starts], np.diff(np.append(starts, len(ordered))))
+
+    @cached_property
+    def chance(self) -> float:
+        """The share of new draws, but those of values that occur more often, that are a value which occurs once."""
+        once, twice = int((self.counts == 1).sum()), int((self.counts == 2).sum())
+        return 2 * twice / (once + 2 * twice) if once else 1.0
+
+    def occurring(self, whole: _Counted) -> NDArray[np.intp]:
+        """Return how often each of these values occurs in the whole."""
+        places = np.minimum(np.searchsorted(whole.distinct, self.distinct), len(whole.distinct) - 1)
+        return np.where(whole.distinct[places] == self.distinct, whole.counts[places], 0)
+
+    def is_among(self, whole: _Counted, *, chance: float, fewest: int) -> bool:
+        """Return whether more of these values occur once in the whole than chance explains, and at least half do."""
+        found = self.occurring(whole)
+        judged = int((found <= 1).sum())
+        if judged < fewest:
+            return False
+        wanted = _SHARE
+        if chance > _BY_CHANCE:
+            wanted = max(_SHARE_NEAR_CHANCE, chance + _DEVIATIONS * sqrt(chance * (1 - chance) / judged))
+        return chance < 1 and bool((found == 1).sum() >= wanted * judged)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ColumnPrint:
+    """One column of numbers by content.
+
+    >>> whole = ColumnPrint(np.random.default_rng(0).normal(size=400))
+    >>> ColumnPrint(whole.cells[300:100:-1].astype(np.float32)).is_part_of(whole)
+    True
+    >>> ColumnPrint(np.random.default_rng(1).normal(size=400)).is_part_of(whole)
+    False
+    """
+
+    cells: NDArray[Any]
+
+    @cached_property
+    def _single(self) -> _Counted:
+        return self._counted(np.float32)
+
+    @cached_property
+    def _double(self) -> _Counted:
+        return self._counted(np.float64)
+
+    def _counted(self, kind: type[np.floating[Any]]) -> _Counted:
+        with np.errstate(all="ignore"):
+            values = self.cells.astype(kind)
+        return _Counted.of(values[np.isfinite(values)])
+
+    def is_part_of(self, whole: ColumnPrint) -> bool:
+        """Return whether these numbers are, in the main, numbers of another column, whatever their order."""
+        if len(self._single.distinct) < _KINDS or len(whole._single.distinct) < _KINDS:
+            return False
+        few = self._single.distinct[:: max(1, len(self._single.distinct) // _LOOKED_UP)]
+        places = np.minimum(np.searchsorted(whole._single.distinct, few), len(whole._single.distinct) - 1)
+        if 4 * (whole._single.distinct[places] == few).sum() < len(few):
+            return False
+        return self._all_of(whole) or self._is_among(whole)
+
+    @cached_property
+    def _chance(self) -> float:
+        return max(self._single.chance, _regularity(self._single.distinct))
+
+    @property
+    def tells(self) -> bool:
+        """Whether hardly anything of another column would be in this one by chance."""
+        return self._chance <= _BY_CHANCE
+
+    def _is_among(self, whole: ColumnPrint) -> bool:
+        if self._single.is_among(whole._single, chance=whole._chance, fewest=_FEWEST):
+            return True
+        if whole.tells:
+            return False
+        # Many numbers close to each other are one number in single precision.
+        chance = max(whole._double.chance, _regularity(whole._double.distinct))
+        return self._double.is_among(whole._double, chance=chance, fewest=_FEWEST)
+
+    def _all_of(self, whole: ColumnPrint) -> bool:
+        """Return whether both hold the same values equally often, and not all equally often, as in a designed table."""
+        mine, theirs = self._single, whole._single
+        if len(mine.distinct) != len(theirs.distinct) or (mine.distinct != theirs.distinct).any():
+            return False
+        often = self._double.counts
+        return bool((mine.counts == theirs.counts).all() and (often != often[0]).any())
+
+
+def _regularity(distinct: NDArray[Any]) -> float:
+    """Return how much of a grid the middle half of distinct values fills: whole numbers, or equal steps (a counter)."""
+    middle = distinct[len(distinct) // 4 : 3 * len(distinct) // 4 + 1].astype(np.float64)
+    steps = np.diff(middle)
+    if not len(steps) or steps.max() <= 1.5 * steps.min():
+        return 1.0
+    if (np.floor(middle) == middle).all():
+        return float(len(steps) / (middle[-1] - middle[0]))
+    return 0.0
 
 
 def _bits(cells: NDArray[Any]) -> Prints:

@@ -14,7 +14,7 @@ from sidelight.guarantees import Amount, Claims
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.tuning.best import select
 from sidelight.tuning.common_price import common_price
-from sidelight.tuning.held_rows import held_by, refuse_private_rows
+from sidelight.tuning.held_rows import private_rows_of, refuse_private_rows
 from sidelight.tuning.pricing import selection_claims
 from sidelight.tuning.runs import Runs, geometric
 from sidelight.tuning.scores import check_score
@@ -78,7 +78,7 @@ def tune(
     """
     if not fits:
         raise RangeError("a search wants at least one fit, got none")
-    refuse_private_rows([score.function], [held for fit in fits for held in held_by(fit.run)])
+    refuse_private_rows([score.function], [held for fit in fits for held in private_rows_of(fit.run)])
     law = geometric(15) if runs is None else runs
     claims = selection_claims(common_price([fit.claims for fit in fits]), law, delta=delta)
     with Source(entropy or OSEntropy(), declared=claims.numerics) as source:

@@ -6,16 +6,15 @@ handed the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sidelight.errors import RangeError
 from sidelight.records import Table
 from sidelight.session import Answer, Query, Session
-
-_DEPTH = 3
+from sidelight.tuning.carried import carried_by
+from sidelight.tuning.held_tables import is_lazy
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,8 @@ class PublicScore:
 
     Whoever writes one states, as with `PublicSample`, that the function reads the answer, public parameters and public
     data only, and remembers nothing of earlier answers. A function that visibly holds a `Table` or a `Session`
-    (closure, defaults, object, globals that it names) is refused; what it reads from elsewhere is the writer's word.
+    (closure, defaults, object, class, globals that it names) is refused; what it reads from elsewhere is the writer's
+    word.
 
     >>> PublicScore(lambda answer: -abs(answer.value - 40), "distance to last year's published median")
     PublicScore(distance to last year's published median)
@@ -72,46 +72,14 @@ def check_score(function: object, description: str) -> None:
         raise RangeError(f"a score is a function of a candidate's answer, got {type(function).__name__}")
     if not isinstance(description, str) or not description:
         raise RangeError('say what the score reads, for the report: PublicScore(function, "accuracy on public rows")')
-    if any(isinstance(part, Table | Session) for part in carried_by(function)):
+    carried = list(carried_by(function))
+    if any(issubclass(type(part), Table | Session) for part in carried):
         raise RangeError(
             "a score may not hold a Table or a Session: private rows in a score are not paid for. Compute it from the "
             "candidate's answer and public data, or ask a PrivateScore"
         )
-
-
-def carried_by(function: object) -> Iterator[object]:
-    """Return everything that a function visibly carries, a few steps deep."""
-    return _held(function, _DEPTH)
-
-
-def _held(function: object, depth: int) -> Iterator[object]:
-    """Return what a function visibly carries: closure, defaults, globals it names, bound object, partial arguments."""
-    if depth == 0:
-        return
-    for name in ("__closure__", "__defaults__", "args"):
-        for part in getattr(function, name, None) or ():
-            yield from _opened(getattr(part, "cell_contents", None) if name == "__closure__" else part, depth)
-    for name in ("__kwdefaults__", "keywords", "__dict__"):
-        mapping = getattr(function, name, None)
-        if isinstance(mapping, Mapping):
-            for part in mapping.values():
-                yield from _opened(part, depth)
-    code, names = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    for name in code.co_names if code is not None else ():
-        if name in names and not isinstance(names[name], type | ModuleType):
-            yield from _opened(names[name], depth)
-    for name in ("__self__", "__wrapped__", "func"):
-        if (part := getattr(function, name, None)) is not None:
-            yield from _opened(part, depth)
-
-
-def _opened(part: Any, depth: int) -> Iterator[object]:
-    yield part
-    if isinstance(part, list | tuple | set):
-        for inner in part:
-            yield from _opened(inner, depth - 1) if depth > 1 else iter((inner,))
-    elif isinstance(part, Mapping):
-        for inner in part.values():
-            yield from _opened(inner, depth - 1) if depth > 1 else iter((inner,))
-    elif not isinstance(part, type | ModuleType):
-        yield from _held(part, depth - 1)
+    if any(map(is_lazy, carried)):
+        raise RangeError(
+            "a score may not hold a lazy frame: what it would read cannot be compared with the private rows. Collect "
+            "the public rows first, and let the score hold them"
+        )
