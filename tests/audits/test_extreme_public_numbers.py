@@ -143,6 +143,7 @@ def test_no_public_number_outgrows_a_sensitivity(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_every_public_number_at_every_size(record_property: Any) -> None:
     met = {(name, size): walk(name, size, seed=seed) for seed in (2, 3) for name in CASES for size in EXTREMES}
     refused = sum(not count for count in met.values())

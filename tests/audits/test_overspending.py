@@ -9,6 +9,7 @@ from benchmarks.audit_overspending import INTERLEAVINGS, measure
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_no_interleaving_overspends(record_property: Callable[[str, object], None]) -> None:
     found = measure()
     record_property(

@@ -25,6 +25,7 @@ def test_a_sample_finds_nothing() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_nothing_is_found_anywhere(record_property: Any) -> None:
     chosen = list(trials())
     tried, found = run(chosen)

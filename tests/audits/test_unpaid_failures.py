@@ -32,6 +32,7 @@ THEOREM = "cannot happen up to 2**30 rows (objective-perturbation proof page, Th
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_no_query_fails_after_the_charge(record_property: Any) -> None:
     """Far targets, large epsilons, empty, missing, constant and far tables, and each without its last row."""
     pairs = [(f"{kind}, {name}", failed) for kind, name, failed in failing_queries()] + list(failing_fits())
@@ -164,6 +165,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_everything_that_can_be_raised_after_the_charge_has_a_reason(record_property: Any) -> None:
     found = raises_after_the_charge()
     known = {
