@@ -27,8 +27,8 @@ _BLOCK_CELLS = 1 << 20
 _SHARE, _SHARE_NEAR_CHANCE, _BY_CHANCE = 0.5, 0.9, 0.01
 #: Standard deviations above chance.
 _DEVIATIONS = 6.0
-#: Below this share of distinct rows chance explains what coincides.
-_DISTINCT = 0.5
+#: The most probable that all of what coincides may be by chance.
+_IMPROBABLE = 1e-3
 #: Fewer values than this in a column tell nothing; and fewer kinds of values, if they are compared one by one.
 _FEWEST, _KINDS = 20, 8
 #: Values of a column that are looked up first, before all are.
@@ -63,9 +63,7 @@ def same_rows(part: Prints, whole: Prints) -> bool:
     mine, theirs = _Counted.of(part), _Counted.of(whole)
     if mine.is_among(theirs, chance=theirs.chance, fewest=1):
         return True
-    if len(theirs.distinct) < _DISTINCT * len(whole) or len(mine.distinct) < _DISTINCT * len(part):
-        return len(part) == len(whole) and bool((np.sort(part) == np.sort(whole)).all())
-    return bool(mine.counts[mine.occurring(theirs) > 0].sum() >= _SHARE * len(part))
+    return len(part) == len(whole) and bool((np.sort(part) == np.sort(whole)).all())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,15 +80,21 @@ class _Counted:
         return _Counted(ordered[starts], np.diff(np.append(starts, len(ordered))))
 
     @cached_property
+    def times(self) -> NDArray[np.intp]:
+        """How often each occurs; half of it where all of many are there in pairs, as in a table written twice."""
+        twice = len(self.counts) >= _FEWEST and np.gcd.reduce(self.counts) == 2
+        return self.counts // 2 if twice else self.counts
+
+    @cached_property
     def chance(self) -> float:
         """The share of new draws, but those of values that occur more often, that are a value which occurs once."""
-        once, twice = int((self.counts == 1).sum()), int((self.counts == 2).sum())
+        once, twice = int((self.times == 1).sum()), int((self.times == 2).sum())
         return 2 * twice / (once + 2 * twice) if once else 1.0
 
     def occurring(self, whole: _Counted) -> NDArray[np.intp]:
         """Return how often each of these values occurs in the whole."""
         places = np.minimum(np.searchsorted(whole.distinct, self.distinct), len(whole.distinct) - 1)
-        return np.where(whole.distinct[places] == self.distinct, whole.counts[places], 0)
+        return np.where(whole.distinct[places] == self.distinct, whole.times[places], 0)
 
     def is_among(self, whole: _Counted, *, chance: float, fewest: int) -> bool:
         """Return whether more of these values occur once in the whole than chance explains, and at least half do."""
@@ -101,7 +105,8 @@ class _Counted:
         wanted = _SHARE
         if chance > _BY_CHANCE:
             wanted = max(_SHARE_NEAR_CHANCE, chance + _DEVIATIONS * sqrt(chance * (1 - chance) / judged))
-        return chance < 1 and bool((found == 1).sum() >= wanted * judged)
+        hits = int((found == 1).sum())
+        return hits >= wanted * judged and chance**hits <= _IMPROBABLE
 
 
 @dataclass(frozen=True, eq=False, repr=False)
