@@ -247,8 +247,8 @@ def scaled_number(number: Number) -> ClippedVector:
     half, middle = (number.upper - number.lower) / 2, (number.upper + number.lower) / 2
     if not Fraction(2) ** -100 < half < Fraction(2) ** 100 or abs(middle) > 2**50 * half:
         raise RangeError(
-            f"column {number.name!r} ranges from {float(number.lower):.9g} to {float(number.upper):.9g}; a model wants "
-            "a range that is between 2**-99 and 2**101 wide (about 1.6e-30 and 2.5e30), and at least 1e-15 of its own "
+            f"column {number.name!r} ranges from {float(number.lower)} to {float(number.upper)}; a model wants "
+            "a range that is between 2**-99 and 2**101 wide (about 1.6e-30 and 2.5e30), and at least 2e-15 of its own "
             "size; count in other units, or from another zero"
         )
     return ClippedVector(columns=(number,), radius=half, levels=LEVELS, centres=(middle,))
