@@ -18,7 +18,7 @@ from sidelight.grid import Grid
 from sidelight.records import Category, Number, PersonId, Table
 from sidelight.records.persons import person_key
 
-RANGE = ((-(2**60), 2**60), (0, 9))
+RANGE = ((-(2**62), 2**62), (0, 9))
 
 
 def kept(people, rows, k):
@@ -27,7 +27,7 @@ def kept(people, rows, k):
 
 
 people_rows = st.lists(
-    st.tuples(st.sampled_from("abc"), st.tuples(st.integers(-3, 3) | st.integers(-(2**60), 2**60), st.integers(0, 1))),
+    st.tuples(st.sampled_from("abc"), st.tuples(st.integers(-3, 3) | st.integers(-(2**62), 2**62), st.integers(0, 1))),
     max_size=20,
 )
 
@@ -55,7 +55,7 @@ def test_a_round_is_a_permutation_in_small_numbers(first, second, constant):
     assert a == pow(first + constant, 3, PRIME)
 
 
-@given(st.integers(0, 2**60 - 1), st.integers(-(2**60), 2**60), st.integers(0, 9), st.integers(0, 2**31))
+@given(st.integers(0, 2**60 - 1), st.integers(-(2**62), 2**62), st.integers(0, 9), st.integers(0, 2**31))
 def test_the_mix_never_wraps(key, code, small, nth):
     arrays = [np.array([value]) for value in (key, code, small, nth)]
     found = int(linear_mix(arrays[0], (arrays[1], arrays[2]), RANGE, arrays[3])[0])

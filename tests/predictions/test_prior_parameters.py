@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.grid import Grid
+from sidelight.grid import CODE_LIMIT, Grid
 from sidelight.predictions import (
     Cauchy,
     Gaussian,
@@ -105,7 +105,7 @@ def test_mixtures(weights, priors):
 def test_decimal_weights_sum_to_one():
     grid = Grid(resolution=Fraction(1))
     mixed = Mixture([0.7, 0.2, 0.1], [Uniform(0, 1)] * 3).compile(grid)
-    assert 0 <= 2**128 + 2**20 * (2**61 + 1) - mixed.total <= 3
+    assert 0 <= 2**128 + 2**20 * (2 * CODE_LIMIT + 1) - mixed.total <= 3
 
 
 def test_numbers_come_in_many_kinds():
