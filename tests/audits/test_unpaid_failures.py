@@ -125,7 +125,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "gaussians/public_rows.py": {"as_public_points": 5, "for_columns": 1},
         "gaussians/spending.py": {"__post_init__": 1},
         "gaussians/starts.py": {"starts": 3},
-        "guarantees/intervals.py": {"__init__": 1, "__truediv__": 1, "log": 1},
+        "guarantees/intervals.py": {"__init__": 1, "__truediv__": 1, "log": 1, "round_up": 1},
         "guarantees/search.py": {"_index": 1},
         "mechanisms/adapted.py": {"_checked": 1, "adapt": 1},
         "mechanisms/rank_selection.py": {"check_selection": 4},
