@@ -19,10 +19,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from sidelight.errors import RangeError
 
-#: Codes live in int64, with room for one more step. Nanoseconds since 1970 reach 2**62 in the year 2116. Beyond it
+#: Codes live in int64, and so do their differences. Nanoseconds since 1970 reach 2**61 in the year 2043. Beyond it
 #: records are clamped where nobody declared bounds, and declared bounds are refused.
-CODE_LIMIT = 2**62
-#: A step is between 1 over this and this, so that neither 2**62 steps nor their reciprocals leave the floats.
+CODE_LIMIT = 2**61
+#: A step is between 1 over this and this, so that neither 2**61 steps nor their reciprocals leave the floats.
 STEP_LIMIT = Fraction(2) ** 900
 #: Bits of the pattern of a double that a code of a `FloatGrid` drops: 52 - 4 = 48 bits of mantissa stay.
 DROPPED_BITS = 4
@@ -66,7 +66,7 @@ class Grid:
             )
         if not -CODE_LIMIT <= self.first <= self.last <= CODE_LIMIT:
             raise RangeError(
-                f"grid codes must satisfy -2**62 <= first <= last <= 2**62, got first={self.first}, last={self.last}; "
+                f"grid codes must satisfy -2**61 <= first <= last <= 2**61, got first={self.first}, last={self.last}; "
                 "use a coarser resolution or narrower bounds"
             )
         if not 0 <= self.dither_bits <= 40:

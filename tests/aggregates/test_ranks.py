@@ -19,7 +19,7 @@ from sidelight.noise import Source
 from sidelight.records import Number, Table
 from sidelight.testing import SeededEntropy
 
-code_lists = st.lists(st.integers(-30, 30), max_size=60) | st.lists(st.integers(-(2**62), 2**62), max_size=20)
+code_lists = st.lists(st.integers(-30, 30), max_size=60) | st.lists(st.integers(-(2**61), 2**61), max_size=20)
 
 
 def seeded():

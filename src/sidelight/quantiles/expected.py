@@ -62,7 +62,7 @@ def _assumption(priors: Sequence[Prior], grid: Outcomes, records: int) -> str:
     spread = "spread over a factor of two" if blind else "spread as predicted"
     cut = ""
     if not isinstance(grid, FloatGrid) and (grid.first == -CODE_LIMIT or grid.last == CODE_LIMIT):
-        cut = f", below {float(CODE_LIMIT * grid.resolution):.2g} in size,"  # beyond 2**62 steps records are clamped
+        cut = f", below {float(CODE_LIMIT * grid.resolution):.2g} in size,"  # beyond 2**61 steps records are clamped
     text = f"records near each quantile{cut} lie as far apart as {records:,} {spread} would"
     if isinstance(grid, FloatGrid):
         return text + " and do not repeat"

@@ -59,7 +59,7 @@ def step_grid(number: Number, *, resolution: Fraction | None = None) -> Grid:
     last = CODE_LIMIT if number.upper is None else math.floor(Fraction(number.upper) / step)
     if max(abs(first), abs(last)) > CODE_LIMIT:
         raise RangeError(
-            f"the bounds of {number.name!r} lie more than 2**62 steps of {decimal_text(step)} from 0, up to "
+            f"the bounds of {number.name!r} lie more than 2**61 steps of {decimal_text(step)} from 0, up to "
             f"{float(CODE_LIMIT * step):.4g} is possible; use a coarser granularity or resolution, narrower bounds, or "
             "neither granularity nor resolution (floats have no such limit)"
         )
@@ -82,7 +82,7 @@ def check_reach(prior: Prior, grid: Outcomes) -> None:
         below = grid.first == -CODE_LIMIT and float(prior.cdf(-limit)) > 0.5
         if above or below:
             raise RangeError(
-                f"the prediction expects the answer more than 2**62 steps of {decimal_text(grid.resolution)} from 0, "
+                f"the prediction expects the answer more than 2**61 steps of {decimal_text(grid.resolution)} from 0, "
                 f"where values are cut at {limit:.4g}; use a coarser granularity or resolution, or neither of them"
             )
 

@@ -74,7 +74,7 @@ class StableMedian:
         steps = floor(exact(self.spread, name="spread") / grid.resolution)
         if steps > CODE_LIMIT:
             raise RangeError(
-                f"spread must be at most 2**62 steps of {decimal_text(grid.resolution)}; one wider than the bounds of "
+                f"spread must be at most 2**61 steps of {decimal_text(grid.resolution)}; one wider than the bounds of "
                 f"{number.name!r} says nothing"
             )
         share = exact(self.test_share, name="test_share") if steps else Fraction(1)
