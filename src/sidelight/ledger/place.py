@@ -96,7 +96,7 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
                 f"there is no ledger at {str(path)!r}; correct the path (a new one would have a full budget)"
             )
         left = [path.name + ending for ending in BESIDE if path.with_name(path.name + ending).exists()]
-        if left:
+        if left and not path.exists():  # else another process is just making it: SQLite makes the file first
             raise LedgerError(
                 f"there is no ledger at {str(path)!r}, but what SQLite kept beside one ({', '.join(left)}): it was "
                 "moved or removed, perhaps while somebody has it open. Put it back; for a new ledger use another name"

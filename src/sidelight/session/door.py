@@ -98,7 +98,7 @@ def _prepare(query: Query, table: Table, *, strict: bool) -> Prepared:
 def _run(
     prepared: Sequence[Prepared], table: Table, reservation: Reservation, *, entropy: Entropy
 ) -> list[tuple[Outcome, str]]:
-    """Open the data under a reservation; one noise source a query. Give outcomes with the text that is recorded.
+    """Open the data under a reservation; one noise source a query. Return outcomes with the text that is recorded.
 
     Once the data has been opened nothing is said: no warning, no log line. Only errors of a few kinds, whose texts are
     fixed, and interrupts pass through, without their causes; anything else might quote a record, or say by its kind
