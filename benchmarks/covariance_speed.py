@@ -16,7 +16,6 @@ import sidelight as sl
 from benchmarks.covariance import table_of
 from benchmarks.measuring import processor_time
 from sidelight.aggregates.collect import collect
-from sidelight.mechanisms.noisy_moments import noisy_second_moment
 from sidelight.noise import OSEntropy, Source
 
 ROWS, COLUMNS, REPEATS = 100_000, 1000, 2
@@ -55,11 +54,10 @@ def matrices(table: sl.Table, query: sl.Covariance) -> float:
     """Return the peak of what is allocated after the sums are made, in matrices."""
     prepared = query.prepare(table.schema)
     moments = collect(table, prepared.statistics)
-    part = prepared.price.part(prepared.shares["matrix"])
     with Source(OSEntropy(), declared="exact") as source:
-        prepared.answer(noisy_second_moment(moments, **part, source=source), rows=1.0, mean=None)  # for the imports
+        prepared.answer(prepared.matrix_noise(moments).release(source), rows=1.0, mean=None)  # for the imports
         tracemalloc.start()
-        released = noisy_second_moment(moments, **part, source=source)
+        released = prepared.matrix_noise(moments).release(source)
         with_noise = tracemalloc.get_traced_memory()[1] + np.asarray(moments.second.value).nbytes
         del moments
         tracemalloc.reset_peak()

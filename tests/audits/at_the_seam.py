@@ -18,18 +18,13 @@ from typing import Any
 import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
-from sidelight.mechanisms import additive, spherical, symmetric_gaussian, two_sided_wishart
+from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise, SymmetricGaussianNoise
+from sidelight.mechanisms.idealized_noise import SphericalNoise, WishartNoise
 from sidelight.noise import Source, categorical
 from sidelight.testing import SeededEntropy
 
-#: Every function that adds noise to a `Bounded`.
-MECHANISMS = (
-    additive.gaussian,
-    additive.laplace,
-    spherical.spherical_laplace,
-    symmetric_gaussian.symmetric_gaussian,
-    two_sided_wishart.two_sided_wishart,
-)
+#: Every class that adds noise to a `Bounded`.
+MECHANISMS = (GaussianNoise, LaplaceNoise, SphericalNoise, SymmetricGaussianNoise, WishartNoise)
 
 
 @dataclass
@@ -50,15 +45,10 @@ def watched(course: Course, again: Course | None = None) -> Iterator[None]:
         course.answers.append(answer)
         return np.array(answer) if isinstance(answer, np.ndarray) else answer  # a caller may use it up
 
-    def wrapped(mechanism: Any) -> Any:
-        return lambda bounded, **given: answered(bounded, lambda: mechanism(bounded, **given))
+    def wrapped(release: Any) -> Any:
+        return lambda noise, source: answered(noise.bounded, lambda: release(noise, source))
 
-    places = [
-        (module, name, value)
-        for module in [each for key, each in sys.modules.items() if key.startswith("sidelight") and each is not None]
-        for name, value in list(vars(module).items())
-        if any(value is mechanism for mechanism in MECHANISMS)
-    ]
+    places = [(mechanism, "release", mechanism.__dict__["release"]) for mechanism in MECHANISMS]
     original = categorical.Categorical
 
     class Watched(original):  # type: ignore[misc, valid-type]

@@ -11,7 +11,7 @@ import sidelight as sl
 from sidelight.aggregates import Bounded
 from sidelight.audit import audit
 from sidelight.guarantees import Neighbours, Row
-from sidelight.mechanisms import additive
+from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise
 from sidelight.noise import Source, discrete_laplace, rounded_gaussian
 from sidelight.testing import SeededEntropy
 
@@ -78,17 +78,17 @@ def attacked(mechanism, sensitivity):
 
 def test_a_halved_sensitivity_is_refuted_under_laplace_noise():
     def laplace(bounded, source):
-        return additive.laplace(bounded, epsilon=1, source=source)
+        return LaplaceNoise(bounded, epsilon=1).release(source)
 
-    claims = additive.laplace_claims(count_of(0, sensitivity=1), epsilon=1)
+    claims = LaplaceNoise(count_of(0, sensitivity=1), epsilon=1).claims
     assert not attacked(laplace, 1).refutes(claims)
     assert attacked(laplace, "1/2").refutes(claims)
 
 
 def test_a_halved_sensitivity_is_refuted_under_gaussian_noise():
     def gaussian(bounded, source):
-        return additive.gaussian(bounded, mu=1, source=source)
+        return GaussianNoise(bounded, mu=1).release(source)
 
-    claims = additive.gaussian_claims(count_of(0, sensitivity=1), mu=1)
+    claims = GaussianNoise(count_of(0, sensitivity=1), mu=1).claims
     assert not attacked(gaussian, 1).refutes(claims)
     assert attacked(gaussian, "1/2").refutes(claims)

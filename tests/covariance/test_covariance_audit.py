@@ -49,14 +49,12 @@ def test_the_claim_stands_and_a_planted_bug_does_not(
     slack = 5.5 * np.sqrt(0.5 / trials)
     hit, false = _advantage(query, *NEIGHBOURS, trials=trials)
     assert hit - false <= limit + slack
-    original = prepared_module.noisy_second_moment
+    original = prepared_module.matrix_noise
 
-    def weak(moments: Any, **settings: Any) -> Any:
-        name = "rho" if "rho" in settings else "epsilon"
-        settings[name] *= 64 if name == "rho" else 8  # an eighth of the noise
-        return original(moments, **settings)
+    def weak(moments: Any, budget: Any, law: Any) -> Any:
+        return original(moments, budget.part(8 if budget.is_pure else 64), law)  # an eighth of the noise
 
-    monkeypatch.setattr(prepared_module, "noisy_second_moment", weak)
+    monkeypatch.setattr(prepared_module, "matrix_noise", weak)
     hit, false = _advantage(query, *NEIGHBOURS, trials=trials)
     assert hit - false > limit + slack
 

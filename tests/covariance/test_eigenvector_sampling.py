@@ -12,9 +12,11 @@ from sidelight.covariance import eigenvector_sampling as module
 from sidelight.covariance.eigenvector_sampling import complement, picks, sample_eigenvectors, sampling_claims
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.neighbours import Neighbours
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 
+PURE = Budget.of(epsilon=1)
 ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 
 
@@ -49,21 +51,23 @@ def test_draws_cost_what_is_charged(monkeypatch, kind, form) -> None:
     """Each draw's coefficient times the range of its change, summed, is half of ε; the eigenvalues cost the rest."""
     moments = mapped_moments(ROWS, radius=1, neighbours=kind)
     seen, spent = [], []
-    original_values = module.noisy_values
+    original_noise = module.eigenvalue_noise
 
     def record(matrix, source):
         seen.append(matrix)
         return np.eye(len(matrix))[0]
 
-    def values(moments, private, *, epsilon, source):
-        spent.append((Fraction(epsilon), private.size))
-        return original_values(moments, private, epsilon=epsilon, source=source)
+    def values(moments, budget, private=None):
+        if private is not None:
+            spent.append((budget.epsilon, private.size))
+        return original_noise(moments, budget, private)
 
     monkeypatch.setattr(module, "bingham", record)
-    monkeypatch.setattr(module, "noisy_values", values)
+    monkeypatch.setattr(module, "eigenvalue_noise", values)
     prediction = np.diag(np.linspace(-0.2, 0.4, 10))
     with Source(SeededEntropy("cost")) as source:
-        sample_eigenvectors(moments, rows=2000, prediction=prediction, epsilon="1/3", form=form, source=source)
+        budget = Budget.of(epsilon="1/3")
+        sample_eigenvectors(moments, rows=2000, prediction=prediction, budget=budget, form=form, source=source)
     private = moments.second.value - np.rint(2000 * moments.levels**2 * prediction)
     eigenvalues, vectors = np.linalg.eigh(private)
     scale = {ADD: 1, SWAP: 2}[kind] if form == "direct" else {ADD: 2**0.5, SWAP: 2}[kind]
@@ -91,7 +95,7 @@ def test_without_noise_the_matrix_comes_back(form) -> None:
     for prediction in (np.zeros((10, 10)), np.diag(np.linspace(-1, 1, 10))):
         with Source(SeededEntropy("limit")) as source:
             found = sample_eigenvectors(
-                moments, rows=2000, prediction=prediction, epsilon=10**6, form=form, source=source
+                moments, rows=2000, prediction=prediction, budget=Budget.of(epsilon=10**6), form=form, source=source
             )
         assert np.abs(found - TRUTH).max() < 0.02
         assert found == pytest.approx(found.T)
@@ -105,7 +109,12 @@ def test_reference_errors(form, reference) -> None:
         errors = [
             np.linalg.norm(
                 sample_eigenvectors(
-                    moments, rows=2000, prediction=np.zeros((10, 10)), epsilon=1, form=form, source=source
+                    moments,
+                    rows=2000,
+                    prediction=np.zeros((10, 10)),
+                    budget=PURE,
+                    form=form,
+                    source=source,
                 )
                 - TRUTH
             )
@@ -116,12 +125,12 @@ def test_reference_errors(form, reference) -> None:
 
 def test_claims_before_any_row() -> None:
     public = mapped_moments(np.zeros((0, 4)), radius=1, neighbours=SWAP)
-    claims = sampling_claims(public, epsilon="0.3")
+    claims = sampling_claims(public, budget=Budget.of(epsilon="0.3"))
     assert (claims.pure().epsilon, claims.numerics, claims.neighbours) == (Fraction("0.3"), "idealized", SWAP)
     with pytest.raises(RangeError, match="form"):
-        sampling_claims(public, epsilon=1, form="other")
+        sampling_claims(public, budget=PURE, form="other")
     with pytest.raises(RangeError):
-        sampling_claims(public, epsilon=0)
+        sampling_claims(public, budget=Budget.of(rho=1))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -131,7 +140,7 @@ def test_few_rows_and_columns_never_raise(size, form) -> None:
         moments = mapped_moments(rows, radius=1)
         with Source(SeededEntropy("few")) as source:
             found = sample_eigenvectors(
-                moments, rows=-1.0, prediction=np.eye(size), epsilon=1, form=form, source=source
+                moments, rows=-1.0, prediction=np.eye(size), budget=PURE, form=form, source=source
             )
         assert np.isfinite(found).all()
         with pytest.raises(StrictError):
@@ -139,7 +148,7 @@ def test_few_rows_and_columns_never_raise(size, form) -> None:
                 moments,
                 rows=1.0,
                 prediction=np.eye(size),
-                epsilon=1,
+                budget=PURE,
                 form=form,
                 source=Source(SeededEntropy(0), declared="exact"),
             )

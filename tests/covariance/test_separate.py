@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,14 +12,16 @@ from scipy import stats
 
 from sidelight.aggregates import Bounded, mapped_moments
 from sidelight.covariance import separate as module
-from sidelight.covariance.noisy_eigenvalues import noisy_values, on_integers, values_claims, values_scale
+from sidelight.covariance.noisy_eigenvalues import eigenvalue_noise, on_integers
 from sidelight.covariance.separate import paired, separate, separate_claims
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.neighbours import Neighbours
-from sidelight.mechanisms.noisy_moments import NoisyMatrix, noisy_second_moment
+from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.noisy_moments import matrix_noise
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 
+PURE, CONCENTRATED = Budget.of(epsilon=1), Budget.of(rho=1)
 ADD, SWAP = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 C = np.array([[0.5, 0.2], [0.2, 0.3]])
 W = 0.4 * np.eye(2)
@@ -37,19 +40,20 @@ def moments_of(matrix, rows, neighbours=SWAP):
 def inject(monkeypatch, noise, shift, rows=1000):
     """Replace both draws by given noise, in units of one row's matrix."""
 
-    def values(moments, private, *, source, **price):
-        return private + noise * rows * moments.levels**2
+    def values(moments, budget, private):
+        return SimpleNamespace(release=lambda source: private + noise * rows * moments.levels**2)
 
-    def second(moments, *, source, **price):
-        return NoisyMatrix(moments.second.value * float(moments.scale) ** 2 + shift * rows, 1.0, "goe")
+    def second(moments, budget, law):
+        noisy = moments.second.value * float(moments.scale) ** 2 + shift * rows
+        return SimpleNamespace(release=lambda source: noisy, deviation=1.0)
 
-    monkeypatch.setattr(module, "noisy_values", values)
-    monkeypatch.setattr(module, "noisy_second_moment", second)
+    monkeypatch.setattr(module, "eigenvalue_noise", values)
+    monkeypatch.setattr(module, "matrix_noise", second)
 
 
 def estimate(prediction, rows=1000, matrix=C):
     with Source(SeededEntropy(0)) as source:
-        return separate(moments_of(matrix, rows), rows=rows, prediction=prediction, epsilon=1, source=source).matrix
+        return separate(moments_of(matrix, rows), rows=rows, prediction=prediction, budget=PURE, source=source).matrix
 
 
 def test_injected_noise_gives_the_reference_matrix(monkeypatch) -> None:
@@ -90,23 +94,27 @@ def test_the_error_bound_with_its_corrected_constant(monkeypatch) -> None:
 def test_reference_noise_scales() -> None:
     """n = 1000, d = 10: swap at ε = 1 and ρ = .5, half of each; and adding or removing."""
     swap, add = (moments_of(np.zeros((10, 10)), 1000, kind) for kind in (SWAP, ADD))
-    assert values_scale(swap, epsilon="0.5") / 1000 == pytest.approx(0.004, rel=1e-6)
-    assert values_scale(swap, rho="0.25") / 1000 == pytest.approx(0.002, rel=1e-6)
-    assert values_scale(add, epsilon="0.5") == pytest.approx(2, rel=1e-6)
-    assert values_scale(add, rho="0.25") == pytest.approx((1 / (2 * 0.25)) ** 0.5, rel=1e-6)
+
+    def scale(moments, **price):
+        return float(eigenvalue_noise(moments, Budget.of(**price)).noise.scale * moments.scale**2)
+
+    assert scale(swap, epsilon="0.5") / 1000 == pytest.approx(0.004, rel=1e-6)
+    assert scale(swap, rho="0.25") / 1000 == pytest.approx(0.002, rel=1e-6)
+    assert scale(add, epsilon="0.5") == pytest.approx(2, rel=1e-6)
+    assert scale(add, rho="0.25") == pytest.approx((1 / (2 * 0.25)) ** 0.5, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", [ADD, SWAP])
 def test_claims_add_up_to_the_price_before_any_row(kind) -> None:
     public = mapped_moments(np.zeros((0, 3)), radius=1, neighbours=kind)
     for share in ("1/2", "0.2"):
-        pure = separate_claims(public, epsilon="0.7", value_share=share)
+        pure = separate_claims(public, budget=Budget.of(epsilon="0.7"), value_share=share)
         assert (pure.pure().epsilon, pure.numerics, pure.neighbours) == (Fraction("0.7"), "idealized", kind)
-        concentrated = separate_claims(public, rho="0.3", value_share=share)
+        concentrated = separate_claims(public, budget=Budget.of(rho="0.3"), value_share=share)
         assert Fraction("0.2999999999") < concentrated.zcdp().rho <= Fraction("0.3") + Fraction(1, 10**30)
         assert concentrated.numerics == "idealized"
-    assert values_claims(public, epsilon=1).pure().epsilon == 1
-    assert separate_claims(public, epsilon=1, noise="laplace").numerics == "idealized"
+    assert eigenvalue_noise(public, PURE).claims.pure().epsilon == 1
+    assert separate_claims(public, budget=PURE, law="laplace").numerics == "idealized"
 
 
 def test_the_law_of_the_eigenvalues_and_one_thirty_percent_off() -> None:
@@ -115,7 +123,8 @@ def test_the_law_of_the_eigenvalues_and_one_thirty_percent_off() -> None:
     private = np.array([1.0, 2.0, 3.0]) * 1000 * unit
     source = Source(SeededEntropy("values"))
     for price, law, scale in (({"epsilon": 2}, "laplace", 1.0), ({"rho": "0.5"}, "norm", 2**0.5)):
-        noise = np.array([noisy_values(public, private, **price, source=source) - private for _ in range(2000)]) / unit
+        law_of = eigenvalue_noise(public, Budget.of(**price), private)
+        noise = np.array([law_of.release(source) - private for _ in range(2000)]) / unit
         assert stats.kstest(noise.ravel() / scale, law).pvalue > 1e-8
         assert stats.kstest(noise.ravel() / scale / 1.3, law).pvalue < 1e-8
         assert stats.kstest(noise.ravel() / scale * 1.3, law).pvalue < 1e-8
@@ -142,26 +151,25 @@ def test_rounding_eigenvalues_stays_within_the_stated_sensitivity() -> None:
     [np.zeros((3, 3)), np.zeros(2), np.array([[np.nan, 0], [0, 0]]), np.array([[np.inf, 0], [0, 0]])],
 )
 def test_predictions_that_make_no_sense_are_refused(prediction) -> None:
+    source = Source(SeededEntropy(0))
     with pytest.raises(RangeError, match="prediction"):
-        separate(moments_of(C, 10), rows=10, prediction=prediction, rho=1, source=Source(SeededEntropy(0)))
+        separate(moments_of(C, 10), rows=10, prediction=prediction, budget=CONCENTRATED, source=source)
 
 
-@pytest.mark.parametrize(
-    "arguments", [{}, {"rho": 1, "epsilon": 1}, {"rho": 1, "value_share": 0}, {"rho": 1, "value_share": 1}]
-)
-def test_bad_prices_are_refused(arguments) -> None:
-    with pytest.raises(RangeError):
-        separate_claims(moments_of(C, 10), **arguments)
+@pytest.mark.parametrize("share", [0, 1])
+def test_bad_shares_are_refused(share) -> None:
+    with pytest.raises(RangeError, match="value_share"):
+        separate_claims(moments_of(C, 10), budget=CONCENTRATED, value_share=share)
 
 
 def test_a_prediction_far_off_every_scale_is_cut_and_raises_nothing() -> None:
     source = Source(SeededEntropy(0))
-    found = separate(moments_of(C, 10), rows=1e12, prediction=1e200 * np.eye(2), rho=1, source=source)
+    found = separate(moments_of(C, 10), rows=1e12, prediction=1e200 * np.eye(2), budget=CONCENTRATED, source=source)
     assert np.isfinite(found.matrix).all()
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5])
-@pytest.mark.parametrize("price", [{"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "noise": "laplace"}])
+@pytest.mark.parametrize("price", [{"budget": CONCENTRATED}, {"budget": PURE}, {"budget": PURE, "law": "laplace"}])
 def test_few_or_odd_rows_never_raise(rows, price) -> None:
     data = np.full((rows, 3), np.nan if rows == 1 else 1e300)
     for noisy_rows in (-3.0, 0.0, float(rows)):
@@ -200,7 +208,7 @@ def test_shaped_noise_against_the_printed_one() -> None:
 
     ratios = []
     for _ in range(15):
-        shaped = error(noisy_second_moment(moments, rho="0.5", source=source).value / 2000)
+        shaped = error(matrix_noise(moments, Budget.of(rho="0.5")).release(source) / 2000)
         ratios.append(shaped / np.linalg.norm(mirrored(generator.normal(size=len(upper[0])) / (2000 * 0.5**0.5))))
     assert 0.68 < np.median(ratios) < 0.78
 
@@ -209,10 +217,10 @@ def test_shaped_noise_against_the_printed_one() -> None:
     plain, full, ours, printed = [], [], [], []
     nothing = np.zeros((size, size))
     for _ in range(9):
-        plain.append(error(noisy_second_moment(moments, epsilon=1, source=source).value / 20_000))
+        plain.append(error(matrix_noise(moments, PURE).release(source) / 20_000))
         laplace = generator.laplace(size=len(upper[0])) * size * 2**0.5 / 20_000
         full.append(np.linalg.norm(mirrored(laplace)))
-        ours.append(error(separate(moments, rows=20_000, prediction=nothing, epsilon=1, source=source).matrix))
+        ours.append(error(separate(moments, rows=20_000, prediction=nothing, budget=PURE, source=source).matrix))
         vectors = np.linalg.eigh(truth + mirrored(2 * laplace))[1]
         printed.append(error(paired(np.linalg.eigvalsh(truth) + generator.laplace(size=size) * 4 / 20_000, vectors)))
     assert np.median(plain) / np.median(full) <= 0.17

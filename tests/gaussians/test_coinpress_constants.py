@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from sidelight.covariance.price import Price
 from sidelight.gaussians.coinpress import mean_parts
 from sidelight.gaussians.constants import Constants
 from sidelight.gaussians.estimate import spending_for
 from sidelight.gaussians.starts import certified_steps, shrinkage
 from sidelight.guarantees import Neighbours
+from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema
 
 PRACTICAL = Constants()
@@ -21,8 +21,7 @@ ALL = Fraction(1)
 
 def spending(size: int, *, rows: int | None = None, **price: Any) -> Any:
     schema = Schema([Number(f"x{place}") for place in range(size)])
-    given = {"rho": None, "epsilon": None, "delta": None, **price}
-    return spending_for(schema, schema.names, price=Price.of(**given), public_rows=rows)
+    return spending_for(schema, schema.names, budget=Budget.of(**price), public_rows=rows)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ import pytest
 import sidelight as sl
 from sidelight.aggregates.celled_moments import moments_by_cell
 from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.covariance.price import Price
 from sidelight.gaussians import answering
 from sidelight.gaussians.asked import Question
 from sidelight.gaussians.spending import Spending
-from sidelight.mechanisms.noisy_moments import noisy_count
+from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.noisy_moments import count_noise
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy, seeded_release
 
@@ -135,8 +135,9 @@ def test_replacing_a_row_costs_more_than_adding_one_where_there_are_cells() -> N
     for seed, rows in enumerate((before, after)):
         cells = moments_by_cell(rows, maps=maps, rule=Sides())
         source = Source(SeededEntropy(seed), declared="exact")
-        spending = Spending(price=Price.of(rho="0.5", epsilon=None, delta=None), moments=cells[0])
-        noisy = [[noisy_count(cell, rho="0.5", source=source).value for cell in cells] for _ in range(trials)]
+        spending = Spending(budget=Budget.of(rho="0.5"), moments=cells[0])
+        noises = [count_noise(cell, Budget.of(rho="0.5")) for cell in cells]
+        noisy = [[noise.release(source) for noise in noises] for _ in range(trials)]
         assert spending.count_deviation(Fraction(1)) == pytest.approx(1.0)
         differences.append(np.array([right - left for left, right in noisy]))
     found = float((differences[1] >= 2).mean() - (differences[0] >= 2).mean())

@@ -286,13 +286,13 @@ def test_private_rows_are_only_read() -> None:
 def test_all_checks_are_drawn_before_deciding(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trap: an early exit would tell by timing and text which check failed first."""
     drawn: list[int] = []
-    original = counting.gaussian
+    original = counting.GaussianNoise
 
     def spy(bounded: Any, **settings: Any) -> Any:
         drawn.append(int(np.prod(bounded.shape, dtype=int)))
         return original(bounded, **settings)
 
-    monkeypatch.setattr(counting, "gaussian", spy)
+    monkeypatch.setattr(counting, "GaussianNoise", spy)
     for rows in (
         np.zeros((0, 3)),
         np.zeros((500, 3)),

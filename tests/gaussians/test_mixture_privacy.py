@@ -236,7 +236,9 @@ def test_audit_of_directions_and_checks(scores: Any, monkeypatch: pytest.MonkeyP
     assert not refutes(first, second, 1.0)
     assert refutes(first, second, 0.3)  # the audit has the power to see a claim that is too good
     if scores is check_scores:
-        monkeypatch.setattr(counting, "gaussian", lambda bounded, **_: np.asarray(bounded.value))  # true counts
+        monkeypatch.setattr(
+            counting.GaussianNoise, "release", lambda noise, _: np.asarray(noise.bounded.value)
+        )  # true counts
         first = scores(base, rho, draws, base=0)
         second = scores(np.concatenate([base, extra]), rho, draws, base=10**6)
         assert refutes(first, second, 1.0)
@@ -261,7 +263,7 @@ def test_a_true_count_in_the_checks_would_show_the_planted_row(monkeypatch: pyte
         return found
 
     assert len(texts(rows, range(6))) == 6  # every number in it is noisy
-    monkeypatch.setattr(counting, "gaussian", lambda bounded, **_: bounded.value)
+    monkeypatch.setattr(counting.GaussianNoise, "release", lambda noise, _: noise.bounded.value)
     with_bug = {sum(_rows_of(text)) for text in texts(rows, range(6))}
     with_bug_and_row = {sum(_rows_of(text)) for text in texts(np.concatenate([rows, [[0.1, 0.1]]]), range(6))}
     assert not with_bug & with_bug_and_row

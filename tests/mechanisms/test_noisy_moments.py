@@ -16,19 +16,9 @@ from sidelight.aggregates.mapped_moments import as_table, mapped_aggregate
 from sidelight.aggregates.mapped_vector import RowMap
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.neighbours import Neighbours
-from sidelight.mechanisms.gridded import gridded_sum
-from sidelight.mechanisms.noisy_moments import (
-    count_claims,
-    count_deviation,
-    noisy_count,
-    noisy_second_moment,
-    noisy_vector_sum,
-    numerics_of,
-    second_moment_claims,
-    second_moment_scale,
-    vector_sum_claims,
-    vector_sum_deviation,
-)
+from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.idealized_noise import gridded_sum
+from sidelight.mechanisms.noisy_moments import count_noise, matrix_noise, vector_noise
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 
@@ -41,42 +31,55 @@ def moments(neighbours, rows=None, **options):
     return mapped_moments(data, radius=1, neighbours=neighbours, **options)
 
 
+def count(data, **price):
+    return count_noise(data, Budget.of(**price))
+
+
+def vector(data, law=None, **price):
+    return vector_noise(data, Budget.of(**price), law)
+
+
+def matrix(data, law=None, **price):
+    return matrix_noise(data, Budget.of(**price), law)
+
+
 def test_reference_noise_scales_of_a_swap() -> None:
     """n = 1000, d = 10, swap, on the matrix of one row."""
     public = moments(SWAP)
-    full = second_moment_scale(public, epsilon=1) / N
+    full = matrix(public, epsilon=1).deviation / N
     assert full == pytest.approx(0.0066332, abs=1e-7)  # c = 500
     assert D * (D + 1) / 2 * full**2 == pytest.approx(0.00242, abs=1e-8)  # E‖Z‖_F²
-    half = second_moment_scale(public, epsilon="0.5") / N  # c = 250
+    half = matrix(public, epsilon="0.5").deviation / N  # c = 250
     assert half == pytest.approx(0.0132665, abs=1e-7)
     assert half / 2**0.5 == pytest.approx(0.0093808, abs=1e-7)
-    laplace = second_moment_scale(public, epsilon="0.5", noise="laplace") / 2**0.5 / N
+    laplace = matrix(public, epsilon="0.5", law="laplace").deviation / 2**0.5 / N
     assert laplace == pytest.approx(2 * 65**0.5 / 1000, rel=1e-6)
     assert laplace == pytest.approx(0.0161245, abs=1e-7)
     assert laplace < 0.0282843  # the paper's
-    goe = second_moment_scale(public, rho="0.5") / N
+    goe = matrix(public, rho="0.5").deviation / N
     assert goe == pytest.approx(0.00141421, abs=1e-8)
-    assert second_moment_scale(public, rho="0.25") / N == pytest.approx(0.002, abs=1e-8)
+    assert matrix(public, rho="0.25").deviation / N == pytest.approx(0.002, abs=1e-8)
 
 
 def test_noise_scales_of_adding_and_removing() -> None:
     public = moments(ADD)
-    assert second_moment_scale(public, rho="0.5") == pytest.approx(1)
-    assert second_moment_scale(public, epsilon=1) == pytest.approx(11**0.5)
-    assert second_moment_scale(public, epsilon=1, noise="laplace") == pytest.approx(2**0.5 * 5.5)
-    assert vector_sum_deviation(public, rho="0.5") == pytest.approx(1)
-    assert vector_sum_deviation(public, epsilon=1) == pytest.approx(11**0.5)
-    assert vector_sum_deviation(public, epsilon=1, noise="laplace") == pytest.approx(20**0.5, rel=1e-4)
-    assert count_deviation(public, rho="0.5") == pytest.approx(1)
-    assert count_deviation(public, epsilon=1) == pytest.approx(2**0.5)
+    assert matrix(public, rho="0.5").deviation == pytest.approx(1)
+    assert matrix(public, epsilon=1).deviation == pytest.approx(11**0.5)
+    assert matrix(public, epsilon=1, law="laplace").deviation == pytest.approx(2**0.5 * 5.5)
+    assert vector(public, rho="0.5").deviation == pytest.approx(1)
+    assert vector(public, epsilon=1).deviation == pytest.approx(11**0.5)
+    assert vector(public, epsilon=1, law="laplace").deviation == pytest.approx(20**0.5, rel=1e-4)
+    assert count(public, rho="0.5").deviation == pytest.approx(1)
+    assert count(public, epsilon=1).deviation == pytest.approx(2**0.5)
 
 
 def test_one_column_is_exact_laplace_noise_of_the_smaller_scale() -> None:
     public = moments(SWAP, np.zeros((1, 1)))
-    assert second_moment_scale(public, epsilon=1) == pytest.approx(2**0.5)  # Laplace of scale 1/ε, swap or not
+    assert matrix(public, epsilon=1).deviation == pytest.approx(2**0.5)  # Laplace of scale 1/ε, swap or not
     source = Source(SeededEntropy("one"), declared="exact")
-    assert noisy_second_moment(public, epsilon=1, source=source).shape == "laplace"
-    assert noisy_vector_sum(public, epsilon=1, source=source).noise == "laplace"
+    for noise in (matrix(public, epsilon=1), vector(public, epsilon=1)):
+        assert (noise.law, noise.numerics) == ("laplace", "exact")
+        noise.release(source)
 
 
 def test_claims_are_known_before_any_row_and_say_what_is_exact() -> None:
@@ -85,28 +88,28 @@ def test_claims_are_known_before_any_row_and_say_what_is_exact() -> None:
     )
     public = aggregate.finish(aggregate.empty())
     for claims in (
-        count_claims(public, rho="0.5"),
-        vector_sum_claims(public, rho="0.5"),
-        second_moment_claims(public, rho="0.5"),
+        count(public, rho="0.5").claims,
+        vector(public, rho="0.5").claims,
+        matrix(public, rho="0.5").claims,
     ):
         assert claims.zcdp().rho <= Fraction(1, 2)
         assert (claims.neighbours, claims.numerics) == (SWAP, "exact")
     for law, numerics in (("wishart", "idealized"), ("laplace", "exact")):
-        claims = second_moment_claims(public, epsilon="0.3", noise=law)
+        claims = matrix(public, epsilon="0.3", law=law).claims
         assert (claims.pure().epsilon, claims.numerics) == (Fraction("0.3"), numerics)
-        assert numerics_of(law) == numerics
-    assert vector_sum_claims(public, epsilon="0.3").numerics == "idealized"
-    assert vector_sum_claims(public, epsilon="0.3", noise="laplace").numerics == "exact"
-    assert count_claims(public, epsilon="0.3").numerics == "exact"
+        assert matrix(public, epsilon="0.3", law=law).numerics == numerics
+    assert vector(public, epsilon="0.3").claims.numerics == "idealized"
+    assert vector(public, epsilon="0.3", law="laplace").claims.numerics == "exact"
+    assert count(public, epsilon="0.3").claims.numerics == "exact"
 
 
 def test_strict_sources_refuse_idealized_noise_and_take_the_discrete_one() -> None:
     data = moments(ADD, np.ones((5, 2)))
-    for release in (noisy_second_moment, noisy_vector_sum):
+    for noise in (matrix, vector):
         with pytest.raises(StrictError):
-            release(data, epsilon=1, source=Source(SeededEntropy(0), declared="exact"))
-        release(data, epsilon=1, noise="laplace", source=Source(SeededEntropy(0), declared="exact"))
-        release(data, rho=1, source=Source(SeededEntropy(0), declared="exact"))
+            noise(data, epsilon=1).release(Source(SeededEntropy(0), declared="exact"))
+        noise(data, epsilon=1, law="laplace").release(Source(SeededEntropy(0), declared="exact"))
+        noise(data, rho=1).release(Source(SeededEntropy(0), declared="exact"))
 
 
 def draws(release, count):
@@ -124,23 +127,23 @@ def test_laws_in_the_users_units_and_laws_thirty_percent_off() -> None:
     source = Source(SeededEntropy("laws"))
     total, second = data.total.value * unit, data.second.value * unit**2
     off = np.triu_indices(3, 1)
-    spherical = draws(lambda: noisy_vector_sum(data, epsilon="0.5", source=source).value - total, 1800)
+    spherical = draws(lambda: vector(data, epsilon="0.5").release(source) - total, 1800)
     samples = {
         # a coordinate of direction × Gamma(3) is Laplace in three dimensions, with the density (1 + |t|)e^-|t|/4
         "spherical": (spherical.ravel() / 4, lambda t: np.where(t < 0, 1, 0) + np.sign(t) * (1 - _tail(t)), 1.0),
         "vector": (
-            draws(lambda: noisy_vector_sum(data, rho="0.5", source=source).value - total, 1600).ravel(),
+            draws(lambda: vector(data, rho="0.5").release(source) - total, 1600).ravel(),
             "norm",
             2.0,
         ),
         "goe": (
-            draws(lambda: (noisy_second_moment(data, rho="0.5", source=source).value - second)[off], 1600).ravel(),
+            draws(lambda: (matrix(data, rho="0.5").release(source) - second)[off], 1600).ravel(),
             "norm",
             4 / 2**0.5,
         ),
         "laplace": (
             draws(
-                lambda: np.diag(noisy_second_moment(data, epsilon=2, noise="laplace", source=source).value - second),
+                lambda: np.diag(matrix(data, epsilon=2, law="laplace").release(source) - second),
                 1200,
             ).ravel(),
             "laplace",
@@ -165,22 +168,22 @@ def test_results_are_symmetric_and_near_the_truth() -> None:
     data = mapped_moments(rows, radius=1)
     clipped = rows / np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
     source = Source(SeededEntropy("near"))
-    for price in ({"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "noise": "laplace"}):
-        released = noisy_second_moment(data, **price, source=source)
-        assert np.array_equal(released.value, released.value.T)
-        assert np.abs(released.value - clipped.T @ clipped).max() < 8 * released.noise_scale + 5
-        total = noisy_vector_sum(data, **price, source=source)
-        assert np.abs(total.value - clipped.sum(axis=0)).max() < 8 * total.deviation + 5
-    assert abs(noisy_count(data, rho=1, source=source).value - 20_000) < 8
-    assert abs(noisy_count(data, epsilon=1, source=source).value - 20_000) < 25
+    for price in ({"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "law": "laplace"}):
+        released = matrix(data, **price).release(source)
+        assert np.array_equal(released, released.T)
+        assert np.abs(released - clipped.T @ clipped).max() < 8 * matrix(data, **price).deviation + 5
+        total = vector(data, **price).release(source)
+        assert np.abs(total - clipped.sum(axis=0)).max() < 8 * vector(data, **price).deviation + 5
+    assert abs(count(data, rho=1).release(source) - 20_000) < 8
+    assert abs(count(data, epsilon=1).release(source) - 20_000) < 25
 
 
 def test_no_noise_serves_two_releases() -> None:
     """The trap: the same noise in two releases would cancel in their difference."""
     data, source = moments(ADD, np.ones((5, 3))), Source(SeededEntropy("twice"))
-    for price in ({"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "noise": "laplace"}):
-        for release in (noisy_second_moment, noisy_vector_sum):
-            first, second = (release(data, **price, source=source).value for _ in range(2))
+    for price in ({"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "law": "laplace"}):
+        for noise in (matrix(data, **price), vector(data, **price)):
+            first, second = (noise.release(source) for _ in range(2))
             assert (np.abs(first - second) > 0).all()
 
 
@@ -191,8 +194,8 @@ def test_no_rows_and_odd_rows_never_raise(rows, kind) -> None:
     data = moments(ADD, np.array(rows, float).reshape(-1, 2))
     source = Source(SeededEntropy("odd"))
     with np.errstate(all="raise"):
-        for release in (noisy_second_moment, noisy_vector_sum, noisy_count):
-            assert np.isfinite(release(data, **{kind: 1}, source=source).value).all()
+        for noise in (matrix, vector, count):
+            assert np.isfinite(noise(data, **{kind: 1}).release(source)).all()
 
 
 @pytest.mark.parametrize(
@@ -200,19 +203,18 @@ def test_no_rows_and_odd_rows_never_raise(rows, kind) -> None:
     [{}, {"rho": 1, "epsilon": 1}, {"rho": 0}, {"epsilon": -1}, {"rho": math.nan}, {"epsilon": math.inf}],
 )
 def test_bad_prices_are_refused(price) -> None:
-    data, source = moments(ADD), Source(SeededEntropy(0))
-    for release in (noisy_second_moment, noisy_vector_sum, noisy_count):
+    for noise in (matrix, vector, count):
         with pytest.raises(RangeError):
-            release(data, **price, source=source)
+            noise(moments(ADD), **price)
 
 
 def test_noise_that_does_not_fit_the_price_is_refused() -> None:
-    data, source = moments(ADD), Source(SeededEntropy(0))
-    for arguments in ({"rho": 1, "noise": "wishart"}, {"epsilon": 1, "noise": "goe"}, {"epsilon": 1, "noise": "x"}):
+    data = moments(ADD)
+    for arguments in ({"rho": 1, "law": "wishart"}, {"epsilon": 1, "law": "goe"}, {"epsilon": 1, "law": "x"}):
         with pytest.raises(RangeError, match="noise must be"):
-            noisy_second_moment(data, **arguments, source=source)
+            matrix(data, **arguments)
     with pytest.raises(RangeError, match="noise must be"):
-        noisy_vector_sum(data, rho=1, noise="spherical", source=source)
+        vector(data, rho=1, law="spherical")
 
 
 @pytest.mark.parametrize("deviation", [2.0**-20, 0.37, 3.0, 2.0**13, 2.0**40, 2.0**80])

@@ -11,7 +11,7 @@ from scipy import stats
 from sidelight.aggregates import Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees.neighbours import Neighbours, Row
-from sidelight.mechanisms.symmetric_gaussian import root_half_up, symmetric_gaussian
+from sidelight.mechanisms.additive import SymmetricGaussianNoise, root_half_up
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 
@@ -23,7 +23,7 @@ def matrix(value: np.ndarray, norm: str = "l2") -> Bounded:
 def test_the_law_of_every_entry_and_of_one_thirty_percent_off() -> None:
     source = Source(SeededEntropy("goe"))
     value = np.array([[5, -7, 1], [-7, 0, 2], [1, 2, 9]])
-    noise = np.array([symmetric_gaussian(matrix(value), mu=2, source=source) - value for _ in range(1500)], float)
+    noise = np.array([SymmetricGaussianNoise(matrix(value), mu=2).release(source) - value for _ in range(1500)], float)
     assert np.array_equal(noise, noise.transpose(0, 2, 1))
     diagonal = noise[:, range(3), range(3)].ravel()
     off = noise[:, [0, 0, 1], [1, 2, 2]].ravel()
@@ -43,14 +43,14 @@ def test_sums_beyond_int64_do_not_wrap() -> None:
     """A statistic at its limit with noise as large: Python integers take over."""
     value = np.array([[2**62, 0], [0, -(2**62)]])
     source = Source(SeededEntropy("beyond"))
-    noisy = [symmetric_gaussian(matrix(value), mu=Fraction(1, 2**60), source=source) for _ in range(20)]
+    noisy = [SymmetricGaussianNoise(matrix(value), mu=Fraction(1, 2**60)).release(source) for _ in range(20)]
     assert max(abs(int(entry)) for each in noisy for entry in each.ravel()) > 2**63
-    assert symmetric_gaussian(matrix(value), mu=1, source=source).dtype == np.int64
+    assert SymmetricGaussianNoise(matrix(value), mu=1).release(source).dtype == np.int64
 
 
 def test_what_is_no_symmetric_statistic_is_refused() -> None:
     source = Source(SeededEntropy(0))
     with pytest.raises(RangeError, match="square"):
-        symmetric_gaussian(matrix(np.zeros((2, 3), int)), mu=1, source=source)
+        SymmetricGaussianNoise(matrix(np.zeros((2, 3), int)), mu=1).release(source)
     with pytest.raises(RangeError, match="l2"):
-        symmetric_gaussian(matrix(np.zeros((2, 2), int), norm="linf"), mu=1, source=source)
+        SymmetricGaussianNoise(matrix(np.zeros((2, 2), int), norm="linf"), mu=1).release(source)

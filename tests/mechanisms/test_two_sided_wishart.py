@@ -13,7 +13,7 @@ from sidelight.audit import audit
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees import PureDP
 from sidelight.guarantees.neighbours import Neighbours, Row
-from sidelight.mechanisms.two_sided_wishart import two_sided_wishart, wishart_claims, wishart_deviation, wishart_noise
+from sidelight.mechanisms.idealized_noise import WishartNoise, wishart_matrices
 from sidelight.noise import Source, standard_normal
 from sidelight.testing import SeededEntropy
 
@@ -31,7 +31,7 @@ def gamma_difference(x: np.ndarray) -> np.ndarray:
 def test_the_law_of_the_diagonal_and_one_thirty_percent_off() -> None:
     value = np.array([[2**40, 5, -7], [5, -3, 2**30], [-7, 2**30, 1]])
     source = Source(SeededEntropy("wishart"))
-    noisy = np.array([two_sided_wishart(matrix(value), epsilon="1/2", source=source) for _ in range(1200)])
+    noisy = np.array([WishartNoise(matrix(value), epsilon="1/2").release(source) for _ in range(1200)])
     noise = (noisy - value) / 2**21  # c = ε/Δ = 2**-21
     assert np.array_equal(noisy, noisy.transpose(0, 2, 1))
     diagonal = noise[:, range(3), range(3)].ravel()
@@ -42,7 +42,7 @@ def test_the_law_of_the_diagonal_and_one_thirty_percent_off() -> None:
 
 def test_moments_are_those_of_goe_noise_with_the_effective_scale() -> None:
     size, rate, count = 4, 3.0, 40_000
-    noise = wishart_noise(count, size, rate, Source(SeededEntropy("moments")))
+    noise = wishart_matrices(count, size, rate, Source(SeededEntropy("moments")))
     variance = (size + 1) / rate**2
     assert np.abs(noise.mean(axis=0)).max() < 6 * (variance / count) ** 0.5
     squares = (noise**2).mean(axis=0)
@@ -54,13 +54,13 @@ def test_moments_are_those_of_goe_noise_with_the_effective_scale() -> None:
 
 @pytest.mark.parametrize(("size", "times"), [(5, 1.16), (20, 1.48), (50, 1.60)])
 def test_operator_norm(size, times) -> None:
-    noise = wishart_noise(60, size, 1.0, Source(SeededEntropy(size)))
+    noise = wishart_matrices(60, size, 1.0, Source(SeededEntropy(size)))
     assert np.abs(np.linalg.eigvalsh(noise)).max(axis=1).mean() / (size + 1) == pytest.approx(times, rel=0.06)
 
 
 def test_one_column_is_laplace() -> None:
     """Audit (i): at d = 1 the form is the Laplace law of scale 1/c."""
-    noise = wishart_noise(20_000, 1, 2.5, Source(SeededEntropy("one"))).ravel()
+    noise = wishart_matrices(20_000, 1, 2.5, Source(SeededEntropy("one"))).ravel()
     assert stats.kstest(noise, stats.laplace(scale=1 / 2.5).cdf).pvalue > 1e-8
     assert stats.kstest(noise, stats.laplace(scale=1.3 / 2.5).cdf).pvalue < 1e-8
 
@@ -114,7 +114,7 @@ def attack(rate: float, seed: str) -> float:
     """Return the lower bound on ε that an attack on tr(ZQ) proves for a swap, at this rate."""
     sources = [Source(SeededEntropy(seed).child(name)) for name in ("first", "second")]
     samplers = [
-        lambda count, source=source, shift=shift: statistic(wishart_noise(count, 2, rate, source) + shift)
+        lambda count, source=source, shift=shift: statistic(wishart_matrices(count, 2, rate, source) + shift)
         for source, shift in zip(sources, (0.0, SWAP), strict=True)
     ]
     return audit(*samplers, draws=DRAWS).epsilon().value
@@ -134,7 +134,7 @@ def test_a_million_draws_in_bins() -> None:
         counts = []
         for name, shift in (("first", 0.0), ("second", SWAP)):
             source = Source(SeededEntropy("bins").child(f"{name}{rate}"))
-            found = np.concatenate([statistic(wishart_noise(10**5, 2, rate, source) + shift) for _ in range(10)])
+            found = np.concatenate([statistic(wishart_matrices(10**5, 2, rate, source) + shift) for _ in range(10)])
             counts.append(np.bincount(np.clip(found + 100, 0, 200).astype(int), minlength=201))
         full = (counts[0] >= 500) & (counts[1] >= 500)
         first, second = counts[0][full], counts[1][full]
@@ -163,11 +163,11 @@ def test_attacks_refute_the_one_sided_wishart_mechanism() -> None:
 
 def test_claims_and_what_is_no_such_statistic() -> None:
     value = np.zeros((2, 2), int)
-    claims = wishart_claims(matrix(value), epsilon="0.3")
+    claims = WishartNoise(matrix(value), epsilon="0.3").claims
     assert (claims.pure().epsilon, claims.numerics) == (Fraction(3, 10), "idealized")
-    assert wishart_deviation(matrix(value, 1), epsilon=2) == pytest.approx(3**0.5 / 2)
+    assert WishartNoise(matrix(value, 1), epsilon=2).deviation == pytest.approx(3**0.5 / 2)
     for wrong in (matrix(value, norm="l2"), matrix(np.zeros((2, 3), int)), matrix(value, 0)):
         with pytest.raises(RangeError):
-            two_sided_wishart(wrong, epsilon=1, source=Source(SeededEntropy(0)))
+            WishartNoise(wrong, epsilon=1).release(Source(SeededEntropy(0)))
     with pytest.raises(StrictError):
-        two_sided_wishart(matrix(value), epsilon=1, source=Source(SeededEntropy(0), declared="exact"))
+        WishartNoise(matrix(value), epsilon=1).release(Source(SeededEntropy(0), declared="exact"))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sidelight.guarantees import Neighbours
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Categorical, Source
 from sidelight.synthesis.bounds import marginal_bounds
 from sidelight.synthesis.bounds.certify import certified
@@ -25,13 +26,12 @@ from sidelight.synthesis.engines.marginals import release_distribution
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import PublicRows
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.predicted.calibration import calibrated
 from sidelight.synthesis.predicted.pooling import refit_again
 from sidelight.testing import SeededEntropy
 
-PRICES = [Price.of(epsilon=1), Price.of(rho="0.05"), Price.of(epsilon=1, delta="1e-6")]
+PRICES = [Budget.of(epsilon=1), Budget.of(rho="0.05"), Budget.of(epsilon=1, delta="1e-6")]
 DOMAIN = Domain(("a", "b", "c"), (3, 2, 4))
 
 
@@ -112,7 +112,7 @@ def test_bounds_hold_on_a_support_with_one_way_marginals_first() -> None:
     public = DOMAIN.unravel(rng.integers(0, 24, 12))  # misses cells that the table has
     space = SupportSpace(DOMAIN, np.unique(public, axis=0))
     plan = MarginalPlan(
-        domain=DOMAIN, workload=marginals(2), price=Price.of(rho="0.5"), rounds=2, one_way_share=Fraction(1, 4)
+        domain=DOMAIN, workload=marginals(2), price=Budget.of(rho="0.5"), rounds=2, one_way_share=Fraction(1, 4)
     )
     failed = 0
     for seed in range(20):
@@ -132,7 +132,7 @@ def test_bounds_hold_on_a_support_with_one_way_marginals_first() -> None:
 
 def test_the_final_distribution_is_the_one_in_the_release() -> None:
     """A mass that was rounded, or drawn, answers: bounds of the weights before that would be wrong."""
-    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=Price.of(rho=50), rounds=3)
+    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=Budget.of(rho=50), rounds=3)
     x = np.full(24, 50)
     _, fitted, before = release(x, plan, seed=0)
     drawn = np.zeros(24)
@@ -151,7 +151,7 @@ def test_bounds_are_of_use() -> None:
         logs = logs + rng.normal(size=[size if axis in (i, j) else 1 for axis, size in enumerate(domain.sizes)])
     law = np.exp(logs).reshape(-1)
     x = rng.multinomial(100_000, law / law.sum())
-    plan = MarginalPlan(domain=domain, workload=marginals(3), price=Price.of(rho="0.5"), rounds=15)
+    plan = MarginalPlan(domain=domain, workload=marginals(3), price=Budget.of(rho="0.5"), rounds=15)
     mass, fitted, bounds = release(x, plan, seed=1)
     measured = {each.marginal for each in fitted.measurements}
     ratios: dict[bool, list[float]] = {True: [], False: []}
@@ -179,7 +179,7 @@ def tied() -> np.ndarray:
 def test_a_bound_without_the_selection_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A weak selection often takes a good pair; that says little about the bad one."""
     plan = MarginalPlan(
-        domain=BITS, workload=marginals(2), price=Price.of(epsilon=8), rounds=1, selection_share=Fraction(1, 2000)
+        domain=BITS, workload=marginals(2), price=Budget.of(epsilon=8), rounds=1, selection_share=Fraction(1, 2000)
     )
     x = tied()
 
@@ -209,7 +209,7 @@ def test_a_bound_without_the_penalties_is_found_out() -> None:
     plan = MarginalPlan(
         domain=domain,
         workload=marginals(sets=[["a", "b"], ["c", "d"]]),
-        price=Price.of(epsilon=5),
+        price=Budget.of(epsilon=5),
         rounds=1,
         selection_share=Fraction(9, 10),
     )
@@ -230,7 +230,7 @@ def test_a_bound_without_the_penalties_is_found_out() -> None:
 def test_a_bound_without_the_noise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the fit was far off in every cell, the measured distance is below the true one every second time."""
     replacing = Protection(neighbours=Neighbours.REPLACE)
-    price = Price.of(rho="0.05")
+    price = Budget.of(rho="0.05")
     plan = MarginalPlan(domain=BITS, workload=marginals(2), price=price, protection=replacing, rows=400, rounds=1)
     x = tied()
     flat = {each: np.full((2, 2), 100.0) for each in plan.candidates}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis.cells.domain import Domain, Impossible
 from sidelight.synthesis.cells.workload import marginals, prefixes
@@ -16,7 +17,6 @@ from sidelight.synthesis.engines import graphical
 from sidelight.synthesis.engines.graphical import MissingPackageError, check_graphical, release_graphical
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.prior import GivenWeights
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
 from sidelight.testing import SeededEntropy
 
@@ -25,7 +25,7 @@ needs_mbi = pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="
 
 
 def plan_of(domain: Domain = DOMAIN, **settings: object) -> MarginalPlan:
-    given = {"workload": marginals(2), "price": Price.of(rho=1), "rounds": 2} | settings
+    given = {"workload": marginals(2), "price": Budget.of(rho=1), "rounds": 2} | settings
     return MarginalPlan(domain=domain, **given)  # type: ignore[arg-type]
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import sidelight as sl
 from sidelight.errors import RangeError
+from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.workload import marginals
@@ -22,7 +23,6 @@ from sidelight.synthesis.engines.graphical import check_graphical, distinct_rows
 from sidelight.synthesis.engines.missing_package import MissingPackageError
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.measuring.price import Price
 from sidelight.testing import seeded_release
 
 needs_mbi = pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="mbi is not installed")
@@ -62,7 +62,7 @@ def test_a_released_number_of_rows_far_off_neither_fills_the_memory_nor_empties_
 def test_a_workload_without_a_marginal_that_fits_is_refused_before_any_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphical, "load_mbi", lambda: None)
     domain = Domain(("a", "b", "c"), (4000, 4000, 4000))
-    plan: dict[str, Any] = {"domain": domain, "price": Price.of(rho=1)}
+    plan: dict[str, Any] = {"domain": domain, "price": Budget.of(rho=1)}
     with pytest.raises(RangeError, match=r"at most 1e\+07 cells, and the smallest .* needs 1.6e\+07"):
         check_graphical(MarginalPlan(workload=marginals(2), **plan))
     check_graphical(MarginalPlan(workload=marginals(2) + marginals(1), **plan))

@@ -14,6 +14,7 @@ from scipy.sparse import csr_matrix
 
 import sidelight as sl
 from sidelight.errors import RangeError
+from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis import linear_queries
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import DenseSpace
@@ -21,7 +22,6 @@ from sidelight.synthesis.engines.linear_choice import query_sizes
 from sidelight.synthesis.engines.mwem import MWEMPlan, worthwhile_answers
 from sidelight.synthesis.engines.rounds_by_noise import nominal_claims
 from sidelight.synthesis.fitting.query_refit import QueryRefit
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
 from sidelight.testing import seeded_release
 
@@ -154,7 +154,7 @@ def test_mwem_stays_as_published_and_queries_does_not() -> None:
 def plan_of(price: dict[str, Any], *, queries: int = 300, cells: int = 500, **given: Any) -> MWEMPlan:
     matrix = np.random.default_rng(0).integers(0, 2, (queries, cells)).astype(float)
     shared: dict[str, Any] = {"domain": Domain(("value",), (cells,)), "workload": linear_queries(matrix)}
-    return MWEMPlan(**shared, price=Price.of(**price), output="refit", thrifty=True, **given)
+    return MWEMPlan(**shared, price=Budget.of(**price), output="refit", thrifty=True, **given)
 
 
 @pytest.mark.parametrize("price", PRICES)

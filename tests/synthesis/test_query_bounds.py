@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import sidelight as sl
 from sidelight.guarantees import Neighbours
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis import linear_queries, prefixes, ranges
 from sidelight.synthesis.bounds import query_bounds
@@ -25,13 +26,12 @@ from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.query_blocks import CellQueries
 from sidelight.synthesis.cells.workload import Workload, marginals
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.measuring.round_records import QueryRound
 from sidelight.synthesis.measuring.single_queries import AnsweredQuery
 from sidelight.testing import SeededEntropy, seeded_release
 
-PRICES = [Price.of(epsilon=2), Price.of(rho="0.5"), Price.of(epsilon=2, delta="1e-6")]
+PRICES = [Budget.of(epsilon=2), Budget.of(rho="0.5"), Budget.of(epsilon=2, delta="1e-6")]
 BLOCK = CellQueries(("t",), (3,))
 EVERY = np.arange(3)
 
@@ -112,7 +112,7 @@ WORKLOADS: list[Workload] = [
 
 
 def release(
-    x: np.ndarray, workload: Workload, price: Price, protection: Protection, *, seed: int, **options: Any
+    x: np.ndarray, workload: Workload, price: Budget, protection: Protection, *, seed: int, **options: Any
 ) -> tuple[MWEMPlan, Mass, float, ErrorBounds]:
     rows = int(x.sum()) if protection.neighbours is Neighbours.REPLACE else None
     plan = MWEMPlan(
@@ -164,7 +164,7 @@ def test_a_bound_without_the_selection_is_found_out(monkeypatch: pytest.MonkeyPa
     flat = {"output": "last", "rounds": 1, "selection_share": "0.0001"}
 
     def failures() -> int:
-        found = [release(x, marginals(2), Price.of(epsilon=9), Protection(), seed=seed, **flat) for seed in range(30)]
+        found = [release(x, marginals(2), Budget.of(epsilon=9), Protection(), seed=seed, **flat) for seed in range(30)]
         return sum(broken(x, *each) for each in found)
 
     assert failures() <= 5

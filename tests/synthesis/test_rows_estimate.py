@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import sidelight as sl
 from sidelight.guarantees import Neighbours
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis.bounds import rows_bound
 from sidelight.synthesis.bounds.noise_tails import NoiseTail
@@ -25,12 +26,11 @@ from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.engines.rounds_by_noise import SizedPlan, sized
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows, measure, noisy_rows
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.measuring.rows_estimate import RowsEstimate
 from sidelight.testing import SeededEntropy, seeded_release
 
-PRICES = [Price.of(epsilon=1), Price.of(rho="0.05"), Price.of(epsilon=1, delta="1e-6")]
+PRICES = [Budget.of(epsilon=1), Budget.of(rho="0.05"), Budget.of(epsilon=1, delta="1e-6")]
 DOMAIN = Domain(("a", "b", "c"), (3, 2, 8))
 
 
@@ -135,7 +135,7 @@ def test_every_partition_tells_the_rows_that_lie_in_a_cell() -> None:
 
 
 @pytest.mark.parametrize("price", PRICES)
-def test_the_variance_is_the_inverse_of_the_sum_of_inverse_variances(price: Price) -> None:
+def test_the_variance_is_the_inverse_of_the_sum_of_inverse_variances(price: Budget) -> None:
     """800 draws: the mean square of a standardized error is 1 ± 0.05 (Gauss), ± 0.09 at most (Laplace, kurtosis 6)."""
     counts = table(300, seed=0)
     plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=price)
@@ -155,7 +155,7 @@ def test_the_variance_is_the_inverse_of_the_sum_of_inverse_variances(price: Pric
 
 def test_selections_do_not_bias_it() -> None:
     """Whole releases that choose partitions of 2 to 24 cells: the error times Σ 1/v has mean 0 and variance E Σ 1/v."""
-    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2) + marginals(1), price=Price.of(epsilon=2), rounds=3)
+    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2) + marginals(1), price=Budget.of(epsilon=2), rounds=3)
     counts = table(300, seed=1)
     errors, information, sizes = [], [], set()
     for seed in range(100):
@@ -264,8 +264,8 @@ def test_the_bound_on_the_rows_holds_and_needs_its_levels(monkeypatch: pytest.Mo
     assert outside() > 15
 
 
-@pytest.mark.parametrize("price", [Price.of(epsilon=1), Price.of(rho="0.05")])
-def test_no_choice_of_later_sizes_escapes_the_level_of_the_average(price: Price) -> None:
+@pytest.mark.parametrize("price", [Budget.of(epsilon=1), Budget.of(rho="0.05")])
+def test_no_choice_of_later_sizes_escapes_the_level_of_the_average(price: Budget) -> None:
     """After a large first error a huge marginal keeps its weight, else a small one takes it away: the worst choice."""
     wide = Domain(("a", "b"), (2, 50))
     counts = PrivateMarginals.from_cells(wide, np.full(100, 4))

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis.bounds import certify
 from sidelight.synthesis.bounds.certify import certified, released_counts
 from sidelight.synthesis.bounds.marginal_bounds import round_bounds
@@ -25,14 +26,13 @@ from sidelight.synthesis.cells.workload import Marginal, marginals
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.round_records import MarginalRound, QueryRound
 from sidelight.synthesis.measuring.single_queries import AnsweredQuery
 
 Law = Literal["gaussian", "laplace"]
 SHAPE = (3, 2, 4)
 DOMAIN = Domain(("a", "b", "c"), SHAPE)
-PLAN = MarginalPlan(domain=DOMAIN, workload=marginals(3), price=Price.of(rho=1))
+PLAN = MarginalPlan(domain=DOMAIN, workload=marginals(3), price=Budget.of(rho=1))
 CANDIDATES = PLAN.candidates  # all sets of two and three columns
 
 

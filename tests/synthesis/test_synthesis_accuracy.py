@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sidelight.guarantees import Neighbours
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import DenseSpace
@@ -18,7 +19,6 @@ from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.engines.rounds import rounds_on_public_rows
 from sidelight.synthesis.fitting.prior import GivenWeights, Prior, PublicRows
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.testing import SeededEntropy
 
@@ -52,7 +52,7 @@ def error(counts: np.ndarray, weights: np.ndarray) -> float:
     return float(np.mean([np.abs(one - other).sum() for one, other in both]))
 
 
-def mean_error(price: Price, prior_of: PriorOf | None = None, *, runs: int = 20, mwem: bool = False) -> float:
+def mean_error(price: Budget, prior_of: PriorOf | None = None, *, runs: int = 20, mwem: bool = False) -> float:
     found = []
     for seed in range(runs):
         law, rng = world(seed)
@@ -81,7 +81,7 @@ def public(rows: int, bias: float) -> PriorOf:
 
 
 def test_whole_marginals_are_far_better_than_single_queries_as_printed() -> None:
-    price = Price.of(epsilon=1)
+    price = Budget.of(epsilon=1)
     ours, printed = mean_error(price, runs=2), mean_error(price, runs=2, mwem=True)
     assert ours <= 0.35 * printed
     assert ours <= 0.15
@@ -91,7 +91,7 @@ def test_whole_marginals_are_far_better_than_single_queries_as_printed() -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", ["0.0175", "0.1", "0.5"])
 def test_public_rows_help_and_biased_ones_hardly_hurt(rho: str) -> None:
-    price = Price.of(rho=rho)
+    price = Budget.of(rho=rho)
     plain = mean_error(price)
     if rho == "0.0175":
         assert mean_error(price, public(5000, 0.2)) <= 0.92 * plain
@@ -101,7 +101,7 @@ def test_public_rows_help_and_biased_ones_hardly_hurt(rho: str) -> None:
 
 @pytest.mark.slow
 def test_a_prediction_from_another_world_costs_little() -> None:
-    price = Price.of(rho="0.0175")
+    price = Budget.of(rho="0.0175")
 
     def adversary(law: np.ndarray, rng: np.random.Generator) -> Prior:
         return GivenWeights(domain=DOMAIN, given=world(int(rng.integers(1000, 2000)))[0], hedge=0.1)
@@ -112,6 +112,6 @@ def test_a_prediction_from_another_world_costs_little() -> None:
 def test_rounds_are_tried_on_public_rows_alone() -> None:
     law, rng = world(0)
     codes = DOMAIN.unravel(rng.choice(len(law), 3000, p=law))
-    plan = MarginalPlan(price=Price.of(rho="0.1"), **COMMON)
+    plan = MarginalPlan(price=Budget.of(rho="0.1"), **COMMON)
     with Source(SeededEntropy(0)) as source:
         assert rounds_on_public_rows(plan, codes, tries=(1, 8), repeats=1, source=source) == 8

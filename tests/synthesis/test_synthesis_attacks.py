@@ -23,6 +23,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, ZCDP, Claims, Neighbours, Person, PureDP
 from sidelight.guarantees.conversions import gdp_from_bounded_range
 from sidelight.mechanisms import additive
+from sidelight.mechanisms.budget import Budget
 from sidelight.records import Schema, Table
 from sidelight.synthesis import prepared
 from sidelight.synthesis.cells.axes import domain_of
@@ -34,7 +35,6 @@ from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.engines.rounds_by_noise import nominal_claims, sized
 from sidelight.synthesis.fitting.learning import PrivateStart
 from sidelight.synthesis.measuring import selection
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import Protection
 from sidelight.synthesis.predicted.prediction import PublicTable
 from sidelight.testing import seeded_release
@@ -248,10 +248,10 @@ def test_no_cell_decides_whether_a_release_fails(cell: Any) -> None:
     assert isinstance(release, sl.Release)
 
 
-def plans() -> Iterator[tuple[Price, MarginalPlan | MWEMPlan]]:
+def plans() -> Iterator[tuple[Budget, MarginalPlan | MWEMPlan]]:
     domain, workload = Domain(("a", "b", "c"), (2, 3, 4)), marginals(2)
     for price, neighbours, units in product(PRICES, (Neighbours.ADD_REMOVE, Neighbours.REPLACE), (1, 3)):
-        paid = Price.of(**price)
+        paid = Budget.of(**price)
         common: dict[str, Any] = {
             "domain": domain,
             "workload": workload,
@@ -300,9 +300,9 @@ def test_no_division_of_a_price_spends_more_than_the_price() -> None:
                     return 1000
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(Price, "measure", lambda self, bounded, source: 1000)
+                patch.setattr(Budget, "measure", lambda self, bounded, source: 1000)
                 later = sized(plan, Counts(), source=None)  # type: ignore[arg-type]
-            size = spent(plan.size_price.measurement_claims(plan.protection.bounded(0, "l1")), price.kind)
+            size = spent(plan.size_price.on(plan.protection.bounded(0, "l1")).claims, price.kind)
             assert size + spent(later.claims, price.kind) <= total * (1 + Fraction(1, 10**20))
 
 
@@ -314,7 +314,7 @@ def test_the_printed_sensitivity_is_never_below_the_class() -> None:
         common: dict[str, Any] = {
             "domain": domain,
             "workload": linear_queries(np.array([[low, high]]), lower=low, upper=high),
-            "price": Price.of(epsilon=1),
+            "price": Budget.of(epsilon=1),
             "protection": Protection(neighbours=neighbours, rows_per_unit=2),
             "rows": 5 if neighbours is Neighbours.REPLACE else None,
         }

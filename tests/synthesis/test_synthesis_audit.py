@@ -14,6 +14,7 @@ from scipy.special import ndtr
 
 from sidelight.audit import audit
 from sidelight.guarantees import Neighbours, PureDP
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import DenseSpace
@@ -22,7 +23,6 @@ from sidelight.synthesis.engines import mwem
 from sidelight.synthesis.engines.mwem import MWEMPlan
 from sidelight.synthesis.measuring import selection
 from sidelight.synthesis.measuring.measurement import measure
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.measuring.selection import SCORE_STEPS, select_marginal
 from sidelight.synthesis.measuring.single_queries import QuerySpace
@@ -30,7 +30,7 @@ from sidelight.testing import SeededEntropy
 
 DOMAIN = Domain(("a", "b"), (2, 2))
 CANDIDATES = [Marginal(("a",)), Marginal(("b",)), Marginal(("a", "b"))]
-PRICE = Price.of(epsilon=2)
+PRICE = Budget.of(epsilon=2)
 
 
 def tables(rows: int) -> Iterator[np.ndarray]:
@@ -61,7 +61,7 @@ def selection_law(
     """Return the exact law of the code that runs, by looking at what it hands to the sampler."""
     seen: dict[str, Any] = {}
 
-    def look(scores: Any, *, sensitivity: Fraction, price: Price, source: Any) -> int:
+    def look(scores: Any, *, sensitivity: Fraction, price: Budget, source: Any) -> int:
         exponents = np.asarray(scores) * float(price.spread / (2 * sensitivity * SCORE_STEPS))
         masses = np.exp(exponents - exponents.max())
         seen["law"] = masses / masses.sum()
@@ -127,7 +127,7 @@ def test_negative_queries_under_replacement_with_sensitivity_one_are_found_out()
     plan = MWEMPlan(
         domain=domain,
         workload=linear_queries(np.array([[1.0, -1.0]]), lower=-1),
-        price=Price.of(epsilon=2),
+        price=Budget.of(epsilon=2),
         protection=Protection(neighbours=Neighbours.REPLACE),
         rows=4,
         rounds=1,
@@ -157,13 +157,13 @@ def test_negative_queries_under_replacement_with_sensitivity_one_are_found_out()
 CELLS = np.array([40, 10, 25, 25])
 
 
-@pytest.mark.parametrize(("price", "kind"), [(Price.of(epsilon=1), "epsilon"), (Price.of(rho="0.5"), "rho")])
-def test_measurements_keep_their_claims_and_weak_noise_does_not(price: Price, kind: str) -> None:
+@pytest.mark.parametrize(("price", "kind"), [(Budget.of(epsilon=1), "epsilon"), (Budget.of(rho="0.5"), "rho")])
+def test_measurements_keep_their_claims_and_weak_noise_does_not(price: Budget, kind: str) -> None:
     protection = Protection(neighbours=Neighbours.REPLACE)
     whole = Marginal(("a", "b"))
     swapped = CELLS + np.array([1, -1, 0, 0])
 
-    def sampler(cells: np.ndarray, paid: Price, seed: int) -> Any:
+    def sampler(cells: np.ndarray, paid: Budget, seed: int) -> Any:
         counts = PrivateMarginals.from_cells(DOMAIN, cells, protection=protection)
 
         seeds = iter(range(seed, 10**9, 10))
@@ -175,16 +175,16 @@ def test_measurements_keep_their_claims_and_weak_noise_does_not(price: Price, ki
 
         return run
 
-    claims = price.measurement_claims(protection.bounded(np.zeros(4, np.int64), price.norm))
+    claims = price.on(protection.bounded(np.zeros(4, np.int64), price.norm)).claims
     honest = audit(sampler(CELLS, price, 1), sampler(swapped, price, 2), draws=1600)
     assert not honest.refutes(claims)
-    cheating = Price(price.kind, price.amount * (4 if kind == "epsilon" else 16))  # a quarter of the noise
+    cheating = Budget(price.kind, price.amount * (4 if kind == "epsilon" else 16))  # a quarter of the noise
     planted = audit(sampler(CELLS, cheating, 1), sampler(swapped, cheating, 2), draws=1600)
     assert planted.refutes(claims)
 
 
-@pytest.mark.parametrize("price", [Price.of(epsilon="0.1"), Price.of(rho="0.005")])
-def test_the_law_of_a_measured_marginal(price: Price) -> None:
+@pytest.mark.parametrize("price", [Budget.of(epsilon="0.1"), Budget.of(rho="0.005")])
+def test_the_law_of_a_measured_marginal(price: Budget) -> None:
     domain = Domain(("a",), (20_000,))
     counts = PrivateMarginals.from_cells(domain, np.full(20_000, 7), protection=Protection())
     with Source(SeededEntropy(3), declared="exact") as source:

@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import chi2
 
 from sidelight.guarantees import Neighbours
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Categorical, Source
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.query_blocks import MATRIX_STEPS
@@ -19,7 +20,6 @@ from sidelight.synthesis.cells.spaces import DenseSpace
 from sidelight.synthesis.cells.workload import linear_queries, marginals
 from sidelight.synthesis.engines.mwem import MWEMPlan, _update, error_bound, utility_rounds
 from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
 from sidelight.testing import SeededEntropy
@@ -31,7 +31,7 @@ QUERIES = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1]], flo
 
 
 def tiny_plan(**settings: Any) -> MWEMPlan:
-    settings = {"price": Price.of(epsilon=1), "rounds": 1} | settings
+    settings = {"price": Budget.of(epsilon=1), "rounds": 1} | settings
     return MWEMPlan(domain=TINY, workload=linear_queries(QUERIES), protection=SWAP, rows=10, **settings)
 
 
@@ -51,7 +51,7 @@ REFERENCES: list[tuple[dict[str, Any], tuple[float, float], float]] = [
     ({"sensitivity": "printed"}, (0.281088, 0.218912), 4.0),
     ({}, (0.311230, 0.188770), 2.0),
     ({"rounds": 4}, (0.265605, 0.234395), 8.0),
-    ({"rounds": 4, "price": Price.of(rho="0.1")}, (0.289202, 0.210798), 6.324555),
+    ({"rounds": 4, "price": Budget.of(rho="0.1")}, (0.289202, 0.210798), 6.324555),
 ]
 
 
@@ -66,7 +66,7 @@ def test_tiny_example_selects_and_blurs_as_published(
 
 
 def test_tiny_selection_range_in_zcdp() -> None:
-    plan = tiny_plan(rounds=4, price=Price.of(rho="0.1"))
+    plan = tiny_plan(rounds=4, price=Budget.of(rho="0.1"))
     assert float(plan.selection_price.spread) == pytest.approx(0.316228, abs=5e-7)
 
 
@@ -107,9 +107,9 @@ WIDE = Domain(tuple("abcdef"), (4, 3, 5, 2, 6, 4))
 
 @pytest.mark.parametrize(
     ("price", "spread", "scale"),
-    [(Price.of(rho="0.5"), 0.258199, 3.651484), (Price.of(epsilon=1), 1 / 60, 13.3333333)],
+    [(Budget.of(rho="0.5"), 0.258199, 3.651484), (Budget.of(epsilon=1), 1 / 60, 13.3333333)],
 )
-def test_marginal_engine_scales(price: Price, spread: float, scale: float) -> None:
+def test_marginal_engine_scales(price: Budget, spread: float, scale: float) -> None:
     plan = MarginalPlan(domain=WIDE, workload=marginals(3), price=price, protection=SWAP, rows=5000)
     assert plan.total_rounds == 6
     assert float(plan.selection_price.spread) == pytest.approx(spread, abs=5e-7)
@@ -118,15 +118,15 @@ def test_marginal_engine_scales(price: Price, spread: float, scale: float) -> No
 
 
 def test_claims_are_the_price_and_known_before_data() -> None:
-    pure = MarginalPlan(domain=WIDE, workload=marginals(2), price=Price.of(epsilon=1))
+    pure = MarginalPlan(domain=WIDE, workload=marginals(2), price=Budget.of(epsilon=1))
     claim = pure.claims.pure()
     assert claim is not None
     assert claim.epsilon == 1
-    started = MarginalPlan(domain=WIDE, workload=marginals(2), price=Price.of(rho="0.1"), one_way_share="0.1")
+    started = MarginalPlan(domain=WIDE, workload=marginals(2), price=Budget.of(rho="0.1"), one_way_share="0.1")
     zcdp = started.claims.zcdp()
     assert zcdp is not None
     assert Fraction(99, 1000) < zcdp.rho <= Fraction(1, 10)
-    both = MarginalPlan(domain=WIDE, workload=marginals(2), price=Price.of(epsilon=1, delta="1e-6"))
+    both = MarginalPlan(domain=WIDE, workload=marginals(2), price=Budget.of(epsilon=1, delta="1e-6"))
     approx = both.claims.approx_at("1e-6")
     assert approx is not None
     assert Fraction(99, 100) < approx.epsilon <= 1

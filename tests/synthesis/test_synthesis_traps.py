@@ -10,6 +10,7 @@ import pytest
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Neighbours
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import DenseSpace
@@ -22,7 +23,6 @@ from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.prior import GivenWeights, PublicRows, Setting, UniformPrior
 from sidelight.synthesis.measuring.measurement import Measurement
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.measuring.selection import SCORE_STEPS, distance, open_candidates
 from sidelight.testing import SeededEntropy
@@ -80,7 +80,7 @@ def test_negative_queries_under_replacement_pay_for_two() -> None:
     domain = Domain(("a",), (3,))
     common: dict[str, Any] = {
         "domain": domain,
-        "price": Price.of(epsilon=1),
+        "price": Budget.of(epsilon=1),
         "protection": SWAP,
         "rows": 10,
         "rounds": 1,
@@ -106,7 +106,7 @@ def test_the_mask_sees_released_numbers_only_and_comes_before_the_draw() -> None
 
 
 def test_a_masked_marginal_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=Price.of(rho=10), rounds=3)
+    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=Budget.of(rho=10), rounds=3)
     seen: list[int] = []
     original = engine.select_marginal
 
@@ -121,7 +121,7 @@ def test_a_masked_marginal_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_fit_is_a_function_of_released_numbers() -> None:
-    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=Price.of(rho="0.01"), rounds=1)
+    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=Budget.of(rho="0.01"), rounds=1)
     for seed in range(3):
         fitted = released(plan, codes_of(300, seed=seed), seed=seed)
         again = engine.WeightModel(
@@ -136,7 +136,7 @@ def test_the_fit_is_a_function_of_released_numbers() -> None:
 
 
 def test_structure_of_the_release_does_not_depend_on_rows() -> None:
-    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=Price.of(epsilon=1))
+    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=Budget.of(epsilon=1))
     for rows in (np.zeros((0, 3), np.int64), codes_of(1), codes_of(10_000)):
         fitted = released(plan, rows)
         assert len(fitted.measurements) == plan.total_rounds
@@ -145,7 +145,7 @@ def test_structure_of_the_release_does_not_depend_on_rows() -> None:
 
 
 def test_bad_input_is_refused_before_any_charge() -> None:
-    price = Price.of(epsilon=1)
+    price = Budget.of(epsilon=1)
     with pytest.raises(SchemaError, match="no column 'd'"):
         MarginalPlan(domain=DOMAIN, workload=marginals(2, ["a", "d"]), price=price)
     with pytest.raises(RangeError, match="need as many columns"):
@@ -165,7 +165,7 @@ def test_bad_input_is_refused_before_any_charge() -> None:
     with pytest.raises(RangeError, match="predict the release's own domain"):
         released(plan, codes_of(10), prior=other)
     with pytest.raises(RangeError, match="exactly one of rho"):
-        Price.of(rho=1, epsilon=1)
+        Budget.of(rho=1, epsilon=1)
 
 
 def test_support_covers_public_rows_and_says_what_it_misses() -> None:
@@ -177,7 +177,7 @@ def test_support_covers_public_rows_and_says_what_it_misses() -> None:
     with Source(SeededEntropy(0)) as source:
         space = public_support(domain, public, extra_points=2000, source=source)
     assert space.points > 1500 / 2
-    plan = MarginalPlan(domain=domain, workload=marginals(2, ["c0", "c1", "c2"]), price=Price.of(rho=5), rounds=3)
+    plan = MarginalPlan(domain=domain, workload=marginals(2, ["c0", "c1", "c2"]), price=Budget.of(rho=5), rounds=3)
     fitted = released(plan, private, prior=PublicRows(domain=domain, codes=public), space=space)
     assert fitted.support is not None
     assert (Marginal(("c0", "c1")), (9, 9)) in fitted.missed_regions()
@@ -192,7 +192,7 @@ def test_mwem_runs_on_every_kind_of_query() -> None:
     counts = PrivateMarginals.from_codes(DOMAIN, codes_of(4000))
     errors = {}
     for name, choices in {"printed": {}, "improved": {"output": "last", "replay": 3, "thrifty": True}}.items():
-        plan = MWEMPlan(domain=DOMAIN, workload=workload, price=Price.of(rho=5), rounds=30, **choices)
+        plan = MWEMPlan(domain=DOMAIN, workload=workload, price=Budget.of(rho=5), rounds=30, **choices)
         with Source(SeededEntropy(0), declared="exact") as source:
             fitted = release_by_single_queries(counts, plan, source=source)
         assert len(fitted.answered) == 30

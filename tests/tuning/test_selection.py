@@ -18,7 +18,7 @@ import sidelight as sl
 from sidelight.aggregates import row_count
 from sidelight.errors import BudgetError, ClaimError, NoiseError, RangeError, SchemaError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.mechanisms import laplace, laplace_claims
+from sidelight.mechanisms.additive import LaplaceNoise
 from sidelight.noise import OSEntropy, Source, bernoulli
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Refused, Release, outcome_from_json
@@ -68,9 +68,9 @@ class Count:
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         if self.fails:
             raise ValueError("row 3 holds 47")
-        counted = row_count(table)
-        assert laplace_claims(counted, epsilon=self.epsilon)
-        noisy = int(laplace(counted, epsilon=self.epsilon, source=source))  # type: ignore[arg-type]
+        noise = LaplaceNoise(row_count(table), epsilon=self.epsilon)
+        assert noise.claims
+        noisy = int(noise.release(source))  # type: ignore[arg-type]
         return Refusal(reason="no") if self.refuses else Answer(value=noisy + self.offset)
 
 

@@ -1,13 +1,13 @@
 """Private second-moment and covariance matrices with predictions, and what is computed from them."""
 
 from sidelight.covariance.correlation import correlation
-from sidelight.covariance.denoise import Denoised, denoise
 from sidelight.covariance.learning import SchattenLearner, SequencePrediction, learned_prediction
 from sidelight.covariance.predicted import PredictedMatrix, PublicRows
 from sidelight.covariance.principal import PrincipalComponents, principal_components
 from sidelight.covariance.private_choice import Choice
 from sidelight.covariance.projection import nearest_covariance
 from sidelight.covariance.query import Covariance
+from sidelight.mechanisms.denoise import Denoised, denoise
 
 __all__ = [
     "Choice",

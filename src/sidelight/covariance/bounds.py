@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.noisy_moments import MatrixNoise, VectorNoise
+from sidelight.mechanisms.additive import Law
 
 #: √(2x) <= x/(2s) + s for every s > 0; this one is best at a failure probability of 5 %.
 _TANGENT = 1.36
@@ -42,16 +42,16 @@ def added(tails: Sequence[Tail]) -> Tail:
     return Tail(sum(tail.fixed for tail in tails) + per_log * log(len(tails)), per_log)
 
 
-def matrix_tail(shape: MatrixNoise, *, size: int, noise_scale: float) -> Tail:
+def matrix_tail(law: Law, *, size: int, noise_scale: float) -> Tail:
     """Bound the operator norm of the noise: no eigenvalue moves by more (Weyl).
 
     GOE: σ(√(2d) + t) but for 2 exp(-t²/2). Two-sided Wishart: the larger of two norms ‖G‖² of d × (d+1) Gaussian
     matrices, (√d + √(d+1) + t)²/(2c) but for 2 exp(-t²/2). Laplace: the largest sum of absolute values in a row, whose
     moment generating function at half the rate is at most 2^d.
     """
-    if shape == "goe":
+    if law == "goe":
         return Tail(noise_scale * sqrt(2 * size), 0.0).plus_root(noise_scale, terms=2)
-    if shape == "wishart":
+    if law == "wishart":
         unit = noise_scale / sqrt(size + 1)  # 1/c
         reach = sqrt(size) + sqrt(size + 1)
         # (reach + t)²/(2c) = (reach² + 2 reach t + t²)/(2c), and t² = 2 log(2/β)
@@ -60,11 +60,11 @@ def matrix_tail(shape: MatrixNoise, *, size: int, noise_scale: float) -> Tail:
     return Tail(2 * scale * (size * log(2) + log(size)), 2 * scale)
 
 
-def vector_tail(noise: VectorNoise, *, size: int, deviation: float) -> Tail:
+def vector_tail(law: Law, *, size: int, deviation: float) -> Tail:
     """Bound the Euclidean length of the noise of a vector sum."""
-    if noise == "gaussian":
+    if law == "gaussian":
         return Tail(deviation * sqrt(size), 0.0).plus_root(deviation, terms=1)
-    scale = deviation / (sqrt(size + 1) if noise == "spherical" else sqrt(2))
+    scale = deviation / (sqrt(size + 1) if law == "spherical" else sqrt(2))
     return Tail(2 * scale * size * log(2), 2 * scale)  # a gamma length, or the sum of absolute values
 
 

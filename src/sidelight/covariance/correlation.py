@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.covariance.denoise import Floats
 from sidelight.covariance.released import matrix_of
+from sidelight.mechanisms.denoise import Floats
 
 
 def correlation(released: Any) -> Floats:

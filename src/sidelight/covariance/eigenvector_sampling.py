@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.moments import Moments
-from sidelight.covariance.noisy_eigenvalues import difference, in_steps, noisy_values, values_claims
+from sidelight.covariance.noisy_eigenvalues import difference, eigenvalue_noise, in_steps
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, PureDP, positive
+from sidelight.guarantees import Claims, PureDP
 from sidelight.mechanisms.bingham import bingham
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 
 Floats = NDArray[np.float64]
@@ -34,27 +35,26 @@ def sample_eigenvectors(
     *,
     rows: float,
     prediction: Floats,
-    epsilon: Amount,
+    budget: Budget,
     form: Form = "direct",
     source: Source,
 ) -> Floats:
     """Estimate the second moment of a row from noisy eigenvalues and sampled eigenvectors.
 
-    Guarantee: PureDP(epsilon) for the neighbours of the moments, idealized (covariance proof page, Theorem 6): half
-    for the eigenvalues, half for the draws, whose shares depend on the noisy eigenvalues only.
+    Guarantee: PureDP of the budget for the neighbours of the moments, idealized (covariance proof page, Theorem 6):
+    half for the eigenvalues, half for the draws, whose shares depend on the noisy eigenvalues only.
 
     Args:
         moments: of the clipped rows.
         rows: the public number of rows, or a noisy count that was released (and paid for) before.
         prediction: W, the guess of the second moment of one row; symmetrised, and entries beyond radius² are cut.
-        epsilon: the price.
+        budget: a pure one.
         form: "direct", or "printed" as in the paper.
         source: of the noise.
     """
-    sampling_claims(moments, epsilon=epsilon, form=form)
+    sampling_claims(moments, budget=budget, form=form)
     divisor = max(rows, 1.0)
     private = difference(moments, prediction, rows=divisor)
-    budget = positive(epsilon, name="epsilon")
     if form == "direct":
         estimate = _direct(moments, private, budget, source)
     else:
@@ -63,27 +63,29 @@ def sample_eigenvectors(
     return np.asarray((subtracted + estimate) * (float(moments.scale) ** 2 / divisor))
 
 
-def sampling_claims(moments: Moments, *, epsilon: Amount, form: Form = "direct") -> Claims:
+def sampling_claims(moments: Moments, *, budget: Budget, form: Form = "direct") -> Claims:
     """Return what `sample_eigenvectors` proves; needs the public parts of the moments only."""
     if form not in ("direct", "printed"):
         raise RangeError(f"form must be 'direct' or 'printed', got {form!r}")
-    values_claims(moments, epsilon=epsilon)
-    context = {"neighbours": moments.second.neighbours, "unit": moments.second.unit}
-    return Claims.of(PureDP(epsilon, **context, numerics="idealized"))  # type: ignore[arg-type]  # two known fields
+    if not budget.is_pure:
+        raise RangeError("eigenvectors are sampled for a pure price only: epsilon without delta")
+    _ = eigenvalue_noise(moments, budget).claims
+    statistic = moments.second
+    return Claims.of(PureDP(budget.amount, neighbours=statistic.neighbours, unit=statistic.unit, numerics="idealized"))
 
 
-def _direct(moments: Moments, private: Floats, budget: Fraction, source: Source) -> Floats:
+def _direct(moments: Moments, private: Floats, budget: Budget, source: Source) -> Floats:
     size = len(private)
     # one eigenvalue has one eigenvector: nothing is left to draw, and the eigenvalue takes the whole budget
-    for_values = budget / 2 if size > 1 else budget
+    for_values = budget.part(Fraction(1, 2)) if size > 1 else budget
     values = np.asarray(np.linalg.eigvalsh(private)[::-1], np.float64)
-    noisy = np.sort(noisy_values(moments, values, epsilon=for_values, source=source))[::-1]
+    noisy = np.sort(eigenvalue_noise(moments, for_values, values).release(source))[::-1]
     middle = float(np.median(noisy))
     left = noisy - middle
     sensitivity = float(moments.second_in_trace.sensitivity)
     order = picks(left)
-    prices = np.sqrt(np.abs(left[[place for place, _ in order[:-1]]]) + sensitivity / float(for_values))
-    prices *= float(budget - for_values) / max(prices.sum(), 1e-300) * _UNSPENT
+    prices = np.sqrt(np.abs(left[[place for place, _ in order[:-1]]]) + sensitivity / float(for_values.amount))
+    prices *= float(budget.amount - for_values.amount) / max(prices.sum(), 1e-300) * _UNSPENT
     basis, estimate = np.eye(size), middle * np.eye(size)
     for (place, sign), price in zip(order, [*prices, 0.0], strict=True):
         # uᵀ(A - A')u has a range of at most the trace norm of A - A'
@@ -113,7 +115,7 @@ def complement(direction: Floats) -> Floats:
     return np.asarray(np.linalg.qr(direction[:, None], mode="complete")[0][:, 1:])
 
 
-def _printed(moments: Moments, private: Floats, budget: Fraction, source: Source) -> Floats:
+def _printed(moments: Moments, private: Floats, budget: Budget, source: Source) -> Floats:
     """Sample the eigenvectors of the positive and of the negative part, each with its own draws.
 
     Both parts' eigenvalues share one budget: Σ|Δλ⁺| + Σ|Δλ⁻| = Σ|Δλ|. Projection on the cone moves no two matrices
@@ -122,8 +124,8 @@ def _printed(moments: Moments, private: Floats, budget: Fraction, source: Source
     size = len(private)
     values, vectors = np.linalg.eigh(private)
     parts = np.concatenate([np.maximum(values[::-1], 0.0), np.maximum(-values, 0.0)])  # each descending
-    noisy = noisy_values(moments, parts, epsilon=budget / 2, source=source).reshape(2, size)
-    price = float(budget) / (4 * size) * _UNSPENT
+    noisy = eigenvalue_noise(moments, budget.part(Fraction(1, 2)), parts).release(source).reshape(2, size)
+    price = float(budget.amount) / (4 * size) * _UNSPENT
     coefficient = price / (sqrt(2) * float(moments.second.sensitivity))
     estimate = np.zeros((size, size))
     for sign, released in zip((1.0, -1.0), noisy, strict=True):

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.covariance.denoise import Floats
 from sidelight.covariance.predicted import PredictedMatrix
-from sidelight.covariance.prepared import effective_scale
 from sidelight.covariance.projection import nearest_covariance
 from sidelight.covariance.released import read_release
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Unit
 from sidelight.guarantees.neighbours import Neighbours, Row
+from sidelight.mechanisms.denoise import Floats
+from sidelight.mechanisms.noisy_moments import effective_scale
 from sidelight.mechanisms.prefix_sums import PrefixSums
 from sidelight.noise import Source
 from sidelight.predictions.learning.euclidean import Ball, Euclidean

@@ -7,6 +7,7 @@ What keeps them idealized is that floats compute them (covariance proof page, Th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
 from typing import Any
@@ -17,15 +18,9 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.aggregates.moments import Moments
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims
-from sidelight.mechanisms.additive import (
-    gaussian,
-    gaussian_claims,
-    gaussian_scale,
-    laplace,
-    laplace_claims,
-    laplace_scale,
-)
+from sidelight.guarantees import Claims
+from sidelight.mechanisms.additive import Noise
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 
 Floats = NDArray[np.float64]
@@ -83,42 +78,30 @@ def on_integers(moments: Moments, values: Floats, *, pure: bool) -> Bounded:
     )
 
 
-def noisy_values(
-    moments: Moments, values: Floats, *, rho: Amount | None = None, epsilon: Amount | None = None, source: Source
-) -> Floats:
-    """Add Laplace noise of scale Δ_tr/ε, or Gaussian noise of deviation Δ_F/√(2ρ), to sorted private eigenvalues.
+@dataclass(frozen=True, eq=False)
+class EigenvalueNoise:
+    """Integer noise on sorted private eigenvalues, in steps, in the order given: the caller says what is paired.
 
-    In steps, in the order given: the caller says what is paired with what.
+    Guarantee: `claims`, idealized: the noise is exact, the eigenvalues are not.
     """
-    source.note_idealized()  # the noise is exact, the eigenvalues are not
-    bounded = on_integers(moments, values, pure=rho is None)
-    if rho is not None:
-        noisy = gaussian(bounded, rho=rho, source=source)
-    else:
-        assert epsilon is not None
-        noisy = laplace(bounded, epsilon=epsilon, source=source)
-    return np.asarray(noisy).astype(np.float64)
+
+    noise: Noise
+
+    @property
+    def claims(self) -> Claims:
+        """What `release` proves."""
+        return self.noise.claims.with_numerics("idealized")
+
+    def release(self, source: Source) -> Floats:
+        """Return the eigenvalues with fresh noise, as floats."""
+        source.note_idealized()
+        return np.asarray(self.noise.release(source)).astype(np.float64)
 
 
-def values_scale(
-    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, count: int | None = None
-) -> float:
-    """Return the Laplace scale (for epsilon) or the deviation (for rho) of the noise, in the user's units."""
-    public = on_integers(moments, np.zeros(count or moments.second.shape[0]), pure=rho is None)
-    if rho is not None:
-        steps = gaussian_scale(public, rho=rho)
-    else:
-        assert epsilon is not None
-        steps = laplace_scale(public, epsilon=epsilon)
-    return float(steps) * float(moments.scale**2)
+def eigenvalue_noise(moments: Moments, budget: Budget, values: Floats | None = None) -> EigenvalueNoise:
+    """Return Laplace noise of scale Δ_tr/ε, or Gaussian noise of deviation Δ_F/√(2ρ), for eigenvalues of the moments.
 
-
-def values_claims(
-    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, count: int | None = None
-) -> Claims:
-    """Return what `noisy_values` of so many eigenvalues proves; needs the public parts of the moments only."""
-    public = on_integers(moments, np.zeros(count or moments.second.shape[0]), pure=rho is None)
-    if rho is not None:
-        return gaussian_claims(public, rho=rho).with_numerics("idealized")
-    assert epsilon is not None
-    return laplace_claims(public, epsilon=epsilon).with_numerics("idealized")
+    Without `values` it is that of as many as the matrix has, whose claims need the public parts of the moments only.
+    """
+    given = np.zeros(moments.second.shape[0]) if values is None else values
+    return EigenvalueNoise(budget.on(on_integers(moments, given, pure=budget.is_pure)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sidelight.covariance.denoise import Floats
+from sidelight.mechanisms.denoise import Floats
 
 
 @dataclass(frozen=True, eq=False)

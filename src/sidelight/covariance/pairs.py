@@ -20,7 +20,7 @@ from sidelight.aggregates.coding import CodeArrays
 from sidelight.aggregates.collect import coded_rows
 from sidelight.aggregates.moments import ClippedMoments, Moments
 from sidelight.guarantees.neighbours import Neighbours, Unit
-from sidelight.noise import Source
+from sidelight.noise import Source, random_order
 from sidelight.records import Table
 
 
@@ -59,16 +59,6 @@ def pair_moments(
     differences = rows[:, order[:half]] - rows[:, order[half : 2 * half]]
     state = statistics.fold(statistics.empty(), clipped_integers(differences, levels=statistics.coding.levels))
     return statistics.finish(state), count
-
-
-def random_order(count: int, source: Source) -> NDArray[np.int64]:
-    """Return a uniformly random order: that of random words, drawn again until no two are equal."""
-    while True:
-        words = source.words(count)
-        order = np.argsort(words, kind="stable")
-        ordered = words[order]
-        if not (ordered[1:] == ordered[:-1]).any():
-            return np.asarray(order, np.int64)
 
 
 def clipped_integers(vectors: NDArray[np.int64], *, levels: int) -> CodeArrays:

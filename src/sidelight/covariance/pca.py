@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.covariance.denoise import Floats
 from sidelight.covariance.prepared import Method
 from sidelight.covariance.principal import principal_components
 from sidelight.covariance.query import Covariance
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount
-from sidelight.mechanisms.noisy_moments import MatrixNoise
+from sidelight.mechanisms.denoise import Floats
+from sidelight.mechanisms.noisy_moments import MatrixLaw
 from sidelight.records.bare_rows import bare_rows
 from sidelight.release import Release
 from sidelight.session import Session
@@ -60,7 +60,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         center: Any = "mean",
         prediction: Any = None,
         method: Method = "denoise",
-        noise: MatrixNoise | None = None,
+        noise: MatrixLaw | None = None,
         rows: int | None = None,
         session: Session | None = None,
     ) -> None:

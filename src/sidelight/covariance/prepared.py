@@ -15,30 +15,25 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.collect import collect
 from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
 from sidelight.covariance.bounds import Tail, added, count_tail, matrix_tail, vector_tail
-from sidelight.covariance.denoise import Denoised, Floats, denoise, eigenvalues
 from sidelight.covariance.eigenvector_sampling import sample_eigenvectors, sampling_claims
 from sidelight.covariance.packed import Packed
 from sidelight.covariance.pairs import pair_moments, pair_statistics
 from sidelight.covariance.predicted import PredictedMatrix, described
-from sidelight.covariance.price import Price, together
 from sidelight.covariance.private_choice import Choice, choice_claims, choose_prediction, use_prediction
 from sidelight.covariance.projection import is_possible, nearest_covariance
 from sidelight.covariance.separate import separate, separate_claims
 from sidelight.guarantees import Claims, Neighbours, decimal_text
+from sidelight.mechanisms.budget import Budget, together
+from sidelight.mechanisms.denoise import Denoised, Floats, denoise, eigenvalues
 from sidelight.mechanisms.noisy_moments import (
+    CountNoise,
+    MatrixLaw,
     MatrixNoise,
-    NoisyMatrix,
-    count_claims,
-    count_deviation,
+    VectorNoise,
+    count_noise,
+    effective_scale,
     matrix_noise,
-    noisy_count,
-    noisy_second_moment,
-    noisy_vector_sum,
-    second_moment_claims,
-    second_moment_scale,
     vector_noise,
-    vector_sum_claims,
-    vector_sum_deviation,
 )
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
@@ -68,10 +63,10 @@ class PreparedCovariance:
 
     coding: ClippedVector
     schema: Schema
-    price: Price
+    budget: Budget
     predictions: tuple[PredictedMatrix, ...]
     method: Method
-    noise: MatrixNoise | None
+    noise: MatrixLaw | None
     center: Literal["mean", "pairs"] | None
     rows: int | None
     project: bool
@@ -118,38 +113,46 @@ class PreparedCovariance:
         return self.matrix_statistics.finish(self.matrix_statistics.empty())
 
     @cached_property
-    def law(self) -> MatrixNoise:
-        """The law of the matrix's noise."""
-        part = self.price.part(self.shares["matrix"])
-        return matrix_noise(self._public_matrix, rho=part.get("rho"), epsilon=part.get("epsilon"), noise=self.noise)
+    def parts(self) -> dict[str, Budget]:
+        """What each part may spend."""
+        return {name: self.budget.part(share) for name, share in self.shares.items()}
+
+    def count_noise(self, moments: Moments) -> CountNoise:
+        """Return the noise of the number of rows."""
+        return count_noise(moments, self.parts["count"])
+
+    def mean_noise(self, moments: Moments) -> VectorNoise:
+        """Return the noise of the sum of rows that the mean is made of."""
+        return vector_noise(moments, self.parts["mean"], "laplace" if self.noise == "laplace" else None)
+
+    def matrix_noise(self, moments: Moments) -> MatrixNoise:
+        """Return the noise of the matrix."""
+        return matrix_noise(moments, self.parts["matrix"], self.noise)
 
     @cached_property
     def claims(self) -> Claims:
         """The price: all parts together, for the noise that is drawn."""
         parts = [self._matrix_claims()]
         if self.choice is not None:
-            part = self.price.part(self.shares["choice"])
-            parts.append(choice_claims(self._public_matrix, **part, choice=self.choice))
+            parts.append(choice_claims(self._public_matrix, budget=self.parts["choice"], choice=self.choice))
         if "count" in self.shares:
-            parts.append(count_claims(self._public, **self.price.part(self.shares["count"])))
+            parts.append(self.count_noise(self._public).claims)
         if "mean" in self.shares:
-            parts.append(
-                vector_sum_claims(self._public, **self.price.part(self.shares["mean"]), noise=self._mean_noise)
-            )
+            parts.append(self.mean_noise(self._public).claims)
         # pairs: constants of replacement, guarantee for the query's neighbours (covariance proof page)
-        return together([part.under(neighbours=self.neighbours) for part in parts])
+        return together([(1, part.under(neighbours=self.neighbours)) for part in parts])
 
     def _matrix_claims(self) -> Claims:
-        part = self.price.part(self.shares["matrix"])
+        budget, moments = self.parts["matrix"], self._public_matrix
         if self.method == "separate":
-            return separate_claims(self._public_matrix, **part, value_share=self.value_share, noise=self.noise)
+            return separate_claims(moments, budget=budget, value_share=self.value_share, law=self.noise)
         if self.method == "ies":
-            return sampling_claims(self._public_matrix, epsilon=part["epsilon"])
-        return second_moment_claims(self._public_matrix, **part, noise=self.noise)
+            return sampling_claims(moments, budget=budget)
+        return self.matrix_noise(moments).claims
 
-    @property
-    def _mean_noise(self) -> Literal["laplace"] | None:
-        return "laplace" if self.noise == "laplace" else None
+    @cached_property
+    def _public_noise(self) -> MatrixNoise:
+        return self.matrix_noise(self._public_matrix)
 
     @property
     def numerics(self) -> Literal["exact", "idealized"]:
@@ -164,20 +167,19 @@ class PreparedCovariance:
     @cached_property
     def request(self) -> Mapping[str, Any]:
         """The public description for ledger and report, in strings."""
-        price = {"rho": self.price.rho, "epsilon": self.price.epsilon}
         return {
             "kind": "covariance",
             "columns": list(self.labels),
             "radius": decimal_text(self.coding.radius),
             "method": self.method,
-            "noise": "bingham" if self.method == "ies" else self.law,
+            "noise": "bingham" if self.method == "ies" else self._public_noise.law,
             "center": self.center or [number_text(centre) for centre in self.coding.centres],
             "rows": "private" if self.rows is None else str(self.rows),
             "project": str(self.project).lower(),
             "limit_trace": str(self.limit_trace).lower(),
             "shares": {name: decimal_text(share) for name, share in self.shares.items()},
             "predictions": [each.digest for each in self.predictions],
-            **{name: decimal_text(total) for name, total in price.items() if total is not None},
+            **self.budget.request,
         }
 
     @property
@@ -195,20 +197,18 @@ class PreparedCovariance:
 
     def noise_scale(self, rows: float) -> float:
         """Return the standard deviation of the noise on the diagonal of the matrix of so many rows."""
-        part = self.price.part(self.shares["matrix"])
-        return second_moment_scale(self._public_matrix, **part, noise=self.noise) / max(rows, 1.0)
+        return self._public_noise.deviation / max(rows, 1.0)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows once, add noise, and shrink."""
         moments, matrix_moments = self._collect(table, source)
         rows = self._rows(moments, source)
         mean = self._mean(moments, rows, source)
-        part = self.price.part(self.shares["matrix"])
         if self.method in ("separate", "ies"):
             return self._by_eigenvectors(matrix_moments, rows=rows, mean=mean, source=source)
-        released = noisy_second_moment(matrix_moments, **part, noise=self.noise, source=source)
+        noisy = self.matrix_noise(matrix_moments).release(source)
         del moments, matrix_moments
-        return self.answer(released, rows=rows, mean=mean)
+        return self.answer(noisy, rows=rows, mean=mean)
 
     def _by_eigenvectors(self, moments: Moments, *, rows: float, mean: Floats | None, source: Source) -> Answer:
         """Release by one of the methods that look at the exact difference to one prediction."""
@@ -217,23 +217,14 @@ class PreparedCovariance:
         candidates = [each.matrix + middle for each in self.predictions] or [middle]
         place = self._chosen(moments, candidates, rows=divisor, source=source) if self.choice is not None else 0
         guess = candidates[place] if place < len(candidates) else middle
-        part = self.price.part(self.shares["matrix"])
+        shared: dict[str, Any] = {"budget": self.parts["matrix"], "rows": divisor, "prediction": guess}
         if self.method == "ies":
-            matrix = sample_eigenvectors(
-                moments, rows=divisor, prediction=guess, epsilon=part["epsilon"], source=source
-            )
+            matrix = sample_eigenvectors(moments, **shared, source=source)
             noisy, scale = None, None
         else:
-            found = separate(
-                moments,
-                rows=divisor,
-                prediction=guess,
-                **part,
-                value_share=self.value_share,
-                noise=self.noise,
-                source=source,
-            )
-            matrix, noisy, scale = found.matrix, found.noisy.value / divisor - middle, found.noisy.noise_scale / divisor
+            found = separate(moments, **shared, value_share=self.value_share, law=self.noise, source=source)
+            matrix, noisy = found.matrix, found.noisy / divisor - middle
+            scale = found.noise_scale / divisor
         matrix = self._projected(symmetric(matrix - middle))
         value = CovarianceValue(
             matrix=matrix, noisy=noisy, noise_scale=scale, noise=self.request["noise"], rows=max(rows, 0.0)
@@ -246,18 +237,13 @@ class PreparedCovariance:
 
     def _chosen(self, moments: Moments, candidates: list[Floats], *, rows: float, source: Source) -> int:
         """Return the place of the privately chosen prediction; one beyond the last for none of them."""
-        part = self.price.part(self.shares["choice"])
+        how: dict[str, Any] = {"budget": self.parts["choice"], "choice": self.choice, "rows": rows, "source": source}
         if len(candidates) == 1 and not candidates[0].any():
             return 0
         nothing = np.zeros_like(candidates[0])
         if len(candidates) == 1:
-            used = use_prediction(
-                moments, rows=rows, prediction=candidates[0], **part, choice=self.choice, source=source
-            )
-            return 0 if used else 1
-        return choose_prediction(
-            moments, rows=rows, predictions=[*candidates, nothing], **part, choice=self.choice, source=source
-        )
+            return 0 if use_prediction(moments, prediction=candidates[0], **how) else 1
+        return choose_prediction(moments, predictions=[*candidates, nothing], **how)
 
     def _collect(self, table: Table, source: Source) -> tuple[Moments, Moments]:
         if self.center != "pairs":
@@ -270,14 +256,12 @@ class PreparedCovariance:
     def _rows(self, moments: Moments, source: Source) -> float:
         if self.rows is not None:
             return float(self.rows)
-        return noisy_count(moments, **self.price.part(self.shares["count"]), source=source).value
+        return self.count_noise(moments).release(source)
 
     def _mean(self, moments: Moments, rows: float, source: Source) -> Floats | None:
         if "mean" not in self.shares:
             return None
-        part = self.price.part(self.shares["mean"])
-        total = noisy_vector_sum(moments, **part, noise=self._mean_noise, source=source)
-        mean = total.value / self.divisor(rows)
+        mean = self.mean_noise(moments).release(source) / self.divisor(rows)
         low, high = self._reach
         mean = np.clip(mean, low, high)
         length, radius = float(np.linalg.norm(mean)), float(self.coding.radius)
@@ -307,26 +291,22 @@ class PreparedCovariance:
         # Popoviciu: a quarter of the squared range. Of n/2 pairs, each (x - x')² can be the squared range: a half of it
         return np.asarray((high - low) ** 2 / (4 if self.center == "mean" else 2))
 
-    def answer(self, released: NoisyMatrix, *, rows: float, mean: Floats | None) -> Answer:
-        """Turn noisy numbers into the answer: all post-processing. The memory of `released` is used up."""
+    def answer(self, noisy: Floats, *, rows: float, mean: Floats | None) -> Answer:
+        """Turn noisy numbers into the answer: all post-processing. The memory of the noisy matrix is used up."""
         divisor = self.divisor(rows)
-        noisy = released.value
         noisy /= divisor
         if mean is not None:
             noisy -= np.outer(mean, mean)
-        scale = released.noise_scale / divisor
-        size = len(noisy)
+        scale, law = self._public_noise.deviation / divisor, self._public_noise.law
         kept = Packed.of(noisy)  # with the whole there would be four matrices at once
-        found = self._shrunk(noisy, effective_scale(scale, released.shape, size), rows)
+        found = self._shrunk(noisy, effective_scale(scale, law, len(noisy)), rows)
         matrix = noisy if found is None else found.matrix
         if self._is_possible(matrix):
             error = self._error(0.0 if found is None else found.moved, rows)
         else:
             matrix = self._projected(matrix)
             error = self._error(float(np.abs(eigenvalues(kept.subtracted_from(matrix))).max()), rows)
-        value = CovarianceValue(
-            matrix=matrix, noisy=kept.whole(), noise_scale=scale, noise=released.shape, rows=max(rows, 0.0)
-        )
+        value = CovarianceValue(matrix=matrix, noisy=kept.whole(), noise_scale=scale, noise=law, rows=max(rows, 0.0))
         if mean is not None:
             value["mean"] = self._placed(mean)
         if found is not None:
@@ -371,28 +351,28 @@ class PreparedCovariance:
                 risk=np.nan,
                 moved=float(np.abs(eigenvalues(noisy - matrices[0])).max()),
             )
-        return denoise(noisy, noise_scale=scale, predictions=matrices, shape=self.law, overwrite=True)
+        law = self._public_noise.law
+        return denoise(noisy, noise_scale=scale, predictions=matrices, law=law, overwrite=True)
 
     @cached_property
     def _count_deviation(self) -> float:
-        return count_deviation(self._public, **self.price.part(self.shares["count"]))
+        return self.count_noise(self._public).deviation
 
     def noise_tail(self, rows: float) -> Tail:
         """Bound the operator norm of what noise does to the unshrunk matrix of (noisily) so many rows."""
         divisor, size = self.divisor(rows), len(self.labels)
-        tails = [matrix_tail(self.law, size=size, noise_scale=self.noise_scale(divisor))]
+        tails = [matrix_tail(self._public_noise.law, size=size, noise_scale=self.noise_scale(divisor))]
         known = 0.0
         square = float(self.coding.radius) ** 2
         if "count" in self.shares:
-            count = count_tail(deviation=self._count_deviation, gaussian=self.price.rho is not None)
+            count = count_tail(deviation=self._count_deviation, gaussian=not self.budget.is_pure)
             weight = (3 if self.center == "mean" else 1) * square / divisor  # it divides the mean too
             tails.append(count.times(weight))
             known = (divisor - rows) * weight  # |n - D| <= |n - n̂| + D - n̂
         if "mean" in self.shares:
-            part = self.price.part(self.shares["mean"])
-            law = vector_noise(self._public, rho=part.get("rho"), epsilon=part.get("epsilon"), noise=self._mean_noise)
-            deviation = vector_sum_deviation(self._public, **part, noise=self._mean_noise)
-            length = vector_tail(law, size=size, deviation=deviation).times(2 * float(self.coding.radius) / divisor)
+            noise = self.mean_noise(self._public)
+            length = vector_tail(noise.law, size=size, deviation=noise.deviation)
+            length = length.times(2 * float(self.coding.radius) / divisor)
             tails.append(length)  # ‖ââᵀ − aaᵀ‖ <= 2r‖â − a‖
         tail = added(tails)
         return Tail(tail.fixed + known, tail.per_log)
@@ -414,8 +394,3 @@ class PreparedCovariance:
 def symmetric(matrix: Floats) -> Floats:
     """Return the mean of a matrix and its transpose: what rounding has left."""
     return np.asarray((matrix + matrix.T) / 2)
-
-
-def effective_scale(noise_scale: float, law: MatrixNoise, size: int) -> float:
-    """Return the diagonal deviation of GOE noise with the same Frobenius error."""
-    return noise_scale * sqrt(2 * size / (size + 1)) if law == "laplace" else noise_scale

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.covariance.denoise import Floats, eigenvectors
 from sidelight.covariance.released import matrix_of
 from sidelight.errors import RangeError
+from sidelight.mechanisms.denoise import Floats, eigenvectors
 from sidelight.release import Release
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 from typing import Literal
 
 import numpy as np
@@ -19,15 +18,8 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.moments import Moments
 from sidelight.covariance.noisy_eigenvalues import difference
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, BoundedRange, Claims, native_claims, positive
-from sidelight.mechanisms.additive import (
-    gaussian,
-    gaussian_claims,
-    gaussian_scale,
-    laplace,
-    laplace_claims,
-    laplace_scale,
-)
+from sidelight.guarantees import Claims
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Categorical, Source
 
 Floats = NDArray[np.float64]
@@ -36,7 +28,6 @@ Form = Literal["exponential", "threshold"]
 #: Scores are put on a grid of so many steps to the trace-norm sensitivity; rounding them costs two steps.
 _STEPS = 1 << 20
 _LARGEST_SCORE = 2.0**61
-_ROOT_BITS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +59,7 @@ def use_prediction(
     *,
     rows: float,
     prediction: Floats,
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
+    budget: Budget,
     choice: Choice | None = None,
     source: Source,
 ) -> bool:
@@ -84,13 +74,9 @@ def use_prediction(
     scores = _distances(moments, [prediction, np.zeros(moments.second.shape)], rows=rows, how=how)
     score = int(scores[0]) - int(scores[1])
     if how.form == "exponential":
-        unit = _range(rho, epsilon) / _steps_apart(moments, how, pair=True)
+        unit = budget.spread / _steps_apart(moments, how, pair=True)
         return Categorical(np.array([-score, 0]), unit).draw(source) == 0
-    bounded = _threshold(moments, how, value=score)
-    if rho is not None:
-        return int(gaussian(bounded, rho=rho, source=source)) <= 0
-    assert epsilon is not None
-    return int(laplace(bounded, epsilon=epsilon, source=source)) <= 0
+    return int(budget.on(_threshold(moments, how, value=score)).release(source)) <= 0
 
 
 def choose_prediction(
@@ -98,8 +84,7 @@ def choose_prediction(
     *,
     rows: float,
     predictions: Sequence[Floats],
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
+    budget: Budget,
     choice: Choice | None = None,
     source: Source,
 ) -> int:
@@ -114,54 +99,16 @@ def choose_prediction(
         raise RangeError("the threshold form is `use_prediction`; use form='exponential'")
     source.note_idealized()
     scores = _distances(moments, predictions, rows=rows, how=how)
-    return Categorical(-scores, _range(rho, epsilon) / _steps_apart(moments, how, pair=False)).draw(source)
+    return Categorical(-scores, budget.spread / _steps_apart(moments, how, pair=False)).draw(source)
 
 
-def choice_claims(
-    moments: Moments,
-    *,
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
-    choice: Choice | None = None,
-) -> Claims:
+def choice_claims(moments: Moments, *, budget: Budget, choice: Choice | None = None) -> Claims:
     """Return what `use_prediction` and `choose_prediction` prove; needs the public parts of the moments only."""
     how = choice or Choice()
-    spread = _range(rho, epsilon)
     if how.form == "exponential":
-        context = {"neighbours": moments.second.neighbours, "unit": moments.second.unit}
-        claim = BoundedRange(spread, **context, numerics="idealized")  # type: ignore[arg-type]  # two known fields
-        return native_claims(claim, mechanism="exponential")
-    public = _threshold(moments, how, value=0)
-    if rho is not None:
-        return gaussian_claims(public, rho=rho).with_numerics("idealized")
-    assert epsilon is not None
-    return laplace_claims(public, epsilon=epsilon).with_numerics("idealized")
-
-
-def choice_coefficient(
-    moments: Moments,
-    *,
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
-    choice: Choice | None = None,
-    pair: bool = True,
-) -> float:
-    """Return η: the exponential choice weighs a candidate by exp(-η · distance), distances of sums in user's units."""
-    apart = _steps_apart(moments, choice or Choice(), pair=pair)
-    return float(_range(rho, epsilon) / apart * _STEPS / moments.second_in_trace.sensitivity / moments.scale**2)
-
-
-def threshold_scale(
-    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, choice: Choice | None = None
-) -> float:
-    """Return the Laplace scale (for epsilon) or the deviation (for rho) of the threshold's noise, in user's units."""
-    public = _threshold(moments, choice or Choice(form="threshold"), value=0)
-    if rho is not None:
-        steps = gaussian_scale(public, rho=rho)
-    else:
-        assert epsilon is not None
-        steps = laplace_scale(public, epsilon=epsilon)
-    return float(steps / _STEPS * moments.second_in_trace.sensitivity * moments.scale**2)
+        second = moments.second
+        return budget.selection_claims(neighbours=second.neighbours, unit=second.unit, numerics="idealized")
+    return budget.on(_threshold(moments, how, value=0)).claims.with_numerics("idealized")
 
 
 def _distances(moments: Moments, predictions: Sequence[Floats], *, rows: float, how: Choice) -> NDArray[np.int64]:
@@ -188,14 +135,3 @@ def _steps_apart(moments: Moments, how: Choice, *, pair: bool) -> Fraction:
 def _threshold(moments: Moments, how: Choice, *, value: int) -> Bounded:
     second = moments.second
     return Bounded(value, _steps_apart(moments, how, pair=True), "l1", second.neighbours, second.unit)
-
-
-def _range(rho: Amount | None, epsilon: Amount | None) -> Fraction:
-    """Return the range of the privacy loss that a price allows: ε, or √(8ρ) rounded down."""
-    if (rho is None) == (epsilon is None):
-        raise RangeError("the price is exactly one of rho (zCDP) and epsilon (pure)")
-    if epsilon is not None:
-        return positive(epsilon, name="epsilon")
-    assert rho is not None
-    square = 8 * positive(rho, name="rho")
-    return Fraction(isqrt(int(square * (1 << 2 * _ROOT_BITS))), 1 << _ROOT_BITS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.covariance.denoise import Floats, eigenvectors, with_eigenvalues
+from sidelight.mechanisms.denoise import Floats, eigenvectors, with_eigenvalues
 
 
 def nearest_covariance(

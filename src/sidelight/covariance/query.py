@@ -12,11 +12,11 @@ import numpy as np
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.covariance.predicted import PredictedMatrix, Prediction, PublicRows, as_predictions
 from sidelight.covariance.prepared import Method, PreparedCovariance
-from sidelight.covariance.price import Price, share_of
 from sidelight.covariance.private_choice import Choice
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, positive
-from sidelight.mechanisms.noisy_moments import MatrixNoise
+from sidelight.mechanisms.budget import Budget, share_of
+from sidelight.mechanisms.noisy_moments import MatrixLaw
 from sidelight.records import Number, Schema, Table
 from sidelight.records.bare_numbers import bare_number, bare_numbers
 from sidelight.records.numbers import exact_number
@@ -78,7 +78,7 @@ class Covariance:
     delta: Amount | None = field(default=None, kw_only=True)
     prediction: Any = field(default=None, kw_only=True)
     method: Method = field(default="denoise", kw_only=True)
-    noise: MatrixNoise | None = field(default=None, kw_only=True)
+    noise: MatrixLaw | None = field(default=None, kw_only=True)
     center: Center | Sequence[float] | None = field(default=None, kw_only=True)
     rows: int | None = field(default=None, kw_only=True)
     project: bool = field(default=True, kw_only=True)
@@ -95,12 +95,12 @@ class Covariance:
         if self.columns is not None:
             object.__setattr__(self, "columns", tuple(self.columns))
         positive(self.radius, name="radius")
-        _ = self.price
-        for name, known in (("method", get_args(Method)), ("noise", get_args(MatrixNoise))):
+        _ = self.budget
+        for name, known in (("method", get_args(Method)), ("noise", get_args(MatrixLaw))):
             given = getattr(self, name)
             if given not in known and not (name == "noise" and given is None):
                 raise RangeError(f"{name} is {given!r}, which is no choice; {nearest(str(given), known)}")
-        allowed = ("goe",) if self.price.rho is not None else ("wishart", "laplace")
+        allowed = self.budget.laws("goe", "wishart", "laplace")
         if self.noise is not None and self.noise not in allowed:
             raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {self.noise!r}")
         for name in ("count_share", "mean_share", "value_share", "choice_share"):
@@ -112,7 +112,7 @@ class Covariance:
                 f"rows must be the public number of rows, a whole number from 1 to {MOST_ROWS}, got {self.rows!r}"
             )
         self._read_center()
-        if self.method == "ies" and self.price.epsilon is None:
+        if self.method == "ies" and not self.budget.is_pure:
             raise RangeError("method 'ies' has a pure price only: epsilon without delta; 'separate' takes rho")
         object.__setattr__(self, "prediction", as_predictions(self.prediction))
         self._check_choice()
@@ -135,9 +135,9 @@ class Covariance:
             self.choice.check(len(self.prediction) + 1)
 
     @property
-    def price(self) -> Price:
-        """The total budget."""
-        return Price.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
+    def budget(self) -> Budget:
+        """The whole budget."""
+        return Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
 
     def _read_center(self) -> None:
         if self.center is None:
@@ -183,7 +183,7 @@ class Covariance:
         prepared = PreparedCovariance(
             coding=coding,
             schema=schema,
-            price=self.price,
+            budget=self.budget,
             predictions=self.predictions_for(len(numbers)),
             method=self.method,
             noise=self.noise,

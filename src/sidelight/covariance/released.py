@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.covariance.denoise import Floats
 from sidelight.errors import RangeError
-from sidelight.mechanisms.noisy_moments import MatrixNoise
+from sidelight.mechanisms.denoise import Floats
+from sidelight.mechanisms.noisy_moments import MatrixLaw
 from sidelight.release import Release
 
 
@@ -20,7 +20,7 @@ class ReleasedMatrix:
     matrix: Floats
     noisy: Floats
     noise_scale: float
-    noise: MatrixNoise
+    noise: MatrixLaw
     rows: float
 
 

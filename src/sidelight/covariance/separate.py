@@ -8,17 +8,15 @@ releases one matrix with the whole budget, and was better in every experiment.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.moments import Moments
-from sidelight.covariance.noisy_eigenvalues import difference, in_steps, noisy_values, values_claims
-from sidelight.covariance.price import together
-from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, exact, positive
-from sidelight.mechanisms.noisy_moments import MatrixNoise, NoisyMatrix, noisy_second_moment, second_moment_claims
+from sidelight.covariance.noisy_eigenvalues import difference, eigenvalue_noise, in_steps
+from sidelight.guarantees import Amount, Claims
+from sidelight.mechanisms.budget import Budget, share_of, together
+from sidelight.mechanisms.noisy_moments import MatrixLaw, matrix_noise
 from sidelight.noise import Source
 
 Floats = NDArray[np.float64]
@@ -26,10 +24,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Separated:
-    """The estimate for one row's second moment, and the noisy sum that gave its eigenvectors."""
+    """The estimate for one row's second moment, the noisy sum that gave its eigenvectors, and that one's deviation."""
 
     matrix: Floats
-    noisy: NoisyMatrix
+    noisy: Floats
+    noise_scale: float
 
 
 def separate(
@@ -37,10 +36,9 @@ def separate(
     *,
     rows: float,
     prediction: Floats,
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
+    budget: Budget,
     value_share: Amount = "1/2",
-    noise: MatrixNoise | None = None,
+    law: MatrixLaw | None = None,
     source: Source,
 ) -> Separated:
     """Estimate the second moment of a row: noisy eigenvalues of S - n̂W on the eigenvectors of S - n̂W + Z.
@@ -55,20 +53,22 @@ def separate(
         moments: of the clipped rows.
         rows: the public number of rows, or a noisy count that was released (and paid for) before.
         prediction: W, the guess of the second moment of one row; symmetrised, and entries beyond radius² are cut.
-        rho, epsilon: the price of both parts together.
+        budget: for both parts together.
         value_share: the eigenvalues' share of it.
-        noise: of the matrix: "goe" for rho; "wishart" (the default) or "laplace" for epsilon.
+        law: of the matrix's noise: "goe"; for a pure budget "wishart" (the default) or "laplace".
         source: of the noise.
     """
-    values_price, matrix_price = _split(rho, epsilon, value_share)
+    for_values, for_matrix = _divided(budget, value_share)
     divisor = max(rows, 1.0)
     private = np.asarray(np.linalg.eigvalsh(difference(moments, prediction, rows=divisor)), np.float64)
-    released = noisy_values(moments, private, **values_price, source=source)
-    noisy = noisy_second_moment(moments, **matrix_price, noise=noise, source=source)
+    released = eigenvalue_noise(moments, for_values, private).release(source)
+    noise = matrix_noise(moments, for_matrix, law)
+    noisy = noise.release(source)
     unit = float(moments.scale) ** 2
     subtracted = in_steps(moments, prediction, rows=divisor).astype(np.float64)
-    vectors = np.linalg.eigh(noisy.value / unit - subtracted)[1]
-    return Separated(paired(released * (unit / divisor), vectors) + subtracted * (unit / divisor), noisy)
+    vectors = np.linalg.eigh(noisy / unit - subtracted)[1]
+    matrix = paired(released * (unit / divisor), vectors) + subtracted * (unit / divisor)
+    return Separated(matrix, noisy, noise.deviation)
 
 
 def paired(values: Floats, vectors: Floats) -> Floats:
@@ -77,30 +77,15 @@ def paired(values: Floats, vectors: Floats) -> Floats:
 
 
 def separate_claims(
-    moments: Moments,
-    *,
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
-    value_share: Amount = "1/2",
-    noise: MatrixNoise | None = None,
+    moments: Moments, *, budget: Budget, value_share: Amount = "1/2", law: MatrixLaw | None = None
 ) -> Claims:
     """Return what `separate` proves; needs the public parts of the moments only."""
-    values_price, matrix_price = _split(rho, epsilon, value_share)
-    matrix = second_moment_claims(moments, **matrix_price, noise=noise).with_numerics("idealized")
-    values = values_claims(moments, rho=values_price.get("rho"), epsilon=values_price.get("epsilon"))
-    return together([values, matrix])
+    for_values, for_matrix = _divided(budget, value_share)
+    matrix = matrix_noise(moments, for_matrix, law).claims.with_numerics("idealized")
+    return together([(1, eigenvalue_noise(moments, for_values).claims), (1, matrix)])
 
 
-def _split(
-    rho: Amount | None, epsilon: Amount | None, value_share: Amount
-) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
-    """Divide the budget: what both parts release is seen, so their prices add up."""
-    share = exact(value_share, name="value_share")
-    if not 0 < share < 1:
-        raise RangeError(f"value_share must lie strictly between 0 and 1, got {value_share}")
-    if (rho is None) == (epsilon is None):
-        raise RangeError("the price is exactly one of rho (Gaussian noise, zCDP) and epsilon (pure)")
-    name, total = ("rho", rho) if rho is not None else ("epsilon", epsilon)
-    assert total is not None
-    amount = positive(total, name=name)
-    return {name: amount * share}, {name: amount * (1 - share)}
+def _divided(budget: Budget, value_share: Amount) -> tuple[Budget, Budget]:
+    """Divide the budget: what both parts release is seen, so their costs add up."""
+    share = share_of(value_share, name="value_share")
+    return budget.part(share), budget.part(1 - share)

@@ -68,16 +68,16 @@ def coinpress_steps(
         moments = yield about_pairs(matrix, clip)
         noisy = pairs.second(moments, share, source)
         scale = pairs.second_scale(share, clip) / half
-        matrix = preconditioned(matrix, noisy.value / half, rows=half, noise_scale=scale, constants=constants)
+        matrix = preconditioned(matrix, noisy / half, rows=half, noise_scale=scale, constants=constants)
     last = budget * (1 - COARSE_PART) if chosen.steps else budget
     clip = constants.final_clip(size, half)
     noisy = pairs.second((yield about_pairs(matrix, clip)), last, source)
     scale = pairs.second_scale(last, clip)
     if known.plain:
-        values, vectors = np.linalg.eigh(symmetric(noisy.value / half))
+        values, vectors = np.linalg.eigh(symmetric(noisy / half))
         whitened = (vectors * np.maximum(values, _FLOOR)) @ vectors.T
     else:
-        whitened = whitened_covariance(noisy, np.zeros(size), rows=half, noise_scale=scale)
+        whitened = whitened_covariance(noisy, np.zeros(size), rows=half, noise_scale=scale, law=pairs.matrix_law)
     covariance = mapped_back(matrix, whitened)
     white = whitening(matrix, whitened)
     radius = known.mean_bound if known.white else known.mean_bound * float(np.linalg.norm(white, 2))

@@ -12,7 +12,6 @@ from sidelight.aggregates.celled_moments import CellRule, moments_by_cell
 from sidelight.aggregates.mapped_moments import as_table
 from sidelight.aggregates.mapped_vector import MappedVector, RowMap
 from sidelight.aggregates.moments import ClippedMoments
-from sidelight.covariance.price import Price
 from sidelight.errors import RangeError, SchemaError
 from sidelight.gaussians.answering import answered
 from sidelight.gaussians.constants import Constants, Version
@@ -22,6 +21,7 @@ from sidelight.gaussians.row_reader import sample_rows_of
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.starts import starts
 from sidelight.guarantees import Amount, Neighbours, positive, short_text
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 
@@ -71,7 +71,7 @@ def estimate_gaussian(
     spending = spending_for(
         table.schema,
         chosen,
-        price=Price.of(rho=rho, epsilon=epsilon, delta=delta),
+        budget=Budget.of(rho=rho, epsilon=epsilon, delta=delta),
         noise=noise,
         public_rows=public_rows,
     )
@@ -112,7 +112,7 @@ def estimate_cells(
             f"there are {rule.cells} cells, {len(publics)} sets of public rows and {len(given)} scales; give one each"
         )
     rules = Constants()
-    spending = spending_for(table.schema, chosen, price=Price.of(rho=rho, epsilon=epsilon, delta=None), noise=noise)
+    spending = spending_for(table.schema, chosen, budget=Budget.of(rho=rho, epsilon=epsilon), noise=noise)
     points = [as_public_points(each).for_columns(len(chosen)) for each in publics]
     firsts = [
         starts(each, rules, condition=ratio(condition), scale=length(one))
@@ -137,13 +137,13 @@ def spending_for(
     schema: Schema,
     columns: Sequence[str],
     *,
-    price: Price,
+    budget: Budget,
     noise: Literal["laplace"] | None = None,
     public_rows: int | None = None,
     neighbours: Neighbours | None = None,
 ) -> Spending:
-    """Return the spending of a price on columns of a schema."""
-    for name, amount in (("rho", price.rho), ("epsilon", price.epsilon)):
+    """Return the spending of a budget on columns of a schema."""
+    for name, amount in (("rho", budget.rho), ("epsilon", budget.epsilon)):
         if amount is not None and not _LEAST_PRICE <= amount <= _LARGEST_PRICE:
             raise RangeError(f"{name} must lie between 1e-9 and 1e9, got {short_text(amount)}; no estimate comes of it")
     if public_rows is not None and (
@@ -160,7 +160,7 @@ def spending_for(
         unit=schema.unit,
         neighbours=neighbours,
     )
-    return Spending(price=price, moments=aggregate.finish(aggregate.empty()), noise=noise, rows=public_rows)
+    return Spending(budget=budget, moments=aggregate.finish(aggregate.empty()), noise=noise, rows=public_rows)
 
 
 def ratio(condition: Amount) -> float:

@@ -91,7 +91,7 @@ def gaussian_steps(
         matrix = settle(
             preconditioned(
                 matrix,
-                noisy.value / some,
+                noisy / some,
                 rows=some,
                 noise_scale=spending.second_scale(share, clip) / some,
                 constants=constants,
@@ -172,7 +172,7 @@ def mean_steps(
         clip = constants.mean_clip(size, radius, rows)
         here = center + np.linalg.solve(matrix, offset)
         moments = yield about_rows(matrix, here, clip, rate=rate, second=False)
-        offset = offset + spending.total(moments, share * part, source).value / rows
+        offset = offset + spending.total(moments, share * part, source) / rows
         deviation = spending.total_deviation(share * part, clip) / rows
         radius = constants.mean_radius(size, deviation, rows)
     return offset, deviation
@@ -201,10 +201,10 @@ def last_step(
     scale = spending.second_scale(share, clip)
     offset = np.zeros(len(mean))
     if mean_share is not None:
-        offset = spending.total(moments, mean_share, source).value / rows
+        offset = spending.total(moments, mean_share, source) / rows
         deviation = spending.total_deviation(mean_share, clip) / rows
         mean = mean + np.linalg.solve(matrix, offset)
-    whitened = whitened_covariance(noisy, offset, rows=rows, noise_scale=scale)
+    whitened = whitened_covariance(noisy, offset, rows=rows, noise_scale=scale, law=spending.matrix_law)
     return GaussianEstimate(
         mean=mean,
         covariance=mapped_back(matrix, whitened),

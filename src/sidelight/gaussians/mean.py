@@ -81,7 +81,7 @@ def public_mean_steps(
     if steps == 1:
         clip = one_shot_clip(size, radius, rows, chance)
         moments = yield about_rows(matrix, center, clip, second=False)
-        offset = spending.total(moments, share, source).value / rows
+        offset = spending.total(moments, share, source) / rows
         deviation, taken = spending.total_deviation(share, clip) / rows, 1
     else:
         parts = mean_parts(radius, steps, spending, share, rows, constants)

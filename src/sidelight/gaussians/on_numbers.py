@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.covariance.price import Price
 from sidelight.errors import RangeError
 from sidelight.gaussians.estimate import spending_for
 from sidelight.gaussians.public_rows import PublicPoints, as_public_points
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.starts import MOST_STEPS
 from sidelight.guarantees import Amount, decimal_text, positive
+from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema, Table
 from sidelight.records.bare_numbers import bare_number, bare_numbers
 from sidelight.release import Outcome
@@ -37,7 +37,7 @@ class OnNumbers:
             raise RangeError(f"columns must be a list of names, got the text {self.columns!r}")
         if self.columns is not None:
             object.__setattr__(self, "columns", tuple(self.columns))
-        _ = self.price
+        _ = self.budget
         if self.public is not None:
             object.__setattr__(self, "public", as_public_points(self.public))
         whole = isinstance(self.steps, int | np.integer) and not isinstance(self.steps, bool)
@@ -45,23 +45,22 @@ class OnNumbers:
             raise RangeError(f"steps must be a whole number from 1 to {MOST_STEPS}, or None, got {self.steps!r}")
 
     @property
-    def price(self) -> Price:
-        """The total budget."""
-        return Price.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
+    def budget(self) -> Budget:
+        """The whole budget."""
+        return Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
 
     def _points(self, width: int) -> PublicPoints | None:
         return None if self.public is None else self.public.for_columns(width)
 
     def _spending(self, schema: Schema, columns: tuple[str, ...]) -> Spending:
-        return spending_for(schema, columns, price=self.price, noise=self.noise, public_rows=self.rows)
+        return spending_for(schema, columns, budget=self.budget, noise=self.noise, public_rows=self.rows)
 
     def _priced(self) -> Mapping[str, Any]:
-        amounts = {"rho": self.price.rho, "epsilon": self.price.epsilon}
         return {
             "rows": "private" if self.rows is None else str(self.rows),
             "noise": "default" if self.noise is None else self.noise,
             "public": "none" if self.public is None else self.public.digest,
-            **{name: decimal_text(total) for name, total in amounts.items() if total is not None},
+            **self.budget.request,
         }
 
     def declare(self) -> Number:

@@ -15,11 +15,10 @@ import numpy as np
 from sidelight.aggregates.mapped_moments import mapped_aggregate
 from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean
 from sidelight.aggregates.moments import Moments
-from sidelight.covariance.pairs import random_order
 from sidelight.errors import SchemaError
 from sidelight.gaussians.public_rows import Floats
 from sidelight.guarantees import Neighbours
-from sidelight.noise import Source
+from sidelight.noise import Source, random_order
 from sidelight.records import Schema, Table
 from sidelight.records.rows import Wanted
 

@@ -140,8 +140,8 @@ class GaussianFit(OnNumbers):
             check_pairs(schema)
             known = self._ranges(len(columns), points)
             pairs = Spending(
-                price=self.price,
-                moments=spending_for(schema, columns, price=self.price, neighbours=Neighbours.REPLACE).moments,
+                budget=self.budget,
+                moments=spending_for(schema, columns, budget=self.budget, neighbours=Neighbours.REPLACE).moments,
                 noise=self.noise,
                 rows=self.rows,
             )

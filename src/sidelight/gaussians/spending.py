@@ -1,4 +1,4 @@
-"""What an estimate may spend, and how: one price in parts, drawn on moments with the matching noise.
+"""What an estimate may spend, and how: one budget in parts, drawn on moments with the matching noise.
 
 All private access of this package goes through the three methods here, on sums of clipped rows.
 """
@@ -10,52 +10,42 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sidelight.aggregates.moments import Moments
-from sidelight.covariance.prepared import effective_scale
-from sidelight.covariance.price import Price
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Claims, Neighbours, PureDP
 from sidelight.guarantees.neighbours import Unit
-from sidelight.mechanisms.noisy_moments import (
-    NoisyMatrix,
-    NoisyVector,
-    count_deviation,
-    matrix_noise,
-    noisy_count,
-    noisy_second_moment,
-    noisy_vector_sum,
-    numerics_of,
-    second_moment_scale,
-    vector_noise,
-    vector_sum_deviation,
-)
+from sidelight.mechanisms.additive import Law
+from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.noisy_moments import count_noise, matrix_noise, vector_noise
 from sidelight.noise import Source
 
+Floats = NDArray[np.float64]
 #: Kept back of rho, so that rounding the claim up in its fortieth digit stays within what the user allowed.
 _ROUNDING = Fraction(1, 1 << 40)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spending:
-    """A price, the law of pure noise, and the public number of rows if there is one (neighbours then replace a row).
+    """A budget, the law of pure noise, and the public number of rows if there is one (neighbours then replace a row).
 
     `moments` are those of no rows, clipped to length 1: they hold sensitivities, unit and neighbours.
     """
 
-    price: Price
+    budget: Budget
     moments: Moments
     noise: Literal["laplace"] | None = None
     rows: int | None = None
 
     def __post_init__(self) -> None:
-        if self.noise is not None and (self.noise != "laplace" or self.price.epsilon is None):
+        if self.noise is not None and (self.noise != "laplace" or not self.budget.is_pure):
             raise RangeError(f"noise must be 'laplace', with a pure price, or left out; got {self.noise!r}")
 
     @cached_property
-    def _within(self) -> Price:
-        if self.price.rho is None:
-            return self.price
-        return Price(self.price.rho * (1 - _ROUNDING), None)
+    def _within(self) -> Budget:
+        return self.budget if self.budget.is_pure else self.budget.part(1 - _ROUNDING)
 
     @property
     def size(self) -> int:
@@ -66,34 +56,32 @@ class Spending:
         """Return the number of rows: the public one, or a noisy one of at least 1."""
         if self.rows is not None:
             return float(self.rows)
-        return max(1.0, noisy_count(moments, **self._within.part(share), source=source).value)
+        return max(1.0, count_noise(moments, self._within.part(share)).release(source))
 
-    def total(self, moments: Moments, share: Fraction, source: Source) -> NoisyVector:
+    def total(self, moments: Moments, share: Fraction, source: Source) -> Floats:
         """Return a noisy sum of rows."""
-        return noisy_vector_sum(moments, **self._within.part(share), noise=self.noise, source=source)
+        return vector_noise(moments, self._within.part(share), self.noise).release(source)
 
-    def second(self, moments: Moments, share: Fraction, source: Source) -> NoisyMatrix:
+    def second(self, moments: Moments, share: Fraction, source: Source) -> Floats:
         """Return a noisy sum of x xᵀ."""
-        return noisy_second_moment(moments, **self._within.part(share), noise=self.noise, source=source)
+        return matrix_noise(moments, self._within.part(share), self.noise).release(source)
 
     def count_deviation(self, share: Fraction) -> float:
         """Return the noise of the count; 0 where it is public."""
-        return 0.0 if self.rows is not None else count_deviation(self.moments, **self._within.part(share))
+        return 0.0 if self.rows is not None else count_noise(self.moments, self._within.part(share)).deviation
 
     def total_deviation(self, share: Fraction, radius: float) -> float:
         """Return the noise of an entry of a sum of rows of at most this length."""
-        return vector_sum_deviation(self.moments, **self._within.part(share), noise=self.noise) * radius
+        return vector_noise(self.moments, self._within.part(share), self.noise).deviation * radius
 
     def second_scale(self, share: Fraction, radius: float) -> float:
         """Return the noise of a diagonal entry of Σ x xᵀ, for rows of at most this length; that of GOE shape."""
-        scale = second_moment_scale(self.moments, **self._within.part(share), noise=self.noise)
-        return effective_scale(scale, self.matrix_law, self.size) * radius**2
+        return matrix_noise(self.moments, self._within.part(share), self.noise).effective_scale * radius**2
 
     @cached_property
-    def matrix_law(self) -> Literal["goe", "wishart", "laplace"]:
+    def matrix_law(self) -> Law:
         """The law of the noise on matrices."""
-        part = self._within.part(Fraction(1))
-        return matrix_noise(self.moments, rho=part.get("rho"), epsilon=part.get("epsilon"), noise=self.noise)
+        return matrix_noise(self.moments, self._within, self.noise).law
 
     @property
     def neighbours(self) -> Neighbours:
@@ -103,10 +91,8 @@ class Spending:
     @property
     def numerics(self) -> Literal["exact", "idealized"]:
         """Exact for integer noise."""
-        part = self._within.part(Fraction(1))
-        given = {"rho": part.get("rho"), "epsilon": part.get("epsilon"), "noise": self.noise}
-        laws = (self.matrix_law, vector_noise(self.moments, **given))  # type: ignore[arg-type]
-        return "idealized" if any(numerics_of(law) == "idealized" for law in laws) else "exact"
+        noises = [each(self.moments, self._within, self.noise) for each in (matrix_noise, vector_noise)]
+        return "idealized" if any(noise.numerics == "idealized" for noise in noises) else "exact"
 
     def claims(self, unit: Unit) -> Claims:
         """Return what all parts together cost, however their number depends on what was released before.
@@ -114,10 +100,8 @@ class Spending:
         The shares add up to 1 for every course that the estimate can take, and for every value released so far the
         next part keeps to its share, so adaptive composition gives the whole price (Gaussians proof page, Theorem 1).
         """
-        within = self._within
-        if within.rho is not None:
-            claim: GDP | PureDP = GDP.from_squares(2 * within.rho, neighbours=self.neighbours, unit=unit)
+        if self._within.rho is not None:
+            claim: GDP | PureDP = GDP.from_squares(2 * self._within.rho, neighbours=self.neighbours, unit=unit)
         else:
-            assert within.epsilon is not None
-            claim = PureDP(within.epsilon, neighbours=self.neighbours, unit=unit, numerics=self.numerics)
+            claim = PureDP(self._within.amount, neighbours=self.neighbours, unit=unit, numerics=self.numerics)
         return Claims.of(claim)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sidelight.covariance.denoise import denoise
 from sidelight.gaussians.constants import Constants
 from sidelight.gaussians.public_rows import Floats
-from sidelight.mechanisms.noisy_moments import NoisyMatrix
+from sidelight.mechanisms.additive import Law
+from sidelight.mechanisms.denoise import denoise
 
 #: Eigenvalues of I - c cᵀ that re-centring may leave; a smaller one would blow up the noise.
 _RECENTRED_FLOOR = 0.05
@@ -48,11 +48,11 @@ def recentred(matrix: Floats, offset: Floats) -> Floats:
     return np.asarray(matrix + (1 / np.sqrt(left) - 1) * (along @ matrix))
 
 
-def whitened_covariance(noisy: NoisyMatrix, offset: Floats, *, rows: float, noise_scale: float) -> Floats:
+def whitened_covariance(noisy: Floats, offset: Floats, *, rows: float, noise_scale: float, law: Law) -> Floats:
     """Shrink and floor the released second moment of whitened rows about a centre at this offset from their mean."""
-    mean = symmetric(noisy.value / rows - np.outer(offset, offset))
+    mean = symmetric(noisy / rows - np.outer(offset, offset))
     scale = noise_scale / rows
-    shrunk = denoise(mean, noise_scale=scale, shape=noisy.shape).matrix
+    shrunk = denoise(mean, noise_scale=scale, law=law).matrix
     values, vectors = np.linalg.eigh(symmetric(shrunk))
     return np.asarray((vectors * np.maximum(values, max(_FLAT, scale / 2))) @ vectors.T)
 

@@ -1,76 +1,222 @@
-"""Additive noise: integer noise meets an integer statistic with a proven sensitivity, and says what that is worth."""
+"""Integer noise for an integer statistic with a proven sensitivity: a noise knows its law, its scale and its claims.
+
+A noise is a frozen object of a `Bounded` and an amount of privacy. Everything but `release` is a function of the public
+parts of the statistic, so that the noise of a statistic of no rows tells the cost of that of all rows.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
-from typing import Any
+from functools import cached_property
+from math import isqrt, sqrt
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees import GDP, Amount, Claims, PureDP, exact, native_claims
+from sidelight.guarantees import GDP, Amount, Claims, Numerics, PureDP, exact, native_claims
 from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up
+
+Law = Literal["laplace", "gaussian", "goe", "spherical", "wishart"]
 
 #: A square root is taken with this many fractional bits before it is rounded up to a noise scale.
 _ROOT_BITS = 256
 
 
-def laplace(bounded: Bounded, *, epsilon: Amount, source: Source) -> NDArray[Any] | int:
-    """Add discrete Laplace noise of scale Δ₁/ε to every entry.
+class Noise(Protocol):
+    """Noise on one statistic: what it costs and how large it is, before any row is read, and the draw itself."""
+
+    @property
+    def law(self) -> Law:
+        """The law of the noise."""
+
+    @property
+    def claims(self) -> Claims:
+        """What `release` proves."""
+
+    @property
+    def scale(self) -> Fraction:
+        """The parameter of the law, in units of the statistic."""
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of an entry's noise; on the diagonal for symmetric matrices."""
+
+    @property
+    def numerics(self) -> Numerics:
+        """Whether the claims hold for the released bits."""
+
+    def release(self, source: Source) -> Any:
+        """Return the statistic with fresh noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceNoise:
+    """Discrete Laplace noise of scale Δ₁/ε on every entry.
 
     Guarantee: PureDP(epsilon) for the statistic's neighbours and unit, exact on the machine (noise proof page).
 
     Accuracy: an entry is off by more than t with probability 2 a^(t+1) / (1 + a), a = exp(-ε/Δ₁).
+
+    Args:
+        bounded: The statistic, with a sensitivity in l1; for a single number all norms agree.
+        epsilon: The cost.
+
+    >>> from sidelight.guarantees.neighbours import Neighbours, Row
+    >>> count = Bounded(41, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
+    >>> noise = LaplaceNoise(count, epsilon="0.5")
+    >>> noise.scale, str(noise.claims)
+    (Fraction(2, 1), 'PureDP(ε = 0.5)')
     """
-    return _noisy(bounded, discrete_laplace(_entries(bounded), laplace_scale(bounded, epsilon=epsilon), source))
+
+    bounded: Bounded
+    epsilon: Amount
+
+    def __post_init__(self) -> None:
+        _ = self.scale
+
+    @property
+    def law(self) -> Law:
+        """The law of the noise."""
+        return "laplace"
+
+    @cached_property
+    def scale(self) -> Fraction:
+        """The noise scale b = Δ₁/ε, in units of the statistic."""
+        return _sensitivity(self.bounded, noise="Laplace", norms=("l1",)) / _positive(self.epsilon, name="epsilon")
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation √2·b of the Laplace law; the discrete one has no more."""
+        return sqrt(2) * float(self.scale)
+
+    @property
+    def claims(self) -> Claims:
+        """What `release` proves."""
+        claim = PureDP(self.epsilon, neighbours=self.bounded.neighbours, unit=self.bounded.unit)
+        return native_claims(claim, mechanism="discrete_laplace")
+
+    @property
+    def numerics(self) -> Numerics:
+        """Exact: integers throughout."""
+        return "exact"
+
+    def release(self, source: Source) -> NDArray[Any] | int:
+        """Return the statistic with fresh noise."""
+        return _noisy(self.bounded, discrete_laplace(_entries(self.bounded), self.scale, source))
 
 
-def laplace_scale(bounded: Bounded, *, epsilon: Amount) -> Fraction:
-    """Return the noise scale Δ₁/ε, in units of the statistic."""
-    return _sensitivity(bounded, noise="Laplace", norms=("l1",)) / _positive(epsilon, name="epsilon")
-
-
-def laplace_claims(bounded: Bounded, *, epsilon: Amount) -> Claims:
-    """Return what `laplace` proves; needs the public parts of the statistic only."""
-    laplace_scale(bounded, epsilon=epsilon)
-    claim = PureDP(epsilon, neighbours=bounded.neighbours, unit=bounded.unit)
-    return native_claims(claim, mechanism="discrete_laplace")
-
-
-def gaussian(
-    bounded: Bounded, *, mu: Amount | None = None, rho: Amount | None = None, source: Source
-) -> NDArray[Any] | int:
-    """Add rounded Gaussian noise of standard deviation Δ₂/μ, or Δ₂/√(2ρ) rounded up, to every entry.
+@dataclass(frozen=True, eq=False)
+class GaussianNoise:
+    """Rounded Gaussian noise of standard deviation Δ₂/μ, or Δ₂/√(2ρ) rounded up, on every entry.
 
     Guarantee: GDP(Δ₂ / scale), at most the mu asked for, hence zCDP of at most rho; exact on the machine, because
     integer + rounded Gaussian is a rounding of integer + Gaussian (noise proof page).
 
     Accuracy: variance scale² + 1/12 an entry.
+
+    Args:
+        bounded: The statistic, with a sensitivity in l2 (or in l1, which is no less).
+        mu, rho: The cost, as one of the two; rho is mu²/2.
     """
-    scale = gaussian_scale(bounded, mu=mu, rho=rho)
-    return _noisy(bounded, rounded_gaussian(_entries(bounded), scale, source))
+
+    bounded: Bounded
+    mu: Amount | None = None
+    rho: Amount | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.scale
+
+    @property
+    def law(self) -> Law:
+        """The law of the noise."""
+        return "gaussian"
+
+    @cached_property
+    def scale(self) -> Fraction:
+        """The standard deviation, in units of the statistic; the claim is made for exactly this number."""
+        sensitivity = _sensitivity(self.bounded, noise="Gaussian", norms=("l2", "l1"))  # the l2 norm is at most the l1
+        if self.mu is not None and self.rho is None:
+            return sensitivity / _positive(self.mu, name="mu")
+        if self.rho is not None and self.mu is None:
+            variance = sensitivity**2 / (2 * _positive(self.rho, name="rho"))
+            root = isqrt(int(variance * (1 << 2 * _ROOT_BITS))) + 1  # above the root, by at most 2**-255
+            return scale_up(Fraction(root, 1 << _ROOT_BITS))
+        raise RangeError("Gaussian noise is set by exactly one of mu and rho; rho is mu**2 / 2")
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation before rounding."""
+        return float(self.scale)
+
+    @property
+    def claims(self) -> Claims:
+        """What `release` proves."""
+        ratio = self.bounded.sensitivity / self.scale
+        claim = GDP(ratio, neighbours=self.bounded.neighbours, unit=self.bounded.unit)
+        return native_claims(claim, mechanism="rounded_gaussian")
+
+    @property
+    def numerics(self) -> Numerics:
+        """Exact: a rounding of the real-number mechanism."""
+        return "exact"
+
+    def release(self, source: Source) -> NDArray[Any] | int:
+        """Return the statistic with fresh noise."""
+        return _noisy(self.bounded, rounded_gaussian(_entries(self.bounded), self.scale, source))
 
 
-def gaussian_scale(bounded: Bounded, *, mu: Amount | None = None, rho: Amount | None = None) -> Fraction:
-    """Return the standard deviation, in units of the statistic; the claim is made for exactly this number."""
-    sensitivity = _sensitivity(bounded, noise="Gaussian", norms=("l2", "l1"))  # the l2 norm is at most the l1 norm
-    if mu is not None and rho is None:
-        return sensitivity / _positive(mu, name="mu")
-    if rho is not None and mu is None:
-        variance = sensitivity**2 / (2 * _positive(rho, name="rho"))
-        root = isqrt(int(variance * (1 << 2 * _ROOT_BITS))) + 1  # above the root, by at most 2**-255
-        return scale_up(Fraction(root, 1 << _ROOT_BITS))
-    raise RangeError("Gaussian noise is set by exactly one of mu and rho; rho is mu**2 / 2")
+@dataclass(frozen=True, eq=False)
+class SymmetricGaussianNoise(GaussianNoise):
+    """Rounded Gaussian noise on a symmetric matrix: standard deviation σ on the diagonal, σ/√2 off it, mirrored.
+
+    Guarantee: GDP(Δ_F/σ), as for `GaussianNoise` on the same statistic: a change D of a symmetric matrix costs
+    Σ_i D_ii²/σ² + Σ_{i<j} D_ij²/(σ²/2) = ‖D‖_F²/σ². Noise of σ on every entry above the diagonal, which is common,
+    has the same guarantee and √2 times the error. Exact on the machine (noise proof page).
+
+    Accuracy: the noise has operator norm above σ(√(2d) + t) with probability at most 2 exp(-t²/2), rounding aside.
+
+    Args:
+        bounded: A symmetric matrix with its sensitivity in l2, the Frobenius norm.
+        mu, rho: The cost, as one of the two.
+    """
+
+    def __post_init__(self) -> None:
+        shape = self.bounded.shape
+        if len(shape) != 2 or shape[0] != shape[1] or self.bounded.norm != "l2":
+            raise RangeError(f"symmetric noise wants a square matrix with a sensitivity in l2, got shape {shape}")
+        super().__post_init__()
+
+    @property
+    def law(self) -> Law:
+        """The law of the noise: that of the Gaussian orthogonal ensemble."""
+        return "goe"
+
+    def release(self, source: Source) -> NDArray[Any]:
+        """Return the matrix with fresh noise."""
+        size = self.bounded.shape[0]
+        on = rounded_gaussian(size, self.scale, source)
+        off = rounded_gaussian(size * (size - 1) // 2, root_half_up(self.scale), source)
+        noisy = np.array(self.bounded.value)
+        # int64 could not hold the sum
+        if any(part.dtype == object or _largest(part) >= VALUE_LIMIT for part in (on, off)):
+            noisy, on, off = noisy.astype(object), on.astype(object), off.astype(object)
+        noisy[np.arange(size), np.arange(size)] += on
+        start = 0
+        for row in range(size - 1):  # row by row: a matrix of 1000 columns and more wants no copies
+            noisy[row, row + 1 :] += off[start : start + size - 1 - row]
+            noisy[row + 1 :, row] = noisy[row, row + 1 :]
+            start += size - 1 - row
+        return noisy
 
 
-def gaussian_claims(bounded: Bounded, *, mu: Amount | None = None, rho: Amount | None = None) -> Claims:
-    """Return what `gaussian` proves; needs the public parts of the statistic only."""
-    ratio = bounded.sensitivity / gaussian_scale(bounded, mu=mu, rho=rho)
-    claim = GDP(ratio, neighbours=bounded.neighbours, unit=bounded.unit)
-    return native_claims(claim, mechanism="rounded_gaussian")
+def root_half_up(scale: Fraction) -> Fraction:
+    """Return scale/√2, rounded up to a dyadic number."""
+    half = scale * scale / 2
+    return scale_up(Fraction(isqrt(int(half * (1 << 2 * _ROOT_BITS))) + 1, 1 << _ROOT_BITS))
 
 
 def _positive(amount: Amount, *, name: str) -> Fraction:
@@ -101,3 +247,7 @@ def _noisy(bounded: Bounded, noise: NDArray[Any]) -> NDArray[Any] | int:
     if isinstance(bounded.value, int):
         return bounded.value + int(noise[0])
     return np.asarray(bounded.value + noise.reshape(bounded.shape))
+
+
+def _largest(noise: NDArray[Any]) -> int:
+    return max(int(noise.max()), -int(noise.min())) if noise.size else 0

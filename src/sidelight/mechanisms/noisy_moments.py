@@ -1,16 +1,12 @@
-"""The three private primitives on clipped rows: noisy count, noisy vector sum, noisy second moment.
+"""The noise of the three private primitives on clipped rows: count, vector sum, second moment.
 
-They take the `Moments` of one pass (`clipped_moments`, `mapped_moments`, `moments_by_cell`) and give floats in the
-user's units with the noise level, which is public. The price is `rho` (zCDP, Gaussian noise) or `epsilon` (pure); the
-neighbours are those of the moments. Several releases of the same moments add their costs up.
+They take the `Moments` of one pass (`clipped_moments`, `mapped_moments`, `moments_by_cell`) and a `Budget`, and return
+a noise in the user's units. Law, claims and deviation are known before any data (`aggregate.finish(aggregate.empty())`
+has the public parts); `release(source)` gives floats. Several releases of the same moments add their costs up.
 
-    noisy_count(moments, rho= | epsilon=, source=)                      -> NoisyCount(value, deviation)
-    noisy_vector_sum(moments, rho= | epsilon=, noise=, source=)         -> NoisyVector(value, deviation, noise)
-    noisy_second_moment(moments, rho= | epsilon=, noise=, source=)      -> NoisyMatrix(value, noise_scale, shape)
-
-Claims and noise levels are known before any data: `count_claims`, `vector_sum_claims`, `second_moment_claims`,
-`count_deviation`, `vector_sum_deviation`, `second_moment_scale` use the public parts of the moments alone, and
-`aggregate.finish(aggregate.empty())` has them.
+    count_noise(moments, budget)               .release(source) -> float
+    vector_noise(moments, budget, law=)        .release(source) -> a vector
+    matrix_noise(moments, budget, law=)        .release(source) -> a symmetric matrix
 
 Pure noise has an idealized form, the default (`"spherical"`, `"wishart"`), and an exact one, noisier (`"laplace"`). One
 number or one column is always exact.
@@ -19,224 +15,143 @@ number or one column is always exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.moments import Moments
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, Numerics
-from sidelight.mechanisms.additive import (
-    gaussian,
-    gaussian_claims,
-    gaussian_scale,
-    laplace,
-    laplace_claims,
-    laplace_scale,
-)
-from sidelight.mechanisms.spherical import spherical_claims, spherical_deviation, spherical_laplace
-from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
-from sidelight.mechanisms.two_sided_wishart import two_sided_wishart, wishart_claims, wishart_deviation
+from sidelight.guarantees import Claims, Numerics
+from sidelight.mechanisms.additive import Law, Noise
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 
-VectorNoise = Literal["gaussian", "spherical", "laplace"]
-MatrixNoise = Literal["goe", "wishart", "laplace"]
-
-_ROOT2 = sqrt(2)
-
-
-@dataclass(frozen=True)
-class NoisyCount:
-    """A released number of rows and the standard deviation of its noise."""
-
-    value: float
-    deviation: float
+VectorLaw = Literal["gaussian", "spherical", "laplace"]
+MatrixLaw = Literal["goe", "wishart", "laplace"]
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyVector:
-    """A released sum of rows, in the user's units, and the standard deviation of each entry's noise."""
+class NoiseInUnits:
+    """Noise on a statistic that counts in steps of `unit`: the same noise in the user's units.
 
-    value: NDArray[np.float64]
-    deviation: float
-    noise: VectorNoise
+    Guarantee: that of `steps`; a public factor costs nothing.
+    """
+
+    steps: Noise
+    unit: Fraction = Fraction(1)
+
+    @property
+    def law(self) -> Law:
+        """The law of the noise."""
+        return self.steps.law
+
+    @property
+    def claims(self) -> Claims:
+        """What `release` proves."""
+        return self.steps.claims
+
+    @property
+    def scale(self) -> Fraction:
+        """The parameter of the law, in the user's units."""
+        return self.steps.scale * self.unit
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of an entry's noise in the user's units."""
+        return self.steps.deviation * float(self.unit)
+
+    @property
+    def numerics(self) -> Numerics:
+        """Whether the claims hold for the released bits."""
+        return self.steps.numerics
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyMatrix:
-    """A released symmetric matrix, in the user's units.
+class CountNoise(NoiseInUnits):
+    """Noise on the number of rows; exact on the machine."""
 
-    `noise_scale` is the standard deviation of the noise on the diagonal. Off it the noise has 1/√2 of that for "goe"
-    and "wishart", and the same for "laplace".
+    def release(self, source: Source) -> float:
+        """Return the noisy number of rows."""
+        return float(self.steps.release(source))
+
+
+@dataclass(frozen=True, eq=False)
+class VectorNoise(NoiseInUnits):
+    """Noise on the sum of the rows: `deviation` is that of every entry."""
+
+    def release(self, source: Source) -> NDArray[np.float64]:
+        """Return the noisy sum."""
+        return np.asarray(np.asarray(self.steps.release(source)).astype(np.float64) * float(self.unit))
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixNoise(NoiseInUnits):
+    """Noise on a symmetric matrix of `size` columns.
+
+    `deviation` is that on the diagonal. Off it the noise has 1/√2 of that for "goe" and "wishart", and the same for
+    "laplace".
     """
 
-    value: NDArray[np.float64]
-    noise_scale: float
-    shape: MatrixNoise
+    size: int = 1
+
+    @property
+    def effective_scale(self) -> float:
+        """The diagonal deviation of GOE noise with the same Frobenius error."""
+        return effective_scale(self.deviation, self.law, self.size)
+
+    def release(self, source: Source) -> NDArray[np.float64]:
+        """Return the noisy matrix: symmetric, and it may have negative eigenvalues."""
+        noisy = self.steps.release(source)
+        if self.law == "laplace":
+            noisy = _mirrored(noisy, self.size)
+        return _in_units(noisy, float(self.unit))
 
 
-def noisy_count(
-    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, source: Source
-) -> NoisyCount:
-    """Release the number of rows with rounded Gaussian or discrete Laplace noise; exact on the machine."""
-    deviation = count_deviation(moments, rho=rho, epsilon=epsilon)
-    if rho is not None:
-        return NoisyCount(float(gaussian(moments.count, rho=rho, source=source)), deviation)
-    return NoisyCount(float(laplace(moments.count, epsilon=_pure(epsilon), source=source)), deviation)
+def count_noise(moments: Moments, budget: Budget) -> CountNoise:
+    """Return the noise of the number of rows: of deviation k/√(2ρ), or √2 k/ε, for k rows of a unit; exact."""
+    return CountNoise(budget.on(moments.count))
 
 
-def count_deviation(moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None) -> float:
-    """Return the standard deviation of the count's noise: k/√(2ρ), or √2 k/ε."""
-    _one_price(rho, epsilon)
-    if rho is not None:
-        return float(gaussian_scale(moments.count, rho=rho))
-    return _ROOT2 * float(laplace_scale(moments.count, epsilon=_pure(epsilon)))
+def vector_noise(moments: Moments, budget: Budget, law: VectorLaw | None = None) -> VectorNoise:
+    """Return the noise of the sum of the clipped rows.
 
-
-def count_claims(moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None) -> Claims:
-    """Return what `noisy_count` proves."""
-    _one_price(rho, epsilon)
-    if rho is not None:
-        return gaussian_claims(moments.count, rho=rho)
-    return laplace_claims(moments.count, epsilon=_pure(epsilon))
-
-
-def noisy_vector_sum(
-    moments: Moments,
-    *,
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
-    noise: VectorNoise | None = None,
-    source: Source,
-) -> NoisyVector:
-    """Release the sum of the clipped rows.
-
-    Guarantee: `vector_sum_claims` of the same arguments. With `rho` Gaussian noise of deviation Δ₂/√(2ρ), exact. With
-    `epsilon` a uniform direction times a gamma length (idealized), or with noise="laplace" discrete Laplace noise of
-    scale Δ₁/ε on every entry (exact, about √2 times the error).
+    Guarantee: its `claims`. Gaussian noise of deviation Δ₂/√(2ρ), exact. For a pure budget a uniform direction times a
+    gamma length (idealized), or with law="laplace" discrete Laplace noise of scale Δ₁/ε on every entry (exact, about √2
+    times the error).
     """
-    law = vector_noise(moments, rho=rho, epsilon=epsilon, noise=noise)
-    deviation = vector_sum_deviation(moments, rho=rho, epsilon=epsilon, noise=noise)
-    noisy: Any
-    if law == "gaussian":
-        noisy = gaussian(moments.total, rho=rho, source=source)
-    elif law == "spherical":
-        noisy = spherical_laplace(moments.total, epsilon=_pure(epsilon), source=source)
-    else:
-        noisy = laplace(moments.total_in_l1, epsilon=_pure(epsilon), source=source)
-    return NoisyVector(np.asarray(noisy).astype(np.float64) * float(moments.scale), deviation, law)
+    chosen = _law(budget, law, ("gaussian", "spherical", "laplace"), columns=moments.total.shape[0])
+    return VectorNoise(budget.on(moments.total_in_l1 if chosen == "laplace" else moments.total, chosen), moments.scale)
 
 
-def vector_sum_deviation(
-    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, noise: VectorNoise | None = None
-) -> float:
-    """Return the standard deviation of an entry's noise in the user's units."""
-    law = vector_noise(moments, rho=rho, epsilon=epsilon, noise=noise)
-    if law == "gaussian":
-        steps = float(gaussian_scale(moments.total, rho=rho))
-    elif law == "spherical":
-        steps = spherical_deviation(moments.total, epsilon=_pure(epsilon))
-    else:
-        steps = _ROOT2 * float(laplace_scale(moments.total_in_l1, epsilon=_pure(epsilon)))
-    return steps * float(moments.scale)
+def matrix_noise(moments: Moments, budget: Budget, law: MatrixLaw | None = None) -> MatrixNoise:
+    """Return the noise of the second moment Σ x xᵀ of the clipped rows.
 
-
-def vector_sum_claims(
-    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, noise: VectorNoise | None = None
-) -> Claims:
-    """Return what `noisy_vector_sum` proves."""
-    law = vector_noise(moments, rho=rho, epsilon=epsilon, noise=noise)
-    if law == "gaussian":
-        return gaussian_claims(moments.total, rho=rho)
-    if law == "spherical":
-        return spherical_claims(moments.total, epsilon=_pure(epsilon))
-    return laplace_claims(moments.total_in_l1, epsilon=_pure(epsilon))
-
-
-def vector_noise(
-    moments: Moments, *, rho: Amount | None, epsilon: Amount | None, noise: VectorNoise | None
-) -> VectorNoise:
-    """Return the noise that a price means: Gaussian for rho, spherical for epsilon, Laplace if asked for or d = 1."""
-    _one_price(rho, epsilon)
-    allowed: tuple[VectorNoise, ...] = ("gaussian",) if rho is not None else ("spherical", "laplace")
-    if noise is not None and noise not in allowed:
-        raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {noise!r}")
-    law = allowed[0] if noise is None else noise
-    return "laplace" if law == "spherical" and moments.total.shape[0] == 1 else law
-
-
-def noisy_second_moment(
-    moments: Moments,
-    *,
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
-    noise: MatrixNoise | None = None,
-    source: Source,
-) -> NoisyMatrix:
-    """Release the second moment Σ x xᵀ of the clipped rows; the result is symmetric, and may have negative eigenvalues.
-
-    Guarantee: `second_moment_claims` of the same arguments. With `rho` Gaussian noise of the Frobenius sensitivity,
-    half the variance off the diagonal, exact. With `epsilon` two-sided Wishart noise (idealized), or with
-    noise="laplace" discrete Laplace noise on the upper triangle, mirrored (exact, about √d times the error; √(d/2) when
-    a row is replaced).
+    Guarantee: its `claims`. Gaussian noise of the Frobenius sensitivity, half the variance off the diagonal, exact. For
+    a pure budget two-sided Wishart noise (idealized), or with law="laplace" discrete Laplace noise on the upper
+    triangle, mirrored (exact, about √d times the error; √(d/2) when a row is replaced).
     """
-    law = matrix_noise(moments, rho=rho, epsilon=epsilon, noise=noise)
-    scale = second_moment_scale(moments, rho=rho, epsilon=epsilon, noise=noise)
-    noisy: Any
-    if law == "goe":
-        noisy = symmetric_gaussian(moments.second, rho=rho, source=source)
-    elif law == "wishart":
-        noisy = two_sided_wishart(moments.second_in_trace, epsilon=_pure(epsilon), source=source)
-    else:
-        noisy = _mirrored(laplace(moments.upper_triangle, epsilon=_pure(epsilon), source=source), moments.second)
-    return NoisyMatrix(_in_units(noisy, float(moments.scale**2)), scale, law)
+    size = moments.second.shape[0]
+    chosen = _law(budget, law, ("goe", "wishart", "laplace"), columns=size)
+    statistics = {"goe": moments.second, "wishart": moments.second_in_trace, "laplace": moments.upper_triangle}
+    return MatrixNoise(budget.on(statistics[chosen], chosen), moments.scale**2, size)
 
 
-def second_moment_scale(
-    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, noise: MatrixNoise | None = None
-) -> float:
-    """Return the standard deviation of a diagonal entry's noise in the user's units."""
-    law = matrix_noise(moments, rho=rho, epsilon=epsilon, noise=noise)
-    if law == "goe":
-        steps = float(gaussian_scale(moments.second, rho=rho))
-    elif law == "wishart":
-        steps = wishart_deviation(moments.second_in_trace, epsilon=_pure(epsilon))
-    else:
-        steps = _ROOT2 * float(laplace_scale(moments.upper_triangle, epsilon=_pure(epsilon)))
-    return steps * float(moments.scale**2)
+def effective_scale(deviation: float, law: Law, size: int) -> float:
+    """Return the diagonal deviation of GOE noise with the same Frobenius error as noise of another law."""
+    return deviation * sqrt(2 * size / (size + 1)) if law == "laplace" else deviation
 
 
-def second_moment_claims(
-    moments: Moments, *, rho: Amount | None = None, epsilon: Amount | None = None, noise: MatrixNoise | None = None
-) -> Claims:
-    """Return what `noisy_second_moment` proves."""
-    law = matrix_noise(moments, rho=rho, epsilon=epsilon, noise=noise)
-    if law == "goe":
-        return gaussian_claims(moments.second, rho=rho)
-    if law == "wishart":
-        return wishart_claims(moments.second_in_trace, epsilon=_pure(epsilon))
-    return laplace_claims(moments.upper_triangle, epsilon=_pure(epsilon))
-
-
-def matrix_noise(
-    moments: Moments, *, rho: Amount | None, epsilon: Amount | None, noise: MatrixNoise | None
-) -> MatrixNoise:
-    """Return the noise that a price means: GOE for rho, Wishart for epsilon, Laplace if asked for or d = 1."""
-    _one_price(rho, epsilon)
-    allowed: tuple[MatrixNoise, ...] = ("goe",) if rho is not None else ("wishart", "laplace")
-    if noise is not None and noise not in allowed:
-        raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {noise!r}")
-    law = allowed[0] if noise is None else noise
-    # at d = 1 the two-sided Wishart law is the Laplace law, which has an exact form
-    return "laplace" if law == "wishart" and moments.second.shape[0] == 1 else law
-
-
-def numerics_of(law: VectorNoise | MatrixNoise) -> Numerics:
-    """Return whether a noise is exact on the machine."""
-    return "idealized" if law in ("spherical", "wishart") else "exact"
+def _law(budget: Budget, law: Law | None, known: tuple[Law, ...], *, columns: int) -> Law:
+    """Return the law that a price means: the first that it can buy, or the one asked for; Laplace for one column."""
+    allowed = budget.laws(*known)
+    if law is not None and law not in allowed:
+        raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {law!r}")
+    chosen = allowed[0] if law is None else law
+    # at d = 1 the two-sided Wishart law and the spherical one are the Laplace law, which has an exact form
+    return "laplace" if chosen in ("spherical", "wishart") and columns == 1 else chosen
 
 
 def _in_units(noisy: NDArray[Any], unit: float) -> NDArray[np.float64]:
@@ -249,19 +164,9 @@ def _in_units(noisy: NDArray[Any], unit: float) -> NDArray[np.float64]:
     return floats
 
 
-def _mirrored(upper: Any, matrix: Bounded) -> NDArray[Any]:
-    rows, columns = np.triu_indices(matrix.shape[0])
-    noisy = np.empty(matrix.shape, np.asarray(upper).dtype)
+def _mirrored(upper: Any, size: int) -> NDArray[Any]:
+    rows, columns = np.triu_indices(size)
+    noisy = np.empty((size, size), np.asarray(upper).dtype)
     noisy[rows, columns] = upper
     noisy[columns, rows] = upper
     return noisy
-
-
-def _one_price(rho: Amount | None, epsilon: Amount | None) -> None:
-    if (rho is None) == (epsilon is None):
-        raise RangeError("the price is exactly one of rho (Gaussian noise, zCDP) and epsilon (pure)")
-
-
-def _pure(epsilon: Amount | None) -> Amount:
-    assert epsilon is not None
-    return epsilon

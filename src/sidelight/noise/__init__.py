@@ -8,7 +8,7 @@ from sidelight.noise.coins import bernoulli, bernoulli_exp, exp_coin
 from sidelight.noise.continuous import directions, gamma, standard_exponential, standard_normal, uniform
 from sidelight.noise.entropy import Entropy, OSEntropy
 from sidelight.noise.fullcheck import full_check
-from sidelight.noise.integers import below, integers_below
+from sidelight.noise.integers import below, integers_below, random_order
 from sidelight.noise.lattice import discrete_gaussian, discrete_laplace, rounded_gaussian
 from sidelight.noise.rounding import disagreement, public_grid, to_grid
 from sidelight.noise.scales import scale_up
@@ -32,6 +32,7 @@ __all__ = [
     "gamma",
     "integers_below",
     "public_grid",
+    "random_order",
     "rounded_gaussian",
     "scale_up",
     "standard_exponential",

@@ -65,6 +65,16 @@ def check_size(size: int) -> None:
         raise RangeError(f"size must be at least 0, got {size}")
 
 
+def random_order(count: int, source: Source) -> NDArray[np.int64]:
+    """Return a uniformly random order: that of random words, drawn again until no two are equal."""
+    while True:
+        words = source.words(count)
+        order = np.argsort(words, kind="stable")
+        ordered = words[order]
+        if not (ordered[1:] == ordered[:-1]).any():
+            return np.asarray(order, np.int64)
+
+
 def _fill(n: int, out: NDArray[np.int64], source: Source) -> None:
     """Fill one chunk; integer arithmetic sizes the batches, since they are part of the seeded contract."""
     k = (n - 1).bit_length()

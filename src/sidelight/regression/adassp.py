@@ -25,8 +25,7 @@ from sidelight.aggregates.regression_moments import LeastSquares, RegressionMome
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.mechanisms import gaussian
-from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
+from sidelight.mechanisms.additive import GaussianNoise, SymmetricGaussianNoise
 from sidelight.noise import Source, scale_up
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
@@ -197,8 +196,8 @@ class PreparedAdaSSP:
 
     def fit(self, moments: RegressionMoments, source: Source) -> LinearFit:
         """Add the noise and solve; of the moments only their noisy versions are used."""
-        gram = symmetric_gaussian(moments.gram, mu=moments.gram.sensitivity / self.gram_scale, source=source)
-        cross = gaussian(moments.cross, mu=moments.cross.sensitivity / self.cross_scale, source=source)
+        gram = SymmetricGaussianNoise(moments.gram, mu=moments.gram.sensitivity / self.gram_scale).release(source)
+        cross = GaussianNoise(moments.cross, mu=moments.cross.sensitivity / self.cross_scale).release(source)
         noisy = np.array(gram, np.float64)
         least = float(exact(self.query.penalty, name="penalty")) / float(self.codes.unit) ** 2
         # codes are x/unit and (y - centre)/step, so coefficients come in steps of the target by units of a feature

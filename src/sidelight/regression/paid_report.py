@@ -19,9 +19,9 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import SchemaError
 from sidelight.guarantees import Claims, Neighbours
+from sidelight.mechanisms.additive import SymmetricGaussianNoise
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import on_grid
-from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.privacy_page import Feature, PublishedReport
 from sidelight.privacy_page.build import FitConstants, steepness
@@ -158,7 +158,7 @@ def noisy_hessian(fit: PrivateFit, plan: PaidPlan, source: Source) -> Floats:
         neighbours=Neighbours.ADD_REMOVE,
         unit=plan.fit.unit,
     )
-    noisy = symmetric_gaussian(bounded, mu=plan.hessian_mu, source=source)
+    noisy = SymmetricGaussianNoise(bounded, mu=plan.hessian_mu).release(source)
     return np.asarray(noisy.astype(np.float64) * unit + float(plan.fit.mechanism.regularisation) * np.eye(columns))
 
 

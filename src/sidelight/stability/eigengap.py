@@ -21,7 +21,7 @@ from sidelight.aggregates.moments import clipped_moments
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import GDP, Amount, Neighbours, decimal_text, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
+from sidelight.mechanisms.additive import SymmetricGaussianNoise
 from sidelight.noise import Source, public_grid, standard_normal, to_grid
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
@@ -214,7 +214,7 @@ class _NoisyMoments:
         return "always"
 
     def release(self, secret: Any, parameter: Literal["always"], source: Source) -> Answer:
-        noisy = symmetric_gaussian(secret.second, mu=self.mu, source=source)
+        noisy = SymmetricGaussianNoise(secret.second, mu=self.mu).release(source)
         return _answer(np.asarray(noisy, np.float64), self.components)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from sidelight.errors import RangeError
+from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS, check_dense
 from sidelight.synthesis.cells.workload import LinearQueries, Workload
 from sidelight.synthesis.engines.linear_choice import marginal_is_better
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import Protection
 from sidelight.synthesis.predicted.prediction import Predicted
 
@@ -23,14 +23,14 @@ def choose_engine(
     predicted: Predicted | None,
     workload: Workload,
     *,
-    price: Price,
+    price: Budget,
     protection: Protection,
     rows: int | None = None,
 ) -> Chosen:
     """Return the engine, or say how large the domain is and which engine takes it.
 
     >>> from sidelight.synthesis.cells.workload import marginals
-    >>> paid = {"price": Price.of(rho=1), "protection": Protection()}
+    >>> paid = {"price": Budget.of(rho=1), "protection": Protection()}
     >>> choose_engine("auto", Domain(("a", "b"), (10, 10)), None, marginals(2), **paid)
     'marginals'
     """

@@ -12,6 +12,7 @@ import numpy as np
 from sidelight.aggregates.collect import coded_rows, collect
 from sidelight.aggregates.counts import CellCounts
 from sidelight.guarantees import Claims, decimal_text, exact
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session import Answer
@@ -31,7 +32,6 @@ from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.engines.rounds_by_noise import nominal_claims, sized
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import EarlierReleases, PublicRows
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.output.answers import Measured
 from sidelight.synthesis.output.released import KIND
@@ -67,7 +67,7 @@ class PreparedTable:
     axes: tuple[Axis, ...]
     domain: Domain
     workload: Workload
-    price: Price
+    price: Budget
     protection: Protection
     rows: int | None
     rounds: int | None

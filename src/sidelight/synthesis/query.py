@@ -8,13 +8,13 @@ from typing import Any, Literal, get_args
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Neighbours
+from sidelight.mechanisms.budget import Budget
 from sidelight.records import Category, Number, PersonId, Schema
 from sidelight.release import Outcome
 from sidelight.session import release_once
 from sidelight.synthesis.cells.axes import Axis, axis_of, domain_of
 from sidelight.synthesis.cells.workload import Workload, marginals
 from sidelight.synthesis.engine_choice import Engine, choose_engine
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import Protection
 from sidelight.synthesis.predicted.prediction import predict
 from sidelight.synthesis.prepared import PreparedTable
@@ -97,9 +97,9 @@ class SyntheticTable:
         _ = self.price
 
     @property
-    def price(self) -> Price:
+    def price(self) -> Budget:
         """The total budget."""
-        return Price.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
+        return Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
 
     def axes(self, schema: Schema) -> tuple[Axis, ...]:
         """Return the axes of the domain: the columns in the order they were asked for with their labels and bins."""

@@ -16,7 +16,7 @@ from sidelight.cli.plans.section import Section
 from sidelight.cli.plans.synthesis import synthetic_table
 from sidelight.covariance import Covariance
 from sidelight.covariance.prepared import Method
-from sidelight.mechanisms.noisy_moments import MatrixNoise
+from sidelight.mechanisms.noisy_moments import MatrixLaw
 from sidelight.quantiles import Quantiles
 from sidelight.session import Query
 from sidelight.stability.median import StableMedian
@@ -25,7 +25,7 @@ from sidelight.stability.mode import StableMode
 #: Keys that every query may have; the plan itself reads them.
 COMMON = ("kind", "title")
 METHODS: tuple[str, ...] = get_args(Method)
-NOISES: tuple[str, ...] = get_args(MatrixNoise)
+NOISES: tuple[str, ...] = get_args(MatrixLaw)
 
 
 def build_query(section: Section) -> Query:

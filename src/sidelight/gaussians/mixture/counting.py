@@ -21,7 +21,7 @@ from sidelight.aggregates.mapped_vector import clean
 from sidelight.errors import SourceError
 from sidelight.gaussians.mixture.partition import Partition
 from sidelight.guarantees.neighbours import Neighbours, Unit
-from sidelight.mechanisms.additive import gaussian, gaussian_scale
+from sidelight.mechanisms.additive import GaussianNoise
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.records.rows import Batch, Wanted
@@ -143,12 +143,10 @@ def count_checks(
     for units of one row.
     """
     statistics = check_statistics(table.schema, columns, partition)
-    bounded = collect(table, statistics)
-    noisy = np.asarray(gaussian(bounded, rho=rho, source=source)).astype(np.float64)
+    noise = GaussianNoise(collect(table, statistics), rho=rho)
+    noisy = np.asarray(noise.release(source)).astype(np.float64)
     cells = partition.cells
-    return NoisyChecks(
-        noisy[:cells], noisy[cells : 2 * cells], float(noisy[-1]), float(gaussian_scale(bounded, rho=rho))
-    )
+    return NoisyChecks(noisy[:cells], noisy[cells : 2 * cells], float(noisy[-1]), noise.deviation)
 
 
 def check_statistics(schema: Schema, columns: tuple[Number, ...], partition: Partition) -> CheckCounts:
@@ -186,7 +184,7 @@ def judge(checks: NoisyChecks, *, rows: float, least_weight: float) -> Verdict:
 
 def noisy_rows(table: Table, columns: tuple[Number, ...], *, rho: Fraction, source: Source) -> float:
     """Release how many rows there are that miss no number."""
-    return float(gaussian(_row_count(table, columns), rho=rho, source=source))
+    return float(GaussianNoise(_row_count(table, columns), rho=rho).release(source))
 
 
 def _row_count(table: Table, columns: tuple[Number, ...]) -> Bounded:

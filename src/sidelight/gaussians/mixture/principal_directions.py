@@ -11,7 +11,8 @@ import numpy as np
 from sidelight.aggregates.celled_moments import CellRule, moments_by_cell
 from sidelight.aggregates.mapped_vector import RowMap
 from sidelight.gaussians.mixture.supercluster import Floats
-from sidelight.mechanisms.noisy_moments import noisy_second_moment
+from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.noisy_moments import matrix_noise
 from sidelight.noise import Source
 from sidelight.records import Number, Table
 
@@ -41,7 +42,7 @@ def region_moments(
     width = len(columns)
     maps = [RowMap.of(width, centre=each.origin, matrix=np.eye(width) / each.radius, radius=1) for each in frames]
     found = moments_by_cell(table, [column.name for column in columns], maps=maps, rule=rule)
-    return [noisy_second_moment(moments, rho=rho, source=source).value for moments in found]
+    return [matrix_noise(moments, Budget.of(rho=rho)).release(source) for moments in found]
 
 
 def leading_directions(moment: Floats, count: int) -> Floats:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, get_args
 
-from sidelight.covariance.price import Price
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.gaussians.estimate import CONDITION, ratio
 from sidelight.gaussians.mixture.link_verify import LinkVerify
@@ -19,6 +18,7 @@ from sidelight.gaussians.mixture.search import Setting
 from sidelight.gaussians.mixture.supercluster import Floats, superclusters
 from sidelight.gaussians.public_rows import PublicPoints, as_public_points
 from sidelight.guarantees import Amount, exact
+from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import release_once
@@ -94,10 +94,10 @@ class SeparatedMixture:
     @property
     def total(self) -> Fraction:
         """The whole budget, rho."""
-        price = Price.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
-        if price.rho is None:
+        rho = Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta).rho
+        if rho is None:
             raise RangeError("a mixture has no pure price; give rho, or epsilon with delta")
-        return price.rho
+        return rho
 
     def prepare(self, schema: Schema) -> PreparedMixture:
         """Check the query against the schema, do all that public rows allow, and price it. Opens no data."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import ceil, isqrt, sqrt
+from math import ceil, sqrt
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from sidelight.gaussians.mixture.search import Found, Setting, public_columns
 from sidelight.gaussians.mixture.shell_counts import TENTHS, NodeCandidates, ShellRow, ShellScores
 from sidelight.gaussians.mixture.supercluster import Ball, Places, supercluster
 from sidelight.gaussians.mixture.terrific_balls import TerrificBall, terrific_balls
-from sidelight.mechanisms.additive import gaussian
+from sidelight.mechanisms.additive import GaussianNoise
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Categorical, Source
 from sidelight.records import Table
 
@@ -30,7 +31,6 @@ from sidelight.records import Table
 ROWS, LEVELS, CHECKS, COMPONENTS = Fraction(1, 100), Fraction(49, 100), Fraction(2, 100), Fraction(48, 100)
 #: Shares of a level.
 DIRECTIONS, SELECTION, CONFIRMATION = Fraction(7, 10), Fraction(1, 10), Fraction(2, 10)
-_ROOT_BITS = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,7 @@ def _confirmed(node: NodeCandidates, scores: Bounded, *, rho: Fraction, source: 
     assert not isinstance(scores.value, int)
     score = Bounded(int(scores.value[best]), scores.sensitivity, "l1", scores.neighbours, scores.unit)
     price = rho * CONFIRMATION
-    noisy = int(gaussian(score, rho=price, source=source))
+    noisy = int(GaussianNoise(score, rho=price).release(source))
     deviation = float(scores.sensitivity) / sqrt(2 * float(price))
     return _Choice(node, node.balls[best]) if noisy >= 2 * deviation else None
 
@@ -186,5 +186,4 @@ def choose(scores: Bounded, *, rho: Fraction, source: Source) -> int:
 
     Guarantee: bounded range √(8 rho), hence zCDP(rho), for a score of the stated sensitivity; exact.
     """
-    root = Fraction(isqrt(int(8 * rho * (1 << 2 * _ROOT_BITS))), 1 << _ROOT_BITS)  # √(8ρ), rounded down
-    return Categorical(np.asarray(scores.value), root / (2 * scores.sensitivity)).draw(source)
+    return Categorical(np.asarray(scores.value), Budget.of(rho=rho).spread / (2 * scores.sensitivity)).draw(source)

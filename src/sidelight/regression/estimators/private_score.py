@@ -15,7 +15,7 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Amount, Claims, Neighbours, Person, Unit, decimal_text, positive, unit_to_text
-from sidelight.mechanisms.additive import laplace, laplace_claims
+from sidelight.mechanisms.additive import LaplaceNoise
 from sidelight.noise import Source
 from sidelight.records import Category, Schema, Table
 from sidelight.regression.estimators.declared_classes import label_kinds
@@ -112,7 +112,7 @@ class PreparedScore:
     @cached_property
     def claims(self) -> Claims:
         """The price."""
-        return laplace_claims(self._bounded([0, 0]), epsilon=self.query.epsilon)
+        return LaplaceNoise(self._bounded([0, 0]), epsilon=self.query.epsilon).claims
 
     @property
     def request(self) -> Mapping[str, Any]:
@@ -138,7 +138,7 @@ class PreparedScore:
                 counts += self._count(rows, labels)
         else:
             counts += self._count(*self.query.examples.read())
-        noisy = laplace(self._bounded(counts.tolist()), epsilon=self.query.epsilon, source=source)
+        noisy = LaplaceNoise(self._bounded(counts.tolist()), epsilon=self.query.epsilon).release(source)
         right, wrong = (int(count) for count in np.asarray(noisy))
         right, wrong = max(right, 0), max(wrong, 0)  # no count is less than 0
         both = right + wrong

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.workload import LinearQueries, Workload
 from sidelight.synthesis.engines.mwem import MWEMPlan
 from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import Protection
 
 #: So many answers usually determine a fit well enough, whatever the number of queries.
@@ -28,7 +28,7 @@ FEW_ROWS = 3.0
 
 
 def marginal_is_better(
-    part: LinearQueries, domain: Domain, *, price: Price, protection: Protection, rows: int | None
+    part: LinearQueries, domain: Domain, *, price: Budget, protection: Protection, rows: int | None
 ) -> bool:
     """Compare the error of an answer from the whole marginal with the noise of one that is asked by itself.
 

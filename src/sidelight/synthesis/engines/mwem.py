@@ -21,6 +21,8 @@ import numpy as np
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Neighbours, exact
+from sidelight.guarantees.claims import Context
+from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Categorical, Source
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.query_blocks import MATRIX_STEPS, QueryBlock
@@ -30,7 +32,6 @@ from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import HEDGE, Prior, Setting, UniformPrior, current_weights
 from sidelight.synthesis.fitting.query_refit import QueryRefit
 from sidelight.synthesis.measuring.measurement import MOST_ROWS, measured_rows
-from sidelight.synthesis.measuring.price import Price, together
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.measuring.round_records import QueryRound, RoundRecords
 from sidelight.synthesis.measuring.rounds_shown import rounds_shown
@@ -67,7 +68,7 @@ class MWEMPlan:
 
     domain: Domain
     workload: Workload
-    price: Price
+    price: Budget
     protection: Protection = Protection()  # noqa: RUF009  # frozen
     rows: int | None = None
     rounds: int | None = None
@@ -109,17 +110,17 @@ class MWEMPlan:
         return self.rounds or len({name for block in self.blocks for name in block.columns})
 
     @cached_property
-    def selection_price(self) -> Price:
+    def selection_price(self) -> Budget:
         """For each selection."""
         return self.price.part(self._round_share * exact(self.selection_share, name="share"))
 
     @cached_property
-    def measurement_price(self) -> Price:
+    def measurement_price(self) -> Budget:
         """For each answer."""
         return self.price.part(self._round_share * (1 - exact(self.selection_share, name="share")))
 
     @cached_property
-    def size_price(self) -> Price:
+    def size_price(self) -> Budget:
         """For the number of rows."""
         return self.price.part(exact(self.size_share, name="share"))
 
@@ -147,7 +148,7 @@ class MWEMPlan:
 
     def integer_noise_scale(self, steps: int) -> float:
         """The same for an answer in steps of 1/steps: the scale of the integer noise that is added."""
-        return float(self.measurement_price.noise_scale(self.bounded(0, steps)))
+        return float(self.measurement_price.on(self.bounded(0, steps)).scale)
 
     @property
     def deviation(self) -> float:
@@ -166,13 +167,13 @@ class MWEMPlan:
     @cached_property
     def claims(self) -> Claims:
         """What the whole release costs."""
-        context = {"neighbours": self.protection.neighbours, "unit": self.protection.unit}
+        context: Context = {"neighbours": self.protection.neighbours, "unit": self.protection.unit}
         parts = [
             (self.total_rounds, self.selection_price.selection_claims(**context)),
-            (self.total_rounds, self.measurement_price.measurement_claims(self.bounded(0, 1))),
+            (self.total_rounds, self.measurement_price.on(self.bounded(0, 1)).claims),
         ]
         if self.rows is None:
-            parts.append((1, self.size_price.measurement_claims(self.protection.bounded(0, "l1"))))
+            parts.append((1, self.size_price.on(self.protection.bounded(0, "l1")).claims))
         return together(parts)
 
 
@@ -272,7 +273,7 @@ def _measure(
 ) -> AnsweredQuery:
     block, inside = queries.locate(place)
     value = int(block.answers(counts.exact(block.columns))[inside])
-    noisy = plan.measurement_price.measure(plan.bounded(value, block.steps), source=source)
+    noisy = plan.measurement_price.on(plan.bounded(value, block.steps)).release(source)
     return AnsweredQuery(
         place=place, block=block, inside=inside, value=int(noisy) / block.steps, scale=plan.noise_scale
     )

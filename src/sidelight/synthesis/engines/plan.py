@@ -10,12 +10,13 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Neighbours, exact
+from sidelight.guarantees.claims import Context
+from sidelight.mechanisms.budget import Budget, together
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS
 from sidelight.synthesis.cells.workload import Marginal, Workload
 from sidelight.synthesis.fitting.refit import PRIOR_WEIGHT
 from sidelight.synthesis.measuring.measurement import MOST_ROWS, noise_of
-from sidelight.synthesis.measuring.price import Price, together
 from sidelight.synthesis.measuring.private_marginals import Protection
 
 
@@ -41,7 +42,7 @@ class MarginalPlan:
 
     domain: Domain
     workload: Workload
-    price: Price
+    price: Budget
     protection: Protection = Protection()  # noqa: RUF009  # frozen
     rows: int | None = None
     rounds: int | None = None
@@ -108,22 +109,22 @@ class MarginalPlan:
         return 1 - size - exact(self.one_way_share, name="one_way_share")
 
     @cached_property
-    def size_price(self) -> Price:
+    def size_price(self) -> Budget:
         """For the number of rows."""
         return self.price.part(exact(self.size_share, name="size_share"))
 
     @cached_property
-    def one_way_price(self) -> Price:
+    def one_way_price(self) -> Budget:
         """For each one-way marginal."""
         return self.price.part(exact(self.one_way_share, name="one_way_share") / len(self.one_way))
 
     @cached_property
-    def selection_price(self) -> Price:
+    def selection_price(self) -> Budget:
         """For each selection."""
         return self.price.part(self._round_share / self.total_rounds * exact(self.selection_share, name="share"))
 
     @cached_property
-    def measurement_price(self) -> Price:
+    def measurement_price(self) -> Budget:
         """For each selected marginal."""
         return self.price.part(self._round_share / self.total_rounds * (1 - exact(self.selection_share, name="share")))
 
@@ -142,13 +143,13 @@ class MarginalPlan:
         """What the whole release costs."""
         protection = self.protection
         empty = protection.bounded(np.zeros(2, np.int64), self.price.norm)
-        context = {"neighbours": protection.neighbours, "unit": protection.unit}
+        context: Context = {"neighbours": protection.neighbours, "unit": protection.unit}
         parts = [
             (self.total_rounds, self.selection_price.selection_claims(**context)),
-            (self.total_rounds, self.measurement_price.measurement_claims(empty)),
+            (self.total_rounds, self.measurement_price.on(empty).claims),
         ]
         if self.rows is None:
-            parts.append((1, self.size_price.measurement_claims(protection.bounded(0, "l1"))))
+            parts.append((1, self.size_price.on(protection.bounded(0, "l1")).claims))
         if self.one_way:
-            parts.append((len(self.one_way), self.one_way_price.measurement_claims(empty)))
+            parts.append((len(self.one_way), self.one_way_price.on(empty).claims))
         return together(parts)

@@ -13,10 +13,10 @@ from math import floor
 
 from sidelight.guarantees import GDP, ZCDP, Claims, PureDP, exact
 from sidelight.guarantees.claims import Context
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.measuring.measurement import NoisyRows, noisy_rows
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 
 #: The expected error of a measured marginal up to which another one is worth measuring.
@@ -71,7 +71,7 @@ def sized(plan: MarginalPlan, counts: PrivateMarginals, *, source: Source) -> Ma
     return replace(later, rounds=later.rounds or worthwhile_rounds(later, first.rows))
 
 
-def nominal_claims(price: Price, protection: Protection) -> Claims:
+def nominal_claims(price: Budget, protection: Protection) -> Claims:
     """Return the claim of a whole price, of which no plan uses more, whatever its rounds."""
     context: Context = {"neighbours": protection.neighbours, "unit": protection.unit}
     if price.kind == "mu":

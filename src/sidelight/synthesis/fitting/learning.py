@@ -20,12 +20,12 @@ from sidelight.aggregates.counts import SQRT2
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Neighbours, Person, Row, Unit, positive
 from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.mechanisms.budget import together
 from sidelight.mechanisms.prefix_sums import PrefixSums
 from sidelight.noise import Categorical, Source
 from sidelight.predictions.learning.entropic import Entropic
 from sidelight.predictions.learning.ftrl import DPFTRL
 from sidelight.synthesis.cells.spaces import Floats
-from sidelight.synthesis.measuring.price import together
 
 #: The learner keeps one number for each cell.
 MOST_CELLS = 1 << 16

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import pi, sqrt
 from typing import Any, Literal
 
 import numpy as np
 
+from sidelight.mechanisms.additive import Noise
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis.cells.spaces import Floats
 from sidelight.synthesis.cells.workload import Marginal
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 
 #: A number of rows beyond this is noise, and would not fit the integers of scores.
@@ -44,25 +46,25 @@ class Measurement:
         return self.mean_error * self.values.size / max(rows, 1.0)
 
 
-def noise_of(price: Price, protection: Protection) -> dict[str, Any]:
-    """Return the noise that a price buys for a partition: law, scale, deviation and mean error."""
-    empty = protection.bounded(np.zeros(2, np.int64), price.norm)
-    return {
-        "law": "laplace" if price.kind == "epsilon" else "gaussian",
-        "scale": float(price.noise_scale(empty)),
-        "deviation": price.deviation(empty),
-        "mean_error": price.mean_error(empty),
-    }
+def noise_of(price: Budget, protection: Protection) -> dict[str, Any]:
+    """Return the noise that a budget buys for a partition: law, scale, deviation and mean absolute value."""
+    return _described(price.on(protection.bounded(np.zeros(2, np.int64), price.norm)))
 
 
-def measure(counts: PrivateMarginals, marginal: Marginal, *, price: Price, source: Source) -> Measurement:
+def _described(noise: Noise) -> dict[str, Any]:
+    scale = float(noise.scale)
+    mean_error = scale if noise.law == "laplace" else scale * sqrt(2 / pi)  # b, or σ√(2/π)
+    return {"law": noise.law, "scale": scale, "deviation": noise.deviation, "mean_error": mean_error}
+
+
+def measure(counts: PrivateMarginals, marginal: Marginal, *, price: Budget, source: Source) -> Measurement:
     """Release a whole marginal: all its cells share one budget, because a row lies in one of them.
 
-    Guarantee: `price.measurement_claims` for the partition's sensitivity, exact on the machine.
+    Guarantee: the claims of `price.on` the partition, exact on the machine.
     """
     exact = marginal.grouped(counts.exact(marginal.columns))
-    noisy = price.measure(counts.protection.bounded(exact, price.norm), source=source)
-    return Measurement(marginal=marginal, values=np.asarray(noisy, np.float64), **noise_of(price, counts.protection))
+    noise = price.on(counts.protection.bounded(exact, price.norm))
+    return Measurement(marginal=marginal, values=np.asarray(noise.release(source), np.float64), **_described(noise))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,21 +82,21 @@ class NoisyRows:
         return possible_rows(self.value)
 
 
-def noisy_rows(counts: PrivateMarginals, *, price: Price, source: Source) -> NoisyRows:
+def noisy_rows(counts: PrivateMarginals, *, price: Budget, source: Source) -> NoisyRows:
     """Release the number of rows.
 
-    Guarantee: `price.measurement_claims` of one count, exact on the machine.
+    Guarantee: the claims of `price.on` one count, exact on the machine.
     """
-    bounded = counts.protection.bounded(counts.exact_rows(), "l1")
+    noise = price.on(counts.protection.bounded(counts.exact_rows(), "l1"))
     return NoisyRows(
-        value=float(price.measure(bounded, source=source)),
-        law="laplace" if price.kind == "epsilon" else "gaussian",
-        scale=float(price.noise_scale(bounded)),
-        deviation=price.deviation(bounded),
+        value=float(noise.release(source)),
+        law="laplace" if price.is_pure else "gaussian",
+        scale=float(noise.scale),
+        deviation=noise.deviation,
     )
 
 
-def measured_rows(counts: PrivateMarginals, *, price: Price, source: Source) -> float:
+def measured_rows(counts: PrivateMarginals, *, price: Budget, source: Source) -> float:
     """Release the number of rows, at least 1 and at most 2**40.
 
     Guarantee: as for `noisy_rows`.

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Categorical, Source
 from sidelight.synthesis.cells.spaces import Floats
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.measuring.measurement import MOST_ROWS, Measurement
-from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
 
 #: Expected counts are rounded to multiples of 2**-16 of a row.
@@ -43,7 +43,7 @@ def select_marginal(
     expected: Sequence[Floats],
     penalties: Sequence[float],
     *,
-    price: Price,
+    price: Budget,
     source: Source,
 ) -> int:
     """Return the place of a candidate with a large ‖counts - expected‖₁ - penalty.
@@ -59,7 +59,7 @@ def select_marginal(
     return draw(scores, sensitivity=counts.protection.sensitivity("l1"), price=price, source=source)
 
 
-def draw(scores: Any, *, sensitivity: Fraction, price: Price, source: Source) -> int:
+def draw(scores: Any, *, sensitivity: Fraction, price: Budget, source: Source) -> int:
     """Draw a place with probability ∝ exp(ε_s · score / (2Δ)); scores in steps of the grid, Δ in rows."""
     unit = price.spread / (2 * sensitivity * SCORE_STEPS)
     return Categorical(np.asarray(scores, np.int64), unit).draw(source)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.covariance.denoise import PENALTIES, THRESHOLDS, denoise, estimated_risk
 from sidelight.errors import RangeError
+from sidelight.mechanisms.denoise import PENALTIES, THRESHOLDS, _risk, _shrinkage, _spectra, denoise
 
 
 def goe(rng: np.random.Generator, size: int, scale: float) -> np.ndarray:
@@ -62,7 +62,7 @@ def test_agrees_with_the_method_as_written(seed: int, shape: str) -> None:
     noisy = truth + goe(rng, size, 0.1)
     predictions = [truth + goe(rng, size, 0.02), goe(rng, size, 1.0)][: int(rng.integers(0, 3))]
     risk, place, shift, limit, factor, matrix = by_the_book(noisy, 0.1, predictions, PENALTIES[shape])
-    found = denoise(noisy, noise_scale=0.1, predictions=predictions, shape=shape)  # type: ignore[arg-type]
+    found = denoise(noisy, noise_scale=0.1, predictions=predictions, law=shape)  # type: ignore[arg-type]
     assert found.risk == pytest.approx(risk, rel=1e-9, abs=1e-12)
     assert (found.candidate, found.shift) == (None if place == 0 else place - 1, shift)
     assert found.threshold == pytest.approx(limit)
@@ -92,6 +92,13 @@ def numeric_divergence(matrix: np.ndarray, limit: float, *, shift: bool) -> floa
         change = threshold_matrix(matrix + step * identity, limit) - threshold_matrix(matrix - step * identity, limit)
         total -= float((identity * change).sum()) / (2 * step)
     return total
+
+
+def estimated_risk(values: np.ndarray, *, threshold: float, noise_scale: float, shift: bool = False) -> float:
+    """Return Stein's unbiased estimate of the squared Frobenius error for one threshold, without a factor."""
+    spectra = _spectra(np.sort(values), noise_scale=noise_scale)
+    found = _shrinkage(spectra, np.array([threshold]), shift=shift)
+    return float(_risk(*found, np.ones(1), noise_scale, 1.0, shift=shift)[0])
 
 
 def divergence_of(values: np.ndarray, limit: float, *, shift: bool) -> float:
@@ -205,4 +212,4 @@ def test_a_noise_scale_must_be_positive(scale: float) -> None:
 
 def test_an_unknown_law_is_refused() -> None:
     with pytest.raises(RangeError, match="did you mean 'wishart'"):
-        denoise(np.eye(2), noise_scale=1, shape="wishhart")  # type: ignore[arg-type]
+        denoise(np.eye(2), noise_scale=1, law="wishhart")  # type: ignore[arg-type]

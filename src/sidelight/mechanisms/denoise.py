@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, nearest
+from sidelight.mechanisms.additive import Law
 
 Floats = NDArray[np.float64]
-NoiseShape = Literal["goe", "wishart", "laplace"]
 
 #: The weight of the divergence in the risk that is compared: 1 is Stein's unbiased estimate, a little more guards
 #: against picking the luckiest of many. Noise that is not Gaussian gets more.
@@ -62,7 +62,7 @@ def denoise(
     *,
     noise_scale: float,
     predictions: Sequence[Any] = (),
-    shape: NoiseShape = "goe",
+    law: Law = "goe",
     thresholds: Sequence[float] = THRESHOLDS,
     overwrite: bool = False,
 ) -> Denoised:
@@ -78,7 +78,7 @@ def denoise(
         noisy: A symmetric matrix with noise of standard deviation σ on the diagonal and σ/√2 off it.
         noise_scale: σ.
         predictions: Symmetric matrices; the zero matrix is always tried too.
-        shape: The law of the noise; chooses the penalty against optimistic selection.
+        law: Of the noise; chooses the penalty against optimistic selection.
         thresholds: In units of σ√(2d).
         overwrite: Use up the memory of `noisy`, which is then lost.
 
@@ -90,8 +90,8 @@ def denoise(
     True
     """
     released = np.asarray(noisy, np.float64)
-    if shape not in PENALTIES:
-        raise RangeError(f"shape must be the law of the noise, got {shape!r}; {nearest(str(shape), PENALTIES)}")
+    if law not in PENALTIES:
+        raise RangeError(f"law must be that of the noise on a matrix, got {law!r}; {nearest(str(law), PENALTIES)}")
     if not (math.isfinite(noise_scale) and noise_scale > 0):
         raise RangeError(f"noise_scale must be a positive number, got {noise_scale}")
     size = len(released)
@@ -101,7 +101,7 @@ def denoise(
     for place in range(-1, len(predictions)):
         spectra = _spectra(eigenvalues(_difference(released, predictions, place)), noise_scale=noise_scale)
         for shift in (False, True):
-            risks, factors = _risks(spectra, limits, noise_scale=noise_scale, penalty=PENALTIES[shape], shift=shift)
+            risks, factors = _risks(spectra, limits, noise_scale=noise_scale, penalty=PENALTIES[law], shift=shift)
             lowest = int(np.argmin(risks))
             if best is None or risks[lowest] < best[0]:
                 best = (float(risks[lowest]), place, shift, lowest, float(factors[lowest]), spectra.values)
@@ -119,19 +119,6 @@ def denoise(
         risk=risk,
         moved=float(np.abs(_taken_off(values, threshold=threshold, factor=factor, shift=shift)).max()),
     )
-
-
-def estimated_risk(
-    values: Any, *, threshold: float, noise_scale: float, shift: bool = False, factor: float = 1.0
-) -> float:
-    """Return Stein's unbiased estimate of the squared Frobenius error for one threshold and a fixed factor.
-
-    `values` are the eigenvalues of the noisy matrix minus the prediction. Unbiased for Gaussian noise of GOE shape.
-    """
-    ordered = np.sort(np.asarray(values, np.float64))
-    level = np.array([threshold], np.float64)
-    centred, kept, divergence = _shrinkage(_spectra(ordered, noise_scale=noise_scale), level, shift=shift)
-    return float(_risk(centred, kept, divergence, np.array([factor]), noise_scale, 1.0, shift=shift)[0])
 
 
 def eigenvalues(matrix: Floats) -> Floats:
