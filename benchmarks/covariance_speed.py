@@ -52,12 +52,12 @@ def measure() -> dict[str, float]:
 
 def matrices(table: sl.Table, query: sl.Covariance) -> float:
     """Return the peak of what is allocated after the sums are made, in matrices."""
-    prepared = query.prepare(table.schema)
-    moments = collect(table, prepared.statistics)
+    prepared = query.prepare(table.schema).plan
+    moments = collect(table, prepared.plan.statistics)
     with Source(OSEntropy(), declared="exact") as source:
-        prepared.answer(prepared.matrix_noise(moments).release(source), rows=1.0, mean=None)  # for the imports
+        prepared.answer(prepared.plan.matrix_noise(moments).release(source), rows=1.0, mean=None)  # for the imports
         tracemalloc.start()
-        released = prepared.matrix_noise(moments).release(source)
+        released = prepared.plan.matrix_noise(moments).release(source)
         with_noise = tracemalloc.get_traced_memory()[1] + np.asarray(moments.second.value).nbytes
         del moments
         tracemalloc.reset_peak()
