@@ -17,7 +17,7 @@ from at_the_seam import compare
 import sidelight as sl
 from sidelight.aggregates.mapped_moments import mapped_moments
 from sidelight.covariance import Choice
-from sidelight.covariance.noisy_eigenvalues import difference, on_integers
+from sidelight.covariance.eigenvector_methods import difference, on_integers
 from sidelight.covariance.private_choice import _distances, _steps_apart
 from sidelight.errors import SidelightError
 
@@ -175,7 +175,9 @@ def test_the_difference_to_a_prediction_moves_as_the_second_moment_does(size: fl
 
 def test_the_seam_finds_what_floats_lose(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake that was there: the difference taken in floats, of a prediction of any size."""
-    from sidelight.covariance import noisy_eigenvalues, query, separate
+    from sidelight.covariance import eigenvector_methods as noisy_eigenvalues
+    from sidelight.covariance import eigenvector_methods as separate
+    from sidelight.covariance import query
 
     def in_floats(moments: Any, prediction: Any, *, rows: float) -> Any:
         return moments.second.value.astype(np.float64) - prediction * (rows / float(moments.scale) ** 2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.covariance import prepared as prepared_module
+from sidelight.covariance import plan as plan_module
 from sidelight.testing import seeded_release
 
 
@@ -49,12 +49,12 @@ def test_the_claim_stands_and_a_planted_bug_does_not(
     slack = 5.5 * np.sqrt(0.5 / trials)
     hit, false = _advantage(query, *NEIGHBOURS, trials=trials)
     assert hit - false <= limit + slack
-    original = prepared_module.matrix_noise
+    original = plan_module.matrix_noise
 
     def weak(moments: Any, budget: Any, law: Any) -> Any:
         return original(moments, budget.part(8 if budget.is_pure else 64), law)  # an eighth of the noise
 
-    monkeypatch.setattr(prepared_module, "matrix_noise", weak)
+    monkeypatch.setattr(plan_module, "matrix_noise", weak)
     hit, false = _advantage(query, *NEIGHBOURS, trials=trials)
     assert hit - false > limit + slack
 

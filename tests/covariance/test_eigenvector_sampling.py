@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sidelight.aggregates import mapped_moments
-from sidelight.covariance import eigenvector_sampling as module
-from sidelight.covariance.eigenvector_sampling import complement, picks, sample_eigenvectors, sampling_claims
+from sidelight.covariance import eigenvector_methods as module
+from sidelight.covariance.eigenvector_methods import complement, picks, sample_eigenvectors, sampling_claims
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.neighbours import Neighbours
 from sidelight.mechanisms.budget import Budget
@@ -46,8 +46,7 @@ def test_the_complement_is_orthonormal(size) -> None:
 
 
 @pytest.mark.parametrize("kind", [ADD, SWAP])
-@pytest.mark.parametrize("form", ["direct", "printed"])
-def test_draws_cost_what_is_charged(monkeypatch, kind, form) -> None:
+def test_draws_cost_what_is_charged(monkeypatch, kind) -> None:
     """Each draw's coefficient times the range of its change, summed, is half of ε; the eigenvalues cost the rest."""
     moments = mapped_moments(ROWS, radius=1, neighbours=kind)
     seen, spent = [], []
@@ -67,42 +66,34 @@ def test_draws_cost_what_is_charged(monkeypatch, kind, form) -> None:
     prediction = np.diag(np.linspace(-0.2, 0.4, 10))
     with Source(SeededEntropy("cost")) as source:
         budget = Budget.of(epsilon="1/3")
-        sample_eigenvectors(moments, rows=2000, prediction=prediction, budget=budget, form=form, source=source)
+        sample_eigenvectors(moments, rows=2000, prediction=prediction, budget=budget, source=source)
     private = moments.second.value - np.rint(2000 * moments.levels**2 * prediction)
-    eigenvalues, vectors = np.linalg.eigh(private)
-    scale = {ADD: 1, SWAP: 2}[kind] if form == "direct" else {ADD: 2**0.5, SWAP: 2}[kind]
-    total, place = 0.0, 0
-    for part in (
-        [private] if form == "direct" else [(vectors * np.maximum(s * eigenvalues, 0)) @ vectors.T for s in (1, -1)]
-    ):
-        basis = np.eye(10)
-        for step in range(10):
-            inner = basis.T @ part @ basis
-            coefficient = np.linalg.norm(seen[place]) / np.linalg.norm(inner)
-            assert np.abs(seen[place]) == pytest.approx(coefficient * np.abs(inner), rel=1e-6)
-            price = coefficient * scale * moments.levels**2
-            total += price if step < 9 or form == "printed" else 0.0
-            basis, place = basis @ complement(np.eye(10 - step)[0]), place + 1
-    assert place == len(seen)
+    assert len(seen) == 10
+    scale = {ADD: 1, SWAP: 2}[kind]
+    total, basis = 0.0, np.eye(10)
+    for step, matrix in enumerate(seen):
+        inner = basis.T @ private @ basis
+        coefficient = np.linalg.norm(matrix) / np.linalg.norm(inner)
+        assert np.abs(matrix) == pytest.approx(coefficient * np.abs(inner), rel=1e-6)
+        total += coefficient * scale * moments.levels**2 if step < 9 else 0.0  # the last one has no choice
+        basis = basis @ complement(np.eye(10 - step)[0])
     assert total == pytest.approx(1 / 6, rel=1e-6)
     assert total <= 1 / 6
-    assert spent == [(Fraction(1, 6), 10 if form == "direct" else 20)]
+    assert spent == [(Fraction(1, 6), 10)]
 
 
-@pytest.mark.parametrize("form", ["direct", "printed"])
-def test_without_noise_the_matrix_comes_back(form) -> None:
+def test_without_noise_the_matrix_comes_back() -> None:
     moments = mapped_moments(ROWS, radius=1)
     for prediction in (np.zeros((10, 10)), np.diag(np.linspace(-1, 1, 10))):
         with Source(SeededEntropy("limit")) as source:
             found = sample_eigenvectors(
-                moments, rows=2000, prediction=prediction, budget=Budget.of(epsilon=10**6), form=form, source=source
+                moments, rows=2000, prediction=prediction, budget=Budget.of(epsilon=10**6), source=source
             )
         assert np.abs(found - TRUTH).max() < 0.02
         assert found == pytest.approx(found.T)
 
 
-@pytest.mark.parametrize(("form", "reference"), [("direct", 0.130), ("printed", 0.214)])
-def test_reference_errors(form, reference) -> None:
+def test_reference_errors() -> None:
     """d = 10, n = 2000, ε = 1, swap, spectrum 1/i, W = 0."""
     moments = mapped_moments(ROWS, radius=1, neighbours=SWAP)
     with Source(SeededEntropy("errors")) as source:
@@ -113,35 +104,29 @@ def test_reference_errors(form, reference) -> None:
                     rows=2000,
                     prediction=np.zeros((10, 10)),
                     budget=PURE,
-                    form=form,
                     source=source,
                 )
                 - TRUTH
             )
             for _ in range(9)
         ]
-    assert np.median(errors) == pytest.approx(reference, rel=0.25)
+    assert np.median(errors) == pytest.approx(0.130, rel=0.25)
 
 
 def test_claims_before_any_row() -> None:
     public = mapped_moments(np.zeros((0, 4)), radius=1, neighbours=SWAP)
     claims = sampling_claims(public, budget=Budget.of(epsilon="0.3"))
     assert (claims.pure().epsilon, claims.numerics, claims.neighbours) == (Fraction("0.3"), "idealized", SWAP)
-    with pytest.raises(RangeError, match="form"):
-        sampling_claims(public, budget=PURE, form="other")
-    with pytest.raises(RangeError):
+    with pytest.raises(RangeError, match="pure price only"):
         sampling_claims(public, budget=Budget.of(rho=1))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("form", ["direct", "printed"])
-def test_few_rows_and_columns_never_raise(size, form) -> None:
+def test_few_rows_and_columns_never_raise(size) -> None:
     for rows in (np.zeros((0, size)), np.full((2, size), np.nan), np.full((3, size), 1e300)):
         moments = mapped_moments(rows, radius=1)
         with Source(SeededEntropy("few")) as source:
-            found = sample_eigenvectors(
-                moments, rows=-1.0, prediction=np.eye(size), budget=PURE, form=form, source=source
-            )
+            found = sample_eigenvectors(moments, rows=-1.0, prediction=np.eye(size), budget=PURE, source=source)
         assert np.isfinite(found).all()
         with pytest.raises(StrictError):
             sample_eigenvectors(
@@ -149,6 +134,5 @@ def test_few_rows_and_columns_never_raise(size, form) -> None:
                 rows=1.0,
                 prediction=np.eye(size),
                 budget=PURE,
-                form=form,
                 source=Source(SeededEntropy(0), declared="exact"),
             )

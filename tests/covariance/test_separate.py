@@ -11,9 +11,8 @@ import pytest
 from scipy import stats
 
 from sidelight.aggregates import Bounded, mapped_moments
-from sidelight.covariance import separate as module
-from sidelight.covariance.noisy_eigenvalues import eigenvalue_noise, on_integers
-from sidelight.covariance.separate import paired, separate, separate_claims
+from sidelight.covariance import eigenvector_methods as module
+from sidelight.covariance.eigenvector_methods import eigenvalue_noise, on_integers, paired, separate, separate_claims
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.neighbours import Neighbours
 from sidelight.mechanisms.budget import Budget

@@ -1,12 +1,11 @@
 """Private second-moment and covariance matrices with predictions, and what is computed from them."""
 
-from sidelight.covariance.correlation import correlation
 from sidelight.covariance.learning import SchattenLearner, SequencePrediction, learned_prediction
 from sidelight.covariance.predicted import PredictedMatrix, PublicRows
-from sidelight.covariance.principal import PrincipalComponents, principal_components
 from sidelight.covariance.private_choice import Choice
 from sidelight.covariance.projection import nearest_covariance
 from sidelight.covariance.query import Covariance
+from sidelight.covariance.released import PrincipalComponents, correlation, principal_components
 from sidelight.mechanisms.denoise import Denoised, denoise
 
 __all__ = [

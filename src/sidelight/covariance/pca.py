@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.covariance.prepared import Method
-from sidelight.covariance.principal import principal_components
+from sidelight.covariance.plan import Method
 from sidelight.covariance.query import Covariance
+from sidelight.covariance.released import principal_components
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount
 from sidelight.mechanisms.denoise import Floats

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.moments import Moments
-from sidelight.covariance.noisy_eigenvalues import difference
+from sidelight.covariance.eigenvector_methods import difference
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
 from sidelight.mechanisms.budget import Budget

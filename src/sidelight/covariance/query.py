@@ -10,8 +10,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from sidelight.aggregates.clipped_vector import ClippedVector
+from sidelight.covariance.plan import CovariancePlan, Method
 from sidelight.covariance.predicted import PredictedMatrix, Prediction, PublicRows, as_predictions
-from sidelight.covariance.prepared import CovariancePlan, Method, PreparedCovariance
+from sidelight.covariance.prepared import PreparedCovariance
 from sidelight.covariance.private_choice import Choice
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, positive

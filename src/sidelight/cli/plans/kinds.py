@@ -15,7 +15,7 @@ from sidelight.cli.plans.predictions import read_prediction
 from sidelight.cli.plans.section import Section
 from sidelight.cli.plans.synthesis import synthetic_table
 from sidelight.covariance import Covariance
-from sidelight.covariance.prepared import Method
+from sidelight.covariance.plan import Method
 from sidelight.mechanisms.noisy_moments import MatrixLaw
 from sidelight.quantiles import Quantiles
 from sidelight.session import Query

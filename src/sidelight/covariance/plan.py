@@ -1,0 +1,307 @@
+"""A covariance query against a schema, as public arithmetic: shares, noise, claims, request, and bounds on the error.
+
+Bounds have the form fixed + per_log · log(1/β) (`Tail`), so that those of several noises add up by public formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import log, sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from sidelight.aggregates.clipped_vector import ClippedVector
+from sidelight.aggregates.moments import ClippedMoments, Moments
+from sidelight.covariance.eigenvector_methods import sampling_claims, separate_claims
+from sidelight.covariance.pairs import pair_statistics
+from sidelight.covariance.predicted import PredictedMatrix
+from sidelight.covariance.private_choice import Choice, choice_claims
+from sidelight.errors import RangeError
+from sidelight.guarantees import Claims, Neighbours, decimal_text
+from sidelight.mechanisms.additive import Law
+from sidelight.mechanisms.budget import Budget, together
+from sidelight.mechanisms.denoise import Floats
+from sidelight.mechanisms.noisy_moments import (
+    CountNoise,
+    MatrixLaw,
+    MatrixNoise,
+    VectorNoise,
+    count_noise,
+    matrix_noise,
+    vector_noise,
+)
+from sidelight.records import Schema
+from sidelight.records.numbers import nearest_float, number_text
+from sidelight.release import TailBound
+
+Method = Literal["denoise", "gauss", "separate", "ies"]
+#: √(2x) <= x/(2s) + s for every s > 0; this one is best at a failure probability of 5 %.
+_TANGENT = 1.36
+
+
+@dataclass(frozen=True, kw_only=True)
+class CovariancePlan:
+    """Everything about a covariance release that is a function of public parameters."""
+
+    coding: ClippedVector
+    schema: Schema
+    budget: Budget
+    predictions: tuple[PredictedMatrix, ...]
+    method: Method
+    noise: MatrixLaw | None
+    center: Literal["mean", "pairs"] | None
+    rows: int | None
+    project: bool
+    limit_trace: bool
+    count_share: Fraction
+    mean_share: Fraction
+    value_share: Fraction
+    choice: Choice | None
+    choice_share: Fraction
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Replace one where the number of rows is public."""
+        return Neighbours.ADD_REMOVE if self.rows is None else Neighbours.REPLACE
+
+    @cached_property
+    def shares(self) -> dict[str, Fraction]:
+        """The budget's parts: "count", "mean", "choice" and "matrix", those that are needed."""
+        count = self.count_share if self.rows is None else Fraction(0)
+        mean = self.mean_share if self.center == "mean" else Fraction(0)
+        choice = self.choice_share if self.choice is not None else Fraction(0)
+        shares = {"count": count, "mean": mean, "choice": choice, "matrix": 1 - count - mean - choice}
+        return {name: share for name, share in shares.items() if share}
+
+    @cached_property
+    def parts(self) -> dict[str, Budget]:
+        """What each part may spend."""
+        return {name: self.budget.part(share) for name, share in self.shares.items()}
+
+    @cached_property
+    def statistics(self) -> ClippedMoments:
+        """The sums that are made of the rows."""
+        context: dict[str, Any] = {"rows_per_unit": self.schema.rows_per_unit, "unit": self.schema.unit}
+        return ClippedMoments(coding=self.coding, neighbours=self.neighbours, **context)
+
+    @cached_property
+    def matrix_statistics(self) -> ClippedMoments:
+        """The sums that the matrix is made of: of the rows, or of differences of pairs."""
+        if self.center != "pairs":
+            return self.statistics
+        return pair_statistics(self.coding, rows_per_unit=self.schema.rows_per_unit, unit=self.schema.unit)
+
+    @cached_property
+    def _public(self) -> Moments:
+        return self.statistics.finish(self.statistics.empty())
+
+    @cached_property
+    def _public_matrix(self) -> Moments:
+        return self.matrix_statistics.finish(self.matrix_statistics.empty())
+
+    def count_noise(self, moments: Moments) -> CountNoise:
+        """Return the noise of the number of rows."""
+        return count_noise(moments, self.parts["count"])
+
+    def mean_noise(self, moments: Moments) -> VectorNoise:
+        """Return the noise of the sum of rows that the mean is made of."""
+        return vector_noise(moments, self.parts["mean"], "laplace" if self.noise == "laplace" else None)
+
+    def matrix_noise(self, moments: Moments) -> MatrixNoise:
+        """Return the noise of the matrix."""
+        return matrix_noise(moments, self.parts["matrix"], self.noise)
+
+    @cached_property
+    def public_noise(self) -> MatrixNoise:
+        """The noise of the matrix of no rows: what is public of it."""
+        return self.matrix_noise(self._public_matrix)
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The price: all parts together, for the noise that is drawn."""
+        parts = [self._matrix_claims()]
+        if self.choice is not None:
+            parts.append(choice_claims(self._public_matrix, budget=self.parts["choice"], choice=self.choice))
+        if "count" in self.shares:
+            parts.append(self.count_noise(self._public).claims)
+        if "mean" in self.shares:
+            parts.append(self.mean_noise(self._public).claims)
+        # pairs: constants of replacement, guarantee for the query's neighbours (covariance proof page)
+        return together([(1, part.under(neighbours=self.neighbours)) for part in parts])
+
+    def _matrix_claims(self) -> Claims:
+        budget, moments = self.parts["matrix"], self._public_matrix
+        if self.method == "separate":
+            return separate_claims(moments, budget=budget, value_share=self.value_share, law=self.noise)
+        if self.method == "ies":
+            return sampling_claims(moments, budget=budget)
+        return self.matrix_noise(moments).claims
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.coding.numbers
+
+    @cached_property
+    def request(self) -> Mapping[str, Any]:
+        """The public description for ledger and report, in strings."""
+        return {
+            "kind": "covariance",
+            "columns": list(self.labels),
+            "radius": decimal_text(self.coding.radius),
+            "method": self.method,
+            "noise": "bingham" if self.method == "ies" else self.public_noise.law,
+            "center": self.center or [number_text(centre) for centre in self.coding.centres],
+            "rows": "private" if self.rows is None else str(self.rows),
+            "project": str(self.project).lower(),
+            "limit_trace": str(self.limit_trace).lower(),
+            "shares": {name: decimal_text(share) for name, share in self.shares.items()},
+            "predictions": [each.digest for each in self.predictions],
+            **self.budget.request,
+        }
+
+    @cached_property
+    def count_deviation(self) -> float:
+        """The noise of the number of rows."""
+        return self.count_noise(self._public).deviation
+
+    def divisor(self, rows: float) -> float:
+        """Return what sums are divided by: the number of rows, but no less than one deviation of its noise.
+
+        A noisy count below its own noise says that there are few rows; to divide by it would publish the noise of the
+        matrix many times over.
+        """
+        return max(rows, 1.0) if self.rows is not None else max(rows, self.count_deviation, 1.0)
+
+    def noise_scale(self, rows: float) -> float:
+        """Return the standard deviation of the noise on the diagonal of the matrix of so many rows."""
+        return self.public_noise.deviation / max(rows, 1.0)
+
+    @cached_property
+    def reach(self) -> tuple[Floats, Floats]:
+        """Return how far below and above its centre each column can lie: within its bounds, the centre and the radius.
+
+        A row that is shortened moves towards the centre, which may lie outside of the bounds.
+        """
+        radius = float(self.coding.radius)
+        centres = np.array([float(centre) for centre in self.coding.centres])
+        columns = self.coding.columns
+        low = np.array([-np.inf if each.lower is None else nearest_float(each.lower) for each in columns])
+        high = np.array([np.inf if each.upper is None else nearest_float(each.upper) for each in columns])
+        return np.clip(low - centres, -radius, 0.0), np.clip(high - centres, 0.0, radius)
+
+    @cached_property
+    def largest_diagonal(self) -> Floats | None:
+        """The largest second moment (about a mean: variance) that bounds and radius allow each column; None: any."""
+        low, high = self.reach
+        if (np.minimum(-low, high) == float(self.coding.radius)).all():
+            return None
+        if self.center is None:
+            return np.asarray(np.maximum(-low, high) ** 2)
+        # Popoviciu: a quarter of the squared range. Of n/2 pairs, each (x - x')² can be the squared range: a half of it
+        return np.asarray((high - low) ** 2 / (4 if self.center == "mean" else 2))
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What a matrix of such rows can have at most."""
+        if not self.limit_trace:
+            return {}
+        return {"largest_trace": float(self.coding.radius) ** 2, "largest_diagonal": self.largest_diagonal}
+
+    def noise_tail(self, rows: float) -> Tail:
+        """Bound the operator norm of what noise does to the unshrunk matrix of (noisily) so many rows."""
+        divisor, size = self.divisor(rows), len(self.labels)
+        tails = [matrix_tail(self.public_noise.law, size=size, noise_scale=self.noise_scale(divisor))]
+        known = 0.0
+        square = float(self.coding.radius) ** 2
+        if "count" in self.shares:
+            count = count_tail(deviation=self.count_deviation, gaussian=not self.budget.is_pure)
+            weight = (3 if self.center == "mean" else 1) * square / divisor  # it divides the mean too
+            tails.append(count.times(weight))
+            known = (divisor - rows) * weight  # |n - D| <= |n - n̂| + D - n̂
+        if "mean" in self.shares:
+            noise = self.mean_noise(self._public)
+            length = vector_tail(noise.law, size=size, deviation=noise.deviation)
+            length = length.times(2 * float(self.coding.radius) / divisor)
+            tails.append(length)  # ‖ââᵀ − aaᵀ‖ <= 2r‖â − a‖
+        tail = added(tails)
+        return Tail(tail.fixed + known, tail.per_log)
+
+    def error_bound(self, moved: float, rows: float) -> TailBound:
+        """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
+        tail, largest = self.noise_tail(rows), float(self.coding.radius) ** 2
+        tail = Tail(moved + tail.fixed, tail.per_log)
+        if self.limit_trace and tail.fixed >= largest:
+            tail = Tail(largest, 0.0)  # both matrices are positive semidefinite with a trace of at most radius²
+        return TailBound(
+            unit="in operator norm",
+            assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}",
+            fixed=(tail.fixed,),
+            per_log=(tail.per_log,),
+        )
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A number that exceeds fixed + per_log · log(1/β) with probability at most β."""
+
+    fixed: float
+    per_log: float
+
+    def at(self, confidence: float) -> float:
+        """Return the bound that holds with this confidence."""
+        if not 0 < confidence < 1:
+            raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
+        return self.fixed + self.per_log * log(1 / (1 - confidence))
+
+    def times(self, factor: float) -> Tail:
+        """Return the bound of a multiple."""
+        return Tail(self.fixed * factor, self.per_log * factor)
+
+    def plus_root(self, scale: float, *, terms: int) -> Tail:
+        """Add scale · t for a law that exceeds it with probability at most terms · exp(-t²/2)."""
+        slope = scale / (2 * _TANGENT)
+        return Tail(self.fixed + scale * _TANGENT + slope * log(terms), self.per_log + slope)
+
+
+def added(tails: Sequence[Tail]) -> Tail:
+    """Return a bound of the sum: each part gets an equal share of the failure probability."""
+    per_log = sum(tail.per_log for tail in tails)
+    return Tail(sum(tail.fixed for tail in tails) + per_log * log(len(tails)), per_log)
+
+
+def matrix_tail(law: Law, *, size: int, noise_scale: float) -> Tail:
+    """Bound the operator norm of the noise: no eigenvalue moves by more (Weyl).
+
+    GOE: σ(√(2d) + t) but for 2 exp(-t²/2). Two-sided Wishart: the larger of two norms ‖G‖² of d × (d+1) Gaussian
+    matrices, (√d + √(d+1) + t)²/(2c) but for 2 exp(-t²/2). Laplace: the largest sum of absolute values in a row, whose
+    moment generating function at half the rate is at most 2^d.
+    """
+    if law == "goe":
+        return Tail(noise_scale * sqrt(2 * size), 0.0).plus_root(noise_scale, terms=2)
+    if law == "wishart":
+        unit = noise_scale / sqrt(size + 1)  # 1/c
+        reach = sqrt(size) + sqrt(size + 1)
+        # (reach + t)²/(2c) = (reach² + 2 reach t + t²)/(2c), and t² = 2 log(2/β)
+        return Tail(unit * reach**2 / 2 + unit * log(2), unit).plus_root(unit * reach, terms=2)
+    scale = noise_scale / sqrt(2)
+    return Tail(2 * scale * (size * log(2) + log(size)), 2 * scale)
+
+
+def vector_tail(law: Law, *, size: int, deviation: float) -> Tail:
+    """Bound the Euclidean length of the noise of a vector sum."""
+    if law == "gaussian":
+        return Tail(deviation * sqrt(size), 0.0).plus_root(deviation, terms=1)
+    scale = deviation / (sqrt(size + 1) if law == "spherical" else sqrt(2))
+    return Tail(2 * scale * size * log(2), 2 * scale)  # a gamma length, or the sum of absolute values
+
+
+def count_tail(*, deviation: float, gaussian: bool) -> Tail:
+    """Bound the error of the number of rows."""
+    if gaussian:
+        return Tail(0.5, 0.0).plus_root(deviation, terms=2)
+    return Tail(1.0, deviation / sqrt(2))
