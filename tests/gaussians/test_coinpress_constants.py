@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from sidelight.gaussians.coinpress import mean_parts
-from sidelight.gaussians.constants import Constants
 from sidelight.gaussians.estimate import spending_for
-from sidelight.gaussians.starts import certified_steps, shrinkage
+from sidelight.gaussians.step_arithmetic import Constants, certified_steps, shrinkage
 from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.aggregates.mapped_moments import mapped_moments
 from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.gaussians.exact_map import ExactMap, rounded
-from sidelight.gaussians.row_reader import RowReader, sample_rows_of
+from sidelight.gaussians.row_reader import ExactMap, RowReader, rounded, sample_rows_of
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy

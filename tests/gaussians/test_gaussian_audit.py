@@ -14,8 +14,8 @@ import pytest
 import sidelight as sl
 from sidelight.aggregates.celled_moments import moments_by_cell
 from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.gaussians import answering
-from sidelight.gaussians.asked import Question
+from sidelight.gaussians import questions as answering
+from sidelight.gaussians.questions import Question
 from sidelight.gaussians.spending import Spending
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.noisy_moments import count_noise

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.gaussians import estimate_cells, estimate_gaussian
-from sidelight.gaussians.constants import Constants
-from sidelight.gaussians.steps import mapped_back, preconditioned, recentred
+from sidelight.gaussians.step_arithmetic import Constants, mapped_back, preconditioned, recentred
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy, seeded_release
 

@@ -14,7 +14,8 @@ from sklearn.exceptions import NotFittedError
 
 import sidelight as sl
 from sidelight.errors import BudgetError, RangeError, SidelightError, SourceError
-from sidelight.gaussians.mixture import counting, link_verify
+from sidelight.gaussians.mixture import link_verify
+from sidelight.gaussians.mixture import search as counting
 from sidelight.gaussians.mixture.search import Setting
 from sidelight.testing import SeededSession, seeded_release
 

@@ -14,13 +14,12 @@ from scipy import stats
 import sidelight as sl
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect import collect
-from sidelight.gaussians.mixture import counting, recursive
-from sidelight.gaussians.mixture.counting import check_statistics, count_checks, noisy_rows
+from sidelight.gaussians.mixture import recursive
+from sidelight.gaussians.mixture import search as counting
+from sidelight.gaussians.mixture.candidate_splits import NodeCandidates, ShellRow, ShellScores, TerrificBall
 from sidelight.gaussians.mixture.partition import NearestCentroid, Projection, SplitTree, ball_tree
-from sidelight.gaussians.mixture.principal_directions import Frame, region_moments
-from sidelight.gaussians.mixture.shell_counts import NodeCandidates, ShellRow, ShellScores
-from sidelight.gaussians.mixture.supercluster import Ball
-from sidelight.gaussians.mixture.terrific_balls import TerrificBall
+from sidelight.gaussians.mixture.regions import Ball, Frame, region_moments
+from sidelight.gaussians.mixture.search import check_statistics, count_checks, noisy_rows
 from sidelight.guarantees import Neighbours
 from sidelight.guarantees.claim_sets import claims_to_replace
 from sidelight.guarantees.neighbours import Row
@@ -154,7 +153,9 @@ def test_claims_are_the_price_for_adding_or_removing_and_four_times_for_replacin
 
 def test_the_phases_add_up_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every mechanism that is run is run with its share: nothing is spent twice and nothing beside the shares."""
-    from sidelight.gaussians.mixture import components, link_verify, prepared, public_method
+    from sidelight.gaussians.mixture import link_verify, prepared
+    from sidelight.gaussians.mixture import prepared as components
+    from sidelight.gaussians.mixture import public_cluster as public_method
 
     spent: dict[str, Fraction] = {}
 

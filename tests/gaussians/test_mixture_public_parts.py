@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.gaussians.mixture.components import borrowed_scales
-from sidelight.gaussians.mixture.linkage import cut_trees
+from sidelight.gaussians.mixture.candidate_splits import terrific_balls
+from sidelight.gaussians.mixture.link_verify import cut_trees
 from sidelight.gaussians.mixture.partition import (
     Everything,
     NearestCentroid,
@@ -20,9 +20,9 @@ from sidelight.gaussians.mixture.partition import (
     SplitTree,
     ball_tree,
 )
-from sidelight.gaussians.mixture.public_clusters import cluster_publicly, number_of_components
-from sidelight.gaussians.mixture.supercluster import Ball, inside_first, least_group, supercluster, superclusters
-from sidelight.gaussians.mixture.terrific_balls import terrific_balls
+from sidelight.gaussians.mixture.prepared import borrowed_scales
+from sidelight.gaussians.mixture.public_cluster import cluster_publicly, number_of_components
+from sidelight.gaussians.mixture.regions import Ball, inside_first, least_group, supercluster, superclusters
 
 
 def blobs(centres: list[list[float]], each: int, *, scale: float = 1.0, seed: int = 0) -> np.ndarray:

@@ -12,12 +12,12 @@ are the functions under the queries: one Gaussian, and one in every cell of a pa
 """
 
 from sidelight.gaussians.estimate import estimate_cells, estimate_gaussian
-from sidelight.gaussians.estimation import GaussianEstimate
+from sidelight.gaussians.fit_query import GaussianFit
 from sidelight.gaussians.fitted import FittedGaussian
+from sidelight.gaussians.gaussian_steps import GaussianEstimate
 from sidelight.gaussians.mean_query import GaussianMean
 from sidelight.gaussians.public_rows import PublicPoints, as_public_points
-from sidelight.gaussians.query import GaussianFit
-from sidelight.gaussians.tails import norm_bound
+from sidelight.gaussians.step_arithmetic import norm_bound
 
 __all__ = [
     "FittedGaussian",

@@ -11,13 +11,21 @@ from fractions import Fraction
 
 import numpy as np
 
-from sidelight.gaussians.asked import Asking, about_pairs, how_many
-from sidelight.gaussians.constants import Constants
-from sidelight.gaussians.estimation import COUNT, MEAN, GaussianEstimate, mean_steps
+from sidelight.gaussians.gaussian_steps import COUNT, MEAN, GaussianEstimate, mean_steps
 from sidelight.gaussians.public_rows import Floats
+from sidelight.gaussians.questions import Asking, about_pairs, how_many
 from sidelight.gaussians.spending import Spending
-from sidelight.gaussians.starts import MOST_STEPS, Course, Start, course
-from sidelight.gaussians.steps import mapped_back, preconditioned, symmetric, whitened_covariance
+from sidelight.gaussians.step_arithmetic import (
+    MOST_STEPS,
+    Constants,
+    Course,
+    Start,
+    course,
+    mapped_back,
+    preconditioned,
+    symmetric,
+    whitened_covariance,
+)
 from sidelight.noise import Source
 
 #: Coarse steps share this, the last has the rest.

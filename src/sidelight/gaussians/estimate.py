@@ -13,13 +13,12 @@ from sidelight.aggregates.mapped_moments import as_table
 from sidelight.aggregates.mapped_vector import MappedVector, RowMap
 from sidelight.aggregates.moments import ClippedMoments
 from sidelight.errors import RangeError, SchemaError
-from sidelight.gaussians.answering import answered
-from sidelight.gaussians.constants import Constants, Version
-from sidelight.gaussians.estimation import GaussianEstimate, gaussian_steps
+from sidelight.gaussians.gaussian_steps import GaussianEstimate, gaussian_steps
 from sidelight.gaussians.public_rows import as_public_points
+from sidelight.gaussians.questions import answered
 from sidelight.gaussians.row_reader import sample_rows_of
 from sidelight.gaussians.spending import Spending
-from sidelight.gaussians.starts import starts
+from sidelight.gaussians.step_arithmetic import Constants, Version, possible_starts
 from sidelight.guarantees import Amount, Neighbours, positive, short_text
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
@@ -67,7 +66,7 @@ def estimate_gaussian(
     chosen = number_columns(table.schema, columns)
     points = as_public_points(public).for_columns(len(chosen))
     rules = Constants(constants)
-    first = starts(points, rules, condition=ratio(condition), scale=length(scale))
+    first = possible_starts(points, rules, condition=ratio(condition), scale=length(scale))
     spending = spending_for(
         table.schema,
         chosen,
@@ -115,7 +114,7 @@ def estimate_cells(
     spending = spending_for(table.schema, chosen, budget=Budget.of(rho=rho, epsilon=epsilon), noise=noise)
     points = [as_public_points(each).for_columns(len(chosen)) for each in publics]
     firsts = [
-        starts(each, rules, condition=ratio(condition), scale=length(one))
+        possible_starts(each, rules, condition=ratio(condition), scale=length(one))
         for each, one in zip(points, given, strict=True)
     ]
     askings = [gaussian_steps(each, first, spending, source, rules) for each, first in zip(points, firsts, strict=True)]

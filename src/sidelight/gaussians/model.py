@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError, SidelightWarning
-from sidelight.gaussians.constants import Version
 from sidelight.gaussians.estimate import CONDITION
+from sidelight.gaussians.fit_query import GaussianFit
 from sidelight.gaussians.fitted import FittedGaussian
 from sidelight.gaussians.public_rows import Floats
-from sidelight.gaussians.query import GaussianFit
+from sidelight.gaussians.step_arithmetic import Version
 from sidelight.guarantees import Amount
 from sidelight.records import Table
 from sidelight.records.bare_rows import bare_rows

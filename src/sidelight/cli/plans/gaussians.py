@@ -15,9 +15,9 @@ import numpy as np
 from sidelight.cli.plans.section import Section
 from sidelight.covariance import PublicRows
 from sidelight.gaussians import GaussianFit
-from sidelight.gaussians.constants import Version
 from sidelight.gaussians.mixture.prepared import Method, OnFailure, PreparedMixture
 from sidelight.gaussians.mixture.query import SeparatedMixture
+from sidelight.gaussians.step_arithmetic import Version
 from sidelight.records import Number, Schema, Table
 from sidelight.records.rows import Wanted
 from sidelight.session import Query

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError
 from sidelight.gaussians.estimate import CONDITION
-from sidelight.gaussians.mixture.fitted import FittedMixture
+from sidelight.gaussians.fitted import FittedMixture
 from sidelight.gaussians.mixture.prepared import Method, OnFailure
 from sidelight.gaussians.mixture.query import SeparatedMixture
 from sidelight.gaussians.public_rows import Floats

@@ -6,22 +6,149 @@ private principal component analysis finds. Whether the cells are what they seem
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count
 
 import numpy as np
 
-from sidelight.gaussians.mixture.counting import count_checks, judge, noisy_rows
-from sidelight.gaussians.mixture.linkage import Cut, cut_trees
 from sidelight.gaussians.mixture.partition import NearestCentroid, Projection, SplitTree, ball_tree
-from sidelight.gaussians.mixture.principal_directions import Frame, leading_directions, region_moments
-from sidelight.gaussians.mixture.search import Found, Setting, public_columns
-from sidelight.gaussians.mixture.supercluster import Ball, Floats, inside_first
+from sidelight.gaussians.mixture.regions import (
+    Ball,
+    Floats,
+    Frame,
+    Places,
+    inside_first,
+    leading_directions,
+    region_moments,
+)
+from sidelight.gaussians.mixture.search import Found, Setting, count_checks, judge, noisy_rows, public_columns
 from sidelight.noise import Source
 from sidelight.records import Table
 
+# Where to cut the linkage trees of projected public rows, so that k cells remain. Public, hence free.
+#
+# The trees are SciPy's. Heights are compared across regions only after division by the region's median merge
+# height: without it one wide region would take all cuts.
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """The cells: the region and the public rows of each; the smallest height used and the next one."""
+
+    regions: tuple[int, ...]
+    members: tuple[Places, ...]
+    last_used: float | None
+    next_unused: float | None
+
+
+def cut_trees(projected: Sequence[Floats], *, cells: int, least: float) -> Cut:
+    """Start with one cell a region and cut the largest normalised heights until there are so many cells.
+
+    A cut that would leave fewer than `least` rows in a cell is skipped, and the search goes on below; those few rows
+    have no say in where cells are once there is a cut below. Fewer cells come out if nothing is left to cut.
+
+    >>> line = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
+    >>> [part.tolist() for part in cut_trees([line], cells=2, least=1).members]
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    trees = [_Tree.of(points) for points in projected]
+    # a cell is a node of a tree; where it might be cut next waits in a heap by normalised height
+    found = {region: (region, tree.root) for region, tree in enumerate(trees)}
+    heap = [(-tree.height(tree.root), region, tree.root, region) for region, tree in enumerate(trees)]
+    heapq.heapify(heap)
+    last_used, names = None, count(len(trees))
+    while heap:
+        height, region, node, cell = heap[0]
+        tree = trees[region]
+        if tree.is_leaf(node):
+            heapq.heappop(heap)
+            continue
+        first, second = tree.children(node)
+        if min(tree.size(first), tree.size(second)) < least:
+            larger = max(first, second, key=tree.size)
+            heapq.heapreplace(heap, (-tree.height(larger), region, larger, cell))
+            continue
+        if len(found) >= cells:
+            return _cut(trees, found, last_used=last_used, next_unused=-height)
+        heapq.heappop(heap)
+        last_used = -height
+        del found[cell]
+        for child in (first, second):
+            name = next(names)
+            found[name] = (region, child)
+            heapq.heappush(heap, (-tree.height(child), region, child, name))
+    return _cut(trees, found, last_used=last_used, next_unused=None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tree:
+    merges: Floats
+    leaves: int
+    median: float
+
+    @classmethod
+    def of(cls, points: Floats) -> _Tree:
+        from scipy.cluster.hierarchy import linkage
+
+        if len(points) < 2:
+            return cls(np.empty((0, 4)), len(points), 1.0)
+        merges = np.asarray(linkage(points, method="average"), np.float64)
+        heights = merges[:, 2]
+        positive = heights[heights > 0]
+        # rows that repeat each other merge at 0, and say nothing about the scale
+        middle = float(np.median(heights)) or (float(np.median(positive)) if positive.size else 1.0)
+        return cls(merges, len(points), middle)
+
+    @property
+    def root(self) -> int:
+        return self.leaves + len(self.merges) - 1
+
+    def is_leaf(self, node: int) -> bool:
+        return node < self.leaves
+
+    def children(self, node: int) -> tuple[int, int]:
+        row = self.merges[node - self.leaves]
+        return int(row[0]), int(row[1])
+
+    def size(self, node: int) -> int:
+        return 1 if self.is_leaf(node) else int(self.merges[node - self.leaves, 3])
+
+    def height(self, node: int) -> float:
+        return 0.0 if self.is_leaf(node) else float(self.merges[node - self.leaves, 2]) / self.median
+
+    def rows(self, node: int) -> Places:
+        waiting, found = [node], []
+        while waiting:
+            each = waiting.pop()
+            if self.is_leaf(each):
+                found.append(each)
+            else:
+                waiting.extend(self.children(each))
+        return np.array(sorted(found), np.int64)
+
+
+def _cut(
+    trees: Sequence[_Tree],
+    found: Mapping[int, tuple[int, int]],
+    *,
+    last_used: float | None,
+    next_unused: float | None,
+) -> Cut:
+    ordered = sorted(found.values())
+    return Cut(
+        regions=tuple(region for region, _ in ordered),
+        members=tuple(trees[region].rows(node) for region, node in ordered),
+        last_used=last_used,
+        next_unused=next_unused,
+    )
+
+
 #: Shares of the budget: number of rows, directions, checks; the rest is for the components.
 ROWS, DIRECTIONS, CHECKS, COMPONENTS = Fraction(1, 100), Fraction(29, 100), Fraction(10, 100), Fraction(60, 100)
+
 #: An unused cut this close to the smallest one used says that more groups are visible.
 _CLOSE = 0.6
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from sidelight.aggregates.celled_moments import CellRule
 from sidelight.aggregates.mapped_vector import affine
-from sidelight.gaussians.mixture.supercluster import Ball, Floats, Places
+from sidelight.gaussians.mixture.regions import Ball, Floats, Places
 
 #: A row beyond this share of the way to another centroid counts as ambiguous.
 AMBIGUOUS_SHARE = 0.35

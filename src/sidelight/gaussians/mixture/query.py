@@ -11,11 +11,10 @@ from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.gaussians.estimate import CONDITION, ratio
 from sidelight.gaussians.mixture.link_verify import LinkVerify
 from sidelight.gaussians.mixture.prepared import ROUNDING, Method, OnFailure, Plan, PreparedMixture, mixture_claims
-from sidelight.gaussians.mixture.public_clusters import cluster_publicly, number_of_components
-from sidelight.gaussians.mixture.public_method import PublicCluster
+from sidelight.gaussians.mixture.public_cluster import PublicCluster, cluster_publicly, number_of_components
 from sidelight.gaussians.mixture.recursive import Recursive
+from sidelight.gaussians.mixture.regions import Floats, superclusters
 from sidelight.gaussians.mixture.search import Setting
-from sidelight.gaussians.mixture.supercluster import Floats, superclusters
 from sidelight.gaussians.public_rows import PublicPoints, as_public_points
 from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.mechanisms.budget import Budget

@@ -15,13 +15,24 @@ import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect import collect
-from sidelight.gaussians.mixture.counting import count_checks, judge, noisy_rows
+from sidelight.gaussians.mixture.candidate_splits import (
+    TENTHS,
+    NodeCandidates,
+    ShellRow,
+    ShellScores,
+    TerrificBall,
+    terrific_balls,
+)
 from sidelight.gaussians.mixture.partition import Split, SplitTree
-from sidelight.gaussians.mixture.principal_directions import Frame, leading_directions, region_moments
-from sidelight.gaussians.mixture.search import Found, Setting, public_columns
-from sidelight.gaussians.mixture.shell_counts import TENTHS, NodeCandidates, ShellRow, ShellScores
-from sidelight.gaussians.mixture.supercluster import Ball, Places, supercluster
-from sidelight.gaussians.mixture.terrific_balls import TerrificBall, terrific_balls
+from sidelight.gaussians.mixture.regions import (
+    Ball,
+    Frame,
+    Places,
+    leading_directions,
+    region_moments,
+    supercluster,
+)
+from sidelight.gaussians.mixture.search import Found, Setting, count_checks, judge, noisy_rows, public_columns
 from sidelight.mechanisms.additive import GaussianNoise
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Categorical, Source
@@ -29,6 +40,7 @@ from sidelight.records import Table
 
 #: Shares of the budget: number of rows, all levels of the tree, rows of the leaves; the rest is for the components.
 ROWS, LEVELS, CHECKS, COMPONENTS = Fraction(1, 100), Fraction(49, 100), Fraction(2, 100), Fraction(48, 100)
+
 #: Shares of a level.
 DIRECTIONS, SELECTION, CONFIRMATION = Fraction(7, 10), Fraction(1, 10), Fraction(2, 10)
 

@@ -11,24 +11,20 @@ import numpy as np
 
 from sidelight.errors import RangeError, nearest
 from sidelight.gaussians.coinpress import Ranges, coinpress_steps
-from sidelight.gaussians.constants import Constants, Version
 from sidelight.gaussians.estimate import CONDITION, length, number_columns, ratio, spending_for
-from sidelight.gaussians.estimation import gaussian_steps
-from sidelight.gaussians.on_numbers import OnNumbers, amount_text, bound_of
-from sidelight.gaussians.paired_rows import check_pairs
-from sidelight.gaussians.possible import Limits
-from sidelight.gaussians.prepared import PreparedGaussian
-from sidelight.gaussians.public_bounds import gap_bounds
-from sidelight.gaussians.public_rows import PublicPoints
+from sidelight.gaussians.gaussian_query import GaussianQuery, Limits, PreparedGaussian, amount_text, bound_of
+from sidelight.gaussians.gaussian_steps import gaussian_steps
+from sidelight.gaussians.public_rows import PublicPoints, gap_bounds
+from sidelight.gaussians.questions import check_pairs
 from sidelight.gaussians.row_reader import sample_rows_of
 from sidelight.gaussians.spending import Spending
-from sidelight.gaussians.starts import Start, starts
+from sidelight.gaussians.step_arithmetic import Constants, Start, Version, possible_starts
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
 from sidelight.records import Schema
 
 
 @dataclass(frozen=True)
-class GaussianFit(OnNumbers):
+class GaussianFit(GaussianQuery):
     """Release mean and covariance of Gaussian-like rows, with a few public rows instead of ranges.
 
     Guarantee: zCDP of at most `rho` (and the GDP claim of Gaussian noise), exact on the machine; or PureDP(epsilon),
@@ -105,7 +101,9 @@ class GaussianFit(OnNumbers):
         if self.method == "public":
             if self.steps is not None:
                 raise RangeError("steps is for gap=... and for ranges; with public rows the number follows from them")
-            starts(self.public, Constants(self.constants), condition=ratio(self.condition), scale=length(self.scale))
+            possible_starts(
+                self.public, Constants(self.constants), condition=ratio(self.condition), scale=length(self.scale)
+            )
         elif self.constants == "proven" and self.method == "ranges":
             raise RangeError("the proven constants are for public rows; leave constants out for the baseline")
         if self.method == "gap" and self.public.whitening() is None:
@@ -130,7 +128,7 @@ class GaussianFit(OnNumbers):
         spending = self._spending(schema, columns)
         constants = Constants(self.constants)
         if points is not None and self.method == "public":
-            first = starts(points, constants, condition=ratio(self.condition), scale=length(self.scale))
+            first = possible_starts(points, constants, condition=ratio(self.condition), scale=length(self.scale))
 
             sample_rows = sample_rows_of(schema)
 

@@ -1,6 +1,6 @@
-"""The estimate as a course of questions: it asks for the moments of rows under a map, and pays for each with noise.
+"""Mean and covariance from public rows, as a course of questions, each of which is paid for with noise.
 
-Written as generators, which know nothing of where rows are: one table answers one generator (`answering`), the cells of
+Written as generators, which know nothing of where rows are: one table answers one generator (`answered`), the cells of
 a partition answer many in the same passes (`estimate_cells`). A generator yields a `Question` and is sent `Moments`.
 """
 
@@ -13,13 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.gaussians.asked import Asking, about_rows, how_many
-from sidelight.gaussians.constants import Constants
-from sidelight.gaussians.exact_map import rounded
 from sidelight.gaussians.public_rows import Floats, PublicPoints
+from sidelight.gaussians.questions import Asking, about_rows, how_many
+from sidelight.gaussians.row_reader import rounded
 from sidelight.gaussians.spending import Spending
-from sidelight.gaussians.starts import Course, Start, course
-from sidelight.gaussians.steps import mapped_back, preconditioned, recentred, whitened_covariance
+from sidelight.gaussians.step_arithmetic import (
+    Constants,
+    Course,
+    Start,
+    course,
+    mapped_back,
+    preconditioned,
+    recentred,
+    whitened_covariance,
+)
 from sidelight.noise import Source
 
 #: Shares of the budget: number of rows, coarse covariance, mean, last covariance.

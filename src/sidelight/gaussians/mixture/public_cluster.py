@@ -1,8 +1,12 @@
-"""Clusters of many public rows: scikit-learn's mixture after a projection, chosen and checked on public rows alone."""
+"""Many public rows, method "public-cluster": cells from public rows alone, verified by noisy counts.
+
+The clusters are scikit-learn's mixture after a projection, chosen and checked on public rows alone.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import sqrt
 from typing import Any
 
@@ -10,7 +14,10 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.gaussians.mixture.partition import PublicOdds
-from sidelight.gaussians.mixture.supercluster import Floats
+from sidelight.gaussians.mixture.regions import Floats
+from sidelight.gaussians.mixture.search import Found, Setting, count_checks, judge, noisy_rows, public_columns
+from sidelight.noise import Source
+from sidelight.records import Table
 
 #: So many components are tried at most where their number is not given.
 MOST_COMPONENTS = 12
@@ -95,3 +102,37 @@ def _mixture(projected: Floats, components: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the separation check says whether the fit is of use
         return model.fit(projected)
+
+
+#: Shares of the budget: number of rows, checks; the rest is for the components.
+ROWS, CHECKS, COMPONENTS = Fraction(1, 100), Fraction(5, 100), Fraction(94, 100)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicCluster:
+    """The method with its public cells."""
+
+    clusters: PublicClusters
+
+    @property
+    def estimation(self) -> Fraction:
+        """The share of the budget that is left for the components."""
+        return COMPONENTS
+
+    def search(self, table: Table, setting: Setting, source: Source) -> Found:
+        """Verify the cells.
+
+        Guarantee: zCDP of 6 % of the budget, GDP likewise (Gaussian-mixture proof page, Theorem 1).
+        """
+        odds = self.clusters.odds
+        rows = noisy_rows(table, setting.columns, rho=setting.rho * ROWS, source=source)
+        checks = count_checks(table, setting.columns, odds, rho=setting.rho * CHECKS, source=source)
+        labels = odds.label(public_columns(setting.public))
+        return Found(
+            cells=odds.cells,
+            rows=rows,
+            partition=odds,
+            publics=tuple(setting.public[labels == cell] for cell in range(odds.cells)),
+            checks=checks,
+            verdict=judge(checks, rows=rows, least_weight=setting.least_weight),
+        )

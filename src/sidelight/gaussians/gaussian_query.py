@@ -1,0 +1,193 @@
+"""What the two Gaussian queries share: price, columns, public rows, what can be by declaration, and the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sidelight.errors import RangeError
+from sidelight.gaussians.estimate import spending_for
+from sidelight.gaussians.gaussian_steps import GaussianEstimate
+from sidelight.gaussians.public_rows import Floats, PublicPoints, as_public_points
+from sidelight.gaussians.questions import Asking, answered
+from sidelight.gaussians.spending import Spending
+from sidelight.gaussians.step_arithmetic import MOST_STEPS
+from sidelight.guarantees import Amount, Neighbours, decimal_text, positive
+from sidelight.mechanisms.budget import Budget
+from sidelight.noise import Source
+from sidelight.records import Number, Schema, Table
+from sidelight.records.bare_numbers import bare_number, bare_numbers
+from sidelight.records.numbers import nearest_float
+from sidelight.release import Outcome
+from sidelight.session import Answer, release_once
+from sidelight.session.query import SurePrepared
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Limits:
+    """The declared bounds of the columns (values are clamped to them), and the ranges of the query if it has any.
+
+    Accuracy: means and eigenvalues are moved to the nearest ones in convex sets that hold the true ones, so they come
+    no further from them. Where a variance is more than its column's bounds allow, its row and column are scaled down.
+    """
+
+    columns: tuple[Number, ...]
+    mean_bound: float | None = None
+    variance_bound: float | None = None
+
+    @classmethod
+    def of(cls, columns: Sequence[Number], **ranges: float | None) -> Limits:
+        """Take what the columns declare."""
+        return cls(columns=tuple(columns), **ranges)
+
+    def mean(self, found: Floats) -> Floats:
+        """Return the nearest mean that can be: within the query's range, and within the bounds of the columns."""
+        mean = np.nan_to_num(np.asarray(found, np.float64))
+        if self.mean_bound is not None:
+            mean = mean / max(1.0, float(np.abs(mean).max(initial=0.0)) / 1e150)  # no square overflows
+            mean = mean * min(1.0, self.mean_bound / max(float(np.linalg.norm(mean)), 1e-300))
+        return np.asarray(np.clip(mean, *self._ends))
+
+    def covariance(self, found: Floats) -> Floats:
+        """Return a covariance that can be: positive semidefinite, and no variance above what is declared."""
+        matrix = np.nan_to_num(np.asarray(found, np.float64))
+        low, high = self._ends
+        largest = (high - low) ** 2 / 4  # Popoviciu; infinite without both bounds
+        if self.variance_bound is not None:
+            # the values of a symmetric matrix that can be decomposed whatever the noise was
+            size = max(float(np.abs(matrix).max(initial=0.0)), 1e-300)
+            values, vectors = np.linalg.eigh(matrix / size)
+            if values[0] < 0 or values[-1] * size > self.variance_bound:
+                matrix = (vectors * np.clip(values * size, 0.0, self.variance_bound)) @ vectors.T
+        variances = np.diag(matrix)
+        over = variances > largest
+        if not over.any():
+            return matrix
+        roots = np.sqrt(np.where(over, largest / np.where(over, variances, 1.0), 1.0))
+        return np.asarray(matrix * roots[:, None] * roots)
+
+    @property
+    def _ends(self) -> tuple[Floats, Floats]:
+        with np.errstate(over="ignore"):
+            low = np.array([-np.inf if each.lower is None else nearest_float(each.lower) for each in self.columns])
+            high = np.array([np.inf if each.upper is None else nearest_float(each.upper) for each in self.columns])
+        return np.maximum(low, -1e150), np.minimum(high, 1e150)
+
+
+class GaussianQuery:
+    """What both queries share: a price, columns, and how bare data becomes a table."""
+
+    columns: Any
+    rho: Any
+    epsilon: Any
+    delta: Any
+    public: Any
+    rows: Any
+    noise: Any
+    steps: Any
+
+    def _check(self) -> None:
+        if isinstance(self.columns, str):
+            raise RangeError(f"columns must be a list of names, got the text {self.columns!r}")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+        _ = self.budget
+        if self.public is not None:
+            object.__setattr__(self, "public", as_public_points(self.public))
+        whole = isinstance(self.steps, int | np.integer) and not isinstance(self.steps, bool)
+        if self.steps is not None and not (whole and 1 <= self.steps <= MOST_STEPS):
+            raise RangeError(f"steps must be a whole number from 1 to {MOST_STEPS}, or None, got {self.steps!r}")
+
+    @property
+    def budget(self) -> Budget:
+        """The whole budget."""
+        return Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
+
+    def _points(self, width: int) -> PublicPoints | None:
+        return None if self.public is None else self.public.for_columns(width)
+
+    def _spending(self, schema: Schema, columns: tuple[str, ...]) -> Spending:
+        return spending_for(schema, columns, budget=self.budget, noise=self.noise, public_rows=self.rows)
+
+    def _priced(self) -> Mapping[str, Any]:
+        return {
+            "rows": "private" if self.rows is None else str(self.rows),
+            "noise": "default" if self.noise is None else self.noise,
+            "public": "none" if self.public is None else self.public.digest,
+            **self.budget.request,
+        }
+
+    def declare(self) -> Number:
+        """Return the declaration of a bare one-dimensional array."""
+        return bare_number(self.columns)
+
+    def release(self, data: Any) -> Outcome:
+        """Release from a table, a two-dimensional array, or a frame, with exactly this query's budget."""
+        table = data if isinstance(data, Table) else self.table(data)
+        outcome: Outcome = release_once(self, table)  # type: ignore[call-overload]
+        return outcome
+
+    def table(self, data: Any) -> Table:
+        """Declare the columns of an array or a frame: numbers, and every row one protected unit."""
+        return bare_numbers(data, self.columns)
+
+
+def bound_of(value: Amount | None, *, name: str) -> float:
+    """Read a declared range: a positive number of a size that arithmetic can hold."""
+    assert value is not None
+    bound = float(positive(value, name=name))
+    if not 1e-20 <= bound <= 1e20:
+        raise RangeError(f"{name} must lie between 1e-20 and 1e20, got {value}; change the unit of the columns")
+    return bound
+
+
+def amount_text(value: Amount | None) -> str:
+    """Write an amount for the request."""
+    return "none" if value is None else decimal_text(positive(value, name="bound"))
+
+
+#: An estimate that asks questions about rows or pairs, once it has a source of noise.
+Course = Callable[[Source], Asking[Any]]
+
+
+class GaussianValue(dict[str, Any]):
+    """The value of a Gaussian release: a plain mapping that prints in a few lines."""
+
+    def __repr__(self) -> str:
+        lines = [f"mean {_shown(self['mean'])}"]
+        if "covariance" in self:
+            lines.append(f"covariance {_shown(self['covariance'])}")
+            lines.append(f"start {self['start']}, {self['steps']} coarse steps")
+        lines.append(f"about {self['rows']:.0f} rows")
+        if self.get("weak"):
+            lines.append(
+                "weak: with this budget and so many rows the estimate is not certified for the assumed condition "
+                "number; more public rows, more rows or a larger budget help"
+            )
+        return "; ".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedGaussian(SurePrepared):
+    """Everything but `run` is a function of public parameters."""
+
+    neighbours: Neighbours
+    course: Course
+    limits: Limits
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Read the rows in a few passes; their number depends on public and released numbers only."""
+        course = self.course(source)
+        found: Any = answered(course, table, self.labels, neighbours=self.neighbours, source=source)
+        value = GaussianValue(mean=self.limits.mean(found.mean))  # finite: noise of a hopeless price may overflow
+        if isinstance(found, GaussianEstimate):
+            value["covariance"] = self.limits.covariance(found.covariance)
+        value.update(found.account())
+        return Answer(value=value)
+
+
+def _shown(array: Floats) -> str:
+    return np.array2string(array, precision=4, suppress_small=True, threshold=36, edgeitems=3)
