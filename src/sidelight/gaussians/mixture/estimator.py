@@ -117,7 +117,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
     @classmethod
     def from_release(cls, release: Release) -> Self:
         """Return a fitted model from a `SeparatedMixture` release that was already paid for."""
-        if not isinstance(release, Release) or release.kind != "gaussian mixture":
+        if not isinstance(release, Release) or release.kind != "gaussian_mixture":
             kind = release.kind if isinstance(release, Release) else type(release).__name__
             raise RangeError(f"expected the release of a SeparatedMixture query, got {kind}")
         model = cls()

@@ -122,7 +122,7 @@ class SeparatedMixture:
         return PreparedMixture(
             claims=mixture_claims(setting.rho, plan, unit=schema.unit),
             request={
-                "kind": "gaussian mixture",
+                "kind": "gaussian_mixture",
                 "columns": list(names),
                 "components": str(components),
                 "rho": decimal_text(self.total),
