@@ -123,7 +123,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "gaussians/estimate.py": {"estimate_cells": 1, "length": 1, "number_columns": 1, "ratio": 1, "spending_for": 2},
         "gaussians/public_rows.py": {"as_public_points": 5, "for_columns": 1},
         "gaussians/spending.py": {"__post_init__": 1},
-        "gaussians/starts.py": {"starts": 3},
+        "gaussians/step_arithmetic.py": {"possible_starts": 3},
         "guarantees/intervals.py": {"__init__": 1, "__truediv__": 1, "log": 1, "round_up": 1},
         "guarantees/search.py": {"_index": 1},
         "mechanisms/adapted.py": {"_checked": 1, "adapt": 1},

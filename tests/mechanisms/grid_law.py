@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
-from sidelight.mechanisms.decay import DECAY, Decay
-from sidelight.mechanisms.rings import Gap, Rings, Score, gap_score
+from sidelight.mechanisms.rings import DECAY, Decay, Gap, Rings, Score, gap_score
 
 
 class ListRanks:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from sidelight.mechanisms.decay import DECAY, INVERSE_E, LEVELS, PRECISION, decay
+from sidelight.mechanisms.rings import DECAY, INVERSE_E, LEVELS, PRECISION, decay
 
 
 def test_the_constant_is_the_ceiling_of_two_to_320_over_e():

@@ -22,8 +22,8 @@ from scipy.stats import chisquare
 
 from sidelight.errors import RangeError
 from sidelight.mechanisms import Conditional, Edge, RanksWithin, select_rank, selection_claims
-from sidelight.mechanisms.decay import decay
 from sidelight.mechanisms.rank_selection import draw
+from sidelight.mechanisms.rings import decay
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

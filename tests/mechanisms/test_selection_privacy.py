@@ -8,8 +8,7 @@ import pytest
 from grid_law import ListMasses, ListRanks, exponential_law, largest_loss, machine_law, outcome_masses, rings_of
 
 from sidelight.mechanisms import Conditional, Edge
-from sidelight.mechanisms.decay import DECAY, decay
-from sidelight.mechanisms.rings import Gap, Rings, gap_score
+from sidelight.mechanisms.rings import DECAY, Gap, Rings, decay, gap_score
 
 HALF = Fraction(1, 2)
 FLAT = ListMasses([1] * 6)

@@ -1,8 +1,7 @@
 """Where noise meets a bounded statistic (`budget`), and where a selection meets ranks and a prior."""
 
 from sidelight.mechanisms.adapted import Adaptation, Conditional, Edge, Masses, adapt
-from sidelight.mechanisms.rank_selection import select_rank, selection_claims
-from sidelight.mechanisms.ranks_within import RanksWithin
+from sidelight.mechanisms.rank_selection import RanksWithin, select_rank, selection_claims
 from sidelight.mechanisms.rings import Score
 
 __all__ = [

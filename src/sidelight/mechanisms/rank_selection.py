@@ -12,8 +12,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.guarantees import BoundedRange, Claims, native_claims
 from sidelight.mechanisms.adapted import Masses
-from sidelight.mechanisms.decay import DECAY, Decay
-from sidelight.mechanisms.rings import Rings, Score, gap_score
+from sidelight.mechanisms.rings import DECAY, Decay, Rings, Score, gap_score
 from sidelight.noise import Source, below, bernoulli, bernoulli_exp
 
 #: The rounding of the weights is paid by a sliver of epsilon; below this epsilon the sliver is too thin.
@@ -102,3 +101,29 @@ def check_selection(target: Fraction, epsilon: Fraction, prior: Masses, first: i
         )
     if score not in ("exact", "floor"):
         raise RangeError(f"score must be 'exact' or 'floor', got {score!r}")
+
+
+class RanksWithin:
+    """Ranks among the records with first_index <= index < end_index only.
+
+    Half-open, so that after the release of o a record at o belongs to the right side and to no other: then one record
+    meets one path of the tree (quantiles proof page, section 3). The counts are private like the ranks they come from.
+    """
+
+    __slots__ = ("_ranks", "_skipped", "size")
+
+    def __init__(self, ranks: Ranks, first_index: int, end_index: int) -> None:
+        self._ranks = ranks
+        self._skipped = ranks.below(first_index)
+        self.size = max(ranks.below(end_index) - self._skipped, 0)
+
+    def below(self, index: int) -> int:
+        """Count this node's records with an index below `index`."""
+        return min(max(self._ranks.below(index) - self._skipped, 0), self.size)
+
+    def order(self, k: int) -> int:
+        """Return the k-th smallest index among this node's records, 1 <= k <= size."""
+        return self._ranks.order(self._skipped + k)
+
+    def __repr__(self) -> str:
+        return "RanksWithin(private)"

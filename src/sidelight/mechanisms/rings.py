@@ -15,15 +15,48 @@ from typing import Literal
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.mechanisms.adapted import Masses
-from sidelight.mechanisms.decay import DECAY, Decay
 
+# The weight of an outcome as a function of its excess score: exp(-t) in integers, with a floor far down.
+#
+# Hand-made because privacy depends on its every bit: W(t) lies between 2**320 exp(-min(t, 128)) and that times
+# exp(2**-126), and the sampler reaches it exactly (quantiles proof page, section 2.1).
+
+#: Bits of the weight at excess 0.
+PRECISION = 320
+
+#: Excess from which on all outcomes weigh the same; exp(-128) is beyond any experiment.
+LEVELS = 128
+
+#: ceil(2**320 / e).
+INVERSE_E = 0x5E2D58D8B3BCDF1ABADEC7829054F90DDA9805AAB56C77333024B9D0A507DAEDB16400BF472B4216
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decay:
+    """steps[l] = D_l >= 2**320 exp(-l), l = 0..levels: W(t) = D_l exp(-(t - l)) with l = floor(t), D_levels beyond."""
+
+    levels: int
+    steps: tuple[int, ...]
+
+
+def decay(levels: int = LEVELS) -> Decay:
+    """Compute D_0 = 2**320, D_(l+1) = ceil(D_l E / 2**320), rounded up at every step."""
+    steps = [1 << PRECISION]
+    for _ in range(levels):
+        steps.append(-(-steps[-1] * INVERSE_E >> PRECISION))
+    return Decay(levels=levels, steps=tuple(steps))
+
+
+DECAY = decay()
 Score = Literal["exact", "floor"]
 
 #: The sliver of epsilon that pays for the rounding of the weights: ε' = ε (1 - 2**-64).
 _SHRINK = (2**64 - 1, 2**64)
+
 #: Rings are opened until the rest weighs at most 2**-6 of them. This decides speed, never the law: a ring costs two
 #: order statistics, a needless proposal in the rest about as much, and now one in 64 falls there.
 SLACK_BITS = 6
+
 #: From depth 2 on a ring reaches to twice its depth, from 8 on four times, where it then weighs at most 2**-2 of those
 #: before it: far out nearly nothing is proposed, and two thirds of the order statistics are saved. Speed alone, too.
 WIDE_BITS = 2

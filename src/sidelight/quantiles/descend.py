@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.mechanisms.adapted import Adaptation
-from sidelight.mechanisms.rank_selection import select_rank
-from sidelight.mechanisms.ranks_within import RanksWithin
+from sidelight.mechanisms.rank_selection import RanksWithin, select_rank
 from sidelight.noise.source import Source
 from sidelight.predictions.compiled import CompiledPrior
 from sidelight.quantiles.tree import QuantileTree, Score
