@@ -17,7 +17,7 @@ class HedgeWarning(SidelightWarning):
 
 
 def hedge(prediction: Prior, *, with_: Prior, weight: float = 0.1) -> Mixture:
-    """Return (1 - weight) * prediction + weight * with_. The WEIGHT IS THAT OF THE ROBUST PRIOR `with_`.
+    """Return (1 - weight) * prediction + weight * `with_`. The WEIGHT IS THAT OF THE ROBUST PRIOR `with_`.
 
     Accuracy: at most (2Δ/ε) log(1/weight) ranks worse than `with_` alone however wrong the prediction is, and at most
     (2Δ/ε) log(1/(1 - weight)) ranks worse than the prediction alone where it is right.

@@ -33,12 +33,15 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     Accuracy: with the log-cosh loss the regularised minimum, moved by little more than the Gaussian mechanism's noise,
     which is proportional to `scale`. A robust loss estimates a robust centre, not the mean, when errors are skewed.
 
-    Args (the others are those of `LogisticRegression`):
+    Args:
         target_range: The public lower and upper bound of y; targets beyond are clamped. With an intercept its middle
             is what the model predicts before it has learned anything.
         loss: "log_cosh", "huber", or "squared_clipped".
         scale: Errors beyond it count linearly (for "squared_clipped": the bound of a record's gradient). Default an
             eighth of the range. Smaller is less noise and more robust.
+        epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
+        fit_intercept, intercept_value, on_violation, on_missing: As in `LogisticRegression`.
+        regularisation, theta_norm, rows_at_most, tolerance, bound, solver: As in `LogisticRegression`.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LinearRegression

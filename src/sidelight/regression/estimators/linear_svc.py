@@ -28,8 +28,12 @@ class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: i
 
     Accuracy: `LogisticRegression` is usually the better model for the same price, and gives probabilities.
 
-    The arguments are those of `LogisticRegression`; `width` is over how much the hinge's corner is rounded: more width,
-    less regularisation.
+    Args:
+        classes: The two labels, public.
+        width: Over how much the hinge's corner is rounded: more width, less regularisation.
+        epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
+        fit_intercept, intercept_value, on_violation, on_missing: As in `LogisticRegression`.
+        regularisation, theta_norm, rows_at_most, tolerance, bound, solver: As in `LogisticRegression`.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LinearSVC
