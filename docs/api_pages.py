@@ -75,7 +75,12 @@ def _full_names(name: str) -> list[str]:
     if not inspect.ismodule(found):
         return [f"sidelight.{name}"]
     inside = getattr(found, "__all__", None) or [each for each, value in vars(found).items() if _made_in(value, found)]
-    return [f"sidelight.{name}", *(f"sidelight.{name}.{each}" for each in inside if each not in sidelight.__all__)]
+    return [f"sidelight.{name}", *(f"sidelight.{name}.{each}" for each in inside if _is_new(each, name))]
+
+
+def _is_new(name: str, package: str) -> bool:
+    """Return whether a name of a package stands neither in `sidelight` nor among the errors."""
+    return name not in sidelight.__all__ and (package == "errors" or not hasattr(sidelight.errors, name))
 
 
 def _made_in(value: Any, module: Any) -> bool:

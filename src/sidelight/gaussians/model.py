@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.errors import RangeError, SidelightWarning
+from sidelight.errors import RangeError, WeakFitWarning
 from sidelight.gaussians.constants import Version
 from sidelight.gaussians.estimate import CONDITION
 from sidelight.gaussians.fitted import FittedGaussian
@@ -23,10 +23,6 @@ from sidelight.session import Session
 from sidelight.session.brought_rows import BroughtRows
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import prepare_query
-
-
-class WeakFitWarning(SidelightWarning):
-    """The released numbers say that an estimate is not certified for the assumed condition number."""
 
 
 class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]  # untyped library

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 import warnings
 
-from sidelight.errors import RangeError, SidelightWarning
+from sidelight.errors import HedgeWarning, RangeError
 from sidelight.predictions.mixture import Mixture
 from sidelight.predictions.origin import joint_origin
 from sidelight.predictions.parameters import finite
 from sidelight.predictions.priors import Prior
-
-
-class HedgeWarning(SidelightWarning):
-    """A prediction is used alone although a wrong one would cost ranks in proportion to the mistake."""
 
 
 def hedge(prediction: Prior, *, with_: Prior, weight: float = 0.1) -> Mixture:

@@ -17,12 +17,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from sidelight.errors import RangeError, SidelightWarning, StrictError, TeacherError
+from sidelight.errors import NotPrivateWarning, RangeError, SidelightWarning, StrictError, TeacherError
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.records import Number, PersonId, Schema, Table
 from sidelight.regression.estimators.declared_classes import declared_classes
-from sidelight.regression.estimators.seeded_fit import NotPrivateWarning
 from sidelight.release import Outcome, Refused
 from sidelight.session import Session
 from sidelight.session.accounts import OneOffAccount
