@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import re
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +56,145 @@ def test_plain_docstrings_become_restructured_text() -> None:
         *("Guarantee:", "    with \\|x\\| and", "    `a*b` more.", "", "    Accuracy:", "        good.", ""),
         *(">>> 2 * 3", "6 * 1"),
     ]
+
+
+#: Names whose docstrings are still to come; they are about to change.
+TO_COME = {"PublicRows", "PublicSample", "PublicTable", "Sequence"} | {
+    *(
+        "Covariance",
+        "PCA",
+        "NotPrivateWarning",
+        "PrivacyWarning",
+        "SeparatedMixture",
+        "GaussianMixture",
+        "GaussianModel",
+        "Quantiles",
+        "AdaSSP",
+        "LinearRegression",
+        "LinearSVC",
+        "LogisticRegression",
+        "PoissonRegressor",
+        "TableEncoding",
+        "ModelQuery",
+        "nonprivate_check_rows",
+        "AdaOPS",
+        "MajorityVote",
+        "OPSPTR",
+        "StableLogistic",
+        "StableMedian",
+        "StableMode",
+        "StablePCA",
+        "Synthetic",
+        "linear_queries",
+        "marginals",
+        "prefixes",
+        "ranges",
+        "PrivateScore",
+        "PublicScore",
+        "Selection",
+        "PublicScaler",
+        "PATE",
+    ),
+}
+
+#: What a sentence about a public name begins with: what is returned or done. A new verb is added on purpose.
+VERBS = {
+    *(
+        "Ask",
+        "Charge",
+        "Check",
+        "Count",
+        "Declare",
+        "Describe",
+        "Draw",
+        "Encode",
+        "Fill",
+        "Fit",
+        "Hold",
+        "Label",
+        "Leave",
+    ),
+    *("Mix", "Name", "Open", "Predict", "Promise", "Read", "Refuse", "Release", "Return", "Scale", "Score", "Train"),
+    *("Try", "Warn", "Write"),
+}
+
+PUBLIC = [
+    pytest.param(name, getattr(sl, name), id=name)
+    for name in sl.__all__
+    if callable(getattr(sl, name)) and name not in TO_COME
+]
+
+
+def _sections(made: Any) -> dict[str, str]:
+    """Return the text of a docstring under each of its headings; "" is what stands before them."""
+    found, word = {"": ""}, ""
+    for line in inspect.cleandoc(made.__doc__ or "").split("\n"):
+        heading = re.match(r"(Args|Returns|Raises|Guarantee|Accuracy):( |$)", line)
+        if heading:
+            word = heading[1]
+        elif line and not line.startswith(" ") and word in ("Args", "Returns", "Raises"):
+            word = ""
+        found[word] = found.get(word, "") + line + "\n"
+    return found
+
+
+def _told(made: Any) -> list[str]:
+    """Return the arguments that a docstring has an entry for; one entry may be for several."""
+    entries = re.findall(r"^    (\w[\w, ]*):", _sections(made).get("Args", ""), re.MULTILINE)
+    return [name for entry in entries for name in entry.split(", ")]
+
+
+def _first_word(made: Any) -> str:
+    return ((made.__doc__ or "").split() or [""])[0].rstrip(",:")
+
+
+def _arguments(made: Any) -> list[str]:
+    signature = inspect.signature(made.__init__ if inspect.isclass(made) else made)
+    return [name for name in signature.parameters if name not in ("self", "cls", "_")]
+
+
+def _plain(made: Any) -> bool:
+    """Return whether a class takes no arguments of its own that could be described: an enumeration or an error."""
+    return inspect.isclass(made) and issubclass(made, Enum | BaseException)
+
+
+@pytest.mark.parametrize(("name", "made"), PUBLIC)
+def test_a_public_name_says_what_a_user_needs(name: str, made: Any) -> None:
+    sections = _sections(made)
+    assert _first_word(made) in VERBS, "its first sentence begins with what is returned or done"
+    if not _plain(made):
+        assert sorted(_told(made)) == sorted(_arguments(made)), "Args: has an entry for every argument and no other"
+    if not inspect.isclass(made):
+        assert "Returns" in sections
+    if hasattr(made, "release") or hasattr(made, "fit"):
+        assert "Guarantee" in sections
+    if not (inspect.isclass(made) and issubclass(made, BaseException)):
+        assert ">>> " in (made.__doc__ or ""), "it has an example that runs"
+
+
+@pytest.mark.parametrize(("name", "made"), [each for each in PUBLIC if inspect.isclass(each.values[1])])
+def test_a_method_says_what_a_user_needs(name: str, made: type) -> None:
+    """One argument is told of in the sentence, several have entries; "Return ..." says what comes back.
+
+    As in scikit-learn, the `y` of `fit(X, y=None)` is ignored, and a fit returns the model itself.
+    """
+    wrong = []
+    for method in api_pages.methods(made):
+        found = inspect.getattr_static(made, method)
+        if isinstance(found, property):
+            if not inspect.getdoc(found):
+                wrong.append(f"{method}: no docstring")
+            continue
+        function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
+        sections, arguments = _sections(function), _arguments(function)
+        first = _first_word(function)
+        returned = inspect.signature(function).return_annotation
+        if first not in VERBS:
+            wrong.append(f"{method}: begins with {first!r}")
+        told = _told(function)
+        arguments = [name for name in arguments if name != "y" or name in told or len(arguments) > 2]  # fit(X, y=None)
+        if (len(arguments) > 1 or told) and sorted(told) != sorted(arguments):
+            wrong.append(f"{method}: Args: has {told}, its arguments are {arguments}")
+        if returned not in (None, "None", "Self") and first not in ("Return", "Release") and "Returns" not in sections:
+            wrong.append(f"{method}: no Returns:")
+    assert not wrong
