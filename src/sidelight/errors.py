@@ -121,11 +121,11 @@ class StorageError(SidelightError, OSError):
 
 
 class PrivacyWarning(SidelightWarning):
-    """A guarantee covers less than it seems to, because of what was done around the library."""
+    """Warn that a guarantee covers less than it seems to, because of what was done around the library."""
 
 
 class NotPrivateWarning(PrivacyWarning):
-    """What comes out is not private: its noise can be reproduced. For tests on public or generated data only."""
+    """Warn that what comes out is not private: its noise can be reproduced. For tests on public or generated rows."""
 
 
 class HedgeWarning(SidelightWarning):

@@ -26,7 +26,7 @@ _SHARE = Fraction(1, 8)
 
 
 class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
-    """Linear regression with (ε, δ)-differential privacy.
+    """Fit a linear regression with (ε, δ)-differential privacy.
 
     Guarantee: as `LogisticRegression` (objective-perturbation proof page, Theorems 1 to 4).
 
@@ -34,8 +34,8 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     which is proportional to `scale`. A robust loss estimates a robust centre, not the mean, when errors are skewed.
 
     Args:
-        target_range: The public lower and upper bound of y; targets beyond are clamped. With an intercept its middle
-            is what the model predicts before it has learned anything.
+        target_range: The public lower and upper bound of y; targets beyond are clamped. With an intercept its middle is
+            what the model predicts before it has learned anything.
         loss: "log_cosh", "huber", or "squared_clipped".
         scale: Errors beyond it count linearly (for "squared_clipped": the bound of a record's gradient). Default an
             eighth of the range. Smaller is less noise and more robust.

@@ -22,7 +22,7 @@ from sidelight.session import Session
 
 
 class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
-    """A linear classifier of two classes with (ε, δ)-differential privacy, by the smoothed hinge loss.
+    """Fit a linear classifier of two classes with (ε, δ)-differential privacy, by the smoothed hinge loss.
 
     Guarantee: as `LogisticRegression`, by the generic bound: it needs 1.3 times the noise of the Gaussian mechanism.
 

@@ -26,7 +26,7 @@ _CLIP = Fraction(3, 10)
 
 
 class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
-    """Regression of counts with a log link and (ε, δ)-differential privacy. EXPERIMENTAL.
+    """Fit a regression of counts with a log link and (ε, δ)-differential privacy. EXPERIMENTAL.
 
     Guarantee: as `LogisticRegression`, by the generic bound (objective-perturbation proof page, Theorem 1): counts are
     clamped to 0..`largest_count` and every record's gradient is clipped to `clip`, so L = C and β = YR² + CR.
