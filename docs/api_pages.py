@@ -150,13 +150,31 @@ def as_restructured_text(lines: list[str]) -> None:
             made.append(line)
         elif word:
             inside = word[1] + "    "
-            made += [f"{word[1]}{word[2]}:", inside + _escaped(word[3])]
+            made += [
+                f"{word[1]}{word[2]}:",
+                inside + _escaped(re.sub(r"^[a-z]+\b", lambda m: m[0].capitalize(), word[3])),
+            ]
         else:
             made.append(_escaped(inside + line.strip() if inside else line))
     lines[:] = made
 
 
 def _escaped(line: str) -> str:
-    parts = line.split("`")  # what stands between backticks is code
+    parts = line.split("`")  # what stands between backticks is code, and a link where there is such a name
     parts[::2] = [re.sub(r"([|*])", r"\\\1", part) for part in parts[::2]]
+    parts[1::2] = [re.sub(r"^sl\.(\w+)$", r"sl.\1 <sidelight.\1>", part) for part in parts[1::2]]
     return "`".join(parts)
+
+
+def named_types(signature: str | None) -> str | None:
+    """Return a signature with the names of types that are longer than their names: an amount, an array."""
+    if signature is None:
+        return None
+    names = {
+        r"str \| int \| float \| [~\w]*\.?Decimal \| [~\w]*\.?Fraction": "Amount",
+        r"[~\w.]*ndarray\[[~\w.]*tuple\[[^\]]*\], [~\w.]*dtype\[[~\w.]*?(\w+)\]\]": r"NDArray[\1]",
+        r"[~\w.]*Buffer \| [~\w.]*_SupportsArray.*?\[complex \| bytes \| str\]": "ArrayLike",
+    }
+    for long, name in names.items():
+        signature = re.sub(long, name, signature)
+    return signature

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,26 @@ napoleon_use_param = False  # one entry may be for several arguments
 
 
 def setup(app: Any) -> None:
-    """Write the pages of the reference before they are read."""
+    """Write the pages of the reference before they are read, and read docstrings as they are meant."""
     import api_pages
+    from sphinx.util.inspect import signature, stringify_signature
 
-    def read(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    def text(_app: Any, what: str, _name: str, found: Any, _options: Any, lines: list[str]) -> None:
+        if what == "property":  # again after napoleon, which takes what stands before a colon for its type
+            lines[:] = (inspect.getdoc(found) or "").splitlines()
         api_pages.as_restructured_text(lines)
 
+    def property_text(app: Any, what: str, *rest: Any) -> None:
+        if what == "property":
+            text(app, what, *rest)
+
+    def arguments(_app: Any, what: str, _name: str, found: Any, _options: Any, given: Any, returned: Any) -> Any:
+        if what == "class" and found.__new__ is not object.__new__ and inspect.isfunction(found.__init__):
+            told = signature(found.__init__, bound_method=True)  # `__new__` takes anything
+            given = stringify_signature(told, show_return_annotation=False, unqualified_typehints=True)
+        return api_pages.named_types(given), api_pages.named_types(returned)
+
     app.connect("builder-inited", lambda app: api_pages.write(Path(app.srcdir) / "reference" / "api"))
-    app.connect("autodoc-process-docstring", read, priority=100)
+    app.connect("autodoc-process-docstring", text, priority=100)
+    app.connect("autodoc-process-docstring", property_text, priority=900)
+    app.connect("autodoc-process-signature", arguments)

@@ -50,12 +50,28 @@ def test_a_page_with_a_name_that_is_not_public_stops_the_build(monkeypatch: pyte
 
 
 def test_plain_docstrings_become_restructured_text() -> None:
-    lines = ["Guarantee: with |x| and", "`a*b` more.", "", "    Accuracy: good.", "", ">>> 2 * 3", "6 * 1"]
+    lines = ["Guarantee: with |x| and", "`a*b` as `sl.PCA`.", "", "    Accuracy: good.", "", ">>> 2 * 3", "6 * 1"]
     api_pages.as_restructured_text(lines)
     assert lines == [
-        *("Guarantee:", "    with \\|x\\| and", "    `a*b` more.", "", "    Accuracy:", "        good.", ""),
+        *(
+            "Guarantee:",
+            "    With \\|x\\| and",
+            "    `a*b` as `sl.PCA <sidelight.PCA>`.",
+            "",
+            "    Accuracy:",
+            "        Good.",
+            "",
+        ),
         *(">>> 2 * 3", "6 * 1"),
     ]
+
+
+def test_long_types_have_their_names() -> None:
+    amount, array = (
+        "str | int | float | ~decimal.Decimal | ~fractions.Fraction",
+        "ndarray[tuple[Any, ...], dtype[float64]]",
+    )
+    assert api_pages.named_types(f"(a: {amount} | None) -> {array}") == "(a: Amount | None) -> NDArray[float64]"
 
 
 #: Names whose docstrings are still to come; they are about to change.
