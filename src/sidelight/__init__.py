@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance import PublicRows as PublicRows
     from sidelight.covariance.pca import PCA as PCA
+    from sidelight.errors import NotPrivateWarning as NotPrivateWarning
     from sidelight.errors import PrivacyWarning as PrivacyWarning
     from sidelight.gaussians import GaussianFit as GaussianFit
     from sidelight.gaussians import GaussianMean as GaussianMean
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
-    from sidelight.regression.estimators import NotPrivateWarning as NotPrivateWarning
     from sidelight.regression.estimators import PoissonRegressor as PoissonRegressor
     from sidelight.regression.estimators import TableEncoding as TableEncoding
     from sidelight.regression.model_query import ModelQuery as ModelQuery
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 _HOME = {
     "sidelight.covariance": ("PublicRows",),
     "sidelight.covariance.pca": ("PCA",),
-    "sidelight.errors": ("PrivacyWarning",),
+    "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
     "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
     "sidelight.gaussians.model": ("GaussianModel",),
     "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
@@ -117,7 +117,7 @@ _HOME = {
     "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
-    "sidelight.regression.estimators": ("NotPrivateWarning", "PoissonRegressor", "TableEncoding"),
+    "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
     "sidelight.regression.row_check": ("nonprivate_check_rows",),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
