@@ -11,6 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sidelight.registry import ENTRIES
 from sidelight.version import VERSION as __version__  # noqa: N811 - the usual name
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance import PublicRows as PublicRows
     from sidelight.covariance.pca import PCA as PCA
+    from sidelight.errors import NotPrivateWarning as NotPrivateWarning
     from sidelight.errors import PrivacyWarning as PrivacyWarning
     from sidelight.gaussians import GaussianFit as GaussianFit
     from sidelight.gaussians import GaussianMean as GaussianMean
@@ -63,7 +65,6 @@ if TYPE_CHECKING:
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
-    from sidelight.regression.estimators import NotPrivateWarning as NotPrivateWarning
     from sidelight.regression.estimators import PoissonRegressor as PoissonRegressor
     from sidelight.regression.estimators import TableEncoding as TableEncoding
     from sidelight.regression.model_query import ModelQuery as ModelQuery
@@ -91,13 +92,12 @@ if TYPE_CHECKING:
     from sidelight.tuning import PublicScore as PublicScore
     from sidelight.tuning import Selection as Selection
 
-# Names are loaded when first used: importing sidelight costs little more than importing NumPy.
+# Names are loaded when first used: importing sidelight costs little more than importing NumPy. Queries stand in the
+# registry; this is everything else.
 _HOME = {
-    "sidelight.covariance": ("Covariance", "PublicRows"),
+    "sidelight.covariance": ("PublicRows",),
     "sidelight.covariance.pca": ("PCA",),
-    "sidelight.errors": ("PrivacyWarning",),
-    "sidelight.gaussians": ("GaussianFit", "GaussianMean"),
-    "sidelight.gaussians.mixture": ("SeparatedMixture",),
+    "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
     "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
     "sidelight.gaussians.model": ("GaussianModel",),
     "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
@@ -115,43 +115,18 @@ _HOME = {
         "hedge",
     ),
     "sidelight.public_scaler": ("PublicScaler",),
-    "sidelight.quantiles": ("PubPrev", "PubProx", "Quantiles", "Sequence"),
+    "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
-    "sidelight.regression.adassp": ("AdaSSP",),
-    "sidelight.regression.estimators": (
-        "LinearRegression",
-        "LinearSVC",
-        "LogisticRegression",
-        "NotPrivateWarning",
-        "PoissonRegressor",
-        "TableEncoding",
-    ),
-    "sidelight.regression.model_query": ("ModelQuery",),
+    "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
     "sidelight.regression.row_check": ("nonprivate_check_rows",),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
-    "sidelight.stability": (
-        "AdaOPS",
-        "MajorityVote",
-        "OPSPTR",
-        "StableLogistic",
-        "StableMedian",
-        "StableMode",
-        "StablePCA",
-    ),
     "sidelight.stability.pate.estimator": ("PATE",),
-    "sidelight.synthesis": (
-        "PublicTable",
-        "Synthetic",
-        "SyntheticTable",
-        "linear_queries",
-        "marginals",
-        "prefixes",
-        "ranges",
-    ),
-    "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
+    "sidelight.synthesis": ("PublicTable", "Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),
+    "sidelight.tuning": ("PrivateScore", "PublicScore"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_MODULE_OF |= {entry.name: entry.home for entry in ENTRIES}
 _PACKAGES = ("errors", "experts", "gaussians", "quantiles", "synthesis", "tuning")
 #: Where more is to be found, for those who write sl.stability.median_distance.
 _FURTHER = (

@@ -12,7 +12,7 @@ from sidelight.regression.estimators.scikit_learn_checks import expected_failed_
 
 pytestmark = [
     pytest.mark.usefixtures("prices_once"),
-    pytest.mark.filterwarnings("ignore::sidelight.regression.estimators.seeded_fit.NotPrivateWarning"),
+    pytest.mark.filterwarnings("ignore::sidelight.errors.NotPrivateWarning"),
 ]
 #: Seeded, as scikit-learn's own models are: a check that compares two fits compares the same noise.
 _SETTINGS: dict[str, Any] = {"epsilon": 8, "delta": "1e-5", "data_norm": 4, "random_state": 0}

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, RoundError
 from sidelight.experts.amplification import Amplified, amplified
 from sidelight.experts.delay import DelayRule
 from sidelight.experts.leader_change import Bound
-from sidelight.experts.player import RoundError, checked_report, checked_scale, checked_scales
+from sidelight.experts.player import checked_report, checked_scale, checked_scales
 from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
 from sidelight.experts.stream import Stream
 from sidelight.guarantees import Neighbours

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, RoundError
 from sidelight.experts.leader_change import Floats
-from sidelight.experts.player import RoundError, checked_actions, checked_report, checked_scale
+from sidelight.experts.player import checked_actions, checked_report, checked_scale
 from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
 from sidelight.experts.stream import Stream
 

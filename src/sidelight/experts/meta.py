@@ -15,17 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh as lowest_first
 
-from sidelight.errors import RangeError, nearest
+from sidelight.errors import RangeError, RoundError, nearest
 from sidelight.experts.leader_change import Floats
 from sidelight.experts.learners import Learner, learner_from_state, usual_learners
-from sidelight.experts.player import (
-    RoundError,
-    checked_actions,
-    checked_mask,
-    checked_report,
-    checked_scale,
-    checked_scales,
-)
+from sidelight.experts.player import checked_actions, checked_mask, checked_report, checked_scale, checked_scales
 from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
 from sidelight.experts.stream import Stream
 

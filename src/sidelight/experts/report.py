@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sidelight.errors import RangeError
+from sidelight.errors import ReportError
 from sidelight.experts.reporting import LONGEST_TEXT, Kind, Reporting
 from sidelight.guarantees import decimal_text
 
@@ -24,10 +24,6 @@ _FIELDS = (
     "nonce",
     "entropy",
 )
-
-
-class ReportError(RangeError):
-    """A report is malformed, or was made under other terms than the server's. The message quotes no value of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from sidelight.errors import RangeError, nearest
+from sidelight.errors import RangeError, ReportError, RoundError, nearest
 from sidelight.experts.adabatch import RWAdaBatch
 from sidelight.experts.amplification import Amplified
 from sidelight.experts.collecting import Collected, Limits, collect
 from sidelight.experts.ftpl import RWFTPL
 from sidelight.experts.meta import RWMeta
-from sidelight.experts.player import Player, RoundError
-from sidelight.experts.report import Report, ReportError, check_terms
+from sidelight.experts.player import Player
+from sidelight.experts.report import Report, check_terms
 from sidelight.experts.reporting import Reporting
 from sidelight.experts.states import STATE_VERSION, checked_kind
 from sidelight.experts.stream import Stream

@@ -141,7 +141,7 @@ class Budget:
         >>> from sidelight.guarantees.neighbours import Neighbours, Row
         >>> count = Bounded(41, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
         >>> noise = Budget.of(rho="0.5").part(Fraction(1, 4)).on(count)
-        >>> noise.law, noise.deviation, str(noise.claims.zcdp())
+        >>> noise.law, round(noise.deviation, 9), str(noise.claims.zcdp())
         ('gaussian', 2.0, 'ZCDP(ρ = 0.125)')
         """
         chosen = law or ("laplace" if self.is_pure else "gaussian")

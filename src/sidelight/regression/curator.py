@@ -11,7 +11,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sidelight.regression.kept_noise import CuratorOnlyError, PrivateFit, keep_noise, require_curator
+from sidelight.errors import CuratorOnlyError
+from sidelight.regression.kept_noise import PrivateFit, keep_noise, require_curator
 from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective
 from sidelight.regression.rows import Block

@@ -12,16 +12,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sidelight.errors import SidelightError
+from sidelight.errors import CuratorOnlyError
 from sidelight.regression.losses import Floats
 
 if TYPE_CHECKING:
     from sidelight.regression.objective import Objective
     from sidelight.regression.plan import LinearPlan
-
-
-class CuratorOnlyError(SidelightError, PermissionError):
-    """Something was asked for that only the curator of the data may see, without saying `i_am_the_curator=True`."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -17,12 +17,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from sidelight.errors import RefusedError
 from sidelight.experts.server import Receipt
-from sidelight.experts.service.openapi import description
+from sidelight.experts.service.openapi import STATUS, description
 from sidelight.experts.service.page import PAGE_POLICY, page
 from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.reading import read_body, read_report
-from sidelight.experts.service.refusals import RefusedError
 from sidelight.experts.service.rounds import HISTORY, Rounds
 from sidelight.experts.service.seldom import Seldom
 from sidelight.experts.service.shown import closed_json, round_json, terms_json
@@ -88,10 +88,10 @@ class Service:
 
     def _refusal(self, refusal: RefusedError) -> Response:
         body: dict[str, Any] = {"code": refusal.code, "message": str(refusal), "open_round": self.rounds.view.round}
-        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
-        if refusal.status in (408, 413):
+        headers = {"WWW-Authenticate": "Bearer"} if STATUS[refusal.code] == 401 else {}
+        if STATUS[refusal.code] in (408, 413):
             headers["Connection"] = "close"  # the rest of the body is not wanted
-        return JSONResponse(body, status_code=refusal.status, headers=headers)
+        return JSONResponse(body, status_code=STATUS[refusal.code], headers=headers)
 
     async def round(self, request: Request) -> Response:
         """Show the open round."""

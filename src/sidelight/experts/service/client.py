@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from sidelight.errors import RangeError, SidelightError
+from sidelight.errors import RangeError, ServiceError
 from sidelight.experts.report import Report
 from sidelight.experts.reporter import Reporter
 from sidelight.experts.server import Receipt
@@ -35,14 +35,6 @@ _OPEN_ROUND: dict[str, type | tuple[type, ...]] = {
 }
 #: Statuses after which the same request may succeed.
 _PASSING = (408, 429, 500, 502, 503, 504)
-
-
-class ServiceError(SidelightError):
-    """The service refused, cannot be reached, or is not what this client agreed to. `code` is its word for it."""
-
-    def __init__(self, message: str, *, code: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from sidelight.errors import SidelightError
-
-
-class MissingExtraError(SidelightError, ImportError):
-    """A part of sidelight was asked for whose libraries are not installed."""
+from sidelight.errors import MissingPackageError
 
 
 def need_service(*modules: str) -> None:
-    """Raise `MissingExtraError` unless these libraries of the extra `[service]` are there."""
+    """Raise `MissingPackageError` unless these libraries of the extra `[service]` are there."""
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
-        raise MissingExtraError(
+        raise MissingPackageError(
             f"experts over HTTP need {', '.join(missing)}; install the extra: pip install 'sidelight[service]'"
         )

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from pathlib import Path
 
-from sidelight.experts.service.refusals import StorageError
+from sidelight.errors import StorageError
 
 _HEADER = re.compile(rb"batch (\d{1,12}) ([0-9a-f]{64})\n")
 

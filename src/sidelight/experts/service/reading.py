@@ -9,8 +9,8 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from sidelight.experts.report import Report, ReportError
-from sidelight.experts.service.refusals import RefusedError
+from sidelight.errors import RefusedError, ReportError
+from sidelight.experts.report import Report
 
 #: Seconds in which a request must have arrived.
 PATIENCE = 20.0

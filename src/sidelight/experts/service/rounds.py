@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import PlanError, RangeError
+from sidelight.errors import PlanError, RangeError, RefusedError, ReportError, StorageError
 from sidelight.experts.adabatch import RWAdaBatch
-from sidelight.experts.report import Report, ReportError
+from sidelight.experts.report import Report
 from sidelight.experts.server import Closed, Receipt, Server
 from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.players import new_server
-from sidelight.experts.service.refusals import RefusedError, StorageError
 from sidelight.experts.service.store import Store
 from sidelight.guarantees.curves import gaussian_floats
 

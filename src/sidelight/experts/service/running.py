@@ -8,10 +8,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sidelight.errors import PlanError
+from sidelight.errors import PlanError, StorageError
 from sidelight.experts.service.extra import need_service
 from sidelight.experts.service.plan import ServicePlan
-from sidelight.experts.service.refusals import StorageError
 
 if TYPE_CHECKING:
     import uvicorn

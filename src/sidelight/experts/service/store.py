@@ -14,8 +14,8 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
+from sidelight.errors import StorageError
 from sidelight.experts.service.journal import Journal, read_journal, sync_folder
-from sidelight.experts.service.refusals import StorageError
 from sidelight.experts.states import STATE_VERSION, checked_kind, load_state, save_state
 
 

@@ -5,7 +5,6 @@ from sidelight.regression.estimators.linear_regression import LinearRegression
 from sidelight.regression.estimators.linear_svc import LinearSVC
 from sidelight.regression.estimators.logistic_regression import LogisticRegression
 from sidelight.regression.estimators.poisson_regressor import PoissonRegressor
-from sidelight.regression.estimators.seeded_fit import NotPrivateWarning
 from sidelight.regression.estimators.table_encoding import TableEncoding
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
-    "NotPrivateWarning",
     "PoissonRegressor",
     "TableEncoding",
 ]

@@ -7,13 +7,9 @@ import warnings
 from numbers import Integral
 from typing import Any
 
-from sidelight.errors import PrivacyWarning, RangeError
+from sidelight.errors import NotPrivateWarning, RangeError
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.noise.entropy import SEEDED_BRANDING
-
-
-class NotPrivateWarning(PrivacyWarning):
-    """What comes out is not private: its noise can be reproduced. For tests on public or generated data only."""
 
 
 class SeededBytes:
