@@ -175,15 +175,12 @@ def test_the_difference_to_a_prediction_moves_as_the_second_moment_does(size: fl
 
 def test_the_seam_finds_what_floats_lose(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake that was there: the difference taken in floats, of a prediction of any size."""
-    from sidelight.covariance import eigenvector_methods as noisy_eigenvalues
-    from sidelight.covariance import eigenvector_methods as separate
-    from sidelight.covariance import query
+    from sidelight.covariance import eigenvector_methods, query
 
     def in_floats(moments: Any, prediction: Any, *, rows: float) -> Any:
         return moments.second.value.astype(np.float64) - prediction * (rows / float(moments.scale) ** 2)
 
-    monkeypatch.setattr(separate, "difference", in_floats)
-    monkeypatch.setattr(noisy_eigenvalues, "difference", in_floats)
+    monkeypatch.setattr(eigenvector_methods, "difference", in_floats)
     monkeypatch.setattr(query.PredictedMatrix, "within", lambda self, largest: self)
     with pytest.raises(AssertionError, match="times the sensitivity"):
         all(walk("covariance, separate", 2.0**power, seed=1) for power in range(40, 56))

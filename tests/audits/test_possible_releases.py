@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.covariance import released as correlation
+from sidelight.covariance import correlation
 from sidelight.testing import SeededSession, seeded_release
 
 SLACK = 1 + 1e-9

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.covariance import Choice, PredictedMatrix, nearest_covariance
-from sidelight.covariance import released as correlation
+from sidelight.covariance import Choice, PredictedMatrix, correlation, nearest_covariance
 from sidelight.errors import BudgetError, RangeError, SchemaError, SidelightError, StrictError
 from sidelight.predictions.origin import public
 from sidelight.testing import SeededSession, seeded_release

@@ -14,7 +14,7 @@ import pytest
 import sidelight as sl
 from sidelight.aggregates.celled_moments import moments_by_cell
 from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.gaussians import questions as answering
+from sidelight.gaussians import questions
 from sidelight.gaussians.questions import Question
 from sidelight.gaussians.spending import Spending
 from sidelight.mechanisms.budget import Budget
@@ -85,7 +85,7 @@ def test_using_the_true_number_of_rows_is_found_out(monkeypatch: pytest.MonkeyPa
 
 def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a radius that looks at the rows; the noise then tells of the longest one."""
-    original = answering.Answers.to
+    original = questions.Answers.moments
 
     def longest(self: Any, question: Question) -> Any:
         if question.of == "rows":
@@ -96,7 +96,7 @@ def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.Mo
             question = Question(row_map, "rows", second=question.second)
         return original(self, question)
 
-    monkeypatch.setattr(answering.Answers, "to", longest)
+    monkeypatch.setattr(questions.Answers, "moments", longest)
     found = advantages(sl.GaussianMean(public=PUBLIC[:1], rho="0.125", steps=1))
     assert found["extent"] > limit({"rho": "0.125"}) + SLACK
 
