@@ -17,7 +17,7 @@ from sidelight.predictions.learning.laplace_fit import (
     fit_laplace_online,
 )
 from sidelight.predictions.learning.public_intervals import public_intervals
-from sidelight.predictions.parameters import positive
+from sidelight.predictions.priors import positive
 from sidelight.quantiles.levels import LevelLike, exact_levels
 from sidelight.quantiles.public_baselines import check_public, check_size, tied
 

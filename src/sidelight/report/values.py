@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.release import Release
-from sidelight.report.numbers import shown
+from sidelight.report.words import shown
 
 Row = tuple[str, str, str | None]  # label, value, bound
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sidelight.accounting import Route
-from sidelight.cli.plans.columns import read_schema
-from sidelight.cli.plans.plan import ledger_url, read_budget, read_records, read_routes, read_tables
+from sidelight.cli.plans.plan import ledger_url, read_budget, read_records, read_routes, read_schema, read_tables
 from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger
 from sidelight.plan_section import Section

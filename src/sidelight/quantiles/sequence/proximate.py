@@ -14,7 +14,7 @@ from sidelight.errors import RangeError, nearest
 from sidelight.predictions import Prior
 from sidelight.predictions.learning.cocob import Cocob
 from sidelight.predictions.learning.recursive_regression import RecursiveRegression
-from sidelight.predictions.parameters import finite
+from sidelight.predictions.priors import finite
 from sidelight.quantiles.sequence.linear_map import CocobMap, Limits, RegressionMap
 from sidelight.quantiles.sequence.start import Start, spread_over, started
 

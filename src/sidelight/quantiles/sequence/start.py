@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.predictions import Cauchy, HalfCauchy, Laplace, Origin, Prior, hedge
-from sidelight.predictions.parameters import finite, positive
+from sidelight.predictions.priors import finite, positive
 
 Floats = NDArray[np.float64]
 Guess = float | tuple[float, ...]
