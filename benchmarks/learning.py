@@ -19,8 +19,9 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks import real_data
+from benchmarks.baselines.nonprivate_online import nonprivate_online
 from sidelight.predictions import HedgeWarning, Prior, guess
-from sidelight.quantiles import fit_public, nonprivate_gap, nonprivate_online, public_quantiles
+from sidelight.quantiles import fit_public, nonprivate_gap, public_quantiles
 from sidelight.quantiles.sequence.plan import SequencePlan
 from sidelight.testing import seeded_release
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sidelight.predictions import Uniform as Uniform
     from sidelight.predictions import hedge as hedge
     from sidelight.public_scaler import PublicScaler as PublicScaler
+    from sidelight.quantiles import PrivateHistograms as PrivateHistograms
     from sidelight.quantiles import PubPrev as PubPrev
     from sidelight.quantiles import PubProx as PubProx
     from sidelight.quantiles import Quantiles as Quantiles
@@ -115,7 +116,7 @@ _HOME = {
         "hedge",
     ),
     "sidelight.public_scaler": ("PublicScaler",),
-    "sidelight.quantiles": ("PubPrev", "PubProx", "Quantiles", "Sequence"),
+    "sidelight.quantiles": ("PrivateHistograms", "PubPrev", "PubProx", "Quantiles", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
     "sidelight.regression.adassp": ("AdaSSP",),
     "sidelight.regression.estimators": (

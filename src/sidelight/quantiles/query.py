@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sidelight.aggregates import collect_ranks
+from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Claims
@@ -224,8 +225,15 @@ class PreparedQuantiles:
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count ranks in one pass over the column and descend the tree."""
+        return self.answer(self.ranks(table, source), source)
+
+    def ranks(self, table: Table, source: Source) -> Ranks:
+        """Count the ranks of the column in one pass. Private."""
+        return collect_ranks(table, self.column, self.grid, source)
+
+    def answer(self, ranks: Ranks, source: Source) -> Answer:
+        """Descend the tree."""
         compiled = self.compiled
-        ranks = collect_ranks(table, self.column, self.grid, source)
         indices = descend(
             self.tree, ranks, priors=compiled, source=source, adaptation=self.adaptation, score=self.score
         )

@@ -22,6 +22,8 @@ from sidelight.synthesis.output.released import KIND
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
+#: Kinds of releases whose labelled numbers are quantiles.
+_QUANTILES = ("quantiles", "learned_quantiles")
 
 
 def render(report: Report) -> str:
@@ -95,7 +97,7 @@ def _card(item: Item) -> Mapping[str, Any]:
         return {**card, "synthetic": synthetic_card(outcome), "prediction": _prediction(outcome)}
     errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()
     chart = _chart(outcome, errors)
-    bars = chart is not None and outcome.kind != "quantiles" and vector_of(outcome) is not None
+    bars = chart is not None and outcome.kind not in _QUANTILES and vector_of(outcome) is not None
     listing = listing_of(outcome, errors, most=MOST_BESIDE_BARS if bars else MOST_ROWS)
     return {
         **card,
@@ -115,9 +117,9 @@ def _chart(release: Release, errors: list[float] | None) -> Markup | None:
         return matrix_chart(*matrix)
     if vector is None or len(vector[0]) < 2:
         return None
-    if release.kind == "quantiles":
+    if release.kind in _QUANTILES:
         levels = [float(label.removesuffix("%")) / 100 for label in release.labels]
-        return quantile_chart(levels, release.value.tolist(), errors)
+        return quantile_chart(levels, vector[1].tolist(), errors)
     return bar_chart(*vector) if len(vector[0]) <= MOST_BARS else None
 
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
-from sidelight.accounting import Remaining, Route, Spent, find_remaining
+from sidelight.accounting import Remaining, Route, Spent, dearest_path, find_remaining
 from sidelight.errors import LedgerError, RangeError, SchemaError
 from sidelight.guarantees import Claim, Claims
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import check_output
+from sidelight.mechanisms.prefix_sums import PrefixSumRun
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.predictions import Origin, Prior, guess, released
 from sidelight.quantiles.query import PreparedQuantiles, Quantiles
 from sidelight.quantiles.sequence.accounts import account_of_day, check_price, for_days, open_accounts
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
-from sidelight.quantiles.sequence.released_days import caught_up, describe_day, find_day
+from sidelight.quantiles.sequence.private import DayStep, LearnedHistograms
 from sidelight.quantiles.sequence.start import Floats
-from sidelight.quantiles.sequence.state import State, read_state, write_state
+from sidelight.quantiles.sequence.state import State, caught_up, describe_day, find_day, read_state, write_state
 from sidelight.records import Column, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer
@@ -39,13 +41,15 @@ class Sequence:
     has data in more than k days; then the budget holds for all days together, at k times the price of the dearest day
     (sequences proof page). The library cannot check this declaration; if it is wrong, so is the guarantee.
 
-    Accuracy: the learner sees released values and public features only, never the records, so learning is free.
-    Features must be known without the day's records (weekday, weather; never the number of rows), and a day must not
-    be skipped because of what its records look like.
+    Accuracy: `PubPrev` and `PubProx` see released values and public features only, never the records, so learning is
+    free. `PrivateHistograms` learns from the records by a private gradient, which every day pays for beside its
+    quantiles: the release of a day is then a mapping with "quantiles" and "gradient". Features must be known without
+    the day's records (weekday, weather; never the number of rows), and a day must not be skipped because of what its
+    records look like.
 
-    Arguments: `query` without a prediction; `learner` is `PubPrev` or `PubProx`; `ledger` keeps the budget and every
-    release; `state` is the file of the learner's state, by default beside a ledger in a file. It may be deleted: the
-    ledger gives it back.
+    Arguments: `query` without a prediction; `learner` is `PubPrev`, `PubProx` or `PrivateHistograms`; `ledger` keeps
+    the budget and every release; `state` is the file of the learner's state, by default beside a ledger in a file. It
+    may be deleted: the ledger gives it back.
     """
 
     def __init__(
@@ -73,7 +77,9 @@ class Sequence:
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
         if self.state_file is not None:
             check_output(self.state_file)  # before it is read, and before anybody is told to delete it
-        price = for_days(self.plan.bare.claims, days_per_person or 1)
+        self._run: PrefixSumRun | None = None
+        self._run_lock = Lock()
+        price = for_days(self.plan.claims, days_per_person or 1)
         check_price(price, budget=promised, routes=routes)
         # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
         self._state = self._stored_state()
@@ -106,17 +112,36 @@ class Sequence:
             return self._again(date, public, last)
         table = self._table(data)
         account = account_of_day(self._scope, date, days_per_person=self.plan.days_per_person, routes=self._routes)
+        step = self._step()
         query = DayQuery(
             query=self.plan.with_prediction(self.plan.priors(self._state.learned, public, self._origin())),
             about=describe_day(self.plan, date, public),
+            step=step,
         )
         outcome = release_through(
             query, table, account, entropy=self._entropy, key=self.plan.key(date), resume=resume, strict=self.strict
         )
+        if step is not None:  # a step that raised leaves its run behind: whether the day was counted would be unclear
+            self._run = step.run
         self._catch_up()
         if self.state_file is not None:
             write_state(self.state_file, self._state, self.plan, ledger_id=self._ledger.ledger_id)
         return outcome
+
+    def _step(self) -> DayStep | None:
+        """Return the day's private gradient, in the run of this process or in a new one.
+
+        A run is taken out while a day uses it, so that no two threads add to it; it is never stored. Every day pays for
+        itself, so a run that is lost (a crash, a fork, a new process) costs accuracy and nothing else.
+        """
+        plan, learned = self.plan.gradients, self._state.learned
+        if plan is None or not isinstance(learned, LearnedHistograms):
+            return None
+        with self._run_lock:
+            run, self._run = self._run, None
+        if run is None or not run.goes_on:
+            run = plan.sums.start()
+        return DayStep(plan=plan, masses=plan.learner.masses(learned), run=run)
 
     def predict(self, features: Iterable[float] = ()) -> tuple[Prior, ...]:
         """Return the priors that a next day with these features would use. Free: it looks at past releases only."""
@@ -207,23 +232,27 @@ class DayQuery:
 
     query: Quantiles
     about: Mapping[str, Any]
+    step: DayStep | None = None
 
     def prepare(self, schema: Schema) -> PreparedDay:
         """Fit the query to the schema."""
-        return PreparedDay(quantiles=self.query.prepare(schema), about=self.about)
+        return PreparedDay(quantiles=self.query.prepare(schema), about=self.about, step=self.step)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedDay:
-    """A prepared day: the quantiles, with the day in the request."""
+    """A prepared day: the quantiles, with the day in the request, and a private learner's gradient."""
 
     quantiles: PreparedQuantiles
     about: Mapping[str, Any]
+    step: DayStep | None = None
 
-    @property
+    @cached_property
     def claims(self) -> Claims:
         """The price of the day for someone in it."""
-        return self.quantiles.claims
+        if self.step is None:
+            return self.quantiles.claims
+        return dearest_path([[self.quantiles.claims, self.step.plan.claims]])
 
     @property
     def numerics(self) -> Literal["exact", "idealized"]:
@@ -233,7 +262,10 @@ class PreparedDay:
     @cached_property
     def request(self) -> Mapping[str, Any]:
         """The public description: the quantiles' and the day."""
-        return {**self.quantiles.request, "sequence": dict(self.about)}
+        request = {**self.quantiles.request, "sequence": dict(self.about)}
+        if self.step is None:
+            return request
+        return {**request, "kind": "learned_quantiles", "learner": self.step.plan.learner.to_json()}
 
     @property
     def prediction(self) -> Mapping[str, Any] | None:
@@ -246,8 +278,12 @@ class PreparedDay:
         return self.quantiles.error
 
     def run(self, table: Table, source: Source) -> Answer:
-        """Release the quantiles; the only place that touches the day's records."""
-        return self.quantiles.run(table, source)
+        """Release the quantiles, and learn; the only place that touches the day's records."""
+        ranks = self.quantiles.ranks(table, source)
+        answer = self.quantiles.answer(ranks, source)
+        if self.step is None:
+            return answer
+        return replace(answer, value={"quantiles": answer.value, **self.step.take(ranks, source)})
 
 
 def _beside(ledger: Ledger, scope: str) -> Path | None:
