@@ -13,7 +13,7 @@ from daily_fixtures import Make, day, minutes, today
 
 import sidelight as sl
 from sidelight.accounting import dearest_path
-from sidelight.errors import BudgetError, ClaimError, LedgerError, RangeError, ReleaseFailedError
+from sidelight.errors import BudgetError, ClaimError, LedgerError, RangeError, ReleaseFailedError, SidelightError
 from sidelight.ledger import Ledger
 from sidelight.quantiles import PrivateHistograms
 from sidelight.quantiles.sequence import sequence as module
@@ -208,6 +208,21 @@ def test_it_learns_where_the_quantiles_lie(make: Make) -> None:
     prior = sequence.predict()[1]
     assert prior.weights == (0.9, 0.1)
     assert prior.priors[0].origin.kind == "released"
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1e-13, 1e12, 2.0**62, 1e150, 1e300, 1.7e308, 10**400], ids=str)
+def test_numbers_of_any_size_are_released_or_refused_before_the_charge(make: Make, ledger: Ledger, size: Any) -> None:
+    cases: list[dict[str, Any]] = [{"lower": -size}, {"lower": 0, "upper": size}, {"lower": size, "upper": 2 * size}]
+    cases += [{"rho": size}, {"floor_weight": size}, {"boldness": size}]
+    for place, case in enumerate(cases):
+        given = {"lower": 0, "upper": 40, "rho": "0.01", "bins": 8, **case}
+        try:
+            sequence = make(PrivateHistograms(**given), budget=sl.ZCDP(10**9), scope=f"case {place}")
+            with np.errstate(over="ignore"):  # of a robust prior that is 1e-300 wide
+                run(sequence, range(2))
+        except SidelightError as error:
+            assert not isinstance(error, ReleaseFailedError)  # noqa: PT017
+    assert {entry.state for entry in ledger.entries()} <= {"released"}
 
 
 def test_the_page_of_a_day_shows_its_quantiles(make: Make, tmp_path: Path) -> None:

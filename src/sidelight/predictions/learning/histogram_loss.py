@@ -91,15 +91,15 @@ def bin_weights(
     gap_i is the gap of level q_i on all records, and Delta_i its own sensitivity: max(q, 1-q), or 1 for the floor
     score. No record at all is nothing special: the gap is 0 and every weight 1.
     """
-    rows, powers = [], []
+    averages, powers = [], []
     for level, epsilon in zip(levels, epsilons, strict=True):
         mantissas, exponents = _kept_score(below, level, epsilon, size, score=score)
         top = int(exponents.max())
         with np.errstate(under="ignore"):
             pieces = np.ldexp(mantissas, np.maximum(exponents - top, -2000).astype(np.int32))
-        rows.append(pieces.sum(axis=1) / below.shape[1])
+        averages.append(pieces.sum(axis=1) / below.shape[1])
         powers.append(top)
-    return BinWeights(np.array(rows), np.array(powers, dtype=np.int64))
+    return BinWeights(np.array(averages), np.array(powers, dtype=np.int64))
 
 
 def histogram_loss(weights: BinWeights, masses: Floats) -> tuple[float, Floats]:
