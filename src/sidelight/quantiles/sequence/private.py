@@ -53,8 +53,9 @@ class PrivateHistograms:
     Guarantee: GDP with mu^2 = 2 rho of every day's gradient for someone in that day, which the day is charged beside
     its quantiles (learning proof page, Theorem 5). No pure budget can pay for it: it needs ApproxDP, ZCDP or GDP.
 
-    Accuracy: unlike `PubProx`, which learns from what was released and costs nothing, it also learns on days whose
-    release says next to nothing. It takes no features, so it is for what stays where it is; try `PubProx` first.
+    Accuracy: it learns from records and not from its own releases, so a wrong prediction cannot confirm itself; but the
+    gradients are noisy, and `PubProx`, which is free, is usually better (how-to page, with numbers). It takes no
+    features and forgets nothing, so it is for what stays where it is.
 
     Args:
         lower: Where the first bin begins; public. Records beyond the bins count with their rank.
@@ -64,7 +65,8 @@ class PrivateHistograms:
         floor_weight: The share of every prior that stays uniform over the bins; less of it means more noise.
         boldness: How fast the priors follow the gradients; at 1 noise alone moves a log-probability by about 1.
         run_days: How many days one process releases in a row, such as a backlog. Within a run the noise of the sum is
-            far smaller than that of separate days; a run that ends early costs accuracy and never privacy.
+            far smaller than that of separate days, if `days_per_person` is declared and small; a run that ends early
+            costs accuracy and never privacy.
         hedge_weight: The share of the robust prior, which also covers what lies beyond the bins.
         fallback: The robust prior; by default a Cauchy prior about as wide as the bins.
 
