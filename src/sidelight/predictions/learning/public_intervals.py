@@ -29,7 +29,8 @@ def optimal_intervals(
 
     The values are sorted along the last axis, which becomes the axis of the levels; other axes are data sets of one
     size. Where k = 0 the lower end is -inf; without values both ends are infinite (no loss). An interval narrower than
-    `granularity`, as ties make it, is widened around its centre to that width: its loss would be infinite.
+    `granularity`, as ties make it, is widened around its centre to that width: its loss would be infinite. Arithmetic
+    alone: of private values the ends are private values.
 
     >>> [ends.tolist() for ends in optimal_intervals([1.0, 2.0, 2.0, 5.0], [Fraction(1, 10), Fraction(1, 2)], 1.0)]
     [[-inf, 1.5], [1.0, 2.5]]
