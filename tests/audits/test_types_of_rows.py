@@ -25,7 +25,6 @@ READERS = ("records", "aggregates")
 ALLOWED = {
     "gaussians/paired_rows.py:PairedRows.read": "columns that a table's engine read: float64",
     "noise/categorical.py:_integers": "integers that the library made; others are refused by type",
-    "predictions/learning/histogram_loss.py:bin_weights": "arrays that were given the type float64 above",
     "regression/clipping.py:bounded_rows": "rows that Examples or an engine read already; others are refused by type",
     "regression/curator.py:_bends": "rows that were bounded: float64",
     "regression/estimators/examples.py:Examples._labels": "arrays of others, by their own type",

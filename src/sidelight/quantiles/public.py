@@ -116,7 +116,7 @@ def _fit(
     seed: str,
 ) -> LaplaceFit:
     finest = _FINEST_SHARE * spread if step is None else step
-    a, b = public_intervals(sample.values, levels, size=size, granularity=finest, seed=seed)
+    a, b = public_intervals(sample, levels, size=size, granularity=finest, seed=seed)
     if step is None:
         widths = np.median(b - a, axis=0)
         for level, width in zip(levels, widths.tolist(), strict=True):

@@ -23,6 +23,7 @@ from sidelight.report.words import at_most, counted, promise, shown, together
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
+#: Kinds of releases whose labelled numbers are quantiles.
 
 
 def render(report: Report) -> str:
@@ -120,7 +121,7 @@ def _chart(release: Release, errors: list[float] | None) -> Markup | None:
         return None
     if card_of(release.kind) == "quantiles":
         levels = [float(label.removesuffix("%")) / 100 for label in release.labels]
-        return quantile_chart(levels, release.value.tolist(), errors)
+        return quantile_chart(levels, vector[1].tolist(), errors)
     return bar_chart(*vector) if len(vector[0]) <= MOST_BARS else None
 
 

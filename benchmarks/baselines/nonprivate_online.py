@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from sidelight.predictions.learning.intervals import optimal_intervals
+from sidelight.predictions.learning.public_intervals import optimal_intervals
 from sidelight.quantiles.evaluate import sorted_values
 from sidelight.quantiles.levels import LevelLike, exact_levels
-from sidelight.quantiles.sequence.proximate import PubProx
-from sidelight.quantiles.sequence.start import Floats
+from sidelight.quantiles.sequence.proximate import CocobMap, PubProx
+
+Floats = NDArray[np.float64]
 
 
 def nonprivate_online(
@@ -39,5 +40,8 @@ def nonprivate_online(
         public = np.asarray(features, dtype=np.float64)
         predicted.append(learned.predict(public))
         low, high = optimal_intervals(sorted_values(values), read, granularity)
-        learned = learned.learn_interval(public, low, high)
+        if isinstance(learned, CocobMap):
+            learned = learned.learn_interval(public, low, high)
+        else:
+            learned = learned.learn(public, np.clip([low, high], *learner.plausible).mean(axis=0))
     return np.array([each[0] for each in predicted]), np.array([each[1] for each in predicted])
