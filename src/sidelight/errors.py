@@ -76,6 +76,10 @@ class TeacherError(SidelightError, RuntimeError):
         self.number = number
 
 
+class MissingPackageError(SidelightError, ImportError):
+    """A package that is not among sidelight's own requirements is not installed."""
+
+
 class NoiseError(SidelightError, RuntimeError):
     """Noise cannot be drawn safely: a source left its process, thread or release, or the arithmetic check failed."""
 

@@ -17,10 +17,10 @@ from sidelight.errors import RangeError
 from sidelight.synthesis import linear_queries
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.engines.linear_choice import query_sizes
+from sidelight.synthesis.engine_choice import query_sizes
 from sidelight.synthesis.engines.mwem import MWEMPlan, worthwhile_answers
-from sidelight.synthesis.engines.rounds_by_noise import nominal_claims
-from sidelight.synthesis.fitting.query_refit import QueryRefit
+from sidelight.synthesis.engines.plan import nominal_claims
+from sidelight.synthesis.fitting.refit import QueryRefit
 from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
 from sidelight.testing import seeded_release

@@ -14,12 +14,10 @@ import sidelight as sl
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.synthesis import linear_queries, prefixes, ranges
-from sidelight.synthesis.bounds import query_bounds
+from sidelight.synthesis.bounds import answer_bounds as query_bounds
+from sidelight.synthesis.bounds.answer_bounds import bound_queries, selection_loss
 from sidelight.synthesis.bounds.certify import certified
-from sidelight.synthesis.bounds.error_bounds import ErrorBounds
-from sidelight.synthesis.bounds.marginal_bounds import selection_loss
 from sidelight.synthesis.bounds.noise_tails import NoiseTail
-from sidelight.synthesis.bounds.query_bounds import bound_queries
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.query_blocks import CellQueries
@@ -27,8 +25,8 @@ from sidelight.synthesis.cells.workload import Workload, marginals
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.measuring.round_records import QueryRound
-from sidelight.synthesis.measuring.single_queries import AnsweredQuery
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QueryRound
+from sidelight.synthesis.output.answers import ErrorBounds
 from sidelight.testing import SeededEntropy, seeded_release
 
 PRICES = [Price.of(epsilon=2), Price.of(rho="0.5"), Price.of(epsilon=2, delta="1e-6")]

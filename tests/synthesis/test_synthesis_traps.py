@@ -12,8 +12,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.support import public_support
+from sidelight.synthesis.cells.spaces import DenseSpace, public_support
 from sidelight.synthesis.cells.workload import Marginal, linear_queries, marginals, prefixes, ranges
 from sidelight.synthesis.engines import marginals as engine
 from sidelight.synthesis.engines import mwem

@@ -14,19 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import RangeError
+from sidelight.errors import MissingPackageError, RangeError
 from sidelight.noise import Source
 from sidelight.synthesis.cells.domain import Codes, Domain
 from sidelight.synthesis.cells.spaces import Floats
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.engines.marginals import first_rows, run_rounds
-from sidelight.synthesis.engines.missing_package import MissingPackageError
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import Prior, PublicRows, UniformPrior
-from sidelight.synthesis.measuring.measurement import Measurement
+from sidelight.synthesis.measuring.measurement import Measurement, RowsEstimate
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
-from sidelight.synthesis.measuring.rows_estimate import RowsEstimate
 
 #: A junction tree has at most this many cells.
 MOST_TREE_CELLS = 10_000_000

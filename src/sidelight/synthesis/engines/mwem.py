@@ -28,13 +28,13 @@ from sidelight.synthesis.cells.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.cells.workload import Workload
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import HEDGE, Prior, Setting, UniformPrior, current_weights
-from sidelight.synthesis.fitting.query_refit import QueryRefit
+from sidelight.synthesis.fitting.refit import QueryRefit
 from sidelight.synthesis.measuring.measurement import MOST_ROWS, measured_rows
 from sidelight.synthesis.measuring.price import Price, together
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.measuring.round_records import QueryRound, RoundRecords
 from sidelight.synthesis.measuring.rounds_shown import rounds_shown
-from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
+from sidelight.synthesis.measuring.selection import RoundRecords
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QueryRound, QuerySpace
 
 #: A query is open again while its released residual is above so many noise scales.
 AGAIN_ABOVE = 2.0
@@ -306,24 +306,3 @@ def worthwhile_answers(plan: MWEMPlan, rows: float) -> int:
     power = 2 / 3 if plan.price.kind == "epsilon" else 1.0
     balanced = (max(rows, 1.0) * sqrt(divergence) / noise_of_one) ** power
     return int(min(max(ceil(BALANCED_SHARE * balanced), least), most))
-
-
-def utility_rounds(*, epsilon: float, rows: float, queries: int, divergence: float) -> int:
-    """Return the m that minimises the bound on the error, (ε²n²·KL/(32 log²|Q|))^(1/3) rounded up: public numbers.
-
-    `divergence` bounds KL(x/n ‖ prior): log(cells/λ) for a hedge λ.
-    """
-    if queries < 2:
-        return 1
-    return min(max(1, int(np.ceil((epsilon**2 * rows**2 * divergence / (32 * log(queries) ** 2)) ** (1 / 3)))), queries)
-
-
-def error_bound(
-    *, epsilon: float, rows: float, queries: int, rounds: int, divergence: float, failure_probability: float
-) -> float:
-    """Bound max_q |⟨q, x - x̂⟩| of the average output for queries in [-1, 1] under replacement, pure privacy.
-
-    2n√(KL/m) + (4m/ε)(2 log|Q| + 3 log(2m/β)), with probability 1 - β (synthesis proof page, Theorem 6).
-    """
-    tail = 2 * log(queries) + 3 * log(2 * rounds / failure_probability)
-    return 2 * rows * sqrt(divergence / rounds) + 4 * rounds / epsilon * tail
