@@ -144,17 +144,15 @@ def test_mwem_stays_as_published_and_queries_does_not() -> None:
     improved = asked(matrix, engine="queries").prepare(schema).plan
     assert isinstance(published, MWEMPlan)
     assert isinstance(improved, MWEMPlan)
-    assert (published.output, published.replay, published.thrifty, published.total_rounds) == ("average", 0, False, 1)
+    assert (published.refit, published.total_rounds) == (False, 1)
     assert published.for_rows(1e6) is published
-    assert (improved.output, improved.thrifty) == ("refit", True)
-    with pytest.raises(RangeError, match="replay repeats the printed update"):
-        replace(improved, replay=3)
+    assert improved.refit
 
 
 def plan_of(price: dict[str, Any], *, queries: int = 300, cells: int = 500, **given: Any) -> MWEMPlan:
     matrix = np.random.default_rng(0).integers(0, 2, (queries, cells)).astype(float)
     shared: dict[str, Any] = {"domain": Domain(("value",), (cells,)), "workload": linear_queries(matrix)}
-    return MWEMPlan(**shared, price=Price.of(**price), output="refit", thrifty=True, **given)
+    return MWEMPlan(**shared, price=Price.of(**price), refit=True, **given)
 
 
 @pytest.mark.parametrize("price", PRICES)

@@ -145,7 +145,12 @@ def test_bounds_hold_in_far_more_than_95_percent() -> None:
     If 0.5 % would, more than 10 of them fail with probability below 1e-7.
     """
     rng = np.random.default_rng(2)
-    choices: list[dict[str, Any]] = [{}, {"output": "last", "replay": 2}, {"thrifty": True}, {"sensitivity": "printed"}]
+    choices: list[dict[str, Any]] = [
+        {},
+        {"refit": True},
+        {"sensitivity": "printed"},
+        {"refit": True, "sensitivity": "printed"},
+    ]
     failed = 0
     for price, protection, seed in product(PRICES, PROTECTIONS, range(16)):
         x = rng.multinomial(400, rng.dirichlet(np.full(18, 0.2)))
@@ -159,7 +164,7 @@ def test_a_bound_without_the_selection_is_found_out(monkeypatch: pytest.MonkeyPa
     """A weak selection mostly takes one of the 17 cells that are nearly right; the full one is far off."""
     x = np.full(18, 20)
     x[0] = 1500
-    flat = {"output": "last", "rounds": 1, "selection_share": "0.0001"}
+    flat = {"rounds": 1, "selection_share": "0.0001"}
 
     def failures() -> int:
         found = [release(x, marginals(2), Price.of(epsilon=9), Protection(), seed=seed, **flat) for seed in range(30)]

@@ -16,7 +16,7 @@ from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.query_blocks import MATRIX_STEPS
 from sidelight.synthesis.cells.spaces import DenseSpace
 from sidelight.synthesis.cells.workload import linear_queries, marginals
-from sidelight.synthesis.engines.mwem import MWEMPlan, _update
+from sidelight.synthesis.engines.mwem import MWEMPlan, _PrintedSteps
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
@@ -74,7 +74,7 @@ def test_tiny_update() -> None:
     queries = QuerySpace(plan.blocks, DenseSpace(TINY))
     weights = np.full(4, 0.25)
     answer = AnsweredQuery(place=0, block=plan.blocks[0], inside=0, value=8.5, scale=2.0)
-    _update(queries, weights, [answer], 10.0, plan)
+    _PrintedSteps(queries, weights, rows=10.0).learn(answer)
     assert weights == pytest.approx([0.271819, 0.271819, 0.228181, 0.228181], abs=5e-7)
 
 

@@ -91,7 +91,7 @@ class PreparedTable:
         if self.engine == "mwem":  # as published
             return MWEMPlan(**shared)
         if self.engine == "queries":
-            return MWEMPlan(**shared, output="refit", thrifty=True)
+            return MWEMPlan(**shared, refit=True)
         return MarginalPlan(**shared)
 
     @cached_property

@@ -28,6 +28,7 @@ from sidelight.session import Session
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
 from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.progress import progress
 from sidelight.session.query import prepare_query
 from sidelight.stability.pate.choosing import LabelPrice
 from sidelight.stability.pate.constant_student import ConstantStudent
@@ -36,7 +37,6 @@ from sidelight.stability.pate.partition import checked_key
 from sidelight.stability.pate.plan import LabelPlan, public_queries, same_length
 from sidelight.stability.pate.proposals import Proposal
 from sidelight.stability.pate.teachers import Ballot, Failed, Lessons, ballots, counted, lessons, rehearsed
-from sidelight.stability.pate.teaching_progress import teaching
 from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest
 
 #: Without a session the protected unit is all rows of one record id, however many.
@@ -232,7 +232,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 if kept is not None:
                     cast[number] = kept
         missing = [number for number in range(self.teachers) if number not in cast]
-        with teaching(self.teachers, done=len(cast)) as one_more:
+        with progress("teachers trained", self.teachers, done=len(cast)) as one_more:
             for number, found in ballots(self.teacher, taught, missing, n_jobs=self.n_jobs):
                 if isinstance(found, Failed):
                     if self.on_failure == "raise":

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from sidelight.noise import Source
+from sidelight.session.progress import progress
 from sidelight.synthesis.cells.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.engines.plan import MarginalPlan, SizedPlan
@@ -19,7 +20,6 @@ from sidelight.synthesis.fitting.prior import Prior, Setting, UniformPrior, curr
 from sidelight.synthesis.fitting.refit import Refit
 from sidelight.synthesis.measuring.measurement import Measurement, RowsEstimate, measure, noisy_rows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
-from sidelight.synthesis.measuring.rounds_shown import rounds_shown
 from sidelight.synthesis.measuring.selection import MarginalRound, RoundRecords, open_candidates, select_marginal
 
 #: Sweeps of a refit between rounds and of the last one, on few points and on many.
@@ -177,8 +177,8 @@ def run_rounds(
     smallest = min(plan.candidates, key=lambda each: each.cells(plan.domain))
     records: RoundRecords[MarginalRound] = RoundRecords()
     steepness = float(plan.selection_price.spread / (2 * counts.protection.sensitivity("l1")))
-    with rounds_shown(plan.total_rounds) as shown:
-        for _ in shown:
+    with progress("measuring marginals", plan.total_rounds) as advance:
+        for _ in range(plan.total_rounds):
             candidates = [each for each in plan.candidates if model.allows(each)] or [smallest]
             expected = model.expected(candidates)
             places = open_candidates(candidates, expected, model.measurements)
@@ -200,4 +200,5 @@ def run_rounds(
                 )
             )
             model.learn([measured])
+            advance()
     return records.kept

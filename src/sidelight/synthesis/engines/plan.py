@@ -69,13 +69,7 @@ class MarginalPlan:
             if not (0 <= share < 1) or (share == 0 and name != "one_way_share"):
                 raise RangeError(f"{name} must lie strictly between 0 and 1, got {getattr(self, name)}")
             object.__setattr__(self, name, share)
-        replacing = self.protection.neighbours is Neighbours.REPLACE
-        if replacing != (self.rows is not None):
-            raise RangeError("the number of rows is public exactly where a row is replaced: give rows, or neither")
-        if self.rows is not None and (isinstance(self.rows, bool) or not 1 <= self.rows <= MOST_ROWS):
-            raise RangeError(f"rows must be a whole number from 1 to 2**40, got {self.rows!r}")
-        if self.rounds is not None and (isinstance(self.rounds, bool) or self.rounds < 1):
-            raise RangeError(f"rounds must be a whole number of at least 1, got {self.rounds!r}")
+        check_sizes(self.protection, rows=self.rows, rounds=self.rounds)
         if not self.prior_weight > 0:
             raise RangeError(f"prior_weight must be positive, got {self.prior_weight}")
         if self._round_share <= 0:
@@ -179,6 +173,16 @@ class SizedPlan(MarginalPlan):
     def __post_init__(self) -> None:
         for name in ("selection_share", "size_share", "one_way_share"):
             object.__setattr__(self, name, exact(getattr(self, name), name=name))
+
+
+def check_sizes(protection: Protection, *, rows: int | None, rounds: int | None) -> None:
+    """Refuse numbers of rows and rounds that make no plan."""
+    if (protection.neighbours is Neighbours.REPLACE) != (rows is not None):
+        raise RangeError("the number of rows is public exactly where a row is replaced: give rows, or neither")
+    if rows is not None and (isinstance(rows, bool) or not 1 <= rows <= MOST_ROWS):
+        raise RangeError(f"rows must be a whole number from 1 to 2**40, got {rows!r}")
+    if rounds is not None and (isinstance(rounds, bool) or rounds < 1):
+        raise RangeError(f"rounds must be a whole number of at least 1, got {rounds!r}")
 
 
 def worthwhile_rounds(plan: MarginalPlan, rows: float) -> int:

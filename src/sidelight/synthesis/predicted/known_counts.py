@@ -1,8 +1,9 @@
-"""Public rows weighted so that their columns agree with what was released: calibration, as in survey statistics.
+"""Counts that public rows or earlier releases tell beforehand, with their variances: post-processing.
 
+Public rows are weighted so that their columns agree with what was released: calibration, as in survey statistics.
 A public sample often has other shares of women, ages or regions than the private table, and yet the same relations
 between columns. Its rows get weights, factor by factor and column by column (iterative proportional fitting), until its
-one-way marginals are those that the release knows well; what remains of it is the relations. Post-processing.
+one-way marginals are those that the release knows well; what remains of it is the relations.
 
 Earlier releases predict counts, too: their fitted marginals, with the noise they had. Two tables of one population
 differ by sampling: a cell with a share p of N rows has the variance N·p, and the same again, scaled, in the earlier
