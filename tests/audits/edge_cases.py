@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 import sidelight as sl
 from sidelight.errors import SidelightError
 from sidelight.experts import Reporting
-from sidelight.stability.pate import ClearVotes, NoisyLabels, SmoothVotes
+from sidelight.stability.pate import ClearVotes, NoisyLabels
 from sidelight.synthesis.fitting.learning import PrivateStart
 from sidelight.tuning import geometric
 
@@ -147,11 +147,6 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
         lambda **rest: ClearVotes(**rest).price,
         {"budget": "0.1", "order": 25, "test_scale": 10, "delta": "1e-5"},
         ("budget", "order", "test_scale", "delta"),
-    ),
-    "SmoothVotes": (
-        lambda **rest: SmoothVotes(**rest).price,
-        {"budget": "0.1", "order": 25, "delta": "1e-5"},
-        ("budget", "order", "delta", "smoothness", "sensitivity_scale", "sum_scale"),
     ),
     "PrivateStart": (
         lambda **rest: (found := PrivateStart(**rest), found.claims.approx_at("1e-6"), found.most_rounds),

@@ -26,10 +26,10 @@ from sidelight.noise import Source, public_grid, standard_normal, to_grid
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
+from sidelight.stability.budgets import RowBudget, row_budget
 from sidelight.stability.engine import PreparedCertificate, propose_and_certify
 from sidelight.stability.posterior_sampling.ridge import EIGENVALUE_TOLERANCE, checked_rows
-from sidelight.stability.private_bounds import private_lower_bound
-from sidelight.stability.row_budget import RowBudget, row_budget
+from sidelight.stability.tests_and_bounds import private_lower_bound
 
 Floats = NDArray[np.float64]
 

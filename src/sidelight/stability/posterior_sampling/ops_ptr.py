@@ -14,12 +14,18 @@ from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_sq
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 from sidelight.session.query import Refusal
+from sidelight.stability.budgets import row_budget
 from sidelight.stability.engine import PreparedCertificate, propose_and_certify
-from sidelight.stability.posterior_sampling.divergence import largest_precision, residual_move
-from sidelight.stability.posterior_sampling.ridge import Ridge, checked_rows, penalty_grid, posterior_answer
+from sidelight.stability.posterior_sampling.ridge import (
+    Ridge,
+    checked_rows,
+    largest_precision,
+    penalty_grid,
+    posterior_answer,
+    residual_move,
+)
 from sidelight.stability.posterior_sampling.selection_price import SelectionPrice, selection_price
-from sidelight.stability.private_bounds import private_lower_bound, private_upper_bound
-from sidelight.stability.row_budget import row_budget
+from sidelight.stability.tests_and_bounds import private_lower_bound, private_upper_bound
 from sidelight.tuning import PublicScore, Runs, best_of, geometric
 
 #: Of one run's budget, what the bound of the coefficients' length takes.
