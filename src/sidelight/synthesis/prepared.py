@@ -1,43 +1,36 @@
-"""A `SyntheticTable` query fitted to a schema: its plan, its price, and the one pass over the rows.
-
-The description of the query, in strings, is equal for equal queries and different for others: a ledger keeps it, and
-answers a repeated key only if it is the same. So all that changes what is released must be in it: the queries
-themselves, not only the columns they are about, and what becomes of unusual cells.
-"""
+"""A `SyntheticTable` query fitted to a schema: its plan, its price, and the one pass over the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from sidelight.aggregates.collect import coded_rows, collect
 from sidelight.aggregates.counts import CellCounts
-from sidelight.guarantees import Claims, decimal_text, exact
 from sidelight.noise import Source
-from sidelight.records import Fill, Table
-from sidelight.records.numbers import exact_number, number_text
+from sidelight.records import Table
 from sidelight.session import Answer
+from sidelight.session.query import SurePrepared
 from sidelight.synthesis.bounds.certify import certified
-from sidelight.synthesis.cells.axes import Axis, Labels, coding_of
+from sidelight.synthesis.cells.axes import Axis, coding_of
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS, Space, public_support
-from sidelight.synthesis.cells.workload import LinearQueries, Marginals, Part, Workload
+from sidelight.synthesis.cells.workload import Workload
 from sidelight.synthesis.engine_choice import Chosen
 from sidelight.synthesis.engines.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
 from sidelight.synthesis.engines.marginals import release_distribution
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.engines.plan import MarginalPlan, nominal_claims, sized
+from sidelight.synthesis.engines.plan import MarginalPlan, sized
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import EarlierReleases, PublicRows
 from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.output.answers import Measured
-from sidelight.synthesis.output.released import KIND
 from sidelight.synthesis.output.synthetic_rows import PublicEntropy
 from sidelight.synthesis.predicted.known_counts import EarlierCounts, calibrated
 from sidelight.synthesis.predicted.pooling import CountsPredictor, refit_again
@@ -61,8 +54,8 @@ def _summary(names: Sequence[str], fitted: Fitted) -> str:
     return f"a synthetic table of {fitted.rows:.0f} rows ({columns}; {measured}): sl.Synthetic(release)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedTable:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedTable(SurePrepared):
     """Everything but `run` is a function of public parameters."""
 
     axes: tuple[Axis, ...]
@@ -74,8 +67,6 @@ class PreparedTable:
     rounds: int | None
     engine: Chosen
     predicted: Predicted | None
-    trust: float = 1.0
-    numerics: Literal["exact"] = "exact"
 
     @cached_property
     def plan(self) -> MarginalPlan | MWEMPlan:
@@ -107,38 +98,6 @@ class PreparedTable:
         with Source(PublicEntropy(self.predicted.digest)) as source:  # public rows: their draws need no secret
             return public_support(self.domain, self.predicted.codes, source=source)
 
-    @cached_property
-    def claims(self) -> Claims:
-        """The whole price: whatever the rounds, no more is spent."""
-        return nominal_claims(self.price, self.protection)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The columns."""
-        return self.domain.columns
-
-    @cached_property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings; no two different queries have the same."""
-        return {
-            "kind": KIND,
-            "columns": [axis.to_json() for axis in self.axes],
-            "policies": describe_policies(self.axes),
-            "queries": describe_workload(self.workload, self.domain),
-            "workload": [str(each) for each in self.workload.partitions(self.domain, closure=False)],
-            "engine": self.engine,
-            "rows": "private" if self.rows is None else str(self.rows),
-            "rounds": "auto" if self.rounds is None else str(self.rounds),
-            "prediction": "none" if self.predicted is None else self.predicted.digest,
-            "trust": decimal_text(exact(self.trust, name="trust")),
-            {"mu": "mu_squared"}.get(self.price.kind, self.price.kind): decimal_text(self.price.amount),
-        }
-
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """What was predicted and where it came from."""
-        return None if self.predicted is None else self.predicted.to_json()
-
     def counts(self, table: Table) -> PrivateMarginals:
         """Read the rows once: into one dense table of counts, or as codes where the domain is too large for that."""
         coding = coding_of(self.axes)
@@ -155,7 +114,7 @@ class PreparedTable:
     def run(self, table: Table, source: Source) -> Answer:
         """Count, select and measure, fit, and pack what came out."""
         fitted = self.fit(self.counts(table), source)
-        return Answer(value=self.value(fitted), labels=self.labels)
+        return Answer(value=self.value(fitted))
 
     def fit(self, counts: PrivateMarginals, source: Source) -> Fitted:
         """Run the engine."""
@@ -204,52 +163,3 @@ class PreparedTable:
             bounds=certified(fitted, mass, self.plan).to_value(),
             distribution=mass.to_value(),
         )
-
-
-def describe_workload(workload: Workload, domain: Domain) -> list[dict[str, Any]]:
-    """Describe what is asked, part by part.
-
-    >>> from sidelight.synthesis.cells.workload import marginals, prefixes
-    >>> describe_workload(marginals(2) + prefixes("b"), Domain(("a", "b", "c"), (2, 3, 4)))
-    [{'marginals': '2', 'columns': ['a', 'b', 'c']}, {'prefixes': 'b'}]
-    """
-    return [_part(each, domain) for each in workload.parts]
-
-
-def _part(part: Part, domain: Domain) -> dict[str, Any]:
-    if isinstance(part, Marginals):
-        if part.sets is not None:
-            return {"marginals": [list(each) for each in part.attribute_sets(domain)]}
-        names = domain.columns if part.columns is None else domain.in_order(part.columns)
-        return {"marginals": str(part.ways), "columns": list(names)}
-    if isinstance(part, LinearQueries):
-        (block,) = part.blocks(domain)
-        return {
-            "linear_queries": str(block.count),
-            "columns": list(block.columns),
-            "lower": number_text(exact_number(part.lower, name="lower")),
-            "upper": number_text(exact_number(part.upper, name="upper")),
-            "sha256": block.digest,
-        }
-    return {"ranges" if part.ranges else "prefixes": part.column}
-
-
-def describe_policies(axes: Sequence[Axis]) -> list[dict[str, str]]:
-    """Return what becomes of labels that are not listed and of missing cells, column by column."""
-    return [_policy(each) for each in axes]
-
-
-def _policy(axis: Axis) -> dict[str, str]:
-    if isinstance(axis, Labels):
-        category = axis.category
-        other = "drop" if category.other is None else f"to {category.other}"
-        written = {"column": axis.name, "other": other}
-        missing = category.missing
-        fill = str(missing.value) if isinstance(missing, Fill) else None
-        usual = other if missing is None else "drop"
-    else:
-        written = {"column": axis.name}
-        missing = axis.number.missing
-        fill = number_text(exact_number(missing.value, name="fill")) if isinstance(missing, Fill) else None
-        usual = "drop"
-    return written | {"missing": "keep" if axis.keeps_missing else usual if fill is None else f"to {fill}"}
