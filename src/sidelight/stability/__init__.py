@@ -3,7 +3,7 @@
 A refusal is an ordinary result: it costs what a release costs (stability proof page).
 """
 
-from sidelight.stability.eigengap import AnalyzeGauss, StablePCA
+from sidelight.stability.eigengap import StablePCA
 from sidelight.stability.engine import CertifiedProposal, DistanceProposal, propose_and_certify, propose_and_test
 from sidelight.stability.logistic import StableLogistic
 from sidelight.stability.median import StableMedian, median_distance
@@ -15,7 +15,6 @@ from sidelight.stability.voting import MajorityVote
 __all__ = [
     "OPSPTR",
     "AdaOPS",
-    "AnalyzeGauss",
     "CertifiedProposal",
     "DistanceProposal",
     "GaussianTest",

@@ -128,7 +128,7 @@ class StableLogistic:
             proposal,
             claims=row.claims,
             request={
-                "kind": "stable logistic regression",
+                "kind": "stable_logistic_regression",
                 "features": list(self.features),
                 "target": self.target,
                 "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),

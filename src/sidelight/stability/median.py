@@ -85,7 +85,7 @@ class StableMedian:
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
             claims=budget.claims,
             request={
-                "kind": "stable median",
+                "kind": "stable_median",
                 "column": number.name,
                 "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
                 "delta": decimal_text(exact(self.delta, name="delta")),

@@ -57,7 +57,7 @@ class StableMode:
             test=LaplaceTest(epsilon=budget.epsilon, false_pass=budget.delta),
             claims=budget.claims,
             request={
-                "kind": "stable mode",
+                "kind": "stable_mode",
                 "column": category.name,
                 "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
                 "delta": decimal_text(exact(self.delta, name="delta")),

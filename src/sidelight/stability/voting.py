@@ -78,7 +78,7 @@ class MajorityVote:
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
             claims=budget.claims,
             request={
-                "kind": "majority vote",
+                "kind": "majority_vote",
                 "column": self.column,
                 "noise_scale": decimal_text(scale),
                 "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),

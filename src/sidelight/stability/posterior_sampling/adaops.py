@@ -109,7 +109,7 @@ class AdaOPS:
             proposal,
             claims=row.claims,
             request={
-                "kind": "posterior sample",
+                "kind": "posterior_sample",
                 "features": list(self.features),
                 "target": self.target,
                 "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),

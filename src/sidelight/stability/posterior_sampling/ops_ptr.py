@@ -97,7 +97,7 @@ class OPSPTR:
             _Proposal(codes, price, self.score, self.runs, penalties, self.rows_at_most),
             claims=row.claims,
             request={
-                "kind": "selected posterior sample",
+                "kind": "selected_posterior_sample",
                 "features": list(self.features),
                 "target": self.target,
                 "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),

@@ -231,7 +231,7 @@ class _PrintedSteps:
 
     def finish(self) -> Floats:
         """Return what is released."""
-        return self._total / self._total.sum()
+        return np.asarray(self._total / self._total.sum())
 
 
 def _open(plan: MWEMPlan, answered: Sequence[AnsweredQuery], fitted: Floats) -> Any:
