@@ -47,10 +47,6 @@ class Measurement:
         """
         return float(np.abs(self.values - expected).mean()) / self.mean_error
 
-    def expected_error(self, rows: float) -> float:
-        """Return the expected l1 distance to the true marginal that the noise alone causes, as a share of the rows."""
-        return self.mean_error * self.values.size / max(rows, 1.0)
-
 
 def noise_of(price: Price, protection: Protection) -> dict[str, Any]:
     """Return the noise that a price buys for a partition: law, scale, deviation and mean error."""
