@@ -17,7 +17,7 @@ from sidelight.errors import SidelightError
 from sidelight.experts import Reporting
 from sidelight.predictions import guess
 from sidelight.quantiles.sequence.plan import SequencePlan
-from sidelight.stability.pate import ClearVotes, NoisyLabels, SmoothVotes
+from sidelight.stability.pate import ClearVotes, NoisyLabels
 from sidelight.tuning import geometric
 
 #: Nothing, one, the least and the largest floats, what amounts may be at most, what no amount is.
@@ -166,11 +166,6 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
         lambda **rest: ClearVotes(**rest).price,
         {"budget": "0.1", "order": 25, "test_scale": 10, "delta": "1e-5"},
         ("budget", "order", "test_scale", "delta"),
-    ),
-    "SmoothVotes": (
-        lambda **rest: SmoothVotes(**rest).price,
-        {"budget": "0.1", "order": 25, "delta": "1e-5"},
-        ("budget", "order", "delta", "smoothness", "sensitivity_scale", "sum_scale"),
     ),
     "Reporting": (
         lambda **rest: (found := Reporting(**rest), found.grid_bits),

@@ -30,8 +30,7 @@ from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.workload import Workload, linear_queries, marginals, prefixes, ranges
 from sidelight.synthesis.engines import mwem
 from sidelight.synthesis.engines.mwem import MWEMPlan
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.engines.rounds_by_noise import nominal_claims, sized
+from sidelight.synthesis.engines.plan import MarginalPlan, nominal_claims, sized
 from sidelight.synthesis.measuring import selection
 from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import Protection

@@ -25,13 +25,20 @@ from sidelight.regression.objective import Objective
 from sidelight.regression.rows import RowPolicy, StreamedRows
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
+from sidelight.stability.budgets import order_budget, row_budget
 from sidelight.stability.engine import PreparedCertificate, propose_and_certify
-from sidelight.stability.glm.divergence import SLOPE, STRENGTH_MOVE, largest_shaped_precision, minimum_move
-from sidelight.stability.glm.precision import COUNT_FAILURE, COUNT_SHARE, Precision, private_precision
-from sidelight.stability.order_budget import order_budget
+from sidelight.stability.logistic_divergence import (
+    COUNT_FAILURE,
+    COUNT_SHARE,
+    SLOPE,
+    STRENGTH_MOVE,
+    Precision,
+    largest_shaped_precision,
+    minimum_move,
+    private_precision,
+)
 from sidelight.stability.posterior_sampling.ridge import checked_rows
-from sidelight.stability.private_bounds import private_lower_bound
-from sidelight.stability.row_budget import row_budget
+from sidelight.stability.tests_and_bounds import private_lower_bound
 
 Shape: TypeAlias = Literal["isotropic", "hessian"]
 Floats = NDArray[np.float64]
@@ -139,7 +146,7 @@ class StableLogistic:
             proposal,
             claims=row.claims,
             request={
-                "kind": "stable logistic regression",
+                "kind": "stable_logistic_regression",
                 "features": list(self.features),
                 "target": self.target,
                 "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),

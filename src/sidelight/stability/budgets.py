@@ -1,7 +1,10 @@
-"""What an (epsilon, delta) allows at one public Renyi order: the budget that a certified chain is divided from.
+"""What an (epsilon, delta) allows one row, and at one public Renyi order, which a certified chain is divided from.
 
 The order is chosen from epsilon and delta before any data is opened; one order is enough (stability proof page, Theorem
 2), and at that order a mechanism may use all that the conversion leaves.
+
+A person's (epsilon, delta) is first divided over the rows that they may have: distances count rows, promises may be
+about people.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, decimal_text, exact
+from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours, decimal_text, exact, native_claims, positive
+from sidelight.guarantees.claim_sets import for_person
 from sidelight.guarantees.intervals import Interval, round_down
+from sidelight.guarantees.neighbours import Person, Unit
 
 LEAST_ORDER = 2
 _POINTS = 400
@@ -73,3 +78,36 @@ def order_budget(
 
 def _left(epsilon: float, logarithm: float, order: float) -> float:
     return epsilon - math.log1p(-1 / order) - (logarithm - math.log(order)) / (order - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowBudget:
+    """What one row spends, and what is promised to the unit."""
+
+    epsilon: Fraction
+    delta: Fraction
+    claims: Claims
+
+
+def row_budget(epsilon: Amount, delta: Amount, *, unit: Unit, neighbours: Neighbours) -> RowBudget:
+    """Divide a unit's budget over its rows by group privacy: epsilon/k, and delta over the geometric sum.
+
+    >>> from sidelight.guarantees.neighbours import Row
+    >>> print(row_budget(1, "1e-6", unit=Row(), neighbours=Neighbours.ADD_REMOVE).claims)
+    ApproxDP(ε = 1, δ = 1e-6)
+    """
+    total, failure = positive(epsilon, name="epsilon"), exact(delta, name="delta")
+    if not 0 < failure < 1:
+        raise RangeError(f"delta must lie strictly between 0 and 1, got {delta}; well below 1/n is usual, such as 1e-6")
+    rows = unit.max_rows if isinstance(unit, Person) else 1
+    share = total / rows
+    if rows > 1:
+        step, power, steps = Interval.of(share).exp(), Interval.of(1), Interval.of(0)
+        for _ in range(rows):
+            steps, power = steps + power, power * step
+        failure = round_down((Interval.of(failure) / steps).lower)
+        if failure == 0:
+            raise RangeError(f"epsilon {epsilon} leaves no delta for one of {rows} rows of a person; spend less")
+    per_row = native_claims(ApproxDP(share, failure, neighbours=neighbours), mechanism="propose_test_release")
+    claims = for_person(per_row, unit) if isinstance(unit, Person) else per_row.with_unit(unit)
+    return RowBudget(epsilon=share, delta=failure, claims=claims)

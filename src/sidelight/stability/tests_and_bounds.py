@@ -1,8 +1,14 @@
-"""Private tests of an integer distance: pass only if the data is far from every data set where the proposal is wrong.
+"""Private tests of an integer distance, and private bounds of a real statistic.
 
-A distance counts how many records have to change until the proposal fails, so one record moves it by at most one; it is
-0 exactly where the proposal is wrong already. Both tests decide on integers with exact noise, and their thresholds are
-rounded up: wrong data passes with at most the stated probability on the machine too (stability proof page, section 2).
+A test passes only if the data is far from every data set where the proposal is wrong. A distance counts how many
+records have to change until the proposal fails, so one record moves it by at most one; it is 0 exactly where the
+proposal is wrong already. Both tests decide on integers with exact noise, and their thresholds are rounded up: wrong
+data passes with at most the stated probability on the machine too (stability proof page, section 2).
+
+A statistic that is bounded is rounded to a public grid and meets exact integer noise; the bound is moved by the
+quantile of the noise and by the roundings, so that it fails with at most the stated probability on the machine, too
+(stability proof page, section 6). Lower bounds are for eigenvalues and gaps, upper bounds for norms and losses; the
+wrong one is no bound.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from typing import Protocol
 
 from sidelight.errors import RangeError
 from sidelight.guarantees.intervals import Interval
-from sidelight.noise import Source, discrete_laplace, rounded_gaussian
+from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up
 
 _ONE = Interval.of(1)
 
@@ -130,3 +136,50 @@ def upper_quantile(probability: Fraction | float) -> float:
 def _check_probability(probability: Fraction) -> None:
     if not 0 < probability < 1:
         raise RangeError(f"the probability of a false pass must lie strictly between 0 and 1, got {probability}")
+
+
+#: Steps of the grid in one sensitivity: rounding costs a millionth.
+_FINE = 1 << 20
+
+#: Beyond this a statistic is cut off (one record still moves it by no more than before).
+_FURTHEST = 1 << 80
+
+
+def private_lower_bound(value: float, *, sensitivity: float, mu: float, failure: float, source: Source) -> float:
+    """Return a number that exceeds the value with probability at most `failure`; a NaN counts as minus infinity.
+
+    Guarantee: GDP(mu), if one record moves the value by at most `sensitivity`, a public number.
+    """
+    noisy, scale, step = _noisy(-math.inf if math.isnan(value) else value, sensitivity, mu, source)
+    return noisy - scale * _quantile(failure) - step
+
+
+def private_upper_bound(
+    value: float, *, sensitivity: float, mu: float, failure: float, source: Source, for_neighbours: float = 0.0
+) -> float:
+    """Return a number that is below the value with probability at most `failure`; a NaN counts as infinity.
+
+    Guarantee: GDP(mu), as for `private_lower_bound`. `for_neighbours=1` moves it by one sensitivity more, so that what
+    a neighbour's data would have returned is above this data's value as well: a private selection needs that.
+    """
+    noisy, scale, step = _noisy(math.inf if math.isnan(value) else value, sensitivity, mu, source)
+    return noisy + scale * (_quantile(failure) + for_neighbours * mu) + step
+
+
+def _noisy(value: float, sensitivity: float, mu: float, source: Source) -> tuple[float, float, float]:
+    """Return the noisy value, the deviation of its noise, and the grid's step."""
+    if not (sensitivity > 0 and math.isfinite(sensitivity) and mu > 0):
+        raise RangeError("a private bound wants a positive sensitivity and a positive mu")
+    step = math.ldexp(1.0, math.frexp(sensitivity)[1] - 1) / _FINE
+    exact_step = Fraction(step)
+    scale = scale_up((Fraction(sensitivity) + exact_step) / Fraction(mu) / exact_step)
+    noise = int(rounded_gaussian(1, scale, source)[0])
+    return float((_rounded(value / step) + noise) * exact_step), float(scale * exact_step), step
+
+
+def _rounded(x: float) -> int:
+    return math.floor(min(max(x, -float(_FURTHEST)), float(_FURTHEST)) + 0.5)
+
+
+def _quantile(failure: float) -> float:
+    return upper_quantile(failure) * (1 + 1e-12)

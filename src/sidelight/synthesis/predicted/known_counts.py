@@ -1,8 +1,13 @@
-"""Public rows weighted so that their columns agree with what was released: calibration, as in survey statistics.
+"""Counts that public rows or earlier releases tell beforehand, with their variances: post-processing.
 
+Public rows are weighted so that their columns agree with what was released: calibration, as in survey statistics.
 A public sample often has other shares of women, ages or regions than the private table, and yet the same relations
 between columns. Its rows get weights, factor by factor and column by column (iterative proportional fitting), until its
-one-way marginals are those that the release knows well; what remains of it is the relations. Post-processing.
+one-way marginals are those that the release knows well; what remains of it is the relations.
+
+Earlier releases predict counts, too: their fitted marginals, with the noise they had. Two tables of one population
+differ by sampling: a cell with a share p of N rows has the variance N·p, and the same again, scaled, in the earlier
+table.
 """
 
 from __future__ import annotations
@@ -11,19 +16,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sidelight.synthesis.cells.cell_deviation import CellNoise, cell_deviation
-from sidelight.synthesis.cells.domain import Codes, Domain
+from sidelight.synthesis.cells.domain import CellNoise, Codes, Domain, cell_deviation
 from sidelight.synthesis.cells.spaces import Floats
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.predicted.doubt import Doubt
-from sidelight.synthesis.predicted.predicted_counts import PredictedCounts
+from sidelight.synthesis.predicted.pooling import Doubt, PredictedCounts
 
 _SWEEPS = 10
+
 #: Weights whose effective number of rows, (Σw)²/Σw², is less than this share of the rows are given up.
 _LEAST_EFFECTIVE = 0.25
+
 #: A value's factor counts at most so much, or one over it, when the weight of a row that was not seen is guessed.
 _MOST_FACTOR = 8.0
+
 #: Half a row is added to what a public cell holds when its variance is judged: an empty cell is not certainly empty.
 _UNSEEN = 0.5
 
@@ -113,3 +119,27 @@ def _one_way_targets(fitted: Fitted, public: CalibratedRows, *, trust: float) ->
         zip(known, np.split(np.maximum(together, 0.0), np.cumsum([len(each) for each in found])[:-1]), strict=True)
     )
     return [parts.get(name) for name in domain.columns]
+
+
+class EarlierCounts:
+    """Earlier releases of the same domain, each with the noise of its measured marginals; `rows` of the next table."""
+
+    def __init__(self, releases: Sequence[Fitted], noises: Sequence[Sequence[CellNoise]], *, rows: float) -> None:
+        self._releases = tuple(zip(releases, noises, strict=True))
+        self._rows = rows
+
+    def counts(self, marginal: Marginal) -> PredictedCounts:
+        """Return the average by inverse variances of all releases in which the columns were measured."""
+        averages, variances = [], []
+        for release, noises in self._releases:
+            (mass,) = release.marginals([marginal])
+            cells = release.domain.cells_of(marginal.columns) / mass.size  # in a group of values
+            scale = self._rows / release.rows
+            noise = cells * (cell_deviation(marginal.columns, release.domain, noises) * scale) ** 2
+            averages.append(self._rows * mass)
+            variances.append(noise + (1.0 + scale) * self._rows * mass + 1.0)
+        information = 1.0 / np.array(variances)
+        total = information.sum(axis=0)
+        if not total.all():  # measured in none
+            return PredictedCounts(np.mean(averages, axis=0), np.full(averages[0].shape, np.inf))
+        return PredictedCounts((information * np.array(averages)).sum(axis=0) / total, 1.0 / total)

@@ -1,25 +1,32 @@
-"""The literature's private bound of the votes' cost: noise in proportion to a smooth sensitivity, constants corrected.
+"""The literature's private test of clear votes: noise in proportion to a smooth sensitivity, constants corrected.
 
-Kept for comparison: the integer distance costs less (stability proof page, section 5). The noise has a secret scale, so
-it is drawn in floats: idealized.
+For comparison with `ClearVotes`, whose integer distance costs less (stability proof page, section 5). The noise has a
+secret scale, so it is drawn in floats: idealized.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
+from sidelight.guarantees import Amount, ApproxDP, exact, positive
 from sidelight.noise import Source, standard_normal
-from sidelight.stability.distance_test import upper_quantile
-from sidelight.stability.pate.vote_distance import LARGEST_QUANTILE, VoteCost
+from sidelight.stability.pate.proposals import FINE, certified_price, check_proposal, plain_epsilon
+from sidelight.stability.pate.vote_cost import LARGEST_QUANTILE, VoteCost, checked_votes, quantiles_of
+from sidelight.stability.tests_and_bounds import upper_quantile
 
 Floats = NDArray[np.float64]
 
+#: Divergences in floats are charged a little higher, budgets compared a little lower.
+_ROUNDING = 1e-9
+_TEST_SCALES = (2, 3, 4, 5, 7, 10, 14, 20, 28, 40)
 #: Cells of the table a step of one teacher has.
 _CELLS_A_STEP = 64
 #: The smooth sensitivity is at least this share of the plain cost: the logarithm of 0 is not wanted. A public constant.
@@ -158,3 +165,114 @@ def smooth_noise_renyi(order: float, *, smoothness: float, scale: float) -> floa
         return spread + order * min(1.0, ratio) / (2 * scale**2 * left)
 
     return max(at(math.exp(-2 * smoothness)), at(1.0), at(math.exp(2 * smoothness)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothVotes:
+    """The same proposal, tested by a noisy upper bound of the votes' cost, with noise in proportion to its sensitivity.
+
+    Guarantee: Rényi divergence of the two noisy numbers plus `budget` at the public order, converted once; idealized,
+    because the noise has a secret scale and is drawn in floats. `ClearVotes` costs less.
+
+    `smoothness` is how fast the sensitivity may change from one teacher to the next (0.2/order is usual),
+    `sensitivity_scale` the noise on its logarithm in units of `smoothness`, `sum_scale` that on the cost in units of
+    the sensitivity.
+
+    >>> proposal = SmoothVotes(budget="0.05", order=20, smoothness="0.01", delta="1e-5")
+    >>> round(float(proposal.price.epsilon), 2)
+    0.6
+    """
+
+    budget: Amount
+    order: Amount = 25
+    smoothness: Amount = Fraction(1, 125)
+    sensitivity_scale: Amount = 15
+    sum_scale: Amount = 15
+    delta: Amount
+
+    def __post_init__(self) -> None:
+        check_proposal(self.budget, self.order, self.delta)
+        for name in ("smoothness", "sensitivity_scale", "sum_scale"):
+            positive(getattr(self, name), name=name)
+        _ = self.price  # an order that the smoothness does not cover is found now
+
+    @cached_property
+    def price(self) -> ApproxDP:
+        """The guarantee of test and labels together: half of delta for a bound too low, half for the conversion."""
+        order, scale = exact(self.order, name="order"), exact(self.sensitivity_scale, name="sensitivity_scale")
+        noisy_sum = smooth_noise_renyi(
+            float(order),
+            smoothness=float(exact(self.smoothness, name="smoothness")),
+            scale=float(exact(self.sum_scale, name="sum_scale")),
+        )
+        divergence = order / (2 * scale**2) + Fraction(noisy_sum * (1 + _ROUNDING)) + exact(self.budget, name="budget")
+        return certified_price(divergence, order, delta=self.delta)
+
+    def clear(self, votes: NDArray[np.int64], noise_scale: float, source: Source) -> bool:
+        """Draw the noisy bound and compare it with the budget; NaN does not pass."""
+        bound = self._bound(votes, noise_scale)
+        noisy = bound.release(quantiles_of(votes, bound.cost, tie_margin=1 / FINE), source)
+        return bool(noisy <= float(exact(self.budget, name="budget")) * (1 - _ROUNDING))
+
+    def chance(self, votes: NDArray[np.int64], noise_scale: float) -> float:
+        """Return how likely these votes pass. As secret as the votes: for public or simulated ones."""
+        from scipy.special import ndtr
+
+        bound = self._bound(votes, noise_scale)
+        quantiles = quantiles_of(votes, bound.cost, tie_margin=1 / FINE)
+        smooth, total = bound.sensitivity(quantiles), float(bound.cost.at(quantiles).sum())
+        shift = upper_quantile(bound.failure / 2)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+        factors = np.exp(bound.smoothness * bound.sensitivity_scale * (nodes + shift))  # e^m / S
+        room = (float(exact(self.budget, name="budget")) - total) / (smooth * bound.sum_scale) - shift * factors
+        return float((weights / weights.sum()) @ ndtr(room))
+
+    def _bound(self, votes: NDArray[np.int64], noise_scale: float) -> SmoothBound:
+        return SmoothBound(
+            cost=VoteCost.of(self.order, noise_scale, votes),
+            smoothness=float(exact(self.smoothness, name="smoothness")),
+            sensitivity_scale=float(exact(self.sensitivity_scale, name="sensitivity_scale")),
+            sum_scale=float(exact(self.sum_scale, name="sum_scale")),
+            failure=float(exact(self.delta, name="delta") / 2),
+        )
+
+
+def cheapest_smooth_proposal(
+    queries: int,
+    noise_scale: Amount,
+    *,
+    delta: Amount,
+    votes: ArrayLike,
+    chance: float = 0.99,
+    orders: Iterable[int] = (5, 8, 12, 16, 20, 25, 30, 40, 50, 65, 80),
+) -> SmoothVotes | None:
+    """Choose a proposal from public votes, as `cheapest_proposal` does, for the test by smooth sensitivity."""
+    simulated, sigma = checked_votes(votes), float(positive(noise_scale, name="noise_scale"))
+    failure = float(exact(delta, name="delta") / 2)
+    shift, likely = upper_quantile(failure / 2), upper_quantile((1 - chance) / 2)
+    best, best_epsilon = None, plain_epsilon(queries, noise_scale, delta=delta)
+    scale_up = queries / len(simulated)
+    for order in orders:
+        cost = VoteCost(noise_scale=sigma, order=order, classes=simulated.shape[1])
+        quantiles = quantiles_of(simulated, cost, tie_margin=1 / FINE)
+        total = float(cost.at(quantiles).sum())
+        for smoothness in (0.1 / order, 0.2 / order, 0.3 / order):
+            bound = SmoothBound(cost=cost, smoothness=smoothness, sensitivity_scale=1, sum_scale=1, failure=failure)
+            smooth = bound.sensitivity(quantiles)
+            for sensitivity_scale in _TEST_SCALES:
+                largest = smooth * math.exp(smoothness * sensitivity_scale * (likely + shift))
+                for sum_scale in (*_TEST_SCALES, 56, 80):
+                    budget = scale_up * (total + sum_scale * (smooth * likely + shift * largest)) * 1.01
+                    if not 0 < budget < queries * order / sigma**2:
+                        continue
+                    found = SmoothVotes(
+                        budget=float(f"{budget:.6g}"),
+                        order=order,
+                        smoothness=float(f"{smoothness:.6g}"),
+                        sensitivity_scale=sensitivity_scale,
+                        sum_scale=sum_scale,
+                        delta=delta,
+                    )
+                    if float(found.price.epsilon) < best_epsilon:
+                        best, best_epsilon = found, float(found.price.epsilon)
+    return best
