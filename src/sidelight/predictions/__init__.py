@@ -12,6 +12,7 @@ from sidelight.predictions.laplace import Laplace
 from sidelight.predictions.mixing import HedgeWarning, hedge, hedge_cost, needs_hedge, warn_if_unhedged
 from sidelight.predictions.mixture import Mixture
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
+from sidelight.predictions.power_law import PowerLaw
 from sidelight.predictions.priors import Prior
 from sidelight.predictions.public_sample import PublicSample
 from sidelight.predictions.scale_free import ScaleFree
@@ -28,6 +29,7 @@ __all__ = [
     "Laplace",
     "Mixture",
     "Origin",
+    "PowerLaw",
     "Prior",
     "PublicSample",
     "ScaleFree",
