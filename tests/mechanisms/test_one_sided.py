@@ -1,4 +1,4 @@
-"""One-sided selection of a radius: reference laws, all tiny data sets, the distribution of the draws, the power prior."""
+"""One-sided selection of a radius: reference laws, all tiny data sets, the law of the draws, the power prior."""
 
 import math
 from collections import Counter

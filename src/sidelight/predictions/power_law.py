@@ -52,8 +52,8 @@ class PowerLaw:
             )
         if isinstance(self.exponent, bool) or not isinstance(self.exponent, int) or not 3 <= self.exponent <= 16:
             raise RangeError(
-                f"exponent must be a whole number from 3 to 16, got {self.exponent!r}; with 2 or less the expected noise "
-                "variance is infinite"
+                f"exponent must be a whole number from 3 to 16, got {self.exponent!r}; with 2 or less the expected "
+                "noise variance is infinite"
             )
         object.__setattr__(self, "anchor", exact)
 
