@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from math import erfc, exp, expm1, isqrt, log1p, sqrt
+from math import erfc, exp, expm1, log1p, sqrt
 from statistics import NormalDist
 from typing import Unpack
 
@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, Claims, Context, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.guarantees.intervals import ONE, ZERO, Interval, round_down, round_up
+from sidelight.guarantees.intervals import ONE, ZERO, Interval, root_down, root_up, round_down, round_up
 from sidelight.guarantees.normal import gaussian_delta, normal_cdf
 from sidelight.mechanisms.label_counts import LabelCounts, Published, published
 from sidelight.noise import Source, rounded_gaussian, scale_up
 
 _ONE = Interval(ONE, ONE)
-_ROOT_BITS = 128
 #: Finding the threshold and proving it takes longer the more labels a unit has; more would be no protection either.
 _MOST_GROUPS = 10**6
 _SMALLEST_DELTA = Fraction(1, 10**100)
@@ -103,8 +102,8 @@ def gaussian_threshold(*, epsilon: Amount, delta: Amount, groups: int, share: Am
     if chance < _SMALLEST_DELTA:
         raise RangeError(f"delta must be at least 1e-100, got {delta}; nobody can tell that from 0")
     mu = gdp_within(loss, chance) * (1 - _SLIVER)
-    scale = scale_up(_root_up(groups / (part * mu**2)))
-    after = _root_down((1 - part) * mu**2)
+    scale = scale_up(root_up(groups / (part * mu**2)))
+    after = root_down((1 - part) * mu**2)
     threshold = _guess(float(loss), float(chance), groups, float(scale), float(after))
     while (
         proven := threshold_delta(
@@ -155,7 +154,7 @@ def _both_ways(epsilon: Fraction, hidden: Fraction, mu_squared: Fraction) -> tup
     log_hidden = Interval.of(hidden).log()
     forward = round_down((Interval.of(epsilon) - log_hidden).lower)
     backward = round_down((Interval.of(epsilon) + log_hidden).lower)
-    mu = _root_up(mu_squared) if mu_squared else Fraction(0)
+    mu = root_up(mu_squared) if mu_squared else Fraction(0)
     there = round_up(Interval.of(shown + hidden * _gaussian_upper(mu, forward)).upper)
     return min(Fraction(1), there), min(Fraction(1), _gaussian_upper(mu, backward))
 
@@ -175,14 +174,6 @@ def _power_down(base: Decimal, exponent: int) -> Fraction:
             result = result * square
         square, exponent = square * square, exponent >> 1
     return round_down(result.lower, digits=70)
-
-
-def _root_up(square: Fraction) -> Fraction:
-    return Fraction(isqrt(int(square * (1 << 2 * _ROOT_BITS))) + 1, 1 << _ROOT_BITS)
-
-
-def _root_down(square: Fraction) -> Fraction:
-    return Fraction(isqrt(int(square * (1 << 2 * _ROOT_BITS))), 1 << _ROOT_BITS)
 
 
 def _guess(epsilon: float, delta: float, groups: int, scale: float, after: float) -> int:

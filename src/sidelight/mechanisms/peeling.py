@@ -30,9 +30,9 @@ from sidelight.guarantees import (
     positive,
 )
 from sidelight.guarantees.conversions import gdp_from_bounded_range, pure_within_gdp, zcdp_from_bounded_range
+from sidelight.guarantees.intervals import root_down
 from sidelight.noise import Categorical, Source
 
-_ROOT_BITS = 128
 _WEIGHT_BITS = 40
 
 
@@ -106,10 +106,10 @@ def peeling(
     if epsilon is not None:
         return Peeling(draws=draws, step_epsilon=positive(epsilon, name="epsilon") / draws)
     if rho is not None:
-        return Peeling(draws=draws, step_epsilon=_root_down(8 * positive(rho, name="rho") / draws))
+        return Peeling(draws=draws, step_epsilon=root_down(8 * positive(rho, name="rho") / draws))
     assert mu is not None
     # BoundedRange(e) has the μ of PureDP(e/2).
-    each = _root_down(positive(mu, name="mu") ** 2 / draws)
+    each = root_down(positive(mu, name="mu") ** 2 / draws)
     return Peeling(draws=draws, step_epsilon=2 * pure_within_gdp(each))
 
 
@@ -132,7 +132,3 @@ def popularity(predicted: ArrayLike, *, doubt: float = 0.1) -> NDArray[np.int64]
     share = values / total if total > 0 else np.full(values.size, 1.0 / values.size)
     mixed = (1.0 - doubt) * share + doubt / values.size
     return np.floor(np.ldexp(mixed, _WEIGHT_BITS)).astype(np.int64) + 1
-
-
-def _root_down(square: Fraction) -> Fraction:
-    return Fraction(math.isqrt(int(square * (1 << 2 * _ROOT_BITS))), 1 << _ROOT_BITS)
