@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Unpack
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, exact, positive
+from sidelight.guarantees import GDP, Amount, Claims, Context, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within, pure_within_gdp, zcdp_from_pure
 from sidelight.guarantees.intervals import root_down, root_up
 from sidelight.guarantees.search import largest
@@ -150,10 +150,15 @@ class CentredCounts:
     `count_scale` and `cell_scale` are noise scales of these integers; `variance` is that of a cell.
     """
 
+    mu: Fraction
     steps: int
     count_scale: Fraction
     cell_scale: Fraction
     variance: float
+
+    def claims(self, **context: Unpack[Context]) -> Claims:
+        """Return what the noisy count and cells prove together."""
+        return native_claims(GDP(self.mu, **context), mechanism="rounded_gaussian")
 
 
 def centred_counts(*, cells: int, groups: int, mu: Amount) -> CentredCounts:
@@ -177,11 +182,17 @@ def centred_counts(*, cells: int, groups: int, mu: Amount) -> CentredCounts:
     if steps == 0:
         scale = scale_up(root_up(Fraction(spread(0))) / shift)
         return CentredCounts(
-            steps=0, count_scale=Fraction(0), cell_scale=scale, variance=gaussian_variance(scale) / _CENTRE_STEPS**2
+            mu=shift,
+            steps=0,
+            count_scale=Fraction(0),
+            cell_scale=scale,
+            variance=gaussian_variance(scale) / _CENTRE_STEPS**2,
         )
     # α² = c√D: the count's share of μ² is α²/(α² + D) = c/(c + √D)
     share = Fraction(round(steps / (steps + math.sqrt(spread(steps))) * 2**20), 2**20)
     count_scale = scale_up(root_up(1 / share) / shift)
     cell_scale = scale_up(root_up(spread(steps) / (1 - share)) / shift)
     noise = gaussian_variance(cell_scale) + steps**2 * gaussian_variance(count_scale)
-    return CentredCounts(steps=steps, count_scale=count_scale, cell_scale=cell_scale, variance=noise / _CENTRE_STEPS**2)
+    return CentredCounts(
+        mu=shift, steps=steps, count_scale=count_scale, cell_scale=cell_scale, variance=noise / _CENTRE_STEPS**2
+    )

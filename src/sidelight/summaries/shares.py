@@ -8,13 +8,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, positive
+from sidelight.guarantees import GDP, Amount, Claims, Context, native_claims, positive
 from sidelight.guarantees.conversions import pure_within_gdp
 from sidelight.guarantees.intervals import root_down, root_up
-from sidelight.noise import scale_up
+from sidelight.noise import Source, rounded_gaussian, scale_up
 
 Price = Literal["epsilon", "rho", "mu"]
 #: A predicted mean nearer to the centre than this is not trusted to stay there.
@@ -72,9 +75,24 @@ class CountAndSums:
     Guarantee: GDP(mu) for all of them together: the second moment costs nothing (summaries proof page, Theorem 7).
     """
 
+    mu: Fraction
     count_scale: Fraction
     sum_scale: Fraction
     square_scale: Fraction
+
+    def claims(self, **context: Unpack[Context]) -> Claims:
+        """Return what the noisy counts, sums and second moments of all groups prove together."""
+        return native_claims(GDP(self.mu, **context), mechanism="rounded_gaussian")
+
+    def noise(
+        self, groups: int, *, source: Source, columns: int = 1
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Draw the noise of n (groups), and of Σe and Σ(M² - e²) (columns × groups), in one call."""
+        sizes = (groups, columns * groups, columns * groups)
+        scales = [self.count_scale, self.sum_scale, self.square_scale]
+        drawn = rounded_gaussian(sum(sizes), scales, source, which=np.repeat(np.arange(3), sizes))
+        count, total, squares = np.split(drawn, np.cumsum(sizes)[:2])
+        return count, total.reshape(columns, groups), squares.reshape(columns, groups)
 
 
 def count_and_sums(
@@ -100,7 +118,7 @@ def count_and_sums(
     # GDP(μ) iff L2² (1/σ_n² + Σ over columns of M²/σ_s²) <= μ²
     count_scale = scale_up(root_up(Fraction(l2_squared) / part) / shift)
     sum_scale = scale_up(levels * root_up(columns * Fraction(l2_squared) / (1 - part)) / shift)
-    return CountAndSums(count_scale=count_scale, sum_scale=sum_scale, square_scale=levels * sum_scale)
+    return CountAndSums(mu=shift, count_scale=count_scale, sum_scale=sum_scale, square_scale=levels * sum_scale)
 
 
 def _short(share: float) -> Fraction:
