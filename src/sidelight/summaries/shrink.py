@@ -217,17 +217,12 @@ def shrink_each(
 
 def _leave_one_out(r: Floats, v: Floats, absent: NDArray[np.bool_]) -> Floats:
     """Return min(1, 1 / mean over the other predicted values of r²/v), 0/0 = 1; without another one 0."""
+    others = np.count_nonzero(~absent) - 1
+    if others < 1:
+        return np.zeros_like(r)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(absent | (v <= 0), 0.0, r * r / v)
-        others = np.count_nonzero(~absent) - 1
-        if others < 1:
-            return np.zeros_like(r)
-        # a difference of sums would let the own value back in by rounding: the largest is left out exactly
-        total = ratio.sum()
-        rest = np.maximum(total - ratio, 0.0)
-        top = int(ratio.argmax())
-        rest[top] = np.delete(ratio, top).sum()
-        return np.asarray(np.minimum(1.0, others / np.maximum(rest, 1e-300)))
+    return np.asarray(np.minimum(1.0, others / np.maximum(_of_the_others(ratio), 1e-300)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -271,6 +266,40 @@ def pull_means(
         return Pulled(means=p.copy(), spread=0.0)
     means = p + n * r / (squares + v / spread)
     return Pulled(means=np.clip(means, lower, upper), spread=spread)
+
+
+def outside_weights(
+    residuals: ArrayLike, variances: ArrayLike, counts: ArrayLike, *, width: float, sizes: ArrayLike | None = None
+) -> Floats:
+    """Return w_g = V_g/(V_g + γ̂·n⁰_g²) with nothing of group g's own noise in it, for `shrink_each` on residual sums.
+
+    `shrink_each(residuals, 0, variance=variances, cap=M, weights=...)` then bounds each group's error by √(1+M²) times
+    that of its plain residual (Theorem 9), if the predictions behind the residuals leave the own group out, too.
+
+    Args:
+        residuals: R_g, noisy sums of x - p_g.
+        variances: Their noise variances.
+        counts: Noisy counts n̂.
+        width: Of the interval of values.
+        sizes: Predicted sizes n⁰; left out, the mean of the other groups' n̂.
+    """
+    r, v, n = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts))
+    if r.size < 2:
+        return np.zeros_like(r)
+    n = np.maximum(n, 0.0)
+    squares = n * n
+    omega = squares / (squares + max(float(np.median(v)) / width**2, 1e-300))
+    above, below = _of_the_others(omega * (r * r - v)), _of_the_others(omega * squares)
+    spread = np.where(below > 0, np.maximum(above, 0.0) / np.maximum(below, 1e-300), 0.0)
+    expected = _of_the_others(n) / (r.size - 1) if sizes is None else np.asarray(sizes, dtype=np.float64)
+    return np.asarray(v / np.maximum(v + spread * expected**2, 1e-300))
+
+
+def _of_the_others(terms: Floats) -> Floats:
+    """Return for each place the sum over all others, added up from both ends so that the own term never enters."""
+    before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
+    after = np.concatenate([np.cumsum(terms[::-1])[::-1][1:], [0.0]])
+    return np.asarray(before + after)
 
 
 def drifted_variance(past: ArrayLike, drift: ArrayLike) -> Floats:
