@@ -9,7 +9,13 @@ from scipy.stats import norm
 
 from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import zcdp_from_pure
-from sidelight.summaries.noise_choice import centred_counts, choose_noise, gaussian_variance, laplace_variance
+from sidelight.summaries.noise_choice import (
+    centred_counts,
+    choose_noise,
+    gaussian_variance,
+    laplace_variance,
+    top_by_histogram,
+)
 from sidelight.summaries.norms import Contribution, per_person
 
 CROSSOVERS = {
@@ -73,6 +79,21 @@ def test_a_price_sets_the_scale_exactly():
 def test_bad_prices_are_refused(price):
     with pytest.raises(RangeError):
         choose_noise(Contribution().counts(), **price)
+
+
+def test_routes_of_the_top_labels():
+    """Section 8: equal scales are level in recall; under ρ the limit is 0.641·√k."""
+    for labels, draws, by_histogram in ((1, 1, True), (10, 10, True), (11, 10, False), (1, 10, True)):
+        assert top_by_histogram(per_person(labels).counts(), draws, epsilon="0.3") is by_histogram
+    assert not top_by_histogram(None, 5, epsilon=1)
+    for draws in (10, 100):
+        limit = 0.641**2 * draws
+        assert top_by_histogram(per_person(math.floor(limit)).counts(), draws, rho="0.05")
+        assert not top_by_histogram(per_person(math.ceil(limit) + 1).counts(), draws, rho="0.05")
+    assert top_by_histogram(per_person(5).counts(), 10, mu="0.2")
+    assert not top_by_histogram(per_person(8).counts(), 10, mu="0.2")
+    assert top_by_histogram(per_person(20).counts(), 30, epsilon=1, delta="1e-6")
+    assert not top_by_histogram(per_person(20).counts(), 10, epsilon=1, delta="1e-6")
 
 
 def test_centred_counts_references():

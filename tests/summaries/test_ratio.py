@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
 from sidelight.summaries.ratio import (
-    Interval,
+    Bounds,
     deviation_of,
     from_count_and_sums,
     from_pair,
@@ -24,7 +24,7 @@ from sidelight.summaries.ratio import (
 )
 
 LEVELS = 64
-SPAN = Interval(lower=-10.0, upper=30.0, levels=LEVELS)
+SPAN = Bounds(lower=-10.0, upper=30.0, levels=LEVELS)
 
 
 def test_integer_identities():
@@ -147,6 +147,6 @@ def test_predictions_out_of_range_are_taken_at_the_bound():
 
 def test_bounds_must_be_in_order():
     with pytest.raises(RangeError):
-        Interval(lower=1.0, upper=1.0, levels=4)
+        Bounds(lower=1.0, upper=1.0, levels=4)
     with pytest.raises(RangeError):
         variance_of(from_triple(1, 1, 1, levels=2, variance=1.0), SPAN, ddof=2)

@@ -28,6 +28,7 @@ from sidelight.noise import Source, rounded_gaussian, scale_up
 _ONE = Interval(ONE, ONE)
 #: Finding the threshold and proving it takes longer the more labels a unit has; more would be no protection either.
 _MOST_GROUPS = 10**6
+_LARGEST_SCALE = 2**40
 _SMALLEST_DELTA = Fraction(1, 10**100)
 #: Of μ, for the roots that are rounded up in the proof: with it no threshold is too small because of rounding alone.
 _SLIVER = Fraction(1, 2**64)
@@ -103,6 +104,8 @@ def gaussian_threshold(*, epsilon: Amount, delta: Amount, groups: int, share: Am
         raise RangeError(f"delta must be at least 1e-100, got {delta}; nobody can tell that from 0")
     mu = gdp_within(loss, chance) * (1 - _SLIVER)
     scale = scale_up(root_up(groups / (part * mu**2)))
+    if scale > _LARGEST_SCALE:
+        raise RangeError(f"epsilon = {epsilon} and delta = {delta} need noise beyond every count; raise epsilon")
     after = root_down((1 - part) * mu**2)
     threshold = _guess(float(loss), float(chance), groups, float(scale), float(after))
     while (

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.errors import RangeError
 from sidelight.guarantees import Neighbours, Row, Unit
 
@@ -43,7 +44,7 @@ class LabelCounts:
             raise RangeError(f"counts must be a list of integers, got {array.ndim} dimension(s) of {array.dtype}")
         # A count of 0 would stand for a label that only this data set knows; below 1 it is dropped, not an error,
         # because an error would depend on the data.
-        copy = np.where(array >= 1, array, 0).astype(np.int64)
+        copy = np.clip(array, 0, VALUE_LIMIT).astype(np.int64)
         copy.flags.writeable = False
         object.__setattr__(self, "counts", copy)
 

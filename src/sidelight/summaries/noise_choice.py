@@ -12,6 +12,7 @@ from sidelight.guarantees import GDP, Amount, Claims, Context, exact, native_cla
 from sidelight.guarantees.conversions import gdp_within, pure_within_gdp, zcdp_from_pure
 from sidelight.guarantees.intervals import root_down, root_up
 from sidelight.guarantees.search import largest
+from sidelight.mechanisms.peeling import peeling
 from sidelight.noise import scale_up
 from sidelight.summaries.norms import Norms
 
@@ -137,6 +138,41 @@ def _laplace(norms: Norms, epsilon: Fraction) -> Noise:
 def _gaussian(norms: Norms, mu: Fraction) -> Noise:
     scale = scale_up(norms.l2 / mu)
     return Noise(kind="gaussian", scale=scale, variance=gaussian_variance(scale), mu=mu)
+
+
+def top_by_histogram(
+    norms: Norms | None,
+    draws: int,
+    *,
+    epsilon: Amount | None = None,
+    delta: Amount | None = None,
+    rho: Amount | None = None,
+    mu: Amount | None = None,
+) -> bool:
+    """Return whether sorting noisy counts finds the top `draws` labels better than drawing them one by one (`peeling`).
+
+    Laplace noise of scale L1/ε stands against Gumbel noise of scale draws/ε: L1 <= draws. Gaussian noise is compared
+    with it by standard deviation: under ρ that is L2 < 0.641·√draws.
+
+    Args:
+        norms: Of the counts by label; None where a unit may have any number of labels, which only peeling allows.
+        draws: k.
+        epsilon: One price, as in `choose_noise`.
+        delta: Only with `epsilon`.
+        rho: Zero-concentrated price.
+        mu: Gaussian price.
+
+    >>> from sidelight.summaries.norms import per_person
+    >>> tuple(top_by_histogram(per_person(labels).counts(), 10, epsilon=1) for labels in (10, 11))
+    (True, False)
+    """
+    if norms is None:
+        return False
+    chosen = choose_noise(norms, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    step = peeling(draws, epsilon=epsilon, rho=rho, mu=mu).step_epsilon
+    if chosen.kind == "laplace":
+        return chosen.scale * step <= 1
+    return float(chosen.scale) < math.pi / math.sqrt(6) / float(step)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval:
+class Bounds:
     """The public interval of values, lower..upper, in M = `levels` steps."""
 
     lower: float
@@ -43,7 +43,7 @@ class Interval:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Moments:
-    """What a release says of each group, in the unit -1..1 of the interval: count, Σt, Σt², and the noise of each.
+    """What a release says of each group, in the unit -1..1 of the bounds: count, Σt, Σt², and the noise of each.
 
     `count_variance`, `sum_variance` and `square_variance` are those of n̂, Σt and Σt²; the three covariances are those
     of the noise of the pair, triple or disc. `count`, `total` and `squares` are unbiased. `squares` is None for a pair.
@@ -112,56 +112,56 @@ def from_count_and_sums(
     )
 
 
-def mean_of(moments: Moments, interval: Interval) -> Floats:
+def mean_of(moments: Moments, bounds: Bounds) -> Floats:
     """Return each group's mean, within the bounds: centre + h·Σt/max(n, 1).
 
     For a pair this is lower + width·A/max(A+B, M) wherever the count is at least 1.
     """
     tau = np.clip(moments.total / np.maximum(moments.count, 1.0), -1.0, 1.0)
-    return np.asarray(interval.centre + interval.width / 2 * tau)
+    return np.asarray(bounds.centre + bounds.width / 2 * tau)
 
 
-def sum_of(moments: Moments, interval: Interval) -> Floats:
+def sum_of(moments: Moments, bounds: Bounds) -> Floats:
     """Return each group's unbiased sum of x: centre·n + h·Σt."""
-    return np.asarray(interval.centre * moments.count + interval.width / 2 * moments.total)
+    return np.asarray(bounds.centre * moments.count + bounds.width / 2 * moments.total)
 
 
-def sum_variance(moments: Moments, interval: Interval) -> float:
+def sum_variance(moments: Moments, bounds: Bounds) -> float:
     """Return the noise variance of `sum_of`."""
-    c, h = interval.centre, interval.width / 2
+    c, h = bounds.centre, bounds.width / 2
     return c * c * moments.count_variance + h * h * moments.total_variance + 2 * c * h * moments.count_total
 
 
-def mean_noise_variance(moments: Moments, interval: Interval) -> Floats:
+def mean_noise_variance(moments: Moments, bounds: Bounds) -> Floats:
     """Return the noise variance of each mean to first order: h²(Var Σt + τ² Var n - 2τ Cov)/n², n at least 1."""
     n = np.maximum(moments.count, 1.0)
     tau = np.clip(moments.total / n, -1.0, 1.0)
     noise = moments.total_variance + tau**2 * moments.count_variance - 2 * tau * moments.count_total
-    return np.asarray((interval.width / 2) ** 2 * noise / n**2)
+    return np.asarray((bounds.width / 2) ** 2 * noise / n**2)
 
 
-def residuals(moments: Moments, interval: Interval, prediction: ArrayLike) -> tuple[Floats, Floats]:
+def residuals(moments: Moments, bounds: Bounds, prediction: ArrayLike) -> tuple[Floats, Floats]:
     """Return Σ(x - p) of each group and its noise variance: h(Σt - τ_p n), for `shrink.pull_means`.
 
     A prediction beyond the bounds is taken at the bound, one that is NaN at the middle.
     """
-    h = interval.width / 2
+    h = bounds.width / 2
     p = np.broadcast_to(_floats(prediction), moments.count.shape)
-    tau = np.clip((np.where(np.isfinite(p), p, interval.centre) - interval.centre) / h, -1.0, 1.0)
+    tau = np.clip((np.where(np.isfinite(p), p, bounds.centre) - bounds.centre) / h, -1.0, 1.0)
     noise = moments.total_variance + tau**2 * moments.count_variance - 2 * tau * moments.count_total
     return np.asarray(h * (moments.total - tau * moments.count)), np.asarray(h * h * noise)
 
 
-def variance_of(moments: Moments, interval: Interval, *, ddof: int = 1) -> Floats:
+def variance_of(moments: Moments, bounds: Bounds, *, ddof: int = 1) -> Floats:
     """Return each group's variance h²(M₂ - M₁²)·n/(n - ddof), n taken as at least 2, cut to 0..h²."""
     if ddof not in (0, 1):
         raise RangeError(f"ddof must be 0 or 1, got {ddof}")
     m1, m2, n = _two_moments(moments)
-    h2 = (interval.width / 2) ** 2
+    h2 = (bounds.width / 2) ** 2
     return np.asarray(np.clip(h2 * (m2 - m1 * m1) * n / (n - ddof), 0.0, h2))
 
 
-def variance_noise(moments: Moments, interval: Interval) -> Floats:
+def variance_noise(moments: Moments, bounds: Bounds) -> Floats:
     """Return the noise variance of `variance_of` to first order in the noise (without the factor n/(n-1)).
 
     The gradient of M₂ - M₁² in (n, Σt, Σt²) is ((2M₁² - M₂)/n, -2M₁/n, 1/n).
@@ -176,12 +176,12 @@ def variance_noise(moments: Moments, interval: Interval) -> Floats:
         + 2 * g_n * g_q * moments.count_squares
         + 2 * g_s * g_q * moments.total_squares
     )
-    return np.asarray((interval.width / 2) ** 4 * noise)
+    return np.asarray((bounds.width / 2) ** 4 * noise)
 
 
-def deviation_of(moments: Moments, interval: Interval, *, ddof: int = 1) -> Floats:
+def deviation_of(moments: Moments, bounds: Bounds, *, ddof: int = 1) -> Floats:
     """Return each group's standard deviation."""
-    return np.sqrt(variance_of(moments, interval, ddof=ddof))
+    return np.sqrt(variance_of(moments, bounds, ddof=ddof))
 
 
 def _two_moments(moments: Moments) -> tuple[Floats, Floats, Floats]:
