@@ -88,12 +88,12 @@ def draws_of(step, weights, runs):
 
 @pytest.mark.parametrize("weights", [None, [1, 4, 2, 9]])
 def test_draws_have_the_law_and_not_one_with_another_slope(weights):
-    runs = 4000
+    runs = 5000
     found = draws_of("0.5", weights, runs)
     book = law((3, 1, 2, 0), 0.5, 2, weights)
     observed = [found[order] for order in book]
     assert chisquare(observed, runs * np.array(list(book.values()))).pvalue > 1e-7
-    for wrong in (0.3, 0.7):
+    for wrong in (0.35, 0.65):
         other = np.array(list(law((3, 1, 2, 0), wrong, 2, weights).values()))
         assert chisquare(observed, runs * other).pvalue < 1e-6
 

@@ -54,6 +54,7 @@ def test_reference_profile_and_splits():
     assert float(law.profile(0.5)) == pytest.approx(0.287649410, abs=1e-9)
     assert [truncated_laplace(epsilon=1, delta="1e-6", groups=g).least for g in (2, 3, 4, 10)] == [28, 41, 54, 133]
     assert truncated_laplace(epsilon=1, delta="1e-6", groups=100).least == 1314
+    assert truncated_laplace(epsilon="0.5", delta="1e-6", groups=2).known_scale == 4
 
 
 def masses(law):

@@ -54,6 +54,14 @@ class TruncatedLaplace:
         """The number of units from which on a label is always published."""
         return 2 * self.cutoff + 1
 
+    @property
+    def known_scale(self) -> Fraction:
+        """The scale of plain discrete Laplace noise on labels that are known: a unit's others may be unknown ones.
+
+        Known and new labels of one release have one claim together, that of `claims()`.
+        """
+        return 1 / self.label_epsilon
+
     def claims(self, **context: Unpack[Context]) -> Claims:
         """Return what a release proves: with probability δ something is revealed, otherwise the loss is at most ε.
 
