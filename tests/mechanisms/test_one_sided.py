@@ -13,11 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from sidelight.aggregates.ranks import ranks_of_codes
 from sidelight.errors import RangeError
 from sidelight.grid import FloatGrid, Grid
 from sidelight.guarantees import Person
 from sidelight.mechanisms import one_sided
-from sidelight.mechanisms.one_sided import radius_claims, rows_around, rows_down_from, rows_up_from, select_radius
+from sidelight.mechanisms.one_sided import (
+    radius_claims,
+    rows_around,
+    rows_down_from,
+    rows_near,
+    rows_up_from,
+    select_radius,
+)
 from sidelight.mechanisms.rings import Rings
 from sidelight.noise import Source
 from sidelight.predictions import PowerLaw
@@ -128,6 +136,40 @@ def test_counting_rows_inside():
     assert [rows_around(ranks, 1)(j) for j in range(7)] == [0, 3, 3, 3, 4, 4, 5]
     assert [rows_up_from(ranks, -3)(j) for j in (0, 3, 5, 10)] == [1, 2, 4, 5]
     assert [rows_down_from(ranks, 7)(j) for j in (0, 5, 7, 10)] == [1, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("grid", "radii"),
+    [
+        (FloatGrid(), FloatGrid(lowest=0.0)),
+        (FloatGrid(dither_bits=0), FloatGrid(lowest=0.0, dither_bits=0)),
+        (Grid(resolution=Fraction(1, 100), snap="nearest"), Grid(resolution=Fraction(1, 10), first=0, dither_bits=0)),
+    ],
+)
+def test_rows_near_a_centre_on_other_grids(grid, radii):
+    """Each row is outside up to some radius and inside from there on, ends of the grids included."""
+    places = sorted({radii.fine_first, radii.fine_last, *(radii.index_of(r) for r in np.geomspace(1e-9, 1e15, 60))})
+    for x in (-1e12, -3.7, 0.0, 1e-7, 4.99, 5.0, 5.01, 1e300):
+        ranks = ListRanks([grid.index_of(x)])
+        counts = [rows_near(ranks, grid, 5.0, radii)(j) for j in places]
+        assert set(counts) <= {0, 1}
+        assert counts == sorted(counts)
+    ranks = ListRanks([grid.index_of(x) for x in (-100.0, 4.0, 5.0, 7.0, 1000.0)])
+    found = [rows_near(ranks, grid, 5.0, radii)(radii.index_of(r)) for r in (0.5, 1.5, 2.5, 200.0, 2000.0)]
+    assert found == [1, 2, 3, 4, 5]
+
+
+def test_a_radius_on_a_grid_of_floats():
+    data = np.random.default_rng(3).normal(50, 10, 4000)
+    grid, radii = FloatGrid(dither_bits=0), FloatGrid(lowest=0.0, dither_bits=0)
+    ranks = ranks_of_codes(np.sort([grid.index_of(x) for x in data]).astype(np.int64), grid, None)
+    prior = PowerLaw(13.5).compile(radii)
+    with Source(SeededEntropy("floats")) as source:
+        found = [
+            radii.value(select_radius(rows_near(ranks, grid, 50.0, radii), prior, epsilon=1, source=source))
+            for _ in range(5)
+        ]
+    assert all(20 < radius < 200 for radius in found)
 
 
 def test_an_empty_table_draws_from_the_prior():

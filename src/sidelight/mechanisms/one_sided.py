@@ -7,6 +7,7 @@ radius small is the prior (summaries proof page, Theorem 4). The ring sampler of
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -14,6 +15,7 @@ from typing import TypeAlias, Unpack
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
+from sidelight.grid import Outcomes
 from sidelight.guarantees import Amount, BoundedRange, Claims, Context, native_claims, positive
 from sidelight.mechanisms.adapted import Masses
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON, draw
@@ -34,8 +36,8 @@ def select_radius(inside: Inside, prior: Masses, *, epsilon: Amount, source: Sou
     the prior's tail.
 
     Args:
-        inside: Counts the rows within outcome j: `rows_around`, `rows_up_from`, `rows_down_from`, or any private,
-            non-decreasing function to which one row adds 0 or 1, 1 from some j on.
+        inside: Counts the rows within outcome j: `rows_around`, `rows_near`, `rows_up_from`, `rows_down_from`, or any
+            private, non-decreasing function to which one row adds 0 or 1, 1 from some j on.
         prior: Positive integer masses on the outcomes first..last, such as `predictions.PowerLaw(...).compile(grid)`.
         epsilon: The price, exact.
         source: The release's source.
@@ -76,6 +78,28 @@ def rows_around(ranks: Ranks, centre: int) -> Inside:
     [1, 2, 2, 3, 4]
     """
     return lambda j: ranks.below(centre + j + 1) - ranks.below(centre - j)
+
+
+def rows_near(ranks: Ranks, grid: Outcomes, centre: float, radii: Outcomes) -> Inside:
+    """Count the rows between centre - R and centre + R, R = radii.value(j): for any two grids, such as those of floats.
+
+    A row in the same cell as an end counts as inside. Rounding of the two ends is monotone in R, so a row that is
+    inside stays inside as j grows, which is all that the guarantee asks.
+
+    Args:
+        ranks: Of the column on its grid.
+        grid: That grid.
+        centre: Public: released before, or predicted.
+        radii: The grid of radii, first outcome 0, on which the prior was compiled.
+    """
+
+    def inside(j: int) -> int:
+        radius = radii.value(j)
+        low = grid.index_of(max(centre - radius, -sys.float_info.max))
+        high = grid.index_of(min(centre + radius, sys.float_info.max)) + (1 << grid.dither_bits)
+        return ranks.below(high) - ranks.below(low)
+
+    return inside
 
 
 def rows_up_from(ranks: Ranks, lower: int) -> Inside:
