@@ -11,6 +11,7 @@ from sidelight.predictions.histogram import Histogram
 from sidelight.predictions.laplace import Laplace
 from sidelight.predictions.mixture import Mixture, hedge, hedge_cost, needs_hedge, warn_if_unhedged
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
+from sidelight.predictions.power_law import PowerLaw
 from sidelight.predictions.priors import Prior
 from sidelight.predictions.public_sample import PublicSample
 from sidelight.predictions.scale_free import ScaleFree
@@ -25,6 +26,7 @@ __all__ = [
     "Laplace",
     "Mixture",
     "Origin",
+    "PowerLaw",
     "Prior",
     "PublicSample",
     "ScaleFree",
