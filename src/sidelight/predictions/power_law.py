@@ -18,7 +18,7 @@ from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, UNIT_BITS, CompiledPrior, Staircase
 from sidelight.predictions.knots import Ladder, StandardLaw
-from sidelight.predictions.parameters import Numeric
+from sidelight.predictions.priors import Numeric
 
 
 @dataclass(frozen=True)
