@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 import sidelight as sl
 from sidelight.errors import BudgetError, RangeError
 from sidelight.experts import Receipt, Reporter, Reporting
-from sidelight.experts.service import extra
+from sidelight.experts.service import refusals as extra
 from sidelight.experts.service.app import service_app
-from sidelight.experts.service.shown import terms_json
+from sidelight.experts.service.page import terms_json
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 

@@ -10,18 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sidelight.experts.adabatch import RWAdaBatch as RWAdaBatch
     from sidelight.experts.amplification import Amplified as Amplified
     from sidelight.experts.amplification import amplified as amplified
     from sidelight.experts.amplification import central_guarantee as central_guarantee
+    from sidelight.experts.amplification import gap_cdf as gap_cdf
     from sidelight.experts.amplification import gaussian_trade_off as gaussian_trade_off
+    from sidelight.experts.amplification import size_cdf_bound as size_cdf_bound
+    from sidelight.experts.amplification import size_weights as size_weights
     from sidelight.experts.amplification import worst_over as worst_over
-    from sidelight.experts.batch_sizes import gap_cdf as gap_cdf
-    from sidelight.experts.batch_sizes import gap_density as gap_density
-    from sidelight.experts.batch_sizes import size_cdf_bound as size_cdf_bound
-    from sidelight.experts.batch_sizes import size_weights as size_weights
     from sidelight.experts.delay import DelayRule as DelayRule
-    from sidelight.experts.ftpl import RWFTPL as RWFTPL
+    from sidelight.experts.follow_leader import RWFTPL as RWFTPL
+    from sidelight.experts.follow_leader import RWAdaBatch as RWAdaBatch
     from sidelight.experts.learners import LeaderLearner as LeaderLearner
     from sidelight.experts.learners import Learner as Learner
     from sidelight.experts.learners import RollingRegression as RollingRegression
@@ -31,10 +30,8 @@ if TYPE_CHECKING:
     from sidelight.experts.player import Player as Player
     from sidelight.experts.player import RoundError as RoundError
     from sidelight.experts.regret import META_CAVEAT as META_CAVEAT
-    from sidelight.experts.regret import account as account
     from sidelight.experts.regret import adabatch_bound as adabatch_bound
     from sidelight.experts.regret import ftpl_bound as ftpl_bound
-    from sidelight.experts.regret import half_width as half_width
     from sidelight.experts.regret import meta_bound as meta_bound
     from sidelight.experts.regret import noisy_account as noisy_account
     from sidelight.experts.report import Report as Report
@@ -56,23 +53,22 @@ if TYPE_CHECKING:
 
 # Names are loaded when first used: simulators and clients need different halves of this package.
 _HOME = {
-    "adabatch": ("RWAdaBatch",),
-    "amplification": ("Amplified", "amplified", "central_guarantee", "gaussian_trade_off", "worst_over"),
-    "batch_sizes": ("gap_cdf", "gap_density", "size_cdf_bound", "size_weights"),
+    "amplification": (
+        "Amplified",
+        "amplified",
+        "central_guarantee",
+        "gap_cdf",
+        "gaussian_trade_off",
+        "size_cdf_bound",
+        "size_weights",
+        "worst_over",
+    ),
     "delay": ("DelayRule",),
-    "ftpl": ("RWFTPL",),
+    "follow_leader": ("RWFTPL", "RWAdaBatch"),
     "learners": ("LeaderLearner", "Learner", "RollingRegression", "forecast_weights", "usual_learners"),
     "meta": ("RWMeta",),
     "player": ("Player", "RoundError"),
-    "regret": (
-        "META_CAVEAT",
-        "account",
-        "adabatch_bound",
-        "ftpl_bound",
-        "half_width",
-        "meta_bound",
-        "noisy_account",
-    ),
+    "regret": ("META_CAVEAT", "adabatch_bound", "ftpl_bound", "meta_bound", "noisy_account"),
     "report": ("Report", "ReportError"),
     "reporter": ("Reporter",),
     "reporting": ("Reporting", "move_sensitivity", "presence_sensitivity"),

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.experts.leader_change import Floats
-from sidelight.experts.player import Mask, checked_actions, checked_scale
+from sidelight.experts.player import Floats, Mask, checked_actions, checked_scale
 from sidelight.experts.states import floats, written
 from sidelight.experts.stream import Stream
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SourceError
-from sidelight.experts.leader_change import Floats
+from sidelight.experts.player import Floats
 
 #: Changes when a stored state means something else than before.
 STATE_VERSION = 1
@@ -58,11 +58,7 @@ def save_state(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(target.parent)
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -74,3 +70,12 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise SourceError(f"the file {str(path)!r} holds no state")
     return state
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names of new and deleted files of a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

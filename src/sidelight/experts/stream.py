@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.experts.leader_change import Floats
+from sidelight.experts.player import Floats
 from sidelight.noise import OSEntropy, Source, integers_below, standard_normal
 from sidelight.noise.entropy import SEEDED_BRANDING
 

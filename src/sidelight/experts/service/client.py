@@ -17,8 +17,8 @@ from sidelight.errors import RangeError, SidelightError
 from sidelight.experts.report import Report
 from sidelight.experts.reporter import Reporter
 from sidelight.experts.server import Receipt
-from sidelight.experts.service.extra import need_service
 from sidelight.experts.service.plan import is_loopback
+from sidelight.experts.service.refusals import need_service
 
 #: Answers of the service that say what became of a report, without being mistakes of this client.
 _RECEIPTS = {"closed_round": Receipt.LATE, "future_round": Receipt.EARLY, "conflict": Receipt.CONFLICT}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from sidelight.errors import SidelightError
 
 #: Code and HTTP status of each refusal.
@@ -42,3 +44,16 @@ class RefusedError(SidelightError):
 
 class StorageError(SidelightError, OSError):
     """The state of a service cannot be kept or read. Nothing is acknowledged that was not stored."""
+
+
+class MissingExtraError(SidelightError, ImportError):
+    """A part of sidelight was asked for whose libraries are not installed."""
+
+
+def need_service(*modules: str) -> None:
+    """Raise `MissingExtraError` unless these libraries of the extra `[service]` are there."""
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"experts over HTTP need {', '.join(missing)}; install the extra: pip install 'sidelight[service]'"
+        )
