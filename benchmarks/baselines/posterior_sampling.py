@@ -219,7 +219,7 @@ def _prepared(
         proposal,
         claims=row.claims,
         request={
-            "kind": "ridge regression for the worst data",
+            "kind": "ridge_for_the_worst_data",
             "variant": variant,
             "features": list(query.features),
             "target": query.target,

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
     from sidelight.regression.adassp import AdaSSP as AdaSSP
+    from sidelight.regression.clipping import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from sidelight.regression.estimators import PoissonRegressor as PoissonRegressor
     from sidelight.regression.estimators import TableEncoding as TableEncoding
     from sidelight.regression.model_query import ModelQuery as ModelQuery
-    from sidelight.regression.row_check import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.release import Refused as Refused
     from sidelight.release import Release as Release
     from sidelight.release import outcome_from_json as outcome_from_json
@@ -127,7 +127,7 @@ _HOME = {
         "TableEncoding",
     ),
     "sidelight.regression.model_query": ("ModelQuery",),
-    "sidelight.regression.row_check": ("nonprivate_check_rows",),
+    "sidelight.regression.clipping": ("nonprivate_check_rows",),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
     "sidelight.stability": (

@@ -12,9 +12,8 @@ from densities import LOSSES, ROWS, at_minimum, log_density, objective, one_bloc
 from sklearn.base import clone
 
 from sidelight.privacy_page import bounds_of_rows
-from sidelight.regression.curator import exact_losses, full_hessian, losses_at
+from sidelight.regression.curator import CuratorOnlyError, exact_losses, full_hessian, keep_noise, losses_at
 from sidelight.regression.estimators import LogisticRegression
-from sidelight.regression.kept_noise import CuratorOnlyError, keep_noise
 
 THETA = np.array([[0.3], [-0.2]])
 

@@ -8,11 +8,11 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import sidelight as sl
-from sidelight.regression.estimators.scikit_learn_checks import expected_failed_checks
+from sidelight.regression.estimators.linear_estimator import expected_failed_checks
 
 pytestmark = [
     pytest.mark.usefixtures("prices_once"),
-    pytest.mark.filterwarnings("ignore::sidelight.regression.estimators.seeded_fit.NotPrivateWarning"),
+    pytest.mark.filterwarnings("ignore::sidelight.regression.estimators.fit_warnings.NotPrivateWarning"),
 ]
 #: Seeded, as scikit-learn's own models are: a check that compares two fits compares the same noise.
 _SETTINGS: dict[str, Any] = {"epsilon": 8, "delta": "1e-5", "data_norm": 4, "random_state": 0}

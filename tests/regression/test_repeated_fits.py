@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import sidelight as sl
 from sidelight.errors import ReleaseFailedError
 from sidelight.guarantees import ApproxDP, Claims
-from sidelight.regression.estimators import repeated_fits
+from sidelight.regression.estimators import fit_warnings as repeated_fits
 from sidelight.regression.estimators.examples import Examples
 from sidelight.tuning import Fit, ModelScore, tune
 

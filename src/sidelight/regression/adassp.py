@@ -178,7 +178,7 @@ class PreparedAdaSSP:
         """The public description for ledger and report, in strings."""
         query = self.query
         return {
-            "kind": "ridge regression",
+            "kind": "adassp",
             "features": list(query.features),
             "target": query.target,
             "feature_norm": decimal_text(self.codes.radius),

@@ -16,7 +16,7 @@ import numpy as np
 from sidelight.errors import SchemaError
 from sidelight.guarantees import Claims
 from sidelight.noise import Source
-from sidelight.records import Category, Number, Schema, Table
+from sidelight.records import Number, Schema, Table
 from sidelight.regression.losses import Floats
 from sidelight.release import Release
 from sidelight.session import Answer, release_once
@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # scikit-learn takes a second to load
     from sidelight.regression.estimators.fit_query import PreparedFit
     from sidelight.regression.estimators.linear_estimator import LinearEstimator
     from sidelight.regression.estimators.table_encoding import TableEncoding
-
-_SETTINGS = ("epsilon", "delta", "on_violation", "regularisation", "theta_norm", "tolerance", "rows_at_most", "bound")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,29 +61,7 @@ class ModelQuery:
 
     def prepare(self, schema: Schema) -> PreparedModel:
         """Plan and price the fit. Reads no row."""
-        from sidelight.regression.estimators.fit_query import FitQuery
-        from sidelight.regression.estimators.table_encoding import encoding_for
-        from sidelight.regression.estimators.table_examples import TableExamples, labels_of
-
-        model = self.model
-        column = _column(schema, self.target)
-        goal = model._goal(column)
-        model._check()
-        encoding = encoding_for(schema, target=self.target, features=self.features)
-        labels = labels_of(column, goal.classes) if isinstance(column, Category) and goal.classes is not None else None
-        data_norm = 1 if model.data_norm is None else model.data_norm
-        settings = {name: getattr(model, name) for name in _SETTINGS} | {
-            "data_norm": data_norm,
-            "intercept": model._constant(data_norm),
-            "solver": model.solver,
-        }
-        several = tuple(goal.classes.tolist()) if goal.one_vs_rest and goal.classes is not None else None
-        query = FitQuery(
-            loss=goal.loss,
-            examples=TableExamples(encoding, column, labels),
-            settings=settings,
-            one_vs_rest=several,
-        )
+        goal, encoding, query = self.model._query_of_columns(schema, target=self.target, features=self.features)
         classes = () if goal.classes is None else tuple(goal.classes.tolist())
         return PreparedModel(
             fit=query.prepare(schema),
@@ -93,7 +69,7 @@ class ModelQuery:
             target=self.target,
             classes=classes,
             middle=goal.middle,
-            kind=type(model).__name__,
+            kind=type(self.model).__name__,
         )
 
     def declare(self) -> Number:
@@ -201,12 +177,3 @@ class _Units:
             else:
                 found += [(1.0, 0.0)] * len(column.labels)
         return found
-
-
-def _column(schema: Schema, target: Any) -> Number | Category:
-    if not isinstance(target, str):
-        raise SchemaError(f"target must name a column of the table, got {type(target).__name__}")
-    for column in schema.columns:
-        if column.name == target and isinstance(column, Number | Category):
-            return column
-    return schema.number(target)  # raises, and says what to declare

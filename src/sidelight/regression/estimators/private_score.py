@@ -18,10 +18,10 @@ from sidelight.guarantees import Amount, Claims, Neighbours, Person, Unit, decim
 from sidelight.mechanisms.additive import laplace, laplace_claims
 from sidelight.noise import Source
 from sidelight.records import Category, Schema, Table
-from sidelight.regression.estimators.declared_classes import label_kinds
 from sidelight.regression.estimators.examples import Examples, examples
 from sidelight.regression.estimators.fit_query import release_from
-from sidelight.regression.estimators.seeded_fit import entropy_for
+from sidelight.regression.estimators.fit_warnings import entropy_for
+from sidelight.regression.estimators.goal import label_kinds
 from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
 from sidelight.regression.losses.loss import positions_of
 from sidelight.release import Release
@@ -63,7 +63,7 @@ class PrivateScoreMixin:
         if isinstance(X, Table):
             if not hasattr(self, "encoding_") or target is None or y is not None:
                 raise SchemaError("a table wants target=... and no y, and a model that was fitted with fit_table")
-            column = target_column(X, target)
+            column = target_column(X.schema, target)
             if not isinstance(column, Category):
                 raise SchemaError(f"the target {target!r} must be a category")
             found: Examples | TableExamples = TableExamples(self.encoding_, column, labels_of(column, model.classes_))

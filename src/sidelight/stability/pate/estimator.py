@@ -21,8 +21,8 @@ from sidelight.errors import RangeError, SidelightWarning, StrictError, TeacherE
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.records import Number, PersonId, Schema, Table
-from sidelight.regression.estimators.declared_classes import declared_classes
-from sidelight.regression.estimators.seeded_fit import NotPrivateWarning
+from sidelight.regression.estimators.fit_warnings import NotPrivateWarning
+from sidelight.regression.estimators.goal import declared_classes
 from sidelight.release import Outcome, Refused
 from sidelight.session import Session
 from sidelight.session.accounts import OneOffAccount
