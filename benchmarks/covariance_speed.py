@@ -53,7 +53,7 @@ def measure() -> dict[str, float]:
 
 def matrices(table: sl.Table, query: sl.Covariance) -> float:
     """Return the peak of what is allocated after the sums are made, in matrices."""
-    prepared = query.prepare(table.schema)
+    prepared = query.prepare(table.schema).plan
     moments = collect(table, prepared.statistics)
     part = prepared.price.part(prepared.shares["matrix"])
     with Source(OSEntropy(), declared="exact") as source:

@@ -76,7 +76,7 @@ class Experiment:
     def _fit(self, plan: PaidPlan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         labels = self.people.labels if self.classes is None else self.people.labels.astype(int)
         table = sl.Table({"row": np.zeros(1)}, schema=[sl.Number("row")], name=self.people.source)
-        query = Planned(PreparedPaidFit(plan=plan, X=self.people.rows, y=labels))
+        query = Planned(PreparedPaidFit.of(plan, self.people.rows, labels))
         with keep_noise(i_am_the_curator=True) as kept:
             release = release_once(query, table)  # type: ignore[arg-type]
         assert kept.fit is not None

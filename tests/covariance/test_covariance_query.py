@@ -74,12 +74,14 @@ def test_price_is_what_was_asked_for_and_no_more() -> None:
 def test_noise_scales_of_the_reference() -> None:
     schema = table_of(rows_of(2, 10)).schema
     gauss = sl.Covariance(radius=1, rho="0.5", rows=1000).prepare(schema)
-    assert gauss.noise_scale(1000) == pytest.approx(0.00141421, rel=1e-5)
+    assert gauss.plan.noise_scale(1000) == pytest.approx(0.00141421, rel=1e-5)
     wishart = sl.Covariance(radius=1, epsilon=1, rows=1000).prepare(schema)
-    assert wishart.noise_scale(1000) == pytest.approx(0.0066332, rel=1e-5)
+    assert wishart.plan.noise_scale(1000) == pytest.approx(0.0066332, rel=1e-5)
     added = sl.Covariance(radius=1, rho="0.5").prepare(schema)
-    assert added.noise_scale(1) == pytest.approx(1 / math.sqrt(2 * 0.5 * 0.97), rel=1e-9)
-    assert sl.Covariance(radius=3, rho="0.5").prepare(schema).noise_scale(1) == pytest.approx(9 * added.noise_scale(1))
+    assert added.plan.noise_scale(1) == pytest.approx(1 / math.sqrt(2 * 0.5 * 0.97), rel=1e-9)
+    assert sl.Covariance(radius=3, rho="0.5").prepare(schema).plan.noise_scale(1) == pytest.approx(
+        9 * added.plan.noise_scale(1)
+    )
 
 
 def test_every_engine_gives_the_same_release(tmp_path: Path) -> None:
@@ -272,7 +274,7 @@ def test_persons_are_protected_with_all_their_rows() -> None:
     for center in (None, "pairs"):
         prepared = sl.Covariance(["a", "b"], radius=1, rho="0.5", center=center).prepare(table.schema)
         single = sl.Covariance(radius=1, rho="0.5", center=center).prepare(table_of(ROWS[:, :2]).schema)
-        assert prepared.noise_scale(1) == pytest.approx(2 * single.noise_scale(1), rel=1e-6)
+        assert prepared.plan.noise_scale(1) == pytest.approx(2 * single.plan.noise_scale(1), rel=1e-6)
         assert prepared.claims.unit == table.schema.unit
     assert seeded_release(sl.Covariance(radius=1, rho="0.5"), table, seed=1).labels == ("a", "b")
 

@@ -92,7 +92,7 @@ def test_declared_bounds_limit_variances_and_means() -> None:
 def test_an_unbiased_matrix_is_there_for_those_who_want_it() -> None:
     query = sl.Covariance(radius=2, rho="1e-4", rows=400, method="gauss", project=False)
     means = np.mean([seeded_release(query, table_of(ROWS), seed=seed).value["matrix"] for seed in range(60)], axis=0)
-    deviation = query.prepare(table_of(ROWS).schema).noise_scale(400)
+    deviation = query.prepare(table_of(ROWS).schema).plan.noise_scale(400)
     assert np.abs(means - ROWS.T @ ROWS / 400).max() < 6 * deviation / np.sqrt(60)
 
 
@@ -122,7 +122,7 @@ def test_eigenvalues_are_lowered_to_the_trace() -> None:
 def test_predictions_are_cut_to_what_can_be() -> None:
     schema = table_of(ROWS).schema
     prepared = sl.Covariance(radius=2, rho=1, prediction=np.diag([1e308, 1.0, -1e308])).prepare(schema)
-    assert np.diag(prepared.predictions[0].matrix).tolist() == [4.0, 1.0, -4.0]
+    assert np.diag(prepared.plan.predictions[0].matrix).tolist() == [4.0, 1.0, -4.0]
     assert PredictedMatrix(W).within(4.0).digest == PredictedMatrix(W).digest
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
+from probes import PreparedProbe
 from sidelight.errors import BudgetError, LedgerError, RangeError, ReleaseFailedError, StrictError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.noise import OSEntropy, Source, standard_normal
@@ -16,6 +17,7 @@ from sidelight.records import Schema, Table
 from sidelight.session import Answer, Refusal
 from sidelight.session.accounts import OneOffAccount, UnrecordedReservation
 from sidelight.session.door import release_through
+from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy, SeededSession
 
 QUERY = sl.Quantiles([0.5], epsilon=0.1)
@@ -52,23 +54,12 @@ class Diary(OneOffAccount):
 class Probe:
     """A query whose run is whatever a test wants."""
 
-    numerics: Literal["exact", "idealized"] = "exact"
-    prediction = None
-    request: Mapping[str, Any] = {"kind": "probe"}
-
     def __init__(self, run: Any, *, numerics: Literal["exact", "idealized"] = "exact") -> None:
-        self._run = run
-        self.numerics = numerics
+        claims = Claims.of(PureDP(1, numerics=numerics))
+        self._prepared = PreparedProbe(claims=claims, request={"kind": "probe"}, function=run)
 
-    @property
-    def claims(self) -> Claims:
-        return Claims.of(PureDP(1))
-
-    def prepare(self, schema: Schema) -> Probe:
-        return self
-
-    def run(self, table: Table, source: Source) -> Answer | Refusal:
-        return self._run(table, source)
+    def prepare(self, schema: Schema) -> Prepared:
+        return self._prepared
 
 
 def ask(run: Any, account: Any = None, **rest: Any) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ import pytest
 from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
 
 import sidelight as sl
+from probes import PreparedProbe
 from sidelight.errors import SidelightError, SourceError
 from sidelight.guarantees import ZCDP, Claims, Person, PureDP
 from sidelight.noise import Source
@@ -21,7 +21,7 @@ from sidelight.regression.model_query import ModelQuery
 from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
-from sidelight.session.source_check import PublicSource
+from sidelight.session.query import Prepared, PublicSource
 from sidelight.stability import AdaOPS, AnalyzeGauss, StableLogistic, StablePCA
 from sidelight.testing import SeededEntropy, SeededSession
 
@@ -69,15 +69,11 @@ LATE = "charged, then refused"
 class FileRefuser:
     """Negative control: a query that cannot read files and says so only in `run`."""
 
-    numerics: Literal["exact"] = "exact"
-    prediction = None
-    request: Mapping[str, Any] = {"kind": "refuser"}
-    claims = Claims.of(PureDP(1))
+    def prepare(self, schema: Schema) -> Prepared:
+        return PreparedProbe(claims=Claims.of(PureDP(1)), request={"kind": "refuser"}, function=self._run)
 
-    def prepare(self, schema: Schema) -> FileRefuser:
-        return self
-
-    def run(self, table: Table, source: Source) -> Answer:
+    @staticmethod
+    def _run(table: Table, source: Source) -> Answer:
         if table.rows.length is None:
             raise SourceError("no files")
         return Answer(value=0)

@@ -15,6 +15,7 @@ from scipy import stats
 from selection_laws import Pgf, selected
 
 import sidelight as sl
+from probes import PreparedProbe
 from sidelight.aggregates import row_count
 from sidelight.errors import BudgetError, ClaimError, NoiseError, RangeError, SchemaError
 from sidelight.guarantees import Claims, PureDP
@@ -23,6 +24,7 @@ from sidelight.noise import OSEntropy, Source, bernoulli
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Refused, Release, outcome_from_json
 from sidelight.session import Answer, Refusal, Session
+from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy, SeededSession, seeded_release
 from sidelight.tuning import (
     Poisson,
@@ -50,8 +52,8 @@ class Count:
     fails: bool = False
     numerics: Literal["exact", "idealized"] = "exact"
 
-    def prepare(self, schema: Schema) -> Count:
-        return self
+    def prepare(self, schema: Schema) -> Prepared:
+        return PreparedProbe(claims=self.claims, request=self.request, function=self.run)
 
     @property
     def claims(self) -> Claims:
@@ -60,10 +62,6 @@ class Count:
     @property
     def request(self) -> dict[str, str]:
         return {"kind": "count", "epsilon": self.epsilon, "offset": str(self.offset)}
-
-    @property
-    def prediction(self) -> None:
-        return None
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         if self.fails:

@@ -8,8 +8,13 @@ import pytest
 
 from sidelight.errors import SchemaError
 from sidelight.records import Number, Schema
-from sidelight.session.source_check import PublicSource
+from sidelight.session.query import PublicSource
 from sidelight.tuning.selection import PreparedSelection
+
+
+class Takes:
+    def check_source(self, source: PublicSource) -> None:
+        pass
 
 
 class Refuses:
@@ -19,8 +24,8 @@ class Refuses:
 
 @pytest.mark.parametrize("place", ["candidates", "scored"])
 def test_every_part_is_asked(place: str) -> None:
-    parts = SimpleNamespace(candidates=(object(),), scored=None)
-    parts.__dict__[place] = (object(), Refuses()) if place == "candidates" else Refuses()
+    parts = SimpleNamespace(candidates=(Takes(),), scored=None)
+    parts.__dict__[place] = (Takes(), Refuses()) if place == "candidates" else Refuses()
     source = PublicSource(schema=Schema([Number("x", lower=0, upper=1)]), engine="pandas", in_memory=True)
     with pytest.raises(SchemaError, match="not over this"):
         PreparedSelection.check_source(parts, source)  # type: ignore[arg-type]

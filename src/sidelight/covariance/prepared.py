@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -45,6 +45,7 @@ from sidelight.records import Schema, Table
 from sidelight.records.numbers import nearest_float, number_text
 from sidelight.release import TailBound
 from sidelight.session import Answer
+from sidelight.session.query import SurePrepared
 
 Method = Literal["denoise", "gauss", "separate", "ies"]
 #: A noisy count below so many standard deviations says nothing but "hardly any rows": predictions then stand alone.
@@ -63,8 +64,8 @@ class CovarianceValue(dict[str, Any]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreparedCovariance:
-    """Everything but `run` is a function of public parameters."""
+class CovariancePlan:
+    """What a covariance query is against a schema; everything but `run` is a function of public parameters."""
 
     coding: ClippedVector
     schema: Schema
@@ -152,11 +153,6 @@ class PreparedCovariance:
         return "laplace" if self.noise == "laplace" else None
 
     @property
-    def numerics(self) -> Literal["exact", "idealized"]:
-        """Exact for integer noise."""
-        return self.claims.numerics
-
-    @property
     def labels(self) -> tuple[str, ...]:
         """The columns."""
         return self.coding.numbers
@@ -179,11 +175,6 @@ class PreparedCovariance:
             "predictions": [each.digest for each in self.predictions],
             **{name: decimal_text(total) for name, total in price.items() if total is not None},
         }
-
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """What was predicted and where it came from."""
-        return described(self.predictions)
 
     def divisor(self, rows: float) -> float:
         """Return what sums are divided by: the number of rows, but no less than one deviation of its noise.
@@ -409,6 +400,28 @@ class PreparedCovariance:
             fixed=(tail.fixed,),
             per_log=(tail.per_log,),
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedCovariance(SurePrepared):
+    """A planned covariance."""
+
+    plan: CovariancePlan
+
+    @classmethod
+    def of(cls, plan: CovariancePlan) -> Self:
+        """Price a plan."""
+        return cls(
+            claims=plan.claims,
+            request=plan.request,
+            labels=plan.labels,
+            prediction=described(plan.predictions),
+            plan=plan,
+        )
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Read the rows once, add noise, and shrink."""
+        return self.plan.run(table, source)
 
 
 def symmetric(matrix: Floats) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.covariance.predicted import PredictedMatrix, Prediction, PublicRows, as_predictions
-from sidelight.covariance.prepared import Method, PreparedCovariance
+from sidelight.covariance.prepared import CovariancePlan, Method, PreparedCovariance
 from sidelight.covariance.price import Price, share_of
 from sidelight.covariance.private_choice import Choice
 from sidelight.errors import RangeError, SchemaError, nearest
@@ -180,7 +180,7 @@ class Covariance:
         coding = ClippedVector(
             columns=numbers, radius=positive(self.radius, name="radius"), levels=1 << 14, centres=centres
         )
-        prepared = PreparedCovariance(
+        plan = CovariancePlan(
             coding=coding,
             schema=schema,
             price=self.price,
@@ -197,8 +197,7 @@ class Covariance:
             choice=self.choice,
             choice_share=share_of(self.choice_share, name="choice_share"),
         )
-        _ = prepared.claims
-        return prepared
+        return PreparedCovariance.of(plan)
 
     def declare(self) -> Number:
         """Return the declaration of a bare one-dimensional array."""

@@ -90,11 +90,8 @@ class GaussianMean(OnNumbers):
             )
 
         return PreparedGaussian(
-            columns=columns,
-            spending=spending,
-            unit=schema.unit,
-            points=points,
-            description={
+            claims=spending.claims(schema.unit),
+            request={
                 "kind": "gaussian_mean",
                 "columns": list(columns),
                 "covariance": "identity" if self.covariance is None else "known",
@@ -103,6 +100,9 @@ class GaussianMean(OnNumbers):
                 "chance": decimal_text(exact(self.chance, name="chance")),
                 **self._priced(),
             },
+            labels=columns,
+            prediction=None if points is None else points.described(),
+            neighbours=spending.neighbours,
             course=course,
             limits=Limits.of(
                 [schema.number(name) for name in columns],

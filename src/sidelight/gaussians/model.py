@@ -92,7 +92,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
         query = GaussianFit(**parameters)
         prepared = prepare_query(query, table.schema)  # before names are kept: a refused fit leaves the model as it was
         if isinstance(X, Table):
-            self.n_features_in_ = len(prepared.columns)
+            self.n_features_in_ = len(prepared.labels)
         else:
             validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
         outcome = BroughtRows(prepared=prepared, rows=table).release(self.session)

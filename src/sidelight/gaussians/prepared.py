@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,12 @@ from sidelight.gaussians.answering import answered
 from sidelight.gaussians.asked import Asking
 from sidelight.gaussians.estimation import GaussianEstimate
 from sidelight.gaussians.possible import Limits
-from sidelight.gaussians.public_rows import Floats, PublicPoints
-from sidelight.gaussians.spending import Spending
-from sidelight.guarantees import Claims
-from sidelight.guarantees.neighbours import Unit
+from sidelight.gaussians.public_rows import Floats
+from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session import Answer
+from sidelight.session.query import SurePrepared
 
 #: An estimate that asks questions about rows or pairs, once it has a source of noise.
 Course = Callable[[Source], Asking[Any]]
@@ -43,46 +41,22 @@ class GaussianValue(dict[str, Any]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedGaussian:
+class PreparedGaussian(SurePrepared):
     """Everything but `run` is a function of public parameters."""
 
-    columns: tuple[str, ...]
-    spending: Spending
-    unit: Unit
-    points: PublicPoints | None
-    description: Mapping[str, Any]
+    neighbours: Neighbours
     course: Course
     limits: Limits
 
-    @cached_property
-    def claims(self) -> Claims:
-        """The price."""
-        return self.spending.claims(self.unit)
-
-    @property
-    def numerics(self) -> Literal["exact", "idealized"]:
-        """Exact for integer noise."""
-        return self.spending.numerics
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings."""
-        return self.description
-
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """The public rows and where they came from."""
-        return None if self.points is None else self.points.described()
-
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows in a few passes; their number depends on public and released numbers only."""
-        neighbours = self.spending.neighbours
-        found: Any = answered(self.course(source), table, self.columns, neighbours=neighbours, source=source)
+        course = self.course(source)
+        found: Any = answered(course, table, self.labels, neighbours=self.neighbours, source=source)
         value = GaussianValue(mean=self.limits.mean(found.mean))  # finite: noise of a hopeless price may overflow
         if isinstance(found, GaussianEstimate):
             value["covariance"] = self.limits.covariance(found.covariance)
         value.update(found.account())
-        return Answer(value=value, labels=self.columns)
+        return Answer(value=value)
 
 
 def _shown(array: Floats) -> str:

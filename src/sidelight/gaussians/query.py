@@ -150,11 +150,8 @@ class GaussianFit(OnNumbers):
                 return coinpress_steps(known, self.steps, spending, pairs, source, constants)
 
         return PreparedGaussian(
-            columns=columns,
-            spending=spending,
-            unit=schema.unit,
-            points=points,
-            description={
+            claims=spending.claims(schema.unit),
+            request={
                 "kind": "gaussian",
                 "columns": list(columns),
                 "method": self.method,
@@ -167,6 +164,9 @@ class GaussianFit(OnNumbers):
                 "constants": self.constants,
                 **self._priced(),
             },
+            labels=columns,
+            prediction=None if points is None else points.described(),
+            neighbours=spending.neighbours,
             course=course,
             limits=Limits.of(
                 [schema.number(name) for name in columns],

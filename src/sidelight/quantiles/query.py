@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from sidelight.aggregates import collect_ranks
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Outcomes
-from sidelight.guarantees import Claims
 from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior, describe, warn_if_unhedged
@@ -24,8 +22,9 @@ from sidelight.quantiles.levels import LevelLike, exact_levels
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
 from sidelight.quantiles.tree import QuantileTree, Score, balanced_branching, quantile_tree
 from sidelight.records import Number, Schema, Table
-from sidelight.release import Release, TailBound
+from sidelight.release import Release
 from sidelight.session import Answer, release_once
+from sidelight.session.query import SurePrepared
 
 
 @dataclass(frozen=True)
@@ -119,17 +118,34 @@ class Quantiles:
             check_reach(prior, grid)
             warn_if_unhedged(prior, stacklevel=4)
         rehearse(number, grid)
-        prepared = PreparedQuantiles(
+        tree = self._tree(levels, unit=schema.unit)
+        distinct = tuple(dict.fromkeys(priors))
+        compiled = {prior: prior.compile(grid) for prior in distinct}
+        priors = priors * len(levels) if len(priors) == 1 else priors
+        return PreparedQuantiles(
+            claims=tree.claims,
+            request={
+                "kind": "quantiles",
+                "column": number.name,
+                "levels": [decimal_text(level) for level in tree.levels],
+                "epsilon": decimal_text(tree.epsilon),
+                "branching": str(tree.branching),
+                "budget_power": decimal_text(tree.budget_power),
+                "adaptation": self.adaptation,
+                "score": self.score,
+                "grid": grid_to_json(grid),
+                "priors": [prior.to_json() for prior in distinct],
+            },
+            labels=tuple(f"{float(100 * level):.10g} %" for level in tree.levels),
+            prediction=_described(distinct) if self._given else None,
+            error=expected_gap(tree, priors, grid, adaptation=self.adaptation, score=self.score),
             column=number.name,
-            tree=self._tree(levels, unit=schema.unit),
+            tree=tree,
             grid=grid,
-            priors=priors * len(levels) if len(priors) == 1 else priors,
-            predicted=bool(self._given),
+            compiled=tuple(compiled[prior] for prior in priors),
             adaptation=self.adaptation,
             score=self.score,
         )
-        _ = prepared.compiled, prepared.error  # public work, done now: nothing of it can fail after the charge
-        return prepared
 
     def _number(self, schema: Schema) -> Number:
         if self.column is None:
@@ -153,81 +169,31 @@ class Quantiles:
         return release_once(self, data)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedQuantiles:
-    """A `Quantiles` query fitted to a schema: grid, priors and tree, all public."""
+def _described(priors: tuple[Prior, ...]) -> Mapping[str, Any]:
+    """Return what was predicted and where it came from."""
+    first, *others = priors
+    return {
+        "description": describe(first) + (f", and {len(others)} more: one for each level" if others else ""),
+        "priors": [prior.to_json() for prior in priors],
+        "origin": first.origin.to_json(),
+    }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedQuantiles(SurePrepared):
+    """A `Quantiles` query fitted to a schema: its tree, its grid, and the priors as exact integer masses on it."""
 
     column: str
     tree: QuantileTree
     grid: Outcomes
-    priors: tuple[Prior, ...]
-    predicted: bool
+    compiled: tuple[CompiledPrior, ...]
     adaptation: Adaptation
     score: Score
-    numerics: Literal["exact"] = "exact"
-
-    @property
-    def claims(self) -> Claims:
-        """The price: the dearest path of the tree."""
-        return self.tree.claims
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The levels in percent."""
-        return tuple(f"{float(100 * level):.10g} %" for level in self.tree.levels)
-
-    @cached_property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings."""
-        return {
-            "kind": "quantiles",
-            "column": self.column,
-            "levels": [decimal_text(level) for level in self.tree.levels],
-            "epsilon": decimal_text(self.tree.epsilon),
-            "branching": str(self.tree.branching),
-            "budget_power": decimal_text(self.tree.budget_power),
-            "adaptation": self.adaptation,
-            "score": self.score,
-            "grid": grid_to_json(self.grid),
-            "priors": [prior.to_json() for prior in self._distinct_priors],
-        }
-
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """What was predicted and where it came from; None when nothing was said."""
-        if not self.predicted:
-            return None
-        return {
-            "description": self._described(),
-            "priors": [prior.to_json() for prior in self._distinct_priors],
-            "origin": self.priors[0].origin.to_json(),
-        }
-
-    def _described(self) -> str:
-        first, *others = self._distinct_priors
-        return describe(first) + (f", and {len(others)} more: one for each level" if others else "")
-
-    @property
-    def _distinct_priors(self) -> tuple[Prior, ...]:
-        return tuple(dict.fromkeys(self.priors))
-
-    @cached_property
-    def compiled(self) -> tuple[CompiledPrior, ...]:
-        """The priors as exact integer masses on the grid, one for each level."""
-        once = {prior: prior.compile(self.grid) for prior in self._distinct_priors}
-        return tuple(once[prior] for prior in self.priors)
-
-    @cached_property
-    def error(self) -> TailBound:
-        """The public bound on the error in ranks."""
-        return expected_gap(self.tree, self.priors, self.grid, adaptation=self.adaptation, score=self.score)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count ranks in one pass over the column and descend the tree."""
-        compiled = self.compiled
         ranks = collect_ranks(table, self.column, self.grid, source)
         indices = descend(
-            self.tree, ranks, priors=compiled, source=source, adaptation=self.adaptation, score=self.score
+            self.tree, ranks, priors=self.compiled, source=source, adaptation=self.adaptation, score=self.score
         )
-        values = np.array([self.grid.value(index) for index in indices])
-        return Answer(value=values, labels=self.labels, error=self.error)
+        return Answer(value=np.array([self.grid.value(index) for index in indices]))

@@ -84,6 +84,11 @@ class Table:
         return self._rows.name
 
     @property
+    def in_memory(self) -> bool:
+        """Whether the rows are in memory already: public, as the engine is. How many they are is not."""
+        return self._rows.length is not None
+
+    @property
     def rows(self) -> Rows:
         """The private rows, for aggregates."""
         return self._rows

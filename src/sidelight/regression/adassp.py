@@ -10,10 +10,9 @@ post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from math import isqrt
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -32,6 +31,7 @@ from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
 from sidelight.release import Release
 from sidelight.session import Answer, release_once
+from sidelight.session.query import SurePrepared
 
 Shrinkage: TypeAlias = Literal["directions", "uniform"]
 #: The noise exceeds the level of the penalty with at most this probability: accuracy, never privacy.
@@ -125,11 +125,29 @@ class AdaSSP:
         )
         statistics = codes.statistics
         share = exact(self.gram_share, name="gram_share")
+        gram_scale = _scale(statistics.gram_sensitivity, share * self.mu_squared)
+        cross_scale = _scale(statistics.cross_sensitivity, (1 - share) * self.mu_squared)
+        # the cost of both releases together, for the noise scales that are used
+        squares = (statistics.gram_sensitivity / gram_scale) ** 2 + (statistics.cross_sensitivity / cross_scale) ** 2
         return PreparedAdaSSP(
+            claims=native_claims(GDP.from_squares(squares, unit=statistics.unit), mechanism="rounded_gaussian"),
+            request={
+                "kind": "adassp",
+                "features": list(self.features),
+                "target": self.target,
+                "feature_norm": decimal_text(codes.radius),
+                "centres": [decimal_text(centre) for centre in codes.centres],
+                "mu_squared": decimal_text(self.mu_squared),
+                "intercept": decimal_text(codes.intercept),
+                "penalty": decimal_text(exact(self.penalty, name="penalty")),
+                "gram_share": decimal_text(share),
+                "shrinkage": self.shrinkage,
+            },
+            labels=codes.labels,
             query=self,
             codes=codes,
-            gram_scale=_scale(statistics.gram_sensitivity, share * self.mu_squared),
-            cross_scale=_scale(statistics.cross_sensitivity, (1 - share) * self.mu_squared),
+            gram_scale=gram_scale,
+            cross_scale=cross_scale,
         )
 
     def declare(self) -> Number:
@@ -141,59 +159,24 @@ class AdaSSP:
         return release_once(self, table)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedAdaSSP:
-    """An `AdaSSP` query fitted to a schema: codes, noise scales and claims, all public."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedAdaSSP(SurePrepared):
+    """An `AdaSSP` query fitted to a schema: codes and noise scales, all public."""
 
     query: AdaSSP
     codes: LeastSquaresCodes
     gram_scale: Fraction
     cross_scale: Fraction
-    numerics: Literal["exact"] = "exact"
 
     @property
     def statistics(self) -> LeastSquares:
         """What is read of the rows."""
         return self.codes.statistics
 
-    @cached_property
-    def claims(self) -> Claims:
-        """The price: both releases together, for the noise scales that are used."""
-        gram, cross = self.statistics.gram_sensitivity, self.statistics.cross_sensitivity
-        squares = (gram / self.gram_scale) ** 2 + (cross / self.cross_scale) ** 2
-        return native_claims(GDP.from_squares(squares, unit=self.statistics.unit), mechanism="rounded_gaussian")
-
-    @property
-    def prediction(self) -> None:
-        """No side information is used."""
-        return
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The features, and the intercept last."""
-        return self.codes.labels
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings."""
-        query = self.query
-        return {
-            "kind": "adassp",
-            "features": list(query.features),
-            "target": query.target,
-            "feature_norm": decimal_text(self.codes.radius),
-            "centres": [decimal_text(centre) for centre in self.codes.centres],
-            "mu_squared": decimal_text(query.mu_squared),
-            "intercept": decimal_text(self.codes.intercept),
-            "penalty": decimal_text(exact(query.penalty, name="penalty")),
-            "gram_share": decimal_text(exact(query.gram_share, name="gram_share")),
-            "shrinkage": query.shrinkage,
-        }
-
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows once, add noise, solve."""
         fit = self.fit(collect(table, self.statistics), source)
-        return Answer(value=np.append(fit.coefficients, fit.intercept), labels=self.labels)
+        return Answer(value=np.append(fit.coefficients, fit.intercept))
 
     def fit(self, moments: RegressionMoments, source: Source) -> LinearFit:
         """Add the noise and solve; of the moments only their noisy versions are used."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sidelight.errors import SchemaError
-from sidelight.guarantees import Claims
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.losses import Floats
 from sidelight.release import Release
 from sidelight.session import Answer, release_once
+from sidelight.session.query import SurePrepared
 
 if TYPE_CHECKING:  # scikit-learn takes a second to load
     from sidelight.regression.estimators.fit_query import PreparedFit
@@ -63,13 +63,19 @@ class ModelQuery:
         """Plan and price the fit. Reads no row."""
         goal, encoding, query = self.model._query_of_columns(schema, target=self.target, features=self.features)
         classes = () if goal.classes is None else tuple(goal.classes.tolist())
+        fit = query.prepare(schema)
+        more = {
+            "model": type(self.model).__name__,
+            "column": self.target,
+            "inputs": [column.name for column in encoding.columns],
+        }
         return PreparedModel(
-            fit=query.prepare(schema),
+            claims=fit.claims,
+            request={**fit.request, **more},
+            labels=_labels((*encoding.names, "intercept"), classes if len(classes) > 2 else ("",)),
+            fit=fit,
             encoding=encoding,
-            target=self.target,
-            classes=classes,
             middle=goal.middle,
-            kind=type(self.model).__name__,
         )
 
     def declare(self) -> Number:
@@ -95,50 +101,19 @@ class ModelQuery:
         return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedModel:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedModel(SurePrepared):
     """A planned model of a table; everything but `run` is public."""
 
     fit: PreparedFit
     encoding: TableEncoding
-    target: str
-    classes: tuple[Any, ...]
     middle: float
-    kind: str
-
-    @property
-    def claims(self) -> Claims:
-        """The price."""
-        return self.fit.claims
-
-    @property
-    def numerics(self) -> Literal["idealized"]:
-        """The linear term is drawn as floats."""
-        return self.fit.numerics
-
-    @property
-    def prediction(self) -> None:
-        """No side information is used."""
-        return
-
-    @cached_property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings."""
-        more = {"model": self.kind, "column": self.target, "inputs": [column.name for column in self.encoding.columns]}
-        return {**self.fit.request, **more}
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The columns (of a category one a label) and the intercept, for each output."""
-        names = (*self.encoding.names, "intercept")
-        outputs = self.classes if len(self.classes) > 2 else ("",)
-        return tuple(f"{output}: {name}" if len(outputs) > 1 else name for output in outputs for name in names)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows, fit, and give the coefficients in the columns' own units."""
         answer = self.fit.run(table, source)
         weights, constants = answer.value["coefficients"], answer.value["intercept"] + self.middle
-        return replace(answer, value=_Units(self.encoding).own(weights, constants), labels=self.labels)
+        return replace(answer, value=_Units(self.encoding).own(weights, constants))
 
 
 @dataclass(frozen=True)
@@ -177,3 +152,8 @@ class _Units:
             else:
                 found += [(1.0, 0.0)] * len(column.labels)
         return found
+
+
+def _labels(names: Sequence[str], outputs: Sequence[Any]) -> tuple[str, ...]:
+    """Return the columns (of a category one a label) and the intercept, for each output."""
+    return tuple(f"{output}: {name}" if len(outputs) > 1 else name for output in outputs for name in names)

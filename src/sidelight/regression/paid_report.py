@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import SchemaError
-from sidelight.guarantees import Claims, Neighbours
+from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import on_grid
 from sidelight.mechanisms.symmetric_gaussian import symmetric_gaussian
@@ -35,6 +35,7 @@ from sidelight.regression.paid_plan import PaidPlan, Preset, plan_paid
 from sidelight.regression.rows import ArrayRows, Block
 from sidelight.release import Release
 from sidelight.session import Answer
+from sidelight.session.query import SurePrepared
 
 #: Rows whose d x d matrices are held at once.
 _CELLS = 1 << 21
@@ -73,39 +74,24 @@ class PaidFit:
             unit=schema.unit,
             **(self.settings or {}),
         )
-        return PreparedPaidFit(plan=plan, X=self.X, y=self.y)
+        return PreparedPaidFit.of(plan, self.X, self.y)
 
     def __repr__(self) -> str:
         return f"PaidFit({self.loss.name}, preset={self.preset!r})"  # never the rows
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class PreparedPaidFit:
-    """A planned fit with its extra releases; everything but `run` is public."""
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class PreparedPaidFit(SurePrepared):
+    """A planned fit with its extra releases; everything but `run` and the rows is public."""
 
     plan: PaidPlan
     X: Any
     y: Any
 
-    @property
-    def claims(self) -> Claims:
-        """The price of everything."""
-        return self.plan.claims
-
-    @property
-    def numerics(self) -> Literal["idealized"]:
-        """The noise of the fit is drawn as floats."""
-        return "idealized"
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report."""
-        return self.plan.request()
-
-    @property
-    def prediction(self) -> None:
-        """No side information is used."""
-        return
+    @classmethod
+    def of(cls, plan: PaidPlan, X: Any, y: Any) -> Self:  # noqa: N803 - the names of scikit-learn
+        """Price everything together."""
+        return cls(claims=plan.claims, request=plan.request(), plan=plan, X=X, y=y)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Fit, then add noise to gradient and Hessian."""

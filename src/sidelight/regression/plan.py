@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, Required, TypedDict, get_args
+from typing import Required, TypedDict, get_args
 
 from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import (
@@ -87,11 +87,6 @@ class LinearPlan:
     def coefficients(self) -> int:
         """The number of coefficients a predictor has, the intercept included."""
         return self.features + (self.intercept is not None)
-
-    @property
-    def numerics(self) -> Literal["idealized"]:
-        """The linear term is drawn as floats; the output noise is exact."""
-        return "idealized"
 
     @cached_property
     def claims(self) -> Claims:

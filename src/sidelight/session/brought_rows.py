@@ -7,9 +7,8 @@ for one row would be sold as noise for a person.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Person
@@ -18,9 +17,8 @@ from sidelight.records import Schema, Table
 from sidelight.release import Outcome
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
-from sidelight.session.query import Answer, Prepared, Refusal
+from sidelight.session.query import Answer, Prepared, PublicSource, Refusal, check_source
 from sidelight.session.session import Session
-from sidelight.session.source_check import PublicSource, check_source
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,7 +30,16 @@ class BroughtRows:
 
     def prepare(self, schema: Schema) -> PreparedBroughtRows:
         """Price the query for the session's protected unit. Reads no row."""
-        return PreparedBroughtRows(prepared=self.prepared, rows=self.rows, schema=schema)
+        inner = self.prepared
+        return PreparedBroughtRows(
+            claims=claims_for(schema, inner.claims, brought=self.rows.schema),
+            request=inner.request,
+            labels=inner.labels,
+            prediction=inner.prediction,
+            error=inner.error,
+            prepared=inner,
+            rows=self.rows,
+        )
 
     def release(self, session: Session | None) -> Outcome:
         """Charge the session, or a budget of exactly this query."""
@@ -42,33 +49,12 @@ class BroughtRows:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedBroughtRows:
-    """The prepared query and the rows it will read."""
+class PreparedBroughtRows(Prepared):
+    """The prepared query and the rows it will read; a unit with more rows than the noise is for is refused."""
 
     prepared: Prepared
     rows: Table
-    schema: Schema
     brings_rows: ClassVar[bool] = True  # the session's own are not read, and need no check
-
-    @property
-    def claims(self) -> Claims:
-        """The price, for the session's unit; a unit with more rows than the noise is for is refused."""
-        return claims_for(self.schema, self.prepared.claims, brought=self.rows.schema)
-
-    @property
-    def numerics(self) -> Literal["exact", "idealized"]:
-        """Those of the query."""
-        return self.prepared.numerics
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The public description."""
-        return self.prepared.request
-
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """The query's side information."""
-        return self.prepared.prediction
 
     def check_source(self, source: PublicSource) -> None:
         """Ask the query about the rows that were brought along: the session's are not read."""

@@ -18,9 +18,8 @@ from sidelight.noise import Entropy, Source
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
 from sidelight.session.accounts import Account, Reservation
-from sidelight.session.query import Answer, Prepared, Query, Refusal, prepare_query
+from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, prepare_query
 from sidelight.session.silence import silence
-from sidelight.session.source_check import check_source
 from sidelight.version import VERSION
 
 #: What may leave after the data was opened: a source that vanished or an engine that failed, an objective without a
@@ -150,9 +149,9 @@ def _outcome(answer: Answer | Refusal, prepared: Prepared, table: Table, source:
     return Release(
         query=prepared.request,
         value=answer.value,
-        labels=answer.labels,
+        labels=answer.labels or prepared.labels,
         guarantee=prepared.claims,
-        error=answer.error,
+        error=answer.error or prepared.error,
         prediction=prepared.prediction,
         circumstances=circumstances,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Claims
+from sidelight.guarantees import Claims, Numerics
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.release import TailBound
@@ -16,7 +17,8 @@ from sidelight.release import TailBound
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a prepared query hands to the door: a value, names of its entries and a public bound on its error."""
+    """What a prepared query hands to the door: a value; names of its entries and a bound on its error if `run` found
+    them, otherwise those of the prepared query hold."""
 
     value: Any
     labels: tuple[str, ...] = ()
@@ -30,35 +32,81 @@ class Refusal:
     reason: str
 
 
-class Prepared(Protocol):
-    """A query fitted to a schema. Everything but `run` is a function of public parameters alone.
+@dataclass(frozen=True, kw_only=True)
+class PublicSource:
+    """The public description of a table: its declarations, and where its rows are. Never how many they are.
 
-    One that cannot read every kind of source has `check_source` as well (`session.source_check.ChecksSource`).
+    >>> from sidelight.records import Number
+    >>> table = Table({"age": [31, 47]}, schema=[Number("age")])
+    >>> PublicSource.of(table).engine, PublicSource.of(table).in_memory
+    ('numpy', True)
     """
 
-    @property
-    def claims(self) -> Claims:
-        """The price: every claim that holds for the release, known before any data is opened."""
-        ...
+    schema: Schema
+    engine: str
+    in_memory: bool
+
+    @classmethod
+    def of(cls, table: Table) -> Self:
+        """Describe a table. Reads no row."""
+        return cls(schema=table.schema, engine=table.engine, in_memory=table.in_memory)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prepared(ABC):
+    """A query fitted to a schema: priced, described and ready to run. Everything but `run` is public.
+
+    A query's `prepare` computes what stands here and adds what is its own; whatever can fail, fails there.
+
+    Args:
+        claims: The cost, known before any data is opened: every guarantee that holds for the release.
+        request: The public description that the ledger stores, as JSON of strings; has a "kind".
+        labels: The names of the value's entries.
+        prediction: The side information used, with a "description" and its origin, or None.
+        error: A public bound on the error that holds whatever comes out, or None.
+    """
+
+    claims: Claims
+    request: Mapping[str, Any]
+    labels: tuple[str, ...] = ()
+    prediction: Mapping[str, Any] | None = None
+    error: TailBound | None = None
+    #: Whether it reads rows of its own instead of the session's.
+    brings_rows: ClassVar[bool] = False
 
     @property
-    def numerics(self) -> Literal["exact", "idealized"]:
+    def numerics(self) -> Numerics:
         """Whether the released bits themselves have the stated law."""
-        ...
+        return self.claims.numerics
 
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The public description that the ledger stores, as JSON of strings; has a "kind"."""
-        ...
+    def check_source(self, source: PublicSource) -> None:  # noqa: B027 - most can read every source
+        """Raise a `SourceError` if this query cannot read such a source; a function of public facts alone.
 
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """The side information used, with a "description" and its origin, or None."""
-        ...
+        `prepare` sees the schema, which says nothing about files. The door asks before the charge: otherwise the query
+        would fail afterwards, and be paid for.
+        """
 
+    def check_rows(self, table: Table) -> None:  # noqa: B027 - most bring none
+        """Raise if what the query brings along is, by content, rows of the table.
+
+        That is no public fact, but one for the owner, who gets an error and nothing else: no charge, no release.
+        """
+
+    @abstractmethod
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Touch the data, once, and return the noisy answer. Never raises for a reason that lies in the values."""
-        ...
+
+
+def check_source(prepared: Prepared, table: Table) -> None:
+    """Let a prepared query refuse a table that it could not read, before it is charged.
+
+    A CSV file that no standard writer wrote is refused here, too. That is no public fact but one for the owner, who
+    gets an error and nothing else: no charge, no entry in the ledger, no release.
+    """
+    prepared.check_source(PublicSource.of(table))
+    if not prepared.brings_rows:
+        table.check_records()
+    prepared.check_rows(table)
 
 
 class Query(Protocol):
@@ -95,12 +143,12 @@ def public_numbers(name: str) -> Iterator[None]:
         ) from None
 
 
-class SurePrepared(Prepared, Protocol):
+class SurePrepared(Prepared):
     """A prepared query that always answers: only propose-test-release can refuse."""
 
+    @abstractmethod
     def run(self, table: Table, source: Source) -> Answer:
         """Touch the data, once, and return the noisy answer."""
-        ...
 
 
 class SureQuery(Query, Protocol):

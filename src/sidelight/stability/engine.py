@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from sidelight.guarantees import Claims
 from sidelight.noise import Source
 from sidelight.records import Table
-from sidelight.session.query import Answer, Refusal
+from sidelight.session.query import Answer, Prepared, Refusal
 from sidelight.stability.distance_test import DistanceTest
 
 Secret = TypeVar("Secret")
@@ -61,17 +61,13 @@ class CertifiedProposal(Protocol[Secret, Certificate, Parameter]):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Priced:
-    claims: Claims
-    request: Mapping[str, Any]
-    numerics: Numerics
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Proposed(Prepared):
     refusal: str
-    prediction: None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedTest(_Priced, Generic[Secret]):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedTest(_Proposed, Generic[Secret]):
     """A `DistanceProposal` proposal with its price."""
 
     proposal: DistanceProposal[Secret]
@@ -85,8 +81,8 @@ class PreparedTest(_Priced, Generic[Secret]):
         return Refusal(reason=self.refusal)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedCertificate(_Priced, Generic[Secret, Certificate, Parameter]):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedCertificate(_Proposed, Generic[Secret, Certificate, Parameter]):
     """A `CertifiedProposal` family with its price."""
 
     proposal: CertifiedProposal[Secret, Certificate, Parameter]
@@ -111,9 +107,7 @@ def propose_and_test(
 ) -> PreparedTest[Secret]:
     """Return the prepared query of a tested proposal; `refusal` is the public text of its refusals."""
     stated = _stated(claims, numerics)
-    return PreparedTest(
-        proposal=proposal, test=test, claims=stated, request=request, refusal=refusal, numerics=numerics
-    )
+    return PreparedTest(proposal=proposal, test=test, claims=stated, request=request, refusal=refusal)
 
 
 def propose_and_certify(
@@ -126,7 +120,7 @@ def propose_and_certify(
 ) -> PreparedCertificate[Secret, Certificate, Parameter]:
     """Return the prepared query of a certified family."""
     stated = _stated(claims, numerics)
-    return PreparedCertificate(proposal=proposal, claims=stated, request=request, refusal=refusal, numerics=numerics)
+    return PreparedCertificate(proposal=proposal, claims=stated, request=request, refusal=refusal)
 
 
 def _stated(claims: Claims, numerics: Numerics) -> Claims:

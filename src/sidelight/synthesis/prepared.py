@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from sidelight.aggregates.collect import coded_rows, collect
 from sidelight.aggregates.counts import CellCounts
-from sidelight.guarantees import Claims, decimal_text, exact
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session import Answer
+from sidelight.session.query import SurePrepared
 from sidelight.synthesis.bounds.certify import certified
 from sidelight.synthesis.cells.axes import Axis, coding_of
 from sidelight.synthesis.cells.domain import Domain
@@ -22,19 +22,17 @@ from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS, Space
 from sidelight.synthesis.cells.support import public_support
 from sidelight.synthesis.cells.workload import Workload
-from sidelight.synthesis.description import describe_policies, describe_workload
 from sidelight.synthesis.engine_choice import Chosen
 from sidelight.synthesis.engines.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
 from sidelight.synthesis.engines.marginals import release_distribution
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.engines.rounds_by_noise import nominal_claims, sized
+from sidelight.synthesis.engines.rounds_by_noise import sized
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import EarlierReleases, PublicRows
 from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.output.answers import Measured
-from sidelight.synthesis.output.released import KIND
 from sidelight.synthesis.output.sampling import PublicEntropy
 from sidelight.synthesis.predicted.calibration import calibrated
 from sidelight.synthesis.predicted.earlier_counts import EarlierCounts
@@ -60,8 +58,8 @@ def _summary(names: Sequence[str], fitted: Fitted) -> str:
     return f"a synthetic table of {fitted.rows:.0f} rows ({columns}; {measured}): sl.Synthetic(release)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedTable:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedTable(SurePrepared):
     """Everything but `run` is a function of public parameters."""
 
     axes: tuple[Axis, ...]
@@ -73,8 +71,6 @@ class PreparedTable:
     rounds: int | None
     engine: Chosen
     predicted: Predicted | None
-    trust: float = 1.0
-    numerics: Literal["exact"] = "exact"
 
     @cached_property
     def plan(self) -> MarginalPlan | MWEMPlan:
@@ -106,38 +102,6 @@ class PreparedTable:
         with Source(PublicEntropy(self.predicted.digest)) as source:  # public rows: their draws need no secret
             return public_support(self.domain, self.predicted.codes, source=source)
 
-    @cached_property
-    def claims(self) -> Claims:
-        """The whole price: whatever the rounds, no more is spent."""
-        return nominal_claims(self.price, self.protection)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The columns."""
-        return self.domain.columns
-
-    @cached_property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings; no two different queries have the same."""
-        return {
-            "kind": KIND,
-            "columns": [axis.to_json() for axis in self.axes],
-            "policies": describe_policies(self.axes),
-            "queries": describe_workload(self.workload, self.domain),
-            "workload": [str(each) for each in self.workload.partitions(self.domain, closure=False)],
-            "engine": self.engine,
-            "rows": "private" if self.rows is None else str(self.rows),
-            "rounds": "auto" if self.rounds is None else str(self.rounds),
-            "prediction": "none" if self.predicted is None else self.predicted.digest,
-            "trust": decimal_text(exact(self.trust, name="trust")),
-            {"mu": "mu_squared"}.get(self.price.kind, self.price.kind): decimal_text(self.price.amount),
-        }
-
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """What was predicted and where it came from."""
-        return None if self.predicted is None else self.predicted.to_json()
-
     def counts(self, table: Table) -> PrivateMarginals:
         """Read the rows once: into one dense table of counts, or as codes where the domain is too large for that."""
         coding = coding_of(self.axes)
@@ -154,7 +118,7 @@ class PreparedTable:
     def run(self, table: Table, source: Source) -> Answer:
         """Count, select and measure, fit, and pack what came out."""
         fitted = self.fit(self.counts(table), source)
-        return Answer(value=self.value(fitted), labels=self.labels)
+        return Answer(value=self.value(fitted))
 
     def fit(self, counts: PrivateMarginals, source: Source) -> Fitted:
         """Run the engine."""

@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.guarantees import Amount, Neighbours
+from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
 from sidelight.records import Category, Number, PersonId, Schema
 from sidelight.release import Outcome
 from sidelight.session import release_once
 from sidelight.synthesis.cells.axes import Axis, axis_of, domain_of
 from sidelight.synthesis.cells.workload import Workload, marginals
+from sidelight.synthesis.description import describe_policies, describe_workload
 from sidelight.synthesis.engine_choice import Engine, choose_engine
+from sidelight.synthesis.engines.rounds_by_noise import nominal_claims
 from sidelight.synthesis.measuring.price import Price
 from sidelight.synthesis.measuring.private_marginals import Protection
+from sidelight.synthesis.output.released import KIND
 from sidelight.synthesis.predicted.prediction import predict
 from sidelight.synthesis.prepared import PreparedTable
 
@@ -132,7 +135,27 @@ class SyntheticTable:
             unit=schema.unit,
             rows_per_unit=schema.rows_per_unit,
         )
+        engine = choose_engine(
+            self.engine, domain, predicted, self.workload, price=self.price, protection=protection, rows=self.rows
+        )
+        price = self.price
         prepared = PreparedTable(
+            claims=nominal_claims(price, protection),  # whatever the rounds, no more is spent
+            request={  # no two different queries have the same
+                "kind": KIND,
+                "columns": [axis.to_json() for axis in axes],
+                "policies": describe_policies(axes),
+                "queries": describe_workload(self.workload, domain),
+                "workload": [str(each) for each in self.workload.partitions(domain, closure=False)],
+                "engine": engine,
+                "rows": "private" if self.rows is None else str(self.rows),
+                "rounds": str(self.rounds),
+                "prediction": "none" if predicted is None else predicted.digest,
+                "trust": decimal_text(exact(self.trust, name="trust")),
+                {"mu": "mu_squared"}.get(price.kind, price.kind): decimal_text(price.amount),
+            },
+            labels=domain.columns,
+            prediction=None if predicted is None else predicted.to_json(),
             axes=axes,
             domain=domain,
             workload=self.workload,
@@ -140,23 +163,10 @@ class SyntheticTable:
             protection=protection,
             rows=self.rows,
             rounds=None if self.rounds == "auto" else self.rounds,
-            engine=choose_engine(
-                self.engine,
-                domain,
-                predicted,
-                self.workload,
-                price=self.price,
-                protection=protection,
-                rows=self.rows,
-            ),
+            engine=engine,
             predicted=predicted,
-            trust=self.trust,
         )
-        _ = (
-            prepared.plan,
-            prepared.claims,
-            prepared.space,
-        )  # public work, done now: none of it can fail after the charge
+        _ = prepared.plan, prepared.space  # public work, done now: none of it can fail after the charge
         return prepared
 
     def declare(self) -> Number:

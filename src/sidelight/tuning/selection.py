@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from math import log
-from typing import Any, Literal
+from typing import Any
 
 from sidelight.accounting import batch
 from sidelight.errors import ClaimError, RangeError, SchemaError
@@ -17,7 +16,7 @@ from sidelight.noise import Source, below
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, Prepared, Query, Refusal, release_once
-from sidelight.session.source_check import ChecksSource, PublicSource
+from sidelight.session.query import PublicSource
 from sidelight.tuning.best import best_of
 from sidelight.tuning.common_price import common_price
 from sidelight.tuning.held_rows import held_by, refuse_private_rows, rows_of
@@ -84,16 +83,27 @@ class Selection:
         if isinstance(self.score, PrivateScore):
             scored = self.score.like.prepare(schema)
             price = _together(price, scored.claims, runs=self.runs, delta=delta)
-        every = prepared if scored is None else (*prepared, scored)
+        claims = selection_claims(price, self.runs, delta=delta)
+        if any(each.numerics == "idealized" for each in (*prepared, *(() if scored is None else (scored,)))):
+            claims = claims.with_numerics("idealized")
+        first = prepared[0].prediction
+        shared = all(candidate.prediction == first for candidate in prepared)
+        score = {"kind": type(self.score).__name__, "description": self.score.description}
         return PreparedSelection(
+            claims=claims,
+            request={
+                "kind": "selection",
+                "candidates": [dict(candidate.request) for candidate in prepared],
+                "score": score | ({} if scored is None else {"release": dict(scored.request)}),
+                "runs": self.runs.to_json(),
+            }
+            | ({} if delta is None else {"delta": decimal_text(delta)}),
+            prediction=first if shared else {"description": f"one of {len(prepared)} candidates, each with its own"},
             candidates=prepared,
             score=self.score,
             scored=scored,
             schema=schema,
             runs=self.runs,
-            claims=selection_claims(price, self.runs, delta=delta),
-            delta_text=None if delta is None else decimal_text(delta),
-            numerics="exact" if all(each.numerics == "exact" for each in every) else "idealized",
         )
 
     def declare(self) -> Number:
@@ -112,8 +122,8 @@ class Selection:
         return release_once(self, data)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedSelection:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedSelection(Prepared):
     """A `Selection` fitted to a schema; everything but `run` is public."""
 
     candidates: tuple[Prepared, ...]
@@ -121,34 +131,11 @@ class PreparedSelection:
     scored: Prepared | None
     schema: Schema
     runs: Runs
-    claims: Claims
-    delta_text: str | None
-    numerics: Literal["exact", "idealized"]
-
-    @cached_property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings."""
-        return {
-            "kind": "selection",
-            "candidates": [dict(candidate.request) for candidate in self.candidates],
-            "score": {"kind": type(self.score).__name__, "description": self.score.description}
-            | ({} if self.scored is None else {"release": dict(self.scored.request)}),
-            "runs": self.runs.to_json(),
-        } | ({} if self.delta_text is None else {"delta": self.delta_text})
-
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """The side information of the candidates, where all use the same."""
-        first = self.candidates[0].prediction
-        if all(candidate.prediction == first for candidate in self.candidates):
-            return first
-        return {"description": f"one of {len(self.candidates)} candidates, each with its own"}
 
     def check_source(self, source: PublicSource) -> None:
         """Ask every candidate, and the release of the score: any of them may run."""
         for each in (*self.candidates, *(() if self.scored is None else (self.scored,))):
-            if isinstance(each, ChecksSource):
-                each.check_source(source)
+            each.check_source(source)
 
     def check_rows(self, table: Table) -> None:
         """Refuse a score that holds the table's rows or a copy of them: nobody pays for that. For the owner alone."""
@@ -171,8 +158,12 @@ class PreparedSelection:
         if winner is None:
             return Refusal(reason=NO_RESULT)
         place, answer = winner
-        value = {"candidate": place, "value": answer.value}
-        return Answer(value=value, labels=answer.labels, error=self._error(answer.error))
+        winning = self.candidates[place]
+        return Answer(
+            value={"candidate": place, "value": answer.value},
+            labels=answer.labels or winning.labels,
+            error=self._error(answer.error or winning.error),
+        )
 
     def _judge(self, answer: Answer, table: Table, source: Source) -> float | None:
         if isinstance(self.score, PublicScore):

@@ -10,6 +10,7 @@ from daily_fixtures import *  # noqa: F403 - fixtures
 from daily_fixtures import Make, day, features, today
 
 import sidelight as sl
+from probes import Unreadable
 from sidelight.accounting.quanta import QUANTUM
 from sidelight.errors import BudgetError, LedgerError, RangeError
 from sidelight.guarantees import Claims, Row
@@ -70,8 +71,7 @@ def test_a_person_in_so_many_days_is_covered(make: Make, ledger: Ledger) -> None
 
 def test_a_day_that_is_tried_twice_is_paid_twice(make: Make, ledger: Ledger) -> None:
     sequence = make(budget=sl.PureDP("1.2"), days_per_person=1)
-    broken = sl.Table(today(0), schema=list(sequence.plan.schema.columns))
-    broken._rows = None  # type: ignore[assignment]
+    broken = Unreadable(today(0), schema=list(sequence.plan.schema.columns))
     with pytest.raises(Exception, match=r".*"):
         sequence.release(broken, day=day(0), features=features(0))
     release(sequence, 0)

@@ -11,7 +11,7 @@ import pytest
 from daily_fixtures import *  # noqa: F403 - fixtures
 from daily_fixtures import Make, day, features, today
 
-import sidelight as sl
+from probes import Unreadable
 from sidelight.errors import LedgerError, ReleaseFailedError
 from sidelight.ledger import Ledger
 from sidelight.quantiles import PubPrev, PubProx
@@ -80,8 +80,7 @@ def test_a_crash_inside_the_release_costs_that_attempt(make: Make, ledger: Ledge
     run(make(), range(2))
     before = state_of(make())
     sequence = make()
-    broken = sl.Table(today(2), schema=list(sequence.plan.schema.columns))
-    broken._rows = None  # type: ignore[assignment]
+    broken = Unreadable(today(2), schema=list(sequence.plan.schema.columns))
     with pytest.raises((AttributeError, ReleaseFailedError)):
         sequence.release(broken, day=day(2), features=features(2))
     assert [entry.state for entry in ledger.entries()] == ["released", "released", "failed"]

@@ -21,8 +21,7 @@ from sidelight.gaussians.mixture.query import SeparatedMixture
 from sidelight.records import Number, Schema, Table
 from sidelight.records.rows import Wanted
 from sidelight.session import Query
-from sidelight.session.query import prepare_query
-from sidelight.session.source_check import PublicSource
+from sidelight.session.query import PublicSource, prepare_query
 
 _PRICE = ("rho", "epsilon", "delta")
 

@@ -22,8 +22,7 @@ from sidelight.release import Outcome, Refused, Release
 from sidelight.session import Session
 from sidelight.session.brought_rows import BroughtRows
 from sidelight.session.paid_estimator import PaidEstimator
-from sidelight.session.query import prepare_query
-from sidelight.session.source_check import check_source
+from sidelight.session.query import check_source, prepare_query
 
 #: What a fit sets, and a refused fit takes away again.
 _FITTED = ("means_", "covariances_", "weights_", "mixture_", "certified_", "warnings_", "n_components_", "release_")

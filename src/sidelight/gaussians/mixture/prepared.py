@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -16,12 +14,12 @@ from sidelight.gaussians.mixture.recursive import Recursive
 from sidelight.gaussians.mixture.search import Found, Setting
 from sidelight.gaussians.mixture.value import MixtureValue
 from sidelight.gaussians.possible import Limits
-from sidelight.gaussians.public_rows import PublicPoints
-from sidelight.guarantees import GDP, ZCDP, Claims, decimal_text
+from sidelight.guarantees import GDP, ZCDP, Claims
+from sidelight.guarantees.neighbours import Unit
 from sidelight.noise import Source
-from sidelight.records import Schema, Table
+from sidelight.records import Table
 from sidelight.session import Answer, Refusal
-from sidelight.session.source_check import PublicSource
+from sidelight.session.query import Prepared, PublicSource
 
 OnFailure = Literal["refuse", "single"]
 Method = Literal["auto", "project-link-verify", "recursive", "public-cluster"]
@@ -41,57 +39,14 @@ class Plan(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedMixture:
+class PreparedMixture(Prepared):
     """Everything but `run` is a function of public parameters. `plan` is None where public rows rule k cells out."""
 
-    schema: Schema
     setting: Setting
-    points: PublicPoints
-    price: Fraction
     method: Method
     plan: Plan | None
     condition: float
     on_failure: OnFailure
-    numerics: Literal["exact"] = "exact"
-
-    @cached_property
-    def claims(self) -> Claims:
-        """The price of all parts together, whichever way the search ends.
-
-        Every phase keeps to its share, in parallel over disjoint cells and adaptively one after the other; the choice
-        of a candidate in "recursive" has no GDP claim of this size, so there only the zCDP claim stands (Gaussian-
-        mixture proof page, Theorems 1 and 2).
-        """
-        rho = self.setting.rho
-        if isinstance(self.plan, Recursive):
-            return Claims.of(ZCDP(rho, unit=self.schema.unit))
-        return Claims.of(GDP.from_squares(2 * rho, unit=self.schema.unit))
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The columns."""
-        return tuple(column.name for column in self.setting.columns)
-
-    @cached_property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings."""
-        return {
-            "kind": "gaussian mixture",
-            "columns": list(self.labels),
-            "components": str(self.setting.components),
-            "rho": decimal_text(self.price),
-            "method": self.method,
-            "least_weight": repr(self.setting.least_weight),
-            "condition": repr(self.condition),
-            "on_failure": self.on_failure,
-            "public_rows": str(len(self.points.rows)),
-            "public_sha256": self.points.digest,
-        }
-
-    @property
-    def prediction(self) -> Mapping[str, Any]:
-        """The public rows and where they came from."""
-        return self.points.described()
 
     def check_source(self, source: PublicSource) -> None:
         """Refuse, before any charge, a table with persons whose rows an engine would have to cap: rules read arrays."""
@@ -114,7 +69,7 @@ class PreparedMixture:
         else:
             assert found is not None  # without a plan only a single Gaussian was asked for
             return Refusal(reason=refusal_text(found, self.setting.components))
-        return Answer(value=self._value(components, found), labels=self.labels)
+        return Answer(value=self._value(components, found))
 
     def _value(self, components: Components, found: Found | None) -> MixtureValue:
         checks = None
@@ -139,6 +94,18 @@ class PreparedMixture:
             components=[each.account() for each in estimates],
             warnings=list(components.warnings),
         )
+
+
+def mixture_claims(rho: Fraction, plan: Plan | None, *, unit: Unit) -> Claims:
+    """Return the cost of all parts together, whichever way the search ends.
+
+    Every phase keeps to its share, in parallel over disjoint cells and adaptively one after the other; the choice of a
+    candidate in "recursive" has no GDP claim of this size, so there only the zCDP claim stands (Gaussian-mixture proof
+    page, Theorems 1 and 2).
+    """
+    if isinstance(plan, Recursive):
+        return Claims.of(ZCDP(rho, unit=unit))
+    return Claims.of(GDP.from_squares(2 * rho, unit=unit))
 
 
 def refusal_text(found: Found, components: int) -> str:

@@ -11,14 +11,14 @@ from sidelight.covariance.price import Price
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.gaussians.estimate import CONDITION, ratio
 from sidelight.gaussians.mixture.link_verify import LinkVerify
-from sidelight.gaussians.mixture.prepared import ROUNDING, Method, OnFailure, Plan, PreparedMixture
+from sidelight.gaussians.mixture.prepared import ROUNDING, Method, OnFailure, Plan, PreparedMixture, mixture_claims
 from sidelight.gaussians.mixture.public_clusters import cluster_publicly, number_of_components
 from sidelight.gaussians.mixture.public_method import PublicCluster
 from sidelight.gaussians.mixture.recursive import Recursive
 from sidelight.gaussians.mixture.search import Setting
 from sidelight.gaussians.mixture.supercluster import Floats, superclusters
 from sidelight.gaussians.public_rows import PublicPoints, as_public_points
-from sidelight.guarantees import Amount, exact
+from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import release_once
@@ -119,11 +119,24 @@ class SeparatedMixture:
             rho=self.total * (1 - ROUNDING),
         )
         method, plan = self._plan(setting)
+        names = tuple(column.name for column in numbers)
         return PreparedMixture(
-            schema=schema,
+            claims=mixture_claims(setting.rho, plan, unit=schema.unit),
+            request={
+                "kind": "gaussian mixture",
+                "columns": list(names),
+                "components": str(components),
+                "rho": decimal_text(self.total),
+                "method": method,
+                "least_weight": repr(least),
+                "condition": repr(ratio(self.condition)),
+                "on_failure": self.on_failure,
+                "public_rows": str(len(points.rows)),
+                "public_sha256": points.digest,
+            },
+            labels=names,
+            prediction=points.described(),
             setting=setting,
-            points=points,
-            price=self.total,
             method=method,
             plan=plan,
             condition=ratio(self.condition),

@@ -5,18 +5,17 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from sidelight.accounting import Remaining, Route, Spent, find_remaining
 from sidelight.errors import LedgerError, RangeError, SchemaError
-from sidelight.guarantees import Claim, Claims
+from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import check_output
-from sidelight.noise import Entropy, OSEntropy, Source
+from sidelight.noise import Entropy, OSEntropy
 from sidelight.predictions import Origin, Prior, guess, released
 from sidelight.quantiles.query import PreparedQuantiles, Quantiles
 from sidelight.quantiles.sequence.accounts import account_of_day, check_price, for_days, open_accounts
@@ -25,8 +24,7 @@ from sidelight.quantiles.sequence.released_days import caught_up, describe_day, 
 from sidelight.quantiles.sequence.start import Floats
 from sidelight.quantiles.sequence.state import State, read_state, write_state
 from sidelight.records import Column, Schema, Table
-from sidelight.release import Outcome, TailBound
-from sidelight.session import Answer
+from sidelight.release import Outcome
 from sidelight.session.door import release_through
 from sidelight.session.session import budget_for
 
@@ -208,46 +206,10 @@ class DayQuery:
     query: Quantiles
     about: Mapping[str, Any]
 
-    def prepare(self, schema: Schema) -> PreparedDay:
-        """Fit the query to the schema."""
-        return PreparedDay(quantiles=self.query.prepare(schema), about=self.about)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreparedDay:
-    """A prepared day: the quantiles, with the day in the request."""
-
-    quantiles: PreparedQuantiles
-    about: Mapping[str, Any]
-
-    @property
-    def claims(self) -> Claims:
-        """The price of the day for someone in it."""
-        return self.quantiles.claims
-
-    @property
-    def numerics(self) -> Literal["exact", "idealized"]:
-        """As the quantiles."""
-        return self.quantiles.numerics
-
-    @cached_property
-    def request(self) -> Mapping[str, Any]:
-        """The public description: the quantiles' and the day."""
-        return {**self.quantiles.request, "sequence": dict(self.about)}
-
-    @property
-    def prediction(self) -> Mapping[str, Any] | None:
-        """What was predicted and from which entries."""
-        return self.quantiles.prediction
-
-    @property
-    def error(self) -> TailBound:
-        """The public bound on the error in ranks."""
-        return self.quantiles.error
-
-    def run(self, table: Table, source: Source) -> Answer:
-        """Release the quantiles; the only place that touches the day's records."""
-        return self.quantiles.run(table, source)
+    def prepare(self, schema: Schema) -> PreparedQuantiles:
+        """Fit the query to the schema; the request names the day."""
+        prepared = self.query.prepare(schema)
+        return replace(prepared, request={**prepared.request, "sequence": dict(self.about)})
 
 
 def _beside(ledger: Ledger, scope: str) -> Path | None:

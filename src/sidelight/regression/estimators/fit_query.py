@@ -12,8 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from sidelight.release import Outcome
 from sidelight.session import Answer, Session
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
-from sidelight.session.query import Query
+from sidelight.session.query import Query, SurePrepared
 
 #: A noise scale is taken when it is within this of the smallest one.
 _CLOSE = 1e-3
@@ -75,40 +74,19 @@ class FitQuery:
             plans = plan_one_vs_rest(classes=self.one_vs_rest, **more)
         for text in plans[0].cautions():
             warnings.warn(text, SidelightWarning, stacklevel=7)
-        prepared = PreparedFit(plans=plans, examples=self.examples)
-        _ = prepared.claims  # public work, done now
-        return prepared
+        described = plans[0].request()
+        if len(plans) > 1:
+            described |= {"kind": "linear_models", "label": "each class", "fits": str(len(plans))}
+        claims = plans[0].claims if len(plans) == 1 else together(plans)
+        return PreparedFit(claims=claims, request=described, plans=plans, examples=self.examples)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedFit:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedFit(SurePrepared):
     """A planned fit; everything but `run` is public."""
 
     plans: tuple[LinearPlan, ...]
     examples: Records
-
-    @cached_property
-    def claims(self) -> Claims:
-        """The price."""
-        return self.plans[0].claims if len(self.plans) == 1 else together(self.plans)
-
-    @property
-    def numerics(self) -> Literal["idealized"]:
-        """The linear term is drawn as floats."""
-        return self.plans[0].numerics
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report."""
-        described = self.plans[0].request()
-        if len(self.plans) > 1:
-            described |= {"kind": "linear_models", "label": "each class", "fits": str(len(self.plans))}
-        return described
-
-    @property
-    def prediction(self) -> None:
-        """No side information is used."""
-        return
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the examples and fit."""

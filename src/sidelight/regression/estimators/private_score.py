@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount, Claims, Neighbours, Person, Unit, decimal_text, positive, unit_to_text
+from sidelight.guarantees import Amount, Neighbours, Person, Unit, decimal_text, exact, positive, unit_to_text
 from sidelight.mechanisms.additive import laplace, laplace_claims
 from sidelight.noise import Source
 from sidelight.records import Category, Schema, Table
+from sidelight.regression.clipping import bounded_rows, is_sparse
 from sidelight.regression.estimators.examples import Examples, examples
 from sidelight.regression.estimators.fit_query import release_from
 from sidelight.regression.estimators.fit_warnings import entropy_for
@@ -26,6 +25,7 @@ from sidelight.regression.estimators.table_examples import TableExamples, labels
 from sidelight.regression.losses.loss import positions_of
 from sidelight.release import Release
 from sidelight.session import Answer, Session
+from sidelight.session.query import SurePrepared
 
 
 class PrivateScoreMixin:
@@ -98,37 +98,27 @@ class ScoreQuery:
             raise RangeError(
                 f"a score counts one row a person, and a person may have {schema.unit.max_rows}; bound persons to one"
             )
-        return PreparedScore(query=self, unit=schema.unit)
+        unit = schema.unit
+        return PreparedScore(
+            claims=laplace_claims(_bounded([0, 0], unit), epsilon=self.epsilon),
+            request={
+                "kind": "model_score",
+                "epsilon": decimal_text(positive(self.epsilon, name="epsilon")),
+                "model": type(self.model).__name__,
+                "features": str(self.examples.features),
+                "unit": unit_to_text(unit),
+            },
+            query=self,
+            unit=unit,
+        )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreparedScore:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedScore(SurePrepared):
     """A priced score; everything but `run` is public."""
 
     query: ScoreQuery
     unit: Unit
-    numerics: Literal["exact"] = "exact"
-
-    @cached_property
-    def claims(self) -> Claims:
-        """The price."""
-        return laplace_claims(self._bounded([0, 0]), epsilon=self.query.epsilon)
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report."""
-        return {
-            "kind": "model_score",
-            "epsilon": decimal_text(positive(self.query.epsilon, name="epsilon")),
-            "model": type(self.query.model).__name__,
-            "features": str(self.query.examples.features),
-            "unit": unit_to_text(self.unit),
-        }
-
-    @property
-    def prediction(self) -> None:
-        """No side information is used."""
-        return
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count, once, and add the noise."""
@@ -138,7 +128,7 @@ class PreparedScore:
                 counts += self._count(rows, labels)
         else:
             counts += self._count(*self.query.examples.read())
-        noisy = laplace(self._bounded(counts.tolist()), epsilon=self.query.epsilon, source=source)
+        noisy = laplace(_bounded(counts.tolist(), self.unit), epsilon=self.query.epsilon, source=source)
         right, wrong = (int(count) for count in np.asarray(noisy))
         right, wrong = max(right, 0), max(wrong, 0)  # no count is less than 0
         both = right + wrong
@@ -154,10 +144,9 @@ class PreparedScore:
         right = (chosen == truth)[usable & known]
         return np.array([right.sum(), len(right) - right.sum()])
 
-    def _bounded(self, counts: list[int]) -> Bounded:
-        return Bounded(
-            np.array(counts), sensitivity=Fraction(1), norm="l1", neighbours=Neighbours.ADD_REMOVE, unit=self.unit
-        )
+
+def _bounded(counts: list[int], unit: Unit) -> Bounded:
+    return Bounded(np.array(counts), sensitivity=Fraction(1), norm="l1", neighbours=Neighbours.ADD_REMOVE, unit=unit)
 
 
 def linear_scores(model: Any, rows: Any) -> tuple[Any, Any]:
@@ -166,9 +155,6 @@ def linear_scores(model: Any, rows: Any) -> tuple[Any, Any]:
     Column by column: a matrix product may round a row's last bits differently when another row is added, and a last bit
     decides between classes that tie, so that one row could move the counts by more than one.
     """
-    from sidelight.guarantees import exact
-    from sidelight.regression.clipping import bounded_rows, is_sparse
-
     # the norm bound matters for "normalize" only; otherwise rows are taken as they are, as in `predict`
     norm = exact(model.data_norm if model.data_norm is not None else 1, name="data_norm")
     if model.on_violation != "normalize":

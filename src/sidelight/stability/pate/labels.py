@@ -8,10 +8,9 @@ are clear; if they are not, the answer is a refusal, which costs the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +24,7 @@ from sidelight.release import Outcome
 from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
-from sidelight.session.query import Refusal
+from sidelight.session.query import Prepared, Refusal
 from sidelight.stability.pate.choosing import plain_epsilon
 from sidelight.stability.pate.noisy_max import checked_votes
 from sidelight.stability.pate.proposals import FINE, Proposal
@@ -67,11 +66,20 @@ class NoisyLabels:
         votes = np.asarray(self.votes)
         for_one = label_claims(len(votes), self.noise_scale, self.proposal)
         teachers = self.teachers_per_unit or schema.rows_per_unit
+        noise_scale = positive(self.noise_scale, name="noise_scale")
+        queries, classes = votes.shape
         return PreparedLabels(
+            claims=for_one.map(lambda claim: for_group(claim, teachers)).with_unit(schema.unit),
+            request={
+                "kind": "labels",
+                "queries": str(queries),
+                "classes": str(classes),
+                "noise_scale": decimal_text(noise_scale),
+                "proposal": "none" if self.proposal is None else self.proposal.to_json(),
+            },
             votes=votes,
-            noise_scale=positive(self.noise_scale, name="noise_scale"),
+            noise_scale=noise_scale,
             proposal=self.proposal,
-            unit_claims=for_one.map(lambda claim: for_group(claim, teachers)).with_unit(schema.unit),
         )
 
     def release(self, *, entropy: Any = None) -> Outcome:
@@ -81,36 +89,12 @@ class NoisyLabels:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedLabels:
-    """Priced labels; everything but `run` is public."""
+class PreparedLabels(Prepared):
+    """Priced labels; everything but `run` and the votes is public."""
 
     votes: NDArray[np.int64] = field(repr=False)
     noise_scale: Fraction
     proposal: Proposal | None
-    unit_claims: Claims
-    prediction: None = None
-
-    @property
-    def numerics(self) -> Literal["exact", "idealized"]:
-        """The labels' noise is exact; a test by smooth sensitivity is not."""
-        return "exact" if self.proposal is None else self.proposal.numerics
-
-    @property
-    def claims(self) -> Claims:
-        """The price."""
-        return self.unit_claims
-
-    @property
-    def request(self) -> Mapping[str, Any]:
-        """The public description for ledger and report, in strings."""
-        queries, classes = self.votes.shape
-        return {
-            "kind": "labels",
-            "queries": str(queries),
-            "classes": str(classes),
-            "noise_scale": decimal_text(self.noise_scale),
-            "proposal": "none" if self.proposal is None else self.proposal.to_json(),
-        }
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Test if there is something to test, then draw all labels."""
