@@ -19,7 +19,8 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks import real_data
-from sidelight.predictions import HedgeWarning, Prior, guess
+from sidelight.errors import HedgeWarning
+from sidelight.predictions import Prior, guess
 from sidelight.quantiles import fit_public, nonprivate_gap, nonprivate_online, public_quantiles
 from sidelight.quantiles.sequence.plan import SequencePlan
 from sidelight.testing import seeded_release

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -127,6 +128,18 @@ def test_every_warning_is_one_of_ours() -> None:
                 if category not in OUR_WARNINGS:
                     unknown.append(f"{path.name}:{node.lineno} {category}")
     assert not unknown
+
+
+def test_every_error_and_warning_lives_in_one_file() -> None:
+    found = []
+    for path in sorted(Path(sl.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+            if path.name != "errors.py" and any(
+                re.search(r"(Error|Warning|Exception|Exit|Interrupt)$", b) for b in bases
+            ):
+                found.append(f"{path.name}:{node.lineno}")
+    assert not found
 
 
 def test_docstrings_say_what_is_returned_or_done() -> None:

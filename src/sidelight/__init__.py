@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance import PublicRows as PublicRows
     from sidelight.covariance.pca import PCA as PCA
+    from sidelight.errors import NotPrivateWarning as NotPrivateWarning
     from sidelight.errors import PrivacyWarning as PrivacyWarning
     from sidelight.gaussians import GaussianFit as GaussianFit
     from sidelight.gaussians import GaussianMean as GaussianMean
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
-    from sidelight.regression.estimators import NotPrivateWarning as NotPrivateWarning
     from sidelight.regression.estimators import PoissonRegressor as PoissonRegressor
     from sidelight.regression.estimators import TableEncoding as TableEncoding
     from sidelight.regression.model_query import ModelQuery as ModelQuery
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 _HOME = {
     "sidelight.covariance": ("Covariance", "PublicRows"),
     "sidelight.covariance.pca": ("PCA",),
-    "sidelight.errors": ("PrivacyWarning",),
+    "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
     "sidelight.gaussians": ("GaussianFit", "GaussianMean"),
     "sidelight.gaussians.mixture": ("SeparatedMixture",),
     "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
@@ -122,7 +122,6 @@ _HOME = {
         "LinearRegression",
         "LinearSVC",
         "LogisticRegression",
-        "NotPrivateWarning",
         "PoissonRegressor",
         "TableEncoding",
     ),

@@ -1,4 +1,4 @@
-"""Every error that sidelight raises on purpose, and the root of its warnings.
+"""Every error that sidelight raises on purpose, and every warning.
 
 A message says what was wanted, what came and what to do. It holds public numbers only: no record's value, no private
 count, nothing that two neighbouring data sets would print differently.
@@ -80,8 +80,60 @@ class NoiseError(SidelightError, RuntimeError):
     """Noise cannot be drawn safely: a source left its process, thread or release, or the arithmetic check failed."""
 
 
+class FailedError(SidelightError):
+    """A check that a command was asked to make did not hold: status 1."""
+
+
+class MissingPackageError(SidelightError, ImportError):
+    """A package that is not among sidelight's own requirements is not installed."""
+
+
+class CuratorOnlyError(SidelightError, PermissionError):
+    """Something was asked for that only the curator of the data may see, without saying `i_am_the_curator=True`."""
+
+
+class RoundError(SidelightError, RuntimeError):
+    """A round was closed before it was opened, or a report came for a round that is not open."""
+
+
+class ReportError(RangeError):
+    """A report is malformed, or was made under other terms than the server's. The message quotes no value of it."""
+
+
+class ServiceError(SidelightError):
+    """The service refused, cannot be reached, or is not what this client agreed to. `code` is its word for it."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class RefusedError(SidelightError):
+    """A service refuses a request. `code` is its word for the reason; the message holds public numbers only."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class StorageError(SidelightError, OSError):
+    """The state of a service cannot be kept or read. Nothing is acknowledged that was not stored."""
+
+
 class PrivacyWarning(SidelightWarning):
-    """A guarantee covers less than it seems to, because of what was done around the library."""
+    """Warn that a guarantee covers less than it seems to, because of what was done around the library."""
+
+
+class NotPrivateWarning(PrivacyWarning):
+    """Warn that what comes out is not private: its noise can be reproduced. For tests on public or generated rows."""
+
+
+class HedgeWarning(SidelightWarning):
+    """A prediction is used alone although a wrong one would cost ranks in proportion to the mistake."""
+
+
+class WeakFitWarning(SidelightWarning):
+    """The released numbers say that an estimate is not certified for the assumed condition number."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -65,7 +65,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
-        """Take the number and the names of the columns; no cell of X is read, and nothing is learned from it.
+        """Read the number and the names of the columns; no cell of X is read, and nothing is learned from it.
 
         Raises:
             RangeError: the declarations are no ranges, or are not those of these columns.

@@ -82,10 +82,25 @@ class Circumstances:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
-    """A differentially private answer together with everything public about it.
+    """Hold a differentially private answer together with everything public about it.
 
-    `value` is the answer; `labels` name its entries; `guarantee` is the set of claims that all hold for it; `query` is
-    the public description of what was asked; `prediction` names the side information used and where it came from.
+    Queries, sessions and models make releases; nobody writes one by hand.
+
+    Args:
+        query: The public description of what was asked.
+        value: The answer.
+        labels: The names of its entries.
+        guarantee: The claims that all hold for it.
+        error: A public bound of how far off it can be, or None.
+        prediction: The side information that was used and where it came from, or None.
+        circumstances: Data set, engine, version, source of the noise, numerics, and the place in a ledger.
+
+    >>> import sidelight as sl
+    >>> release = sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100)
+    >>> print(release.guarantee.pure(), release.labels, release.private)
+    PureDP(ε = 1) ('50 %',) True
+    >>> Release.from_json(release.to_json()) == release
+    True
     """
 
     query: Mapping[str, Any]
@@ -107,7 +122,7 @@ class Release:
         return self.circumstances.entropy == "os"
 
     def error_bound(self, confidence: float) -> np.ndarray:
-        """Return a public bound on the error of every entry (unit and assumption: `release.error`)."""
+        """Return a public bound on the error of every entry at a confidence (unit and assumption: `release.error`)."""
         if self.error is None:
             raise RangeError(f"a {self.kind} release carries no error bound of this kind; see its documentation page")
         return self.error.at(confidence)
@@ -124,7 +139,7 @@ class Release:
 
     @classmethod
     def from_json(cls, text: str) -> Release:
-        """Read what `to_json` wrote."""
+        """Return the release that `to_json` wrote."""
         result = outcome_from_json(text)
         if not isinstance(result, Release):
             raise RangeError("expected the JSON of a release, got that of a refusal; use sidelight.outcome_from_json")
@@ -163,7 +178,20 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """The paid result of a private test that said no: same price, same fields, no value."""
+    """Hold the paid result of a private test that said no: same price, same fields, no value.
+
+    Args:
+        query: The public description of what was asked.
+        reason: Why, in words that hold for every data set that is refused.
+        guarantee: The claims that all hold for it.
+        circumstances: As those of a `Release`.
+
+    >>> import sidelight as sl
+    >>> hours = sl.Table({"hours": [0, 99] * 50}, schema=[sl.Number("hours", lower=0, upper=99, granularity=1)])
+    >>> outcome = sl.StableMedian("hours", epsilon=1, delta="1e-9").release(hours)
+    >>> isinstance(outcome, Refused), outcome.reason
+    (True, 'a few records could move the median further than the spread that was proposed')
+    """
 
     query: Mapping[str, Any]
     reason: str
@@ -202,7 +230,19 @@ Outcome = Release | Refused
 
 
 def outcome_from_json(text: str) -> Outcome:
-    """Read a `Release` or `Refused` back from the JSON text that its `to_json` wrote."""
+    """Read a `Release` or `Refused` back.
+
+    Args:
+        text: The JSON text that its `to_json` wrote.
+
+    Returns:
+        The same outcome, with its claims, its bits and its brand.
+
+    >>> import sidelight as sl
+    >>> release = sl.Quantiles([0.5], epsilon=1).release([1.0, 2.0, 3.0])
+    >>> outcome_from_json(release.to_json()) == release
+    True
+    """
     data = _stored(text)
     guarantee = Claims.from_json(data["guarantee"])
     circumstances = Circumstances(**data["circumstances"])

@@ -12,11 +12,10 @@ from service_fixtures import NAMES, PLAN, made_reports, write_plan
 from starlette.testclient import TestClient
 
 import sidelight as sl
-from sidelight.errors import LedgerError, RangeError
+from sidelight.errors import LedgerError, RangeError, RefusedError
 from sidelight.experts import Receipt, Reporter, Reporting, RWAdaBatch, RWMeta, Server, ServiceError, worst_over
 from sidelight.experts.service.app import service_app
 from sidelight.experts.service.page import terms_json
-from sidelight.experts.service.refusals import RefusedError
 from sidelight.experts.service.rounds import Rounds
 from sidelight.experts.service.store import Store
 from sidelight.ledger import open_ledger

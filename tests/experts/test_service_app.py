@@ -15,10 +15,10 @@ from service_fixtures import NAMES, made_reports, uninterrupted, write_plan
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
+from sidelight.errors import RefusedError
 from sidelight.experts.service import app
 from sidelight.experts.service.app import service_app
 from sidelight.experts.service.page import _success, _up
-from sidelight.experts.service.refusals import RefusedError
 from sidelight.experts.service.tokens import Tokens
 
 

@@ -9,8 +9,8 @@ import pytest
 from service_fixtures import *  # noqa: F403 - fixtures
 from service_fixtures import NAMES, PLAN, made_reports, write_plan
 
+from sidelight.errors import RefusedError, StorageError
 from sidelight.experts import Receipt
-from sidelight.experts.service.refusals import RefusedError, StorageError
 from sidelight.experts.service.rounds import Rounds, new_server
 from sidelight.experts.service.store import Store
 

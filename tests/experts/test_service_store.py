@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.experts.service.refusals import StorageError
+from sidelight.errors import StorageError
 from sidelight.experts.service.store import Journal, Store, batch_of, read_journal
 
 TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30)

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sidelight.errors import RangeError
-from sidelight.experts.service.refusals import RefusedError
+from sidelight.errors import RangeError, RefusedError
 from sidelight.experts.service.tokens import Tokens
 
 

@@ -12,9 +12,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sidelight as sl
-from sidelight.errors import BudgetError, RangeError, SchemaError
+from sidelight.errors import BudgetError, RangeError, SchemaError, WeakFitWarning
 from sidelight.gaussians import FittedGaussian
-from sidelight.gaussians.model import WeakFitWarning
 
 _ROWS = "which values occur is private: rows that cannot be used take no part, and no data raises"
 EXPECTED = {
@@ -24,7 +23,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::sidelight.gaussians.model.WeakFitWarning")
+@pytest.mark.filterwarnings("ignore::sidelight.errors.WeakFitWarning")
 @parametrize_with_checks(
     [sl.GaussianModel(mean_bound=100, variance_bound=100, rho=8)], expected_failed_checks=lambda model: EXPECTED
 )

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.errors import RangeError
+from sidelight.errors import HedgeWarning, RangeError
 from sidelight.grid import CODE_LIMIT, Grid
 from sidelight.predictions import (
     Cauchy,
     Gaussian,
     HalfCauchy,
-    HedgeWarning,
     Histogram,
     Laplace,
     Mixture,

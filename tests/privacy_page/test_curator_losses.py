@@ -11,8 +11,9 @@ import pytest
 from densities import LOSSES, ROWS, at_minimum, log_density, objective, one_block
 from sklearn.base import clone
 
+from sidelight.errors import CuratorOnlyError
 from sidelight.privacy_page import bounds_of_rows
-from sidelight.regression.curator import CuratorOnlyError, exact_losses, full_hessian, keep_noise, losses_at
+from sidelight.regression.curator import exact_losses, full_hessian, keep_noise, losses_at
 from sidelight.regression.estimators import LogisticRegression
 
 THETA = np.array([[0.3], [-0.2]])

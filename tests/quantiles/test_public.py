@@ -9,8 +9,8 @@ import pytest
 from benchmarks.baselines.quantile_simulation import simulate_quantiles
 
 import sidelight as sl
-from sidelight.errors import RangeError
-from sidelight.predictions import HedgeWarning, Laplace, Mixture, Prior
+from sidelight.errors import HedgeWarning, RangeError
+from sidelight.predictions import Laplace, Mixture, Prior
 from sidelight.quantiles import fit_public, nonprivate_gap, public_cauchy, public_quantiles, quantile_tree
 from sidelight.testing import seeded_release
 

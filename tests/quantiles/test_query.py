@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sidelight as sl
-from sidelight.errors import RangeError, SchemaError, SidelightError
-from sidelight.predictions import HedgeWarning
+from sidelight.errors import HedgeWarning, RangeError, SchemaError, SidelightError
 from sidelight.quantiles import nonprivate_gap
 from sidelight.testing import seeded_release
 

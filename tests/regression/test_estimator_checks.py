@@ -12,7 +12,7 @@ from sidelight.regression.estimators.linear_estimator import expected_failed_che
 
 pytestmark = [
     pytest.mark.usefixtures("prices_once"),
-    pytest.mark.filterwarnings("ignore::sidelight.regression.estimators.fit_warnings.NotPrivateWarning"),
+    pytest.mark.filterwarnings("ignore::sidelight.errors.NotPrivateWarning"),
 ]
 #: Seeded, as scikit-learn's own models are: a check that compares two fits compares the same noise.
 _SETTINGS: dict[str, Any] = {"epsilon": 8, "delta": "1e-5", "data_norm": 4, "random_state": 0}

@@ -12,7 +12,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import BudgetError, RangeError, SchemaError
 from sidelight.regression import rows as bounded
-from sidelight.regression.estimators import TableEncoding, fit_progress
+from sidelight.regression.estimators import TableEncoding
 from sidelight.regression.estimators import table_examples as reading
 from sidelight.testing import SeededSession
 
@@ -292,9 +292,7 @@ class TestProgress:
             return plain(file=screen, force_terminal=True, color_system=None, width=100, **rest | {"stderr": False})
 
         monkeypatch.setattr(rich.console, "Console", terminal)
-        file = sl.Table(written(tmp_path, "parquet"), schema=SCHEMA)
-        with fit_progress.fitting(file):
-            pass
+        logistic(sl.Table(written(tmp_path, "parquet"), schema=SCHEMA))
         import re
 
         shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())

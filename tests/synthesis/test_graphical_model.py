@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from sidelight.errors import RangeError
+from sidelight.errors import MissingPackageError, RangeError
 from sidelight.noise import Source
 from sidelight.synthesis.cells.domain import Domain, Impossible
 from sidelight.synthesis.cells.workload import marginals, prefixes
 from sidelight.synthesis.engines import graphical
-from sidelight.synthesis.engines.graphical import MissingPackageError, check_graphical, release_graphical
+from sidelight.synthesis.engines.graphical import check_graphical, release_graphical
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.prior import GivenWeights
 from sidelight.synthesis.measuring.price import Price

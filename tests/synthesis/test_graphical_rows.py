@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sidelight as sl
-from sidelight.errors import RangeError
+from sidelight.errors import MissingPackageError, RangeError
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.workload import marginals
 from sidelight.synthesis.engines import graphical
 from sidelight.synthesis.engines.graphical import check_graphical, distinct_rows, drawn_rows
-from sidelight.synthesis.engines.missing_package import MissingPackageError
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.measuring.price import Price

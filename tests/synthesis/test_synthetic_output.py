@@ -61,7 +61,7 @@ class NotInstalled:
 
 sys.meta_path.insert(0, NotInstalled())
 import sidelight as sl
-from sidelight.synthesis.engines.missing_package import MissingPackageError
+from sidelight.errors import MissingPackageError
 
 made = sl.Synthetic(sl.Release.from_json(Path("release.json").read_text()))
 made.write("o.csv", 300)

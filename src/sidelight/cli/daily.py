@@ -6,12 +6,11 @@ from pathlib import Path
 
 from sidelight.accounting import Charge, Rule, Totals
 from sidelight.cli.accounts import account_of
-from sidelight.cli.failures import FailedError
 from sidelight.cli.plans.sequences import DailyPlan, read_daily_plan
 from sidelight.cli.pricing import account, route_table
 from sidelight.cli.running import inputs_of, shown_place
 from sidelight.cli.terminal import console, tell, today
-from sidelight.errors import PlanError
+from sidelight.errors import FailedError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.quantiles import Sequence

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.cli.terminal import console, plain, progress, table, tell, today
+from sidelight.cli.terminal import console, plain, table, tell, today
 from sidelight.predictions import Cauchy, Prior, PublicSample
 from sidelight.predictions.origin import guess
+from sidelight.progress import progress
 from sidelight.quantiles import Quantiles, fit_public, nonprivate_gap
 from sidelight.records import Number, Table
 from sidelight.release import Release
@@ -97,13 +98,14 @@ def _ways(survey: NDArray[np.float64]) -> list[Way]:
 
 def _compare(ways: Sequence[Way], incomes: NDArray[np.float64], *, draws: int) -> tuple[Comparison, list[Release]]:
     contestants, examples = [], []
-    with progress(len(ways) * draws) as step:
+    with progress(total=len(ways) * draws) as step:
         for way in ways:
+            step(way.name)
             errors = np.empty(draws)
             for draw in range(draws):
-                step(way.name)
                 release = way.ask(incomes)
                 errors[draw] = nonprivate_gap(incomes, LEVELS, release.value).mean()
+                step()
             examples.append(release)
             contestants.append(
                 Contestant(

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from sidelight.errors import (
     BudgetError,
+    FailedError,
     InProgressError,
     NoiseError,
     ReleaseFailedError,
@@ -28,10 +29,6 @@ MISTAKE = 2
 DEFECT = 3
 
 _REFUSALS = (BudgetError, InProgressError, NoiseError, ReleaseFailedError)
-
-
-class FailedError(SidelightError):
-    """A check that a command was asked to make did not hold: status 1."""
 
 
 class Commands(TyperGroup):

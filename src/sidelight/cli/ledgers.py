@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sidelight.accounting import find_remaining
-from sidelight.cli.failures import FailedError
 from sidelight.cli.terminal import console, plain, table, tell
-from sidelight.errors import LedgerError, nearest
+from sidelight.errors import FailedError, LedgerError, nearest
 from sidelight.ledger import Entry, Ledger, Scope, open_ledger
 from sidelight.report import check_writable
 from sidelight.report.numbers import counted

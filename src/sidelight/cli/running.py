@@ -10,10 +10,11 @@ from sidelight.cli.accounts import account_of
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote
 from sidelight.cli.synthetic_table import how_to_write, in_words, is_synthetic
-from sidelight.cli.terminal import progress, tell, today
+from sidelight.cli.terminal import tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
+from sidelight.progress import progress
 from sidelight.records import Table
 from sidelight.release import Outcome
 from sidelight.report import Item, Report, check_writable, write_report, write_text
@@ -94,7 +95,7 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
     def key(position: int) -> str | None:
         return None if label is None else plan.key(position, label=label)
 
-    with progress(len(plan.queries)) as step:
+    with progress(total=len(plan.queries)) as step:
         if plan.together_at is not None:
             step(f"{len(plan.queries)} queries together")
             queries = [each.query for each in plan.queries]
@@ -106,6 +107,7 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
             step(each.title)
             outcome: Outcome = session.release(each.query, key=key(position), resume=resume)
             items.append(Item(title=each.title, outcome=outcome))
+            step()
 
 
 def _write(

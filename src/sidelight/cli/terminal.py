@@ -1,14 +1,11 @@
-"""Where the commands write: tables on standard output, progress on standard error and only if that is a terminal."""
+"""What the commands write on standard output: tables and sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -17,24 +14,6 @@ def console() -> Console:
     """Return standard output; in a pipe it is wide enough for every table and has no colours."""
     probe = Console(highlight=False)
     return probe if probe.is_terminal else Console(highlight=False, width=max(probe.width, 140))
-
-
-@contextmanager
-def progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar on a terminal and nothing in a pipe; call the given function with what is done next."""
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bars:
-        task = bars.add_task("", total=total)
-        started = False
-
-        def step(description: str) -> None:
-            nonlocal started
-            bars.update(task, description=description, advance=1 if started else 0)
-            started = True
-
-        yield step
-        bars.update(task, completed=total)
 
 
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:

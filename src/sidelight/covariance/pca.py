@@ -25,7 +25,7 @@ from sidelight.session.query import prepare_query
 
 
 class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
-    """Principal components of private rows, from one covariance release.
+    """Fit the principal components of private rows, from one covariance release.
 
     Guarantee: that of `sl.Covariance` with the same arguments, in `guarantee_` after each fit; fitting again is another
     release. Components and variances are post-processing. What `transform` gives for private rows is private data.
@@ -106,7 +106,12 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @classmethod
     def from_release(cls, release: Release, n_components: int | float | None = None) -> Self:
-        """Return a fitted PCA from a covariance release that was already paid for."""
+        """Return a fitted PCA from a covariance release that was already paid for.
+
+        Args:
+            release: The release of a `sl.Covariance` query.
+            n_components: As for the constructor.
+        """
         model = cls(n_components)
         model._take(release)
         model.n_features_in_ = len(release.labels)

@@ -63,7 +63,8 @@ class Covariance:
         count_share: The share of the budget for the noisy number of rows; none is needed with `rows`.
         mean_share: The share for the mean, with center="mean".
         value_share: The share for the eigenvalues, with method="separate".
-        choice: How "separate" and "ies" choose privately between the predictions and none; `choice_share` pays for it.
+        choice: How "separate" and "ies" choose privately between the predictions and none.
+        choice_share: The share for that choice.
 
     >>> data = np.random.default_rng(0).normal(size=(20_000, 2)) * [0.4, 0.1]
     >>> release = Covariance(radius=1, rho="0.5").release(data)

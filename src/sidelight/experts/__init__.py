@@ -10,6 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sidelight.errors import ReportError as ReportError
+    from sidelight.errors import RoundError as RoundError
+    from sidelight.errors import ServiceError as ServiceError
     from sidelight.experts.amplification import Amplified as Amplified
     from sidelight.experts.amplification import amplified as amplified
     from sidelight.experts.amplification import central_guarantee as central_guarantee
@@ -28,14 +31,12 @@ if TYPE_CHECKING:
     from sidelight.experts.learners import usual_learners as usual_learners
     from sidelight.experts.meta import RWMeta as RWMeta
     from sidelight.experts.player import Player as Player
-    from sidelight.experts.player import RoundError as RoundError
     from sidelight.experts.regret import META_CAVEAT as META_CAVEAT
     from sidelight.experts.regret import adabatch_bound as adabatch_bound
     from sidelight.experts.regret import ftpl_bound as ftpl_bound
     from sidelight.experts.regret import meta_bound as meta_bound
     from sidelight.experts.regret import noisy_account as noisy_account
     from sidelight.experts.report import Report as Report
-    from sidelight.experts.report import ReportError as ReportError
     from sidelight.experts.reporter import Reporter as Reporter
     from sidelight.experts.reporting import Reporting as Reporting
     from sidelight.experts.reporting import move_sensitivity as move_sensitivity
@@ -46,13 +47,13 @@ if TYPE_CHECKING:
     from sidelight.experts.server import player_from_state as player_from_state
     from sidelight.experts.service.client import Client as Client
     from sidelight.experts.service.client import OpenRound as OpenRound
-    from sidelight.experts.service.client import ServiceError as ServiceError
     from sidelight.experts.states import load_state as load_state
     from sidelight.experts.states import save_state as save_state
     from sidelight.experts.stream import Stream as Stream
 
 # Names are loaded when first used: simulators and clients need different halves of this package.
 _HOME = {
+    ".errors": ("ReportError", "RoundError", "ServiceError"),  # of sidelight itself
     "amplification": (
         "Amplified",
         "amplified",
@@ -67,13 +68,13 @@ _HOME = {
     "follow_leader": ("RWFTPL", "RWAdaBatch"),
     "learners": ("LeaderLearner", "Learner", "RollingRegression", "forecast_weights", "usual_learners"),
     "meta": ("RWMeta",),
-    "player": ("Player", "RoundError"),
+    "player": ("Player",),
     "regret": ("META_CAVEAT", "adabatch_bound", "ftpl_bound", "meta_bound", "noisy_account"),
-    "report": ("Report", "ReportError"),
+    "report": ("Report",),
     "reporter": ("Reporter",),
     "reporting": ("Reporting", "move_sensitivity", "presence_sensitivity"),
     "server": ("Closed", "Receipt", "Server", "player_from_state"),
-    "service.client": ("Client", "OpenRound", "ServiceError"),
+    "service.client": ("Client", "OpenRound"),
     "states": ("load_state", "save_state"),
     "stream": ("Stream",),
 }
@@ -84,7 +85,7 @@ __all__ = list(_MODULE_OF)
 
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
-        return getattr(import_module(f"sidelight.experts.{_MODULE_OF[name]}"), name)
+        return getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
     from sidelight.errors import nearest
 
     raise AttributeError(f"module 'sidelight.experts' has no attribute {name!r}; {nearest(name, _MODULE_OF)}")

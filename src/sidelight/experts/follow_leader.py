@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, RoundError
 from sidelight.experts.amplification import Amplified, amplified
 from sidelight.experts.delay import Bound, DelayRule
-from sidelight.experts.player import Floats, RoundError, checked_actions, checked_report, checked_scale, checked_scales
+from sidelight.experts.player import Floats, checked_actions, checked_report, checked_scale, checked_scales
 from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
 from sidelight.experts.stream import Stream
 from sidelight.guarantees import Neighbours

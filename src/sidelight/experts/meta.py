@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh as lowest_first
 
-from sidelight.errors import RangeError, nearest
+from sidelight.errors import RangeError, RoundError, nearest
 from sidelight.experts.learners import Learner, learner_from_state, usual_learners
 from sidelight.experts.player import (
     Floats,
-    RoundError,
     checked_actions,
     checked_mask,
     checked_report,

@@ -12,14 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.errors import RangeError, SidelightError
+from sidelight.errors import RangeError
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-
-class RoundError(SidelightError, RuntimeError):
-    """A round was closed before it was opened, or a report came for a round that is not open."""
 
 
 class Player(Protocol):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, ReportError
 from sidelight.experts.player import Floats, Mask
 from sidelight.experts.reporting import LONGEST_TEXT, Kind, Reporting
 from sidelight.experts.stream import Stream
@@ -35,10 +35,6 @@ _FIELDS = (
     "nonce",
     "entropy",
 )
-
-
-class ReportError(RangeError):
-    """A report is malformed, or was made under other terms than the server's. The message quotes no value of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
-from sidelight.errors import RangeError, nearest
+from sidelight.errors import RangeError, ReportError, RoundError, nearest
 from sidelight.experts.amplification import Amplified
 from sidelight.experts.follow_leader import RWFTPL, RWAdaBatch
 from sidelight.experts.meta import RWMeta
-from sidelight.experts.player import Player, RoundError
-from sidelight.experts.report import Collected, Limits, Report, ReportError, check_terms, collect
+from sidelight.experts.player import Player
+from sidelight.experts.report import Collected, Limits, Report, check_terms, collect
 from sidelight.experts.reporting import Reporting
 from sidelight.experts.states import STATE_VERSION, checked_kind
 from sidelight.experts.stream import Stream

@@ -1,11 +1,7 @@
 """Gaussians from many private rows and a few public ones: no bound on mean or scale has to be guessed.
 
-    estimate_gaussian(rows, columns=None, *, public, rho= | epsilon= | epsilon=, delta=, condition=100, scale=None,
-                      public_rows=None, noise=None, constants="practical", source)         -> GaussianEstimate
-    estimate_cells(rows, columns=None, *, rule, publics, rho= | epsilon=, condition=100, scales=None, noise=None,
-                   source)                                                                 -> (GaussianEstimate, ...)
-
-are the functions under the queries: one Gaussian, and one in every cell of a partition for the price of one.
+`estimate_gaussian` and `estimate_cells` are the functions under the queries: one Gaussian, and one in every cell of a
+partition for the price of one.
 
 `GaussianFit` and `GaussianMean` are the queries, `model.GaussianModel` the scikit-learn estimator. None is called
 `Gaussian`: that is the prediction `sl.Gaussian(location, scale)` for one number.

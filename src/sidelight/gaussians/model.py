@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.errors import RangeError, SidelightWarning
+from sidelight.errors import RangeError, WeakFitWarning
 from sidelight.gaussians.constants import Version
 from sidelight.gaussians.estimate import CONDITION
 from sidelight.gaussians.fitted import FittedGaussian
@@ -25,20 +25,18 @@ from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import prepare_query
 
 
-class WeakFitWarning(SidelightWarning):
-    """The released numbers say that an estimate is not certified for the assumed condition number."""
-
-
 class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
-    """A Gaussian fitted to private rows with a few public ones.
+    """Fit a Gaussian to private rows, with a few public ones.
 
-    Guarantee: that of `sl.GaussianFit` with the same arguments, in `guarantee_`; fitting again is another
-    release. Density, draws and ellipses are post-processing. What `score_samples` gives for private rows is private.
+    Guarantee: that of `sl.GaussianFit` with the same arguments, in `guarantee_`; fitting again is another release.
+    Density, draws and ellipses are post-processing. What `score_samples` gives for private rows is private.
 
     Accuracy: as `sl.GaussianFit`. A `WeakFitWarning` says when the released numbers do not certify the fit. Rows that
     miss a number take no part; none of it is reported, and no data makes `fit` fail.
 
-    Args: those of `sl.GaussianFit`, and
+    Args:
+        public, rho, epsilon, delta, condition, scale, gap: As for `sl.GaussianFit`.
+        mean_bound, variance_bound, steps, rows, noise, constants: As for `sl.GaussianFit`.
         session: The budget to charge; X must be rows of what it protects, one for each unit.
 
     Attributes: `mean_`, `covariance_`, `n_rows_` (noisy), `weak_`, `gaussian_`, `release_`, `guarantee_`.
@@ -147,11 +145,22 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
         return self.gaussian_.distances(validate_data(self, X, dtype=np.float64, reset=False)) ** 2
 
     def sample(self, n_samples: int = 1, *, seed: int | None = None) -> Floats:
-        """Draw synthetic rows: free, and as private as the fit."""
+        """Return synthetic rows: free, and as private as the fit.
+
+        Args:
+            n_samples: How many rows.
+            seed: For the same rows again; another draw each time if left out.
+        """
         check_is_fitted(self)
         return self.gaussian_.sample(n_samples, seed=seed)
 
     def ellipse(self, columns: tuple[int, int] = (0, 1), *, share: float = 0.95, points: int = 200) -> Floats:
-        """Return the outline of the ellipse that holds this share of two columns, for drawing."""
+        """Return the outline of the ellipse that holds a share of two columns, for drawing.
+
+        Args:
+            columns: The positions of the two columns.
+            share: The share.
+            points: How many points the outline has.
+        """
         check_is_fitted(self)
         return self.gaussian_.ellipse(columns, share=share, points=points)

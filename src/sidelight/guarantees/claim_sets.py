@@ -32,7 +32,11 @@ _ORDER: tuple[type, ...] = (PureDP, BoundedRange, GDP, ZCDP, Profile, RDP, Appro
 
 @dataclass(frozen=True, repr=False)
 class Claims:
-    """Claims that all hold of one release, with the same neighbours, unit, audience and numerics.
+    """Hold claims that are all true of one release, with the same neighbours, unit, audience and numerics.
+
+    Args:
+        claims: The claims, sorted; `Claims.of` sorts them and drops what a smaller amount of the same kind says
+            already.
 
     >>> exponential = Claims.of(BoundedRange(1))
     >>> print(exponential.pure(), exponential.zcdp(), exponential.gdp())
@@ -43,7 +47,7 @@ class Claims:
 
     @classmethod
     def of(cls, *claims: Claim) -> Claims:
-        """Gather claims; of two that differ in their amount alone the smaller stays."""
+        """Return a set of claims; of two that differ in their amount alone the smaller stays."""
         if not claims:
             raise ClaimError("a release needs at least one claim; one that promises nothing cannot be charged")
         first = claims[0].context
@@ -152,12 +156,12 @@ class Claims:
         return any(implies(c, claim) for c in self.claims)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Write the set with strings only."""
+        """Return the set as JSON values, with strings only."""
         return [claim_to_json(c) for c in self.claims]
 
     @classmethod
     def from_json(cls, data: list[dict[str, Any]]) -> Claims:
-        """Read a set back."""
+        """Return the set that `to_json` wrote."""
         return cls.of(*(claim_from_json(item) for item in data))
 
 

@@ -105,7 +105,11 @@ def _epsilon(value: Amount, *, zero: bool = False) -> Fraction:
 
 @dataclass(frozen=True, init=False, repr=False)
 class PureDP(_Promise):
-    """The privacy loss is at most epsilon.
+    """Promise that the privacy loss of every outcome is at most epsilon.
+
+    Args:
+        epsilon: The bound, above 0: a number, or a text such as "0.1" or "1/3" that is taken exactly.
+        context: For whom it holds: `neighbours`, `unit`, `audience` and `numerics`, where they are not the usual ones.
 
     >>> print(PureDP(0.5))
     PureDP(ε = 0.5)
@@ -122,7 +126,15 @@ class PureDP(_Promise):
 
 @dataclass(frozen=True, init=False, repr=False)
 class BoundedRange(_Promise):
-    """The privacy loss lies in an interval of length epsilon. Only the exponential mechanism may claim this."""
+    """Promise that the privacy loss lies in an interval of length epsilon: only the exponential mechanism may.
+
+    Args:
+        epsilon: The length, above 0.
+        context: For whom it holds: `neighbours`, `unit`, `audience` and `numerics`, where they are not the usual ones.
+
+    >>> print(BoundedRange(1))
+    BoundedRange(ε = 1)
+    """
 
     epsilon: Fraction
 
@@ -135,7 +147,11 @@ class BoundedRange(_Promise):
 
 @dataclass(frozen=True, init=False, repr=False)
 class ZCDP(_Promise):
-    """The Renyi divergence of every order a > 1 is at most rho * a.
+    """Promise that the Rényi divergence of every order a > 1 is at most rho * a.
+
+    Args:
+        rho: The slope, above 0. Gaussian noise of standard deviation σ on a sum of sensitivity Δ has Δ²/(2σ²).
+        context: For whom it holds: `neighbours`, `unit`, `audience` and `numerics`, where they are not the usual ones.
 
     >>> print(ZCDP("0.05"))
     ZCDP(ρ = 0.05)
@@ -152,9 +168,17 @@ class ZCDP(_Promise):
 
 @dataclass(frozen=True, init=False, repr=False)
 class GDP(_Promise):
-    """At most as easy to tell apart as N(0, 1) and N(mu, 1). Rounded Gaussian noise has it, discrete does not.
+    """Promise that neighbours are at most as easy to tell apart as N(0, 1) and N(mu, 1).
 
-    `GDP.from_squares` takes mu^2 (a sum of squares, or 2 rho of Gaussian noise) and rounds mu up.
+    Rounded Gaussian noise has it, discrete does not. `GDP.from_squares` takes mu^2 (a sum of squares, or 2 rho of
+    Gaussian noise) and rounds mu up.
+
+    Args:
+        mu: The distance, above 0.
+        context: For whom it holds: `neighbours`, `unit`, `audience` and `numerics`, where they are not the usual ones.
+
+    >>> print(GDP("0.5"))
+    GDP(μ = 0.5)
     """
 
     mu: Fraction
@@ -174,7 +198,14 @@ class GDP(_Promise):
 
 @dataclass(frozen=True, init=False, repr=False)
 class ApproxDP(_Promise):
-    """P(S) <= e^epsilon Q(S) + delta. With delta = 0 the constructor gives a `PureDP`; there is no default delta.
+    """Promise P(S) <= e^epsilon Q(S) + delta for all events S and all neighbours.
+
+    With delta = 0 the constructor gives a `PureDP`; there is no default delta.
+
+    Args:
+        epsilon: The bound of the loss, 0 or more.
+        delta: The chance that is left, below 1; 1e-6 is usual, and far less than one over the number of people.
+        context: For whom it holds: `neighbours`, `unit`, `audience` and `numerics`, where they are not the usual ones.
 
     >>> print(ApproxDP(3, 1e-6), ApproxDP(1, 0))
     ApproxDP(ε = 3, δ = 1e-6) PureDP(ε = 1)

@@ -15,10 +15,13 @@ Numerics: TypeAlias = Literal["exact", "idealized"]
 
 
 class Neighbours(Enum):
-    """Which pairs of data sets a claim makes hard to tell apart.
+    """Name which pairs of data sets a claim makes hard to tell apart.
 
     `ADD_REMOVE` is the default of the library. `REPLACE` is for a public number of units. The local relations speak of
     one report: `LOCAL` any two inputs, `LOCAL_PRESENCE` a person present or not, `LOCAL_MOVE` also where.
+
+    >>> print(Neighbours.ADD_REMOVE)
+    add or remove one
     """
 
     ADD_REMOVE = "add_remove"

@@ -48,11 +48,17 @@ def open_ledger(
 ) -> Ledger:
     """Open the ledger at an address, making an empty one if nothing is there.
 
-    "budget.db" or "sqlite:///budget.db" is a file, "postgresql://user@host/database" a server (extra `postgres`),
-    "sqlite://" memory, for tests only. `testing=True` makes or opens a ledger for tests; production refuses it, and the
-    other way round. `create=False` refuses to make one, so that a mistyped path is not a fresh budget. With a secret
-    `key` the chain is an HMAC: without the key nobody can write it anew. `wait_seconds` is the patience for locks.
-    `read_only=True` is for auditors: it needs no permission to write, leaves no trace, and refuses what would spend.
+    Args:
+        url: "budget.db" or "sqlite:///budget.db" is a file, "postgresql://user@host/database" a server (extra
+            `postgres`), "sqlite://" memory, for tests only.
+        testing: Make or open a ledger for tests; production refuses it, and the other way round.
+        create: False refuses to make one, so that a mistyped path is not a fresh budget.
+        key: Secret bytes, 16 or more: the chain is an HMAC, and without the key nobody can write it anew.
+        wait_seconds: The patience for locks.
+        read_only: For auditors: needs no permission to write, leaves no trace, and refuses what would spend.
+
+    Returns:
+        The open ledger, a context manager that closes its connections.
 
     >>> with open_ledger("sqlite://", testing=True) as ledger:
     ...     ledger.verify().ok

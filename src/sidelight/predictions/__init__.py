@@ -9,7 +9,7 @@ from sidelight.predictions.exchange import prior_from_json
 from sidelight.predictions.gaussian import Gaussian
 from sidelight.predictions.histogram import Histogram
 from sidelight.predictions.laplace import Laplace
-from sidelight.predictions.mixing import HedgeWarning, hedge, hedge_cost, needs_hedge, warn_if_unhedged
+from sidelight.predictions.mixing import hedge, hedge_cost, needs_hedge, warn_if_unhedged
 from sidelight.predictions.mixture import Mixture
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
 from sidelight.predictions.priors import Prior
@@ -23,7 +23,6 @@ __all__ = [
     "CompiledPrior",
     "Gaussian",
     "HalfCauchy",
-    "HedgeWarning",
     "Histogram",
     "Laplace",
     "Mixture",

@@ -17,9 +17,14 @@ from sidelight.predictions.parameters import as_decimal, finite, positive
 
 @dataclass(frozen=True)
 class Cauchy:
-    """Density scale / (pi (scale² + (x - location)²)): a guess of where the answer is, and how far off it may be.
+    """Predict with density scale / (pi (scale² + (x - location)²)): where the answer is, and how far off it may be.
 
     Accuracy: wrong by R scales, a release loses about (2Δ/ε) log(1 + R²) ranks; no bounds on the data are needed.
+
+    Args:
+        location: The guess of the answer.
+        scale: How far off the guess may well be.
+        origin: Where the prediction came from (`predictions.public`, `released` or `guess`); a guess if left out.
 
     >>> float(Cauchy(40, 10).cdf(50))
     0.75
@@ -77,7 +82,12 @@ class Cauchy:
 
 @dataclass(frozen=True)
 class HalfCauchy:
-    """The right half of a Cauchy, for non-negative data: the mode is `location`; a guess of the answer is the SCALE.
+    """Predict with the right half of a Cauchy, for data that are never negative.
+
+    Args:
+        scale: The guess of the answer: half of the mass lies below location + scale.
+        location: The mode, where the data begin.
+        origin: Where the prediction came from (`predictions.public`, `released` or `guess`); a guess if left out.
 
     >>> float(HalfCauchy(40).cdf(40))
     0.5

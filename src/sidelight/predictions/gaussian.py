@@ -22,9 +22,14 @@ _NARROW = 1e-5
 
 @dataclass(frozen=True)
 class Gaussian:
-    """The normal law with this location and standard deviation.
+    """Predict with a normal law.
 
     Accuracy: wrong by R standard deviations, a release loses up to (Δ/ε) R² ranks; `hedge` it.
+
+    Args:
+        location: The guess of the answer.
+        scale: The standard deviation.
+        origin: Where the prediction came from (`predictions.public`, `released` or `guess`); a guess if left out.
 
     >>> round(float(Gaussian(0, 1).log_mass(40, 41)), 9)
     -804.608442014

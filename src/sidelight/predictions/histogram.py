@@ -20,9 +20,14 @@ from sidelight.predictions.parameters import as_decimal, finite
 
 @dataclass(frozen=True)
 class Histogram:
-    """Mass masses[i] / sum(masses) spread evenly on (edges[i], edges[i+1]].
+    """Predict with mass masses[i] / sum(masses) spread evenly on (edges[i], edges[i+1]].
 
     Empty bins are possible outputs all the same: every index of a grid has some mass.
+
+    Args:
+        edges: Increasing, one more than masses.
+        masses: Not negative, of any positive sum; noisy counts are cut at zero first.
+        origin: Where the prediction came from (`predictions.public`, `released` or `guess`); a guess if left out.
 
     >>> float(Histogram([0, 4, 8], [1, 3]).cdf(6))
     0.625

@@ -17,9 +17,14 @@ from sidelight.predictions.parameters import as_decimal, finite, positive
 
 @dataclass(frozen=True)
 class Laplace:
-    """Density exp(-|x - location| / scale) / (2 scale): what fitting on public data gives.
+    """Predict with density exp(-|x - location| / scale) / (2 scale): what fitting on public data gives.
 
     Accuracy: wrong by R scales, a release loses up to (2Δ/ε) R ranks; `hedge` it.
+
+    Args:
+        location: The guess of the answer.
+        scale: The mean distance from it.
+        origin: Where the prediction came from (`predictions.public`, `released` or `guess`); a guess if left out.
 
     >>> round(float(Laplace(0, 1).log_mass(800, 801)), 9)
     -801.151822326

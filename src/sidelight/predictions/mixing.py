@@ -5,22 +5,26 @@ from __future__ import annotations
 import math
 import warnings
 
-from sidelight.errors import RangeError, SidelightWarning
+from sidelight.errors import HedgeWarning, RangeError
 from sidelight.predictions.mixture import Mixture
 from sidelight.predictions.origin import joint_origin
 from sidelight.predictions.parameters import finite
 from sidelight.predictions.priors import Prior
 
 
-class HedgeWarning(SidelightWarning):
-    """A prediction is used alone although a wrong one would cost ranks in proportion to the mistake."""
-
-
 def hedge(prediction: Prior, *, with_: Prior, weight: float = 0.1) -> Mixture:
-    """Return (1 - weight) * prediction + weight * with_. The WEIGHT IS THAT OF THE ROBUST PRIOR `with_`.
+    """Return (1 - weight) * prediction + weight * `with_`: being wrong then costs little.
 
     Accuracy: at most (2Δ/ε) log(1/weight) ranks worse than `with_` alone however wrong the prediction is, and at most
     (2Δ/ε) log(1/(1 - weight)) ranks worse than the prediction alone where it is right.
+
+    Args:
+        prediction: The prior that may be wrong.
+        with_: The robust prior.
+        weight: The WEIGHT OF THE ROBUST PRIOR `with_`, between 0 and 1.
+
+    Returns:
+        A `Mixture` with the prediction's origin.
 
     >>> from sidelight.predictions import Cauchy, Laplace
     >>> hedge(Laplace(40, 5), with_=Cauchy(40, 20)).weights

@@ -32,13 +32,17 @@ def _depth(priors: Sequence[Prior]) -> int:
 
 @dataclass(frozen=True)
 class Mixture:
-    """The law sum of weights[i] * priors[i]; the origin is that of the parts unless one is given.
+    """Mix priors: the law is the sum of weights[i] * priors[i].
 
     Accuracy: at most (2Δ/ε) log(1/weights[i]) ranks worse than priors[i] alone, for every i.
 
-    `conditioned` says what becomes of it inside a range, such as a node of a tree of quantiles or declared bounds: with
-    "sum" the law as a whole is conditioned, so that a part with little mass there loses its weight; with "parts" every
-    part is conditioned on its own, and the weights are the same in every range.
+    Args:
+        weights: Positive, with sum 1.
+        priors: The parts.
+        origin: Where the prediction came from; that of the parts if left out.
+        conditioned: What becomes of it inside a range, such as a node of a tree of quantiles or declared bounds. "sum"
+            conditions the law as a whole, so that a part with little mass there loses its weight; "parts" conditions
+            every part on its own, and the weights are the same in every range.
 
     >>> from sidelight.predictions import Cauchy, Laplace
     >>> float(Mixture([0.9, 0.1], [Laplace(5, 2), Cauchy(5, 3)]).cdf(5))

@@ -37,14 +37,20 @@ _WHOLE_BITS = 3
 
 @dataclass(frozen=True)
 class ScaleFree:
-    """Equal mass on |x| < r/2 and on (2^k - 1/2) r <= |x| < (2^(k+1) - 1/2) r, k = 0..60, for one sign or both.
+    """Predict without any hint: equal mass on every power of two of the resolution.
 
-    r is the resolution; left out, it is that of the grid, or 2^-20 on a grid of floats. On data declared with
-    granularity r the cells are the codes 0, ±1, ±(2, 3), ±(4..7) and so on. A narrower grid has what lies in it, with
-    the same density. On a grid of floats 1/64 of the mass lies evenly on all powers of two, so that numbers beyond the
-    cells (nanoseconds since 1970, Planck's constant) have their share, too, and 1/8 on the whole numbers below 2^24.
+    The cells are |x| < r/2 and (2^k - 1/2) r <= |x| < (2^(k+1) - 1/2) r for k = 0..60, for one sign or both. On data
+    declared with granularity r they are the codes 0, ±1, ±(2, 3), ±(4..7) and so on. A narrower grid has what lies in
+    it, with the same density. On a grid of floats 1/64 of the mass lies evenly on all powers of two, so that numbers
+    beyond the cells (nanoseconds since 1970, Planck's constant) have their share, too, and 1/8 on the whole numbers
+    below 2^24.
 
     Accuracy: `rank_cost` ranks more than the Cauchy prior around zero whose scale is the best for the data.
+
+    Args:
+        resolution: r; that of the grid if left out, or 2^-20 on a grid of floats.
+        signs: "both", or "positive" for data that are never negative.
+        origin: Where the prediction came from; "no knowledge" if left out.
 
     >>> prior = ScaleFree()
     >>> prior.cells(), round(prior.rank_cost(level=0.5, epsilon=1), 2)

@@ -17,9 +17,13 @@ from sidelight.predictions.parameters import as_decimal, finite
 
 @dataclass(frozen=True)
 class Uniform:
-    """Equal density on [lower, upper]. Outside, a release is possible and next to impossible.
+    """Predict with equal density on [lower, upper]. Outside, a release is possible and next to impossible.
 
     Accuracy: (2Δ/ε) log((upper - lower) / width of the best interval) ranks.
+
+    Args:
+        lower, upper: The bounds that the answer is known to keep.
+        origin: Where the prediction came from (`predictions.public`, `released` or `guess`); a guess if left out.
 
     >>> float(Uniform(0, 16).cdf(4))
     0.25

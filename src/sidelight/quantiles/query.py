@@ -37,12 +37,21 @@ class Quantiles:
     Accuracy: the error is in ranks and does not grow with the number of records; `release.error_bound(0.95)`. A
     `prediction` that is right makes it smaller; one that is wrong costs ranks and never privacy.
 
-    Arguments: `levels` in (0, 1), increasing. `column` names the column of a table. `prediction` is one prior for all
-    levels or one for each. For a bare array `granularity` (the step on which values lie, such as 1 for ages), `lower`
-    and `upper` say what is publicly known of it; all may be left out, and wide bounds do no harm. `resolution` rounds
-    the released values down to a step; without it and without granularity they are floats of 48 bits, each written as
-    the shortest decimal. The rest chooses the algorithm: `branching` ("wide" for the K-ary tree of the paper),
-    `budget_power`, `adaptation`, and `score` ("floor" only to reproduce the paper: it has twice the error).
+    Args:
+        levels: One level or several, in (0, 1), increasing.
+        epsilon: The price of all of them together.
+        column: The column of a table; not for a bare array.
+        prediction: One prior for all levels, or one for each.
+        granularity: Of a bare array: the public step on which its values lie, such as 1 for ages.
+        lower, upper: Of a bare array: public bounds. They may be left out, and wide ones do no harm.
+        resolution: Rounds the released values down to a step. Without it and without granularity they are floats of 48
+            bits, each written as the shortest decimal.
+        branching: Children of a node of the tree; "wide" for the K-ary tree of the paper.
+        budget_power: p in the share (l + 1)^-p of the budget for depth l of the tree; 0, or 3/2 for "wide", if left
+            out.
+        adaptation: What becomes of a prior inside a node: "conditional" restricts it, "edge" moves what lies outside to
+            the ends.
+        score: "exact"; "floor" only to reproduce the paper: it has twice the error.
 
     >>> release = Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release(list(range(18, 90)) * 20)
     >>> bool(40 < release.value[1] < 70)

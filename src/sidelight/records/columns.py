@@ -18,10 +18,16 @@ BOUND_LIMIT = 2**1000
 
 @dataclass(frozen=True, init=False)
 class Number:
-    """A column of numbers: values are clamped to the bounds where bounds are declared.
+    """Declare a column of numbers: values are clamped to the bounds where bounds are declared.
 
-    `granularity` is the public step that the values are multiples of (1 for ages, 0.01 for prices); it lets ties be
-    spread and small tables be counted. Infinite values clamp to the bounds, or to the ends of the grid.
+    Infinite values clamp to the bounds, or to the ends of the grid.
+
+    Args:
+        name: The name of the column.
+        lower, upper: Public bounds, where there are any; wide ones do no harm to quantiles, sums want them.
+        granularity: The public step that values are multiples of (1 for ages, 0.01 for prices): ties can be spread
+            then.
+        missing: What becomes of a row whose cell is missing: `Drop()`, the default, or `Fill(value)`.
 
     >>> Number("hours", lower=0, upper=168).upper
     Fraction(168, 1)
@@ -76,11 +82,15 @@ _NUMBER_FIELDS = ("name", "lower", "upper", "granularity", "missing")
 
 @dataclass(frozen=True, init=False)
 class Category:
-    """A column of labels from a public list.
+    """Declare a column of labels from a public list.
 
-    Labels that are not listed go to `other`, or their rows are dropped with `other=None`. Missing cells follow
-    `missing`: Drop(), Fill(label), or, left out, the same way as labels that are not listed. Whole numbers and booleans
-    are compared by their text ("7", "true"), so that every engine agrees.
+    Whole numbers and booleans are compared by their text ("7", "true"), so that every engine agrees.
+
+    Args:
+        name: The name of the column.
+        categories: The public labels.
+        other: The label for those that are not listed; None drops their rows.
+        missing: `Drop()`, `Fill(label)`, or, left out, the same as for labels that are not listed.
 
     >>> Category("sex", ["F", "M"]).labels
     ('F', 'M', 'other')
@@ -146,10 +156,14 @@ _CATEGORY_FIELDS = ("name", "categories", "other", "missing")
 
 @dataclass(frozen=True, init=False)
 class PersonId:
-    """The column that says whose row it is, and how many rows of one person count at most in a statistic.
+    """Declare the column that says whose row it is, and how many rows of one person count at most in a statistic.
 
-    Rows without an id are dropped. Which `max_rows` rows count is chosen by a fixed mix of the person's own rows
-    (docs: records), so that what one person does never changes which rows of another count.
+    Rows without an id are dropped. Which `max_rows` rows count is chosen by a fixed mix of the person's own rows (docs:
+    records), so that what one person does never changes which rows of another count.
+
+    Args:
+        name: The name of the column.
+        max_rows: The cap, 1 to 2^20. Noise grows with it: a small one that holds most people's rows is a good choice.
 
     >>> PersonId("patient", max_rows=3)
     PersonId(name='patient', max_rows=3)

@@ -13,12 +13,20 @@ from sidelight.records.numbers import Real
 
 @dataclass(frozen=True)
 class Drop:
-    """Leave the row out of every statistic that uses the column."""
+    """Leave a row whose cell is missing out of every statistic that uses the column.
+
+    >>> import sidelight as sl
+    >>> sl.Number("age", missing=sl.Drop()).missing
+    Drop()
+    """
 
 
 @dataclass(frozen=True)
 class Fill:
-    """Put a public value in the place of the missing one.
+    """Fill the place of a missing cell with a public value.
+
+    Args:
+        value: A number within the column's bounds, or one of its labels.
 
     >>> Fill(0)
     Fill(value=0)

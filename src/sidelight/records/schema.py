@@ -24,7 +24,10 @@ Kind = TypeVar("Kind", Number, Category, PersonId)
 
 @dataclass(frozen=True, init=False)
 class Schema:
-    """Declared columns; at most one names the person.
+    """Describe the columns of a table; at most one names the person.
+
+    Args:
+        columns: `Number`, `Category` and `PersonId` declarations. What is not declared is never read.
 
     >>> schema = Schema([Number("age", granularity=1), PersonId("patient", max_rows=2)])
     >>> schema.unit
@@ -83,12 +86,12 @@ class Schema:
         return 1 if person is None else person.max_rows
 
     def to_json(self) -> dict[str, Any]:
-        """Describe the schema with strings only."""
+        """Return the schema as JSON values, with strings only."""
         return {"columns": [_column_to_json(column) for column in self.columns]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Schema:
-        """Read what `to_json` wrote."""
+        """Return the schema that `to_json` wrote."""
         return cls(_column_from_json(entry) for entry in data["columns"])
 
     def digest(self) -> str:

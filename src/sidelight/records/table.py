@@ -23,19 +23,22 @@ _PERSON_FIT = ("integer", "text", "any")
 
 
 class Table:
-    """Rows with a declared schema.
-
-    `source` is a path (CSV, Parquet), a pandas, Polars or Arrow frame, a DuckDB relation, a mapping of names to arrays,
-    lists and columns of frames, a two-dimensional array with its columns in the schema's order, or one array, list or
-    column of a frame for one column. Anything else is refused by its type.
+    """Hold rows, wherever they are, with their declared schema.
 
     Making a table reads the header or the footer and never a row: a wrong path, format, column or type is an error
     here, and nothing about the values is one later.
 
     A CSV file is read as standard writers write it: a field in quotation marks may hold line breaks. Before the first
     charge the file is looked through once, and refused with the number of a line if no standard writer wrote it (a mark
-    inside a field without marks, text behind a closing mark, a mark that is never closed). `records="lines"` declares
-    that every line is a record instead, whatever marks it holds.
+    inside a field without marks, text behind a closing mark, a mark that is never closed).
+
+    Args:
+        source: A path (CSV, Parquet), a pandas, Polars or Arrow frame, a DuckDB relation, a mapping of names to arrays,
+            lists and columns of frames, a two-dimensional array with its columns in the schema's order, or one array,
+            list or column of a frame for one column. Anything else is refused by its type.
+        schema: The declared columns: a `Schema` or a list of them.
+        name: A public name for ledgers and reports; that of the file, or "table", if left out.
+        records: "lines" declares that every line of a CSV file is a record, whatever marks it holds.
 
     >>> from sidelight.records import Number, Table
     >>> Table({"age": [31, 47]}, schema=[Number("age", granularity=1)], name="people")

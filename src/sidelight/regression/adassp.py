@@ -54,7 +54,7 @@ class LinearFit:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaSSP:
-    """Linear regression from one noisy Gram matrix and one noisy vector, as a query.
+    """Release a linear regression from one noisy Gram matrix and one noisy vector.
 
     Guarantee: GDP(mu) for the schema's unit under adding or removing one, exact on the machine: the Gram matrix of rows
     clipped to `feature_norm` with symmetric Gaussian noise, and their products with the clamped target with Gaussian
@@ -64,13 +64,22 @@ class AdaSSP:
     ridge regression with a penalty of that size before. The noise is the same in every direction, so features of very
     different sizes should be scaled by public ranges first. The intercept's column is penalised like every other.
 
-    Arguments: `features` and `target` name `Number` columns; the target has both bounds. `feature_norm` is the public
-    bound of a row's Euclidean norm; where every feature declares both bounds it may be left out, and rows are taken
-    about the middle of their ranges unless it is shorter than these. The price is exactly one of `mu`, `rho`, or
-    `epsilon` with `delta`. `intercept` is the value of the constant column, 0 for none; left out, it is on the scale of
-    the features: half as long as a row can be. `penalty` is the least ridge penalty (scikit-learn's alpha).
-    `gram_share` is the share of mu² for the Gram matrix. `shrinkage` is "directions" (each by what it lacks) or
-    "uniform" (one penalty for all, as in the paper).
+    Args:
+        features: Names of `Number` columns.
+        target: A `Number` column with both bounds.
+        feature_norm: The public bound of a row's Euclidean norm. Where every feature declares both bounds it may be
+            left out, and rows are taken about the middle of their ranges unless it is shorter than these.
+        mu, rho, epsilon, delta: The price: exactly one of mu, rho, or epsilon with delta.
+        intercept: The value of the constant column, 0 for none; half as long as a row can be if left out.
+        penalty: The least ridge penalty (scikit-learn's alpha).
+        gram_share: The share of mu² for the Gram matrix.
+        shrinkage: "directions" (each by what it lacks) or "uniform" (one penalty for all, as in the paper).
+
+    >>> x = np.linspace(-1, 1, 5000)
+    >>> rows = Table({"x": x, "y": 0.5 * x}, schema=[Number("x"), Number("y", lower=-1, upper=1)])
+    >>> release = AdaSSP(features=["x"], target="y", feature_norm=1, mu=1).release(rows)
+    >>> release.labels, bool(0.4 < release.value[0] < 0.6)
+    (('x', 'intercept'), True)
     """
 
     features: Sequence[str]

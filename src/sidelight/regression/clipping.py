@@ -84,6 +84,15 @@ def nonprivate_check_rows(X: Any, data_norm: Amount, y: Any = None, *, classes: 
     A `data_norm` chosen because of the answer is a parameter read off the data, which no guarantee covers. If many rows
     are too long, look for a public reason why the bound was wrong.
 
+    Args:
+        X: Rows: an array, a sparse matrix or a frame.
+        data_norm: The public bound of a row's Euclidean norm.
+        y: Their labels, to be compared with `classes`.
+        classes: The declared labels.
+
+    Returns:
+        Exact counts of private rows, not to be published.
+
     >>> import numpy as np
     >>> nonprivate_check_rows(np.array([[0.5, 0.5], [3.0, 4.0], [np.nan, 0.0]]), data_norm=1)
     NonPrivateRowCheck(rows=3, too_long=1, not_finite=1, unknown_label=0)

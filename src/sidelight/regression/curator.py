@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sidelight.errors import SidelightError
+from sidelight.errors import CuratorOnlyError
 from sidelight.regression.clipping import bounded_rows
 from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective
@@ -30,10 +30,6 @@ from sidelight.regression.rows import Block
 #: then, so that a later fit does not answer for an earlier one.
 _INSIDES: WeakKeyDictionary[Any, tuple[Any, PrivateFit]] = WeakKeyDictionary()
 _KEEPER: ContextVar[Kept | None] = ContextVar("sidelight_kept_noise", default=None)
-
-
-class CuratorOnlyError(SidelightError, PermissionError):
-    """Something was asked for that only the curator of the data may see, without saying `i_am_the_curator=True`."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

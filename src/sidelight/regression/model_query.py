@@ -35,10 +35,14 @@ class ModelQuery:
 
     Accuracy: that of the model.
 
-    Arguments: `model` is an estimator that is not fitted and has no session; `target` and `features` name columns, all
-    others if left out. The released value has the coefficients in the order of the release's labels: for each output
-    those of the columns (numbers in their own units, categories one a label) and the intercept. Values are clamped to
-    their declared ranges before they are multiplied.
+    The released value has the coefficients in the order of the release's labels: for each output those of the columns
+    (numbers in their own units, categories one a label) and the intercept. Values are clamped to their declared ranges
+    before they are multiplied.
+
+    Args:
+        model: An estimator that is not fitted and has no session.
+        target: The column to predict.
+        features: The columns to predict from; all others if left out.
 
     >>> import sidelight as sl
     >>> schema = [sl.Number("age", lower=18, upper=90), sl.Category("renewed", ["no", "yes"], other=None)]
@@ -89,8 +93,13 @@ class ModelQuery:
     def scores(self, value: Any, columns: Mapping[str, Any], schema: Schema) -> Floats:
         """Return the model's outputs for other rows, as columns: for public scores. Post-processing, free.
 
-        A classifier of two classes says the second of them (sorted) where its output is above 0, of several the
-        one with the largest.
+        A classifier of two classes says the second of them (sorted) where its output is above 0, of several the one
+        with the largest.
+
+        Args:
+            value: The value of a release of this query.
+            columns: The other rows: arrays by the names of the features.
+            schema: The declarations of the table.
         """
         from sidelight.regression.estimators.table_encoding import encoding_for
 

@@ -25,10 +25,23 @@ class Session:
     Guarantee: everything ever released under the session's scope satisfies `budget` for the table's protected unit,
     whatever the order and however each query was chosen after seeing earlier answers (accounting proof page, T5-T8).
 
-    `ledger` is a file, a URL such as "sqlite:///budget.db" or an open `Ledger`; without it the budget is kept in this
-    process only and forgotten with it. `scope` names the data set in the ledger and defaults to the table's name.
-    `strict` refuses idealized mechanisms. `one_run` writes the time of the first charge on all of them: the time
-    between two charges of a fixed plan is the running time of a release, which depends on the data.
+    Args:
+        table: The rows with their schema.
+        budget: What everything together must keep, such as `sl.ApproxDP(3, 1e-6)`, for the schema's unit.
+        ledger: A file, a URL such as "sqlite:///budget.db" or an open ledger; without it the budget is kept in this
+            process only and forgotten with it.
+        scope: The name of the data set in the ledger; the table's name if left out.
+        routes: The ways of adding up that are kept side by side; all that the budget allows if left out.
+        strict: Refuse idealized mechanisms.
+        one_run: Write the time of the first charge on all of them: the time between two charges of a fixed plan is the
+            running time of a release, which depends on the data.
+
+    >>> import sidelight as sl
+    >>> people = sl.Table({"age": [31, 47, 52] * 100}, schema=[sl.Number("age", granularity=1)], name="people")
+    >>> session = Session(people, budget=sl.PureDP(1))
+    >>> release = session.release(sl.Quantiles([0.5], column="age", epsilon="0.4"))
+    >>> session.statement()
+    'Everything ever released under this budget is together PureDP(ε = 1): add or remove one row.'
     """
 
     def __init__(
@@ -78,8 +91,13 @@ class Session:
     def release(self, query: Query, *, key: str | None = None, resume: bool = False) -> Outcome:
         """Charge the query, run it and return its release.
 
-        With a `key` the release is remembered under it: asking again returns the stored answer and costs nothing.
-        `resume=True` declares an unfinished attempt with this key dead; the new attempt pays again.
+        Args:
+            query: What is asked.
+            key: Remember the release under this name: asking again returns the stored answer and costs nothing.
+            resume: Declare an unfinished attempt with this key dead; the new attempt pays again.
+
+        Returns:
+            The release, or `Refused` from a query that tests privately.
         """
         return release_through(
             query,
@@ -97,7 +115,13 @@ class Session:
     ) -> list[Outcome]:
         """Release a fixed batch as one charge, priced by numerical composition at `delta`.
 
-        All queries are fixed before the first runs; that is what makes the lower price valid.
+        Args:
+            queries: All are fixed before the first runs; that is what makes the lower price valid.
+            delta: Where the batch is priced.
+            key, resume: As for `release`.
+
+        Returns:
+            The outcomes in the order of the queries.
         """
         return release_batch_through(
             queries,

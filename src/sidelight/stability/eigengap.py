@@ -51,7 +51,8 @@ def projector_move(gap: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class StablePCA:
-    """The leading principal components, by noise on their projector, if a private bound of the eigengap allows it.
+    """Release the leading principal components, by noise on their projector, if a private bound of the eigengap allows
+    it.
 
     Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, numerics "idealized"
     (stability proof page, Theorems 2 and 13).
@@ -59,9 +60,20 @@ class StablePCA:
     Accuracy: noise of 1/(2 gap μ) on each entry of the projector, where `AnalyzeGauss` ends up with about √2 of that at
     the same μ; but a part of the budget and of the gap goes to the test. Refuses where the noise would drown it.
 
-    Arguments: `columns` name `Number` columns; rows longer than `radius` are shortened, about 0. `components` is how
-    many, less than the number of columns. `gap_share` of the budget goes to the gap's bound; `rows_at_most` only guards
-    the rounding of eigenvalues.
+    Args:
+        columns: Names of `Number` columns.
+        components: How many, less than the number of columns.
+        radius: The public Euclidean length, about 0, that rows are shortened to.
+        epsilon, delta: The price.
+        gap_share: The share of the budget for the gap's bound.
+        rows_at_most: Only guards the rounding of eigenvalues.
+
+    >>> import numpy as np
+    >>> x = np.linspace(-0.7, 0.7, 5000)
+    >>> rows = Table({"a": x, "b": x**2 / 9, "c": x}, schema=[Number("a"), Number("b"), Number("c")])
+    >>> query = StablePCA(columns=["a", "b", "c"], components=1, radius=1, epsilon=2, delta="1e-6")
+    >>> np.abs(query.release(rows).value).round(1).tolist()
+    [[0.7, 0.0, 0.7]]
     """
 
     columns: Sequence[str]

@@ -37,9 +37,15 @@ class StableMedian:
     Accuracy: Laplace noise of scale spread / (epsilon (1 - test_share)). Refuses unless some 2 ln(1/delta)/epsilon
     records must change before one more record could move the median by more than `spread`.
 
-    Arguments: `spread` in the units of the column, best from public knowledge. The column has bounds, and a granularity
-    unless the query has a `resolution`. `neighbours` REPLACE treats the number of rows as public, not that of the
-    values in them: a replacement may also take one away or bring one.
+    Args:
+        column: A `Number` column with bounds, and a granularity unless there is a `resolution`; may be left out where
+            it is the only one.
+        epsilon, delta: The price.
+        spread: How far one record may move the median, in the units of the column, best from public knowledge.
+        test_share: The share of epsilon for the test.
+        resolution: The step that records are rounded to; the column's granularity if left out.
+        neighbours: REPLACE treats the number of rows as public, not that of the values in them: a replacement may also
+            take one away or bring one.
 
     >>> from sidelight.records import Number
     >>> number = Number("hours", lower=0, upper=99, granularity=1)

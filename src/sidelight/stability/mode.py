@@ -31,6 +31,11 @@ class StableMode:
 
     Accuracy: never wrong. Refuses unless the winner leads by some ln(1/delta)/epsilon records.
 
+    Args:
+        column: A `Category` column of two labels or more; may be left out where it is the only one.
+        epsilon, delta: The price.
+        neighbours: ADD_REMOVE, or REPLACE for a public number of rows.
+
     >>> from sidelight.records import Category
     >>> votes = Table({"city": ["Bonn"] * 90 + ["Ulm"] * 30}, schema=[Category("city", ["Bonn", "Ulm"])])
     >>> StableMode("city", epsilon=1, delta="1e-6").release(votes).value

@@ -36,11 +36,17 @@ _LARGEST_SCALE = 10**5
 class MajorityVote:
     """Release which of two labels has more records, by noisy counts, if the margin is large enough for the promise.
 
-    Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, exact noise; which
-    margins are good enough is public (stability proof page, Theorems 1 and 6). `test_share` of epsilon pays for the
-    test; the noisy vote has to keep within the rest at delta, which small margins do not.
+    Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, exact noise; which margins are
+    good enough is public (stability proof page, Theorems 1 and 6). `test_share` of epsilon pays for the test; the noisy
+    vote has to keep within the rest at delta, which small margins do not.
 
     Accuracy: the loser is released with probability T(margin / noise_scale), T(x) about (2 + x) exp(-x) / 4.
+
+    Args:
+        column: A `Category` column of two labels.
+        noise_scale: The scale of the Laplace noise on each count, in records.
+        epsilon, delta: The price.
+        test_share: The share of epsilon for the test.
 
     >>> from sidelight.records import Category
     >>> votes = Table({"for": ["yes"] * 700 + ["no"] * 300}, schema=[Category("for", ["yes", "no"], other=None)])

@@ -19,12 +19,16 @@ from sidelight.tuning.held_tables import is_lazy
 
 @dataclass(frozen=True)
 class PublicScore:
-    """A number computed from a candidate's answer, and from public data at most: it costs nothing.
+    """Score a candidate's answer by a function of it, and of public data at most: it costs nothing.
 
     Whoever writes one states, as with `PublicSample`, that the function reads the answer, public parameters and public
     data only, and remembers nothing of earlier answers. A function that visibly holds a `Table` or a `Session`
     (closure, defaults, object, class, globals that it names) is refused; what it reads from elsewhere is the writer's
     word.
+
+    Args:
+        function: From a candidate's answer (`answer.value`, `answer.labels`) to a number; higher is better.
+        description: What it reads, in words, for the report.
 
     >>> PublicScore(lambda answer: -abs(answer.value - 40), "distance to last year's published median")
     PublicScore(distance to last year's published median)
@@ -42,12 +46,22 @@ class PublicScore:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateScore:
-    """A score that is itself a private release, asked of the same table about each candidate's answer.
+    """Score a candidate's answer by a private release of its own, asked of the same table.
 
-    `ask(answer)` builds the query that measures an answer; `read(release's answer)` turns what it returned into a
-    number, higher is better. `like` is a query with the price of every query that `ask` will build: the charge is fixed
-    before any data is opened, and a query with other claims gives its candidate no score. Each run then costs the
-    candidate's claims and these together.
+    Each run then costs the candidate's claims and those of `like` together.
+
+    Args:
+        ask: From an answer to the query that measures it.
+        read: From what that query released to a number; higher is better.
+        like: A query with the price of every query that `ask` will build: the charge is fixed before any data is
+            opened, and a query with other claims gives its candidate no score.
+        description: What is measured, in words, for the report.
+
+    >>> import sidelight as sl
+    >>> like = sl.Quantiles([0.5], epsilon="0.1", granularity=1)
+    >>> read = lambda answer: -answer.value[0]
+    >>> PrivateScore(ask=lambda answer: like, read=read, like=like, description="a small median")
+    PrivateScore(a small median)
     """
 
     ask: Callable[[Answer], Query]

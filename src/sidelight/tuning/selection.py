@@ -35,13 +35,15 @@ class Selection:
     that is linear in δ. The charge covers the whole search: nothing of the runs that lost, of their number, or of the
     scores is released, and the time a release took should not be published either.
 
-    Accuracy: K runs of n candidates; with a geometric number of mean m a given candidate is tried with probability
-    m/(n + m - 1). An error bound of a candidate holds for the winner with E[K] times its failure probability.
+    Accuracy: K runs of n candidates; with a geometric number of mean m a given candidate is tried with probability m/(n
+    + m - 1). An error bound of a candidate holds for the winner with E[K] times its failure probability.
 
-    Arguments: `candidates` are queries with the same budget; where their profiles differ, the larger one counts.
-    `score` is a `PublicScore` (a function of the candidate's answer and public data) or a `PrivateScore` (a second
-    release, paid for in every run). `runs` is the law of the number of runs. `delta` is where the (ε, δ) claim is made,
-    and may be left out when the candidates are pure.
+    Args:
+        candidates: Queries with the same budget; where their profiles differ, the larger one counts.
+        score: A `PublicScore` (a function of the candidate's answer and public data) or a `PrivateScore` (a second
+            release, paid for in every run).
+        runs: The law of the number of runs.
+        delta: Where the (ε, δ) claim is made; may be left out when the candidates are pure.
 
     >>> from sidelight.quantiles import Quantiles
     >>> guesses = [Quantiles([0.5], epsilon=0.2, granularity=1, lower=0, upper=top) for top in (100, 1000)]

@@ -22,12 +22,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from sidelight.experts.report import Report, ReportError
+from sidelight.errors import RefusedError, ReportError
+from sidelight.experts.report import Report
 from sidelight.experts.server import Receipt
-from sidelight.experts.service.openapi import description
+from sidelight.experts.service.openapi import STATUS, description
 from sidelight.experts.service.page import PAGE_POLICY, closed_json, page, round_json, terms_json
 from sidelight.experts.service.plan import ServicePlan
-from sidelight.experts.service.refusals import RefusedError
 from sidelight.experts.service.rounds import HISTORY, Rounds
 from sidelight.experts.service.store import Store
 from sidelight.experts.service.tokens import Tokens
@@ -97,10 +97,10 @@ class Service:
 
     def _refusal(self, refusal: RefusedError) -> Response:
         body: dict[str, Any] = {"code": refusal.code, "message": str(refusal), "open_round": self.rounds.view.round}
-        headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
-        if refusal.status in (408, 413):
+        headers = {"WWW-Authenticate": "Bearer"} if STATUS[refusal.code] == 401 else {}
+        if STATUS[refusal.code] in (408, 413):
             headers["Connection"] = "close"  # the rest of the body is not wanted
-        return JSONResponse(body, status_code=refusal.status, headers=headers)
+        return JSONResponse(body, status_code=STATUS[refusal.code], headers=headers)
 
     async def round(self, request: Request) -> Response:
         """Show the open round."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from sidelight.errors import RangeError, SidelightError
+from sidelight.errors import RangeError, ServiceError
 from sidelight.experts.report import Report
 from sidelight.experts.reporter import Reporter
 from sidelight.experts.server import Receipt
+from sidelight.experts.service import need_service
 from sidelight.experts.service.plan import is_loopback
-from sidelight.experts.service.refusals import need_service
 
 #: Answers of the service that say what became of a report, without being mistakes of this client.
 _RECEIPTS = {"closed_round": Receipt.LATE, "future_round": Receipt.EARLY, "conflict": Receipt.CONFLICT}
@@ -35,14 +35,6 @@ _OPEN_ROUND: dict[str, type | tuple[type, ...]] = {
 }
 #: Statuses after which the same request may succeed.
 _PASSING = (408, 429, 500, 502, 503, 504)
-
-
-class ServiceError(SidelightError):
-    """The service refused, cannot be reached, or is not what this client agreed to. `code` is its word for it."""
-
-    def __init__(self, message: str, *, code: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(frozen=True, kw_only=True)

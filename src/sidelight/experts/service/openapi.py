@@ -5,9 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from sidelight.experts.service.plan import ServicePlan
-from sidelight.experts.service.refusals import STATUS
 from sidelight.guarantees import decimal_text
 from sidelight.version import VERSION
+
+#: Code, which programs read, and HTTP status of each refusal.
+STATUS = {
+    "malformed": 400,
+    "no_token": 401,
+    "unknown_token": 401,
+    "revoked_token": 403,
+    "not_your_name": 403,
+    "not_found": 404,
+    "wrong_method": 405,
+    "too_slow": 408,
+    "closed_round": 409,
+    "future_round": 409,
+    "conflict": 409,
+    "too_large": 413,
+    "wrong_type": 415,
+    "not_finite": 422,
+    "wrong_length": 422,
+    "no_such_round": 422,
+    "other_terms": 422,
+    "storage": 503,
+}
 
 _TEXT = {"type": "string"}
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}

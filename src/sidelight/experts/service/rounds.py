@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import PlanError, RangeError
+from sidelight.errors import PlanError, RangeError, RefusedError, ReportError, StorageError
 from sidelight.experts.follow_leader import RWFTPL, RWAdaBatch
 from sidelight.experts.meta import RWMeta
 from sidelight.experts.player import Player
-from sidelight.experts.report import Report, ReportError
+from sidelight.experts.report import Report
 from sidelight.experts.server import Closed, Receipt, Server
 from sidelight.experts.service.plan import Number, ServicePlan
-from sidelight.experts.service.refusals import RefusedError, StorageError
 from sidelight.experts.service.store import Store
 from sidelight.experts.stream import Stream
 from sidelight.guarantees import exact

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sidelight.errors import PlanError
+from sidelight.errors import PlanError, StorageError
+from sidelight.experts.service import need_service
 from sidelight.experts.service.plan import ServicePlan
-from sidelight.experts.service.refusals import StorageError, need_service
 
 if TYPE_CHECKING:
     import uvicorn

@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from sidelight.experts.service.refusals import StorageError
+from sidelight.errors import StorageError
 from sidelight.experts.states import STATE_VERSION, checked_kind, load_state, save_state, sync_folder
 
 _HEADER = re.compile(rb"batch (\d{1,12}) ([0-9a-f]{64})\n")

@@ -17,8 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sidelight.errors import RangeError, SidelightError
-from sidelight.experts.service.refusals import RefusedError
+from sidelight.errors import RangeError, RefusedError, SidelightError
 from sidelight.experts.states import STATE_VERSION, checked_kind, load_state, save_state
 from sidelight.noise import OSEntropy
 

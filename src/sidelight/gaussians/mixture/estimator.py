@@ -29,7 +29,7 @@ _FITTED = ("means_", "covariances_", "weights_", "mixture_", "certified_", "warn
 
 
 class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
-    """Means, covariances and weights of separated Gaussians, from private rows and a few public ones.
+    """Fit means, covariances and weights of separated Gaussians to private rows, with a few public ones.
 
     Guarantee: that of `sl.SeparatedMixture` with the same arguments (zCDP of at most `rho`, for adding or removing a
     row), in `guarantee_` after each fit; fitting again is another release. Everything else is post-processing. What
@@ -143,7 +143,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
         return self
 
     def fit_predict(self, X: Any, y: Any = None, **_: Any) -> np.ndarray:  # noqa: N803
-        """Fit, and label the same rows: of private rows the labels are private data."""
+        """Return the component of each row, after a fit to the same rows: of private rows it is private data."""
         return self.fit(X, y).predict(X)
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
@@ -164,7 +164,12 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1, *, seed: int | None = None) -> tuple[Floats, np.ndarray]:
-        """Draw synthetic rows and their components: free, and as private as the fit."""
+        """Return synthetic rows and their components: free, and as private as the fit.
+
+        Args:
+            n_samples: How many rows.
+            seed: For the same rows again; another draw each time if left out.
+        """
         return self._fitted().sample(n_samples, seed=seed)
 
     def _fitted(self) -> FittedMixture:

@@ -50,6 +50,13 @@ class SeparatedMixture:
         least_weight: The smallest weight of a component; 1/(2k) if left out.
         condition: The largest ratio of variances in one component.
         on_failure: "refuse", or "single" for one Gaussian of all rows with what the search has left of the budget.
+
+    >>> from sidelight.records import Number, Schema
+    >>> public = [[0.1, 0.2], [0.3, -0.4], [-0.2, 0.1], [0.5, 0.3], [-0.3, -0.1], [0.2, 0.0]]
+    >>> public += [[x + 9, y] for x, y in public]
+    >>> query = SeparatedMixture(components=2, public=public, rho="0.5")
+    >>> print(query.prepare(Schema([Number("x"), Number("y")])).claims.zcdp())
+    ZCDP(ρ = 0.5)
     """
 
     columns: Sequence[str] | None = None

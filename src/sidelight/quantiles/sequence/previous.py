@@ -16,11 +16,17 @@ from sidelight.quantiles.sequence.start import Floats, Start, spread_over, start
 
 @dataclass(frozen=True)
 class PubPrev:
-    """Centre each prior on the last release, with a fixed scale: for what moves slowly and has no known causes.
+    """Predict each quantile around its last release, with a fixed scale: for what moves slowly and has no known causes.
 
-    Arguments: `location` and `scale` are guesses for the first day, one for all levels or one for each; `scale` stays:
-    how far a quantile typically moves from one day to the next. `hedge_weight` is the share of the robust `fallback`
-    (by default HalfCauchy(location) for columns that are never negative, else Cauchy(location, scale)).
+    Args:
+        location: A guess for the first day, one for all levels or one for each.
+        scale: How far a quantile typically moves from one day to the next, one for all levels or one for each.
+        hedge_weight: The share of the fallback.
+        fallback: A robust prior; HalfCauchy(location) for columns that are never negative, else Cauchy(location,
+            scale).
+
+    >>> PubPrev(40, 2).hedge_weight
+    0.1
     """
 
     location: float | tuple[float, ...]

@@ -24,15 +24,20 @@ _METHODS: Final = ("regression", "cocob")
 
 @dataclass(frozen=True)
 class PubProx:
-    """Learn a linear map from features to the location of each level, and its scale, from past releases.
+    """Predict each quantile by a linear map of public features, which is learned from past releases with its scale.
 
     Guarantee: costs nothing; a function of released values, public features and public parameters.
 
-    Arguments: `location` and `scale` are guesses for the first day, as in `PubPrev`. `features` is how many numbers
-    come with every day, best of the order of 1 (none: location and scale alone are learned). `plausible` is a public
-    range to which releases are clipped before they are learned from: one far draw must not count for many near ones.
-    `method` is "regression" (robust, recursive, forgets over `memory` days; `scale` is its smallest scale) or "cocob",
-    the paper's, which learns more slowly. `largest_scale` bounds the scale of the priors.
+    Args:
+        location, scale: Guesses for the first day, as in `PubPrev`; for "regression" `scale` is the smallest one.
+        features: How many numbers come with every day, best of the order of 1; with none, location and scale are
+            learned.
+        plausible: A public range to which releases are clipped before they are learned from: one far draw must not
+            count for many near ones.
+        method: "regression" (robust, recursive), or "cocob", the paper's, which learns more slowly.
+        memory: Over how many days "regression" forgets.
+        largest_scale: The bound of the scale of the priors; 100 times the first one if left out.
+        hedge_weight, fallback: As in `PubPrev`.
 
     >>> PubProx(10, 1, features=8, plausible=(0, 120)).plausible
     (0.0, 120.0)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import PrivacyWarning, RangeError
+from sidelight.errors import NotPrivateWarning, RangeError
 from sidelight.guarantees import exact, short_text
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.noise.entropy import SEEDED_BRANDING
@@ -71,10 +71,6 @@ def warn_of_repetition(model: Any, found: Examples) -> None:
             "which adds up and refuses what does not fit; search settings with sl.Selection. This is told once for "
             "these rows, and harmless if they are public"
         )
-
-
-class NotPrivateWarning(PrivacyWarning):
-    """What comes out is not private: its noise can be reproduced. For tests on public or generated data only."""
 
 
 class SeededBytes:

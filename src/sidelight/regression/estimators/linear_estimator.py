@@ -6,6 +6,7 @@ A class only because scikit-learn wants one: parameters are stored as given and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from numbers import Integral
 from typing import Any, Literal, Self, get_args
 
@@ -16,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import exact, positive
 from sidelight.mechanisms.objective_perturbation import Bound
+from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.clipping import OnViolation, bounded_rows
 from sidelight.regression.estimators.examples import examples, refuse_unusable
-from sidelight.regression.estimators.fit_progress import fitting
 from sidelight.regression.estimators.fit_query import FitQuery, Records, release_fit
 from sidelight.regression.estimators.fit_warnings import entropy_for, warn_of_repetition
 from sidelight.regression.estimators.goal import Goal
@@ -144,7 +145,8 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
             raise RangeError("on_missing='raise' is for arrays; a table's schema says what becomes of a missing value")
         with public_numbers(type(self).__name__):
             goal, encoding, query = self._query_of_columns(table.schema, target=target, features=features)
-        with fitting(table):
+        in_memory = table.rows.length is not None
+        with nullcontext() if in_memory else progress(f"fitting a model to {table.name}, which is read several times"):
             self._release(goal, query, table=table, key=key)
         self.encoding_: TableEncoding = encoding
         self.n_features_in_ = len(encoding.columns)

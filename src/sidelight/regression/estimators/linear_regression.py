@@ -26,19 +26,22 @@ _SHARE = Fraction(1, 8)
 
 
 class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
-    """Linear regression with (ε, δ)-differential privacy.
+    """Fit a linear regression with (ε, δ)-differential privacy.
 
     Guarantee: as `LogisticRegression` (objective-perturbation proof page, Theorems 1 to 4).
 
     Accuracy: with the log-cosh loss the regularised minimum, moved by little more than the Gaussian mechanism's noise,
     which is proportional to `scale`. A robust loss estimates a robust centre, not the mean, when errors are skewed.
 
-    Args (the others are those of `LogisticRegression`):
-        target_range: The public lower and upper bound of y; targets beyond are clamped. With an intercept its middle
-            is what the model predicts before it has learned anything.
+    Args:
+        target_range: The public lower and upper bound of y; targets beyond are clamped. With an intercept its middle is
+            what the model predicts before it has learned anything.
         loss: "log_cosh", "huber", or "squared_clipped".
         scale: Errors beyond it count linearly (for "squared_clipped": the bound of a record's gradient). Default an
             eighth of the range. Smaller is less noise and more robust.
+        epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
+        fit_intercept, intercept_value, on_violation, on_missing: As in `LogisticRegression`.
+        regularisation, theta_norm, rows_at_most, tolerance, bound, solver: As in `LogisticRegression`.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LinearRegression

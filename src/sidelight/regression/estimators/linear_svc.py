@@ -21,14 +21,18 @@ from sidelight.session import Session
 
 
 class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
-    """A linear classifier of two classes with (ε, δ)-differential privacy, by the smoothed hinge loss.
+    """Fit a linear classifier of two classes with (ε, δ)-differential privacy, by the smoothed hinge loss.
 
     Guarantee: as `LogisticRegression`, by the generic bound: it needs 1.3 times the noise of the Gaussian mechanism.
 
     Accuracy: `LogisticRegression` is usually the better model for the same price, and gives probabilities.
 
-    The arguments are those of `LogisticRegression`; `width` is over how much the hinge's corner is rounded: more width,
-    less regularisation.
+    Args:
+        classes: The two labels, public.
+        width: Over how much the hinge's corner is rounded: more width, less regularisation.
+        epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
+        fit_intercept, intercept_value, on_violation, on_missing: As in `LogisticRegression`.
+        regularisation, theta_norm, rows_at_most, tolerance, bound, solver: As in `LogisticRegression`.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LinearSVC

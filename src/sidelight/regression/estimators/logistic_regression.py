@@ -25,7 +25,7 @@ MultiClass = Literal["softmax", "one_vs_rest"]
 
 
 class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
-    """Logistic regression with (ε, δ)-differential privacy, and nothing to tune.
+    """Fit a logistic regression with (ε, δ)-differential privacy, and nothing to tune.
 
     Guarantee: `guarantee_` after each fit: ApproxDP(epsilon, delta) for one row added or removed, with its two profiles
     and Rényi orders (objective-perturbation proof page, Theorems 1 to 4). Fitting again is another release: pass a
@@ -44,8 +44,8 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         delta: No default.
         data_norm: The public bound of a row's Euclidean norm, the intercept not counted.
         classes: The labels, public; two give one predictor, more a joint softmax.
-        class_weight: Public weights by label, such as {0: 1, 1: 5}; the largest scales the noise. "balanced" would
-            read the data and is refused.
+        class_weight: Public weights by label, such as {0: 1, 1: 5}; the largest scales the noise. "balanced" would read
+            the data and is refused.
         multi_class: More than two classes as a joint "softmax", or "one_vs_rest": a model each, at nearly twice the
             noise for ten classes.
         fit_intercept: Adds a constant column, penalised like the others.

@@ -26,7 +26,7 @@ _CLIP = Fraction(3, 10)
 
 
 class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
-    """Regression of counts with a log link and (ε, δ)-differential privacy. EXPERIMENTAL.
+    """Fit a regression of counts with a log link and (ε, δ)-differential privacy. EXPERIMENTAL.
 
     Guarantee: as `LogisticRegression`, by the generic bound (objective-perturbation proof page, Theorem 1): counts are
     clamped to 0..`largest_count` and every record's gradient is clipped to `clip`, so L = C and β = YR² + CR.
@@ -36,10 +36,13 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     whose mean is not exactly that of the counts. The default of `clip` was the best or close to it of seven shares of
     `largest_count` on four sets of counts at epsilon 0.1, 1 and 10 (`benchmarks/large_epsilon.py` has one of them).
 
-    Args (the others are those of `LogisticRegression`):
+    Args:
         largest_count: The public bound of a count; larger ones are clamped.
         clip: The bound of a record's gradient; default 0.3 of `largest_count` (times `data_norm`). Smaller is less
             noise and more robust, but a clip far below the counts cannot pull the mean away from 1.
+        epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
+        fit_intercept, intercept_value, on_violation, on_missing: As in `LogisticRegression`.
+        regularisation, theta_norm, rows_at_most, tolerance, bound, solver: As in `LogisticRegression`.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import PoissonRegressor

@@ -93,7 +93,12 @@ class PrivacyReportMixin:
         ).to_dict()
 
     def fit_keeping_noise(self, X: Any, y: Any, *, i_am_the_curator: bool = False) -> Self:  # noqa: N803
-        """Fit, and keep the noise in this process for `_true_losses`: for audits by whoever holds the data anyway."""
+        """Fit, and keep the noise in this process for `_true_losses`: for audits by whoever holds the data anyway.
+
+        Args:
+            X, y: As for `fit`.
+            i_am_the_curator: True, or nothing is done: what is kept gives rows away.
+        """
         fit_and_keep(self, X, y, i_am_the_curator=i_am_the_curator)
         return self
 

@@ -34,7 +34,7 @@ _SPARSE_FROM = 256
 
 
 class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """The features of a model that was fitted to a table, as a scikit-learn transformer: public declarations only.
+    """Encode a table as a model that was fitted to it does, as a scikit-learn transformer: public declarations only.
 
     Guarantee: each row becomes a row by itself, of length at most 1; `fit` reads no row.
 

@@ -46,7 +46,8 @@ _LIMIT_STEPS = 2.0**48
 
 @dataclass(frozen=True, kw_only=True)
 class StableLogistic:
-    """Logistic regression by output perturbation, with noise adapted to a private bound of the strength of convexity.
+    """Release a logistic regression by output perturbation, with noise adapted to a private bound of the strength of
+    convexity.
 
     Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, numerics "idealized"
     (stability proof page, Theorems 2, 12 and 14), for tables of any number of rows. The minimum is certified; what it
@@ -55,10 +56,27 @@ class StableLogistic:
     Accuracy: noise of s/μ on every coefficient of rows of length 1, s about 1 over the strength; objective perturbation
     (`sl.LogisticRegression`) is better on most data. With `shape="hessian"` well determined directions get less noise.
 
-    Arguments: `features` name `Number` columns, shortened to `feature_norm`; `target` a `Category` of two labels, the
-    second of which is the positive one. `intercept` is the value of the constant column, 0 for none. `penalty` is λ for
-    rows of length 1, above 1; left out, it balances bias and the worst noise of `rows_at_most` rows, which is all that
-    this number is for. `strength_share` of the budget goes to the bound of the strength. `order`: for "hessian" only.
+    Args:
+        features: Names of `Number` columns; rows longer than `feature_norm` are shortened.
+        target: A `Category` of two labels, the second of which is the positive one.
+        feature_norm: The public bound of a row's Euclidean norm.
+        epsilon, delta: The price.
+        intercept: The value of the constant column, 0 for none.
+        penalty: λ for rows of length 1, above 1; if left out, it balances bias and the worst noise of `rows_at_most`
+            rows.
+        shape: "isotropic" noise, or "hessian": less of it in directions that are well determined.
+        rows_at_most: For the default of `penalty` and nothing else.
+        strength_share: The share of the budget for the bound of the strength.
+        order: The Renyi order, for "hessian" only.
+
+    >>> import numpy as np
+    >>> from sidelight.records import Category
+    >>> x = np.linspace(-1, 1, 5000)
+    >>> schema = [Number("x"), Category("bought", ["no", "yes"], other=None)]
+    >>> rows = Table({"x": x, "bought": np.where(x > 0, "yes", "no")}, schema=schema)
+    >>> query = StableLogistic(features=["x"], target="bought", feature_norm=1, epsilon=2, delta="1e-6")
+    >>> bool(query.release(rows).value[0] > 0)
+    True
     """
 
     features: Sequence[str]

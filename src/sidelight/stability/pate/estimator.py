@@ -17,11 +17,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from sidelight.errors import RangeError, SidelightWarning, StrictError, TeacherError
+from sidelight.errors import NotPrivateWarning, RangeError, SidelightWarning, StrictError, TeacherError
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
+from sidelight.progress import progress
 from sidelight.records import Number, PersonId, Schema, Table
-from sidelight.regression.estimators.fit_warnings import NotPrivateWarning
 from sidelight.regression.estimators.goal import declared_classes
 from sidelight.release import Outcome, Refused
 from sidelight.session import Session
@@ -36,7 +36,6 @@ from sidelight.stability.pate.partition import checked_key
 from sidelight.stability.pate.plan import LabelPlan, public_queries, same_length
 from sidelight.stability.pate.proposals import Proposal
 from sidelight.stability.pate.teachers import Ballot, Failed, Lessons, ballots, counted, lessons, rehearsed
-from sidelight.stability.pate.teaching_progress import teaching
 from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest
 
 #: Without a session the protected unit is all rows of one record id, however many.
@@ -232,7 +231,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 if kept is not None:
                     cast[number] = kept
         missing = [number for number in range(self.teachers) if number not in cast]
-        with teaching(self.teachers, done=len(cast)) as one_more:
+        with progress("teachers trained", total=self.teachers, done=len(cast)) as step:
             for number, found in ballots(self.teacher, taught, missing, n_jobs=self.n_jobs):
                 if isinstance(found, Failed):
                     if self.on_failure == "raise":
@@ -243,7 +242,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 elif folder is not None:
                     folder.keep_ballot(number, found)
                 cast[number] = found
-                one_more()
+                step()
         return [cast[number] for number in range(self.teachers)]
 
     def _release(self, query: NoisyLabels, folder: WorkFolder | None, *, key: str | None, resume: bool) -> Outcome:

@@ -38,7 +38,7 @@ _FAILURE = Fraction(1, 6)
 
 @dataclass(frozen=True, kw_only=True)
 class AdaOPS:
-    """Linear regression by one sample from the ridge posterior, with noise as small as the data allow.
+    """Release a linear regression as one sample from the ridge posterior, with noise as small as the data allow.
 
     Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, numerics "idealized". First
     the smallest eigenvalue of the Gram matrix and the length of the coefficients are bounded privately; penalty and
@@ -49,11 +49,16 @@ class AdaOPS:
     determined directions get little. Good from some thousands of rows and where the smallest eigenvalue, for rows of
     length 1, exceeds some 60/epsilon; otherwise it refuses hardly ever, but learns less than `sl.LinearRegression`.
 
-    Arguments: `features` and `target` name `Number` columns; the target has both bounds; longer rows than
-    `feature_norm` are shortened. `intercept` is the value of the constant column, 0 for none; by default half as
-    long as a row can be. `eigenvalue_share` and `norm_share` of the budget go to the two bounds; with
-    `eigenvalue_share=0` the eigenvalue is taken to be 0. `order` is the Renyi order, at least 2. `rows_at_most` only
-    sets how finely the answer is rounded: a larger table is no less private.
+    Args:
+        features: Names of `Number` columns; rows longer than `feature_norm` are shortened.
+        target: A `Number` column with both bounds.
+        feature_norm: The public bound of a row's Euclidean norm.
+        epsilon, delta: The price.
+        intercept: The value of the constant column, 0 for none; half as long as a row can be if left out.
+        rows_at_most: Only sets how finely the answer is rounded: a larger table is no less private.
+        eigenvalue_share: The share of the budget for the eigenvalue's bound; with 0 the eigenvalue is taken to be 0.
+        norm_share: The share for the bound of the coefficients' length.
+        order: The Renyi order, at least 2; chosen by public numbers if left out.
 
     >>> import numpy as np
     >>> x = np.linspace(-1, 1, 20_000)

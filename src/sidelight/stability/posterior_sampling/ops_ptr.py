@@ -34,7 +34,8 @@ EMPTY = "no run of the search kept within the budget that was proposed"
 
 @dataclass(frozen=True, kw_only=True)
 class OPSPTR:
-    """Linear regression: posterior samples for random penalties, tested one by one, and the best by a public score.
+    """Release a linear regression: posterior samples for random penalties, tested one by one, the best by a public
+    score.
 
     Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, numerics "idealized": the
     smallest eigenvalue once, then a private selection among tested samples, each bounded in both directions (stability
@@ -43,8 +44,24 @@ class OPSPTR:
     Accuracy: worth its price where the score is good and no penalty can be guessed; `AdaOPS` spends the same budget on
     one sample. Neither is the better one everywhere (`benchmarks/stability_regression.py`).
 
-    Arguments: as for `AdaOPS`. `score` judges an answer (coefficients, then the intercept) by public data; `runs` is
-    the law of the number of runs; `penalties` are the ridge penalties, for rows of length 1, that are tried.
+    Args:
+        features: Names of `Number` columns; rows longer than `feature_norm` are shortened.
+        target: A `Number` column with both bounds.
+        feature_norm: The public bound of a row's Euclidean norm.
+        epsilon, delta: The price.
+        score: Judges an answer (coefficients, then the intercept) by public data.
+        runs: The law of the number of runs.
+        penalties: The ridge penalties, for rows of length 1, that are tried; a public grid if left out.
+        intercept, rows_at_most: As in `AdaOPS`.
+
+    >>> import numpy as np
+    >>> from sidelight.records import Number
+    >>> x = np.linspace(-1, 1, 2000)
+    >>> rows = Table({"x": x, "y": 0.5 * x}, schema=[Number("x"), Number("y", lower=-1, upper=1)])
+    >>> score = PublicScore(lambda answer: -abs(answer.value[0] - 0.5), "distance to a published slope")
+    >>> query = OPSPTR(features=["x"], target="y", feature_norm=1, epsilon=1, delta="1e-6", score=score)
+    >>> print(query.release(rows).guarantee)
+    ApproxDP(ε = 1, δ = 1e-6; idealized)
     """
 
     features: Sequence[str]

@@ -195,6 +195,14 @@ def marginals(
 ) -> Workload:
     """Ask for all k-way marginals, among some columns or all; or for the sets of columns that are named.
 
+    Args:
+        k: How many columns a marginal has.
+        columns: The columns to choose from; all if left out.
+        sets: In place of both: lists of column names, one for each marginal.
+
+    Returns:
+        A `Workload`; workloads can be added with `+`.
+
     >>> len(marginals(2).partitions(Domain(("a", "b", "c"), (2, 3, 4))))
     3
     """
@@ -209,12 +217,32 @@ def marginals(
 
 
 def prefixes(column: str) -> Workload:
-    """Ask how many rows lie at or below each value of an ordered column."""
+    """Ask how many rows lie at or below each value of an ordered column.
+
+    Args:
+        column: A number column, or a category whose labels are in order.
+
+    Returns:
+        A `Workload`.
+
+    >>> prefixes("age") + marginals(1)
+    Workload(parts=(OrderedQueries(column='age', ranges=False), Marginals(ways=1, columns=None, sets=None)))
+    """
     return Workload((OrderedQueries(column, ranges=False),))
 
 
 def ranges(column: str) -> Workload:
-    """Ask how many rows lie in each range of an ordered column (the dyadic ones beyond 2000 values)."""
+    """Ask how many rows lie in each range of an ordered column (the dyadic ones beyond 2000 values).
+
+    Args:
+        column: A number column, or a category whose labels are in order.
+
+    Returns:
+        A `Workload`.
+
+    >>> ranges("age").parts[0].column
+    'age'
+    """
     return Workload((OrderedQueries(column, ranges=True),))
 
 
@@ -223,8 +251,17 @@ def linear_queries(
 ) -> Workload:
     """Ask for the sums of q(cell) over the rows of the table, one for each row q of a dense or sparse matrix.
 
-    The entries lie in [lower, upper]. These bounds are declared: noise is set by them, not by the entries. The matrix
-    is copied: what is checked here is what is asked.
+    Args:
+        matrix: One query a row, one cell a column. It is copied: what is checked here is what is asked.
+        lower, upper: Bounds of its entries, within -1 and 1. They are declared: noise is set by them, not by the
+            entries.
+        columns: The columns whose cells these are, the last one changing fastest; all if left out.
+
+    Returns:
+        A `Workload`.
+
+    >>> linear_queries([[1, 1, 0], [0, 1, 1]], columns=["city"]).parts[0].columns
+    ('city',)
     """
     sparse = hasattr(matrix, "tocsr")
     if sparse:

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import RangeError
+from sidelight.errors import MissingPackageError, RangeError
 from sidelight.noise import Source
 from sidelight.synthesis.cells.domain import Codes, Domain
 from sidelight.synthesis.cells.spaces import Floats
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.engines.marginals import first_rows, run_rounds
-from sidelight.synthesis.engines.missing_package import MissingPackageError
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import Prior, PublicRows, UniformPrior

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from sidelight.noise import Source
+from sidelight.progress import progress
 from sidelight.synthesis.cells.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.engines.plan import MarginalPlan
@@ -21,7 +22,6 @@ from sidelight.synthesis.fitting.refit import Refit
 from sidelight.synthesis.measuring.measurement import Measurement, measure, noisy_rows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
 from sidelight.synthesis.measuring.round_records import MarginalRound, RoundRecords
-from sidelight.synthesis.measuring.rounds_shown import rounds_shown
 from sidelight.synthesis.measuring.rows_estimate import RowsEstimate
 from sidelight.synthesis.measuring.selection import open_candidates, select_marginal
 
@@ -180,8 +180,8 @@ def run_rounds(
     smallest = min(plan.candidates, key=lambda each: each.cells(plan.domain))
     records: RoundRecords[MarginalRound] = RoundRecords()
     steepness = float(plan.selection_price.spread / (2 * counts.protection.sensitivity("l1")))
-    with rounds_shown(plan.total_rounds) as shown:
-        for _ in shown:
+    with progress("measuring marginals", total=plan.total_rounds) as step:
+        for _ in range(plan.total_rounds):
             candidates = [each for each in plan.candidates if model.allows(each)] or [smallest]
             expected = model.expected(candidates)
             places = open_candidates(candidates, expected, model.measurements)
@@ -203,4 +203,5 @@ def run_rounds(
                 )
             )
             model.learn([measured])
+            step()
     return records.kept

@@ -22,6 +22,7 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Neighbours, exact
 from sidelight.noise import Categorical, Source
+from sidelight.progress import progress
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.query_blocks import MATRIX_STEPS, QueryBlock
 from sidelight.synthesis.cells.spaces import DenseSpace, Floats, Space
@@ -33,7 +34,6 @@ from sidelight.synthesis.measuring.measurement import MOST_ROWS, measured_rows
 from sidelight.synthesis.measuring.price import Price, together
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.measuring.round_records import QueryRound, RoundRecords
-from sidelight.synthesis.measuring.rounds_shown import rounds_shown
 from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
 
 #: A query is open again while its released residual is above so many noise scales.
@@ -199,8 +199,8 @@ def release_by_single_queries(
     answered: list[AnsweredQuery] = []
     records: RoundRecords[QueryRound] = RoundRecords()
     steepness = float(plan.selection_price.spread / (2 * plan.query_sensitivity))
-    with rounds_shown(plan.total_rounds) as shown:
-        for _ in shown:
+    with progress("measuring queries", total=plan.total_rounds) as step:
+        for _ in range(plan.total_rounds):
             fitted = queries.answers(fit.weights)
             places = _open(plan, answered, rows * fitted)
             place = _select(counts, queries, rows * fitted, plan, places, source)
@@ -215,6 +215,7 @@ def release_by_single_queries(
                 )
             )
             fit.learn(answered[-1])
+            step()
     return Fitted(
         domain=plan.domain,
         rows=rows,

@@ -31,14 +31,19 @@ KIND = "synthetic_table"
 
 
 class Synthetic:
-    """The synthetic table of a release, as often and as large as wanted: it costs nothing more.
+    """Read the release of a `SyntheticTable`: rows, answers and a report, as often as wanted, for nothing more.
 
     Guarantee: a function of the release alone, which was paid for. The same release and seed give the same table.
 
-    >>> Synthetic(3)
-    Traceback (most recent call last):
-        ...
-    sidelight.errors.RangeError: a synthetic table is made of the release of a SyntheticTable query, got int
+    Args:
+        release: The release of a `SyntheticTable` query.
+
+    >>> import sidelight as sl
+    >>> schema = [sl.Number("age", lower=0, upper=79, granularity=1)]
+    >>> people = sl.Table({"age": list(range(80)) * 5}, schema=schema)
+    >>> synthetic = Synthetic(sl.SyntheticTable(sl.marginals(1), bins={"age": 4}, epsilon=1).release(people))
+    >>> synthetic.table(rows=3, library="pyarrow").num_rows, synthetic.answer("age").counts.shape
+    (3, (4,))
     """
 
     def __init__(self, release: Outcome) -> None:
@@ -96,10 +101,12 @@ class Synthetic:
     ) -> Any:
         """Return synthetic rows as a frame.
 
-        `rows` is the number of the release if left out. `like` is a public frame whose library, types and column order
-        are copied. Numbers are drawn uniformly inside their bins (`within="middle"` for one value a bin). Another
-        `seed` gives other rows from the same distribution. pandas and Polars are packages of their own;
-        `library="pyarrow"` is always there.
+        Args:
+            rows: How many; the number of the release if left out.
+            library: "pandas" or "polars", packages of their own, or "pyarrow", which is always there.
+            like: A public frame whose library, types and column order are copied.
+            within: Numbers are drawn uniformly inside their bins, or "middle" for one value a bin.
+            seed: Another one gives other rows from the same distribution.
         """
         if within not in ("uniform", "middle"):
             raise RangeError(f'within must be "uniform" or "middle", got {within!r}')
@@ -113,9 +120,14 @@ class Synthetic:
         return frame if like is None else as_typed(frame, like, library=library)
 
     def write(self, path: str | PathLike[str], rows: int | None = None, **choices: Any) -> None:
-        """Write a synthetic table as CSV or Parquet, by the path's ending; `choices` are those of `table`.
+        """Write a synthetic table as CSV or Parquet, by the path's ending.
 
         Written through Arrow unless a library is named; of a Parquet file the categories are enumerations.
+
+        Args:
+            path: Where to; ends in .csv or .parquet.
+            rows: How many; the number of the release if left out.
+            choices: The other arguments of `table`.
         """
         ending = PurePath(fspath(path)).suffix.lower()
         if ending not in (".csv", ".parquet"):
@@ -128,7 +140,7 @@ class Synthetic:
         write_table(frame, fspath(path), ending=ending)
 
     def answer(self, query: Workload | Sequence[str] | str) -> Answers | list[Answers]:
-        """Answer a workload, or one marginal that is named by its columns. Nothing is charged.
+        """Return the answers to a workload, or to one marginal that is named by its columns. Nothing is charged.
 
         A workload of several parts gives a list. The axes of a marginal that is named by its columns are in the order
         named, those of a workload in the table's.

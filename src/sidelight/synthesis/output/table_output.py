@@ -14,10 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import MissingPackageError, RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.synthesis.cells.axes import Axis, Labels, Within
-from sidelight.synthesis.engines.missing_package import MissingPackageError
 
 Library = Literal["pandas", "polars", "pyarrow"]
 
