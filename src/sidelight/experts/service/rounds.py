@@ -27,7 +27,7 @@ from sidelight.experts.server import Closed, Receipt, Server
 from sidelight.experts.service.plan import Number, ServicePlan
 from sidelight.experts.service.refusals import RefusedError, StorageError
 from sidelight.experts.service.store import Store
-from sidelight.experts.stream import Stream
+from sidelight.experts.states import Stream
 from sidelight.guarantees import exact
 from sidelight.guarantees.curves import gaussian_floats
 
