@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from sidelight.experts.delay import DelayRule as DelayRule
     from sidelight.experts.follow_leader import RWFTPL as RWFTPL
     from sidelight.experts.follow_leader import RWAdaBatch as RWAdaBatch
+    from sidelight.experts.follow_leader import adabatch_bound as adabatch_bound
+    from sidelight.experts.follow_leader import ftpl_bound as ftpl_bound
+    from sidelight.experts.follow_leader import noisy_account as noisy_account
     from sidelight.experts.learners import LeaderLearner as LeaderLearner
     from sidelight.experts.learners import Learner as Learner
     from sidelight.experts.learners import RollingRegression as RollingRegression
     from sidelight.experts.learners import forecast_weights as forecast_weights
     from sidelight.experts.learners import usual_learners as usual_learners
+    from sidelight.experts.meta import META_CAVEAT as META_CAVEAT
     from sidelight.experts.meta import RWMeta as RWMeta
+    from sidelight.experts.meta import meta_bound as meta_bound
     from sidelight.experts.player import Player as Player
-    from sidelight.experts.regret import META_CAVEAT as META_CAVEAT
-    from sidelight.experts.regret import adabatch_bound as adabatch_bound
-    from sidelight.experts.regret import ftpl_bound as ftpl_bound
-    from sidelight.experts.regret import meta_bound as meta_bound
-    from sidelight.experts.regret import noisy_account as noisy_account
     from sidelight.experts.report import Report as Report
     from sidelight.experts.reporter import Reporter as Reporter
     from sidelight.experts.reporting import Reporting as Reporting
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from sidelight.experts.server import player_from_state as player_from_state
     from sidelight.experts.service.client import Client as Client
     from sidelight.experts.service.client import OpenRound as OpenRound
+    from sidelight.experts.states import Stream as Stream
     from sidelight.experts.states import load_state as load_state
     from sidelight.experts.states import save_state as save_state
-    from sidelight.experts.stream import Stream as Stream
 
 # Names are loaded when first used: simulators and clients need different halves of this package.
 _HOME = {
@@ -65,18 +65,16 @@ _HOME = {
         "worst_over",
     ),
     "delay": ("DelayRule",),
-    "follow_leader": ("RWFTPL", "RWAdaBatch"),
+    "follow_leader": ("RWFTPL", "RWAdaBatch", "adabatch_bound", "ftpl_bound", "noisy_account"),
     "learners": ("LeaderLearner", "Learner", "RollingRegression", "forecast_weights", "usual_learners"),
-    "meta": ("RWMeta",),
+    "meta": ("META_CAVEAT", "RWMeta", "meta_bound"),
     "player": ("Player",),
-    "regret": ("META_CAVEAT", "adabatch_bound", "ftpl_bound", "meta_bound", "noisy_account"),
     "report": ("Report",),
     "reporter": ("Reporter",),
     "reporting": ("Reporting", "move_sensitivity", "presence_sensitivity"),
     "server": ("Closed", "Receipt", "Server", "player_from_state"),
     "service.client": ("Client", "OpenRound"),
-    "states": ("load_state", "save_state"),
-    "stream": ("Stream",),
+    "states": ("Stream", "load_state", "save_state"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

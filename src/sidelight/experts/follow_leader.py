@@ -2,12 +2,14 @@
 
 The clients' privacy noise is the perturbation; no horizon anywhere. RW-AdaBatch absorbs reports as long as the leader
 would hardly change meanwhile, so observers of the actions learn sums of batches only, and each report hides among the
-others of its batch (`amplified`).
+others of its batch (`amplified`). Beside them: what theory promises of their regret, and what a deployment may say of
+it without knowing true gains.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,7 @@ from sidelight.errors import RangeError, RoundError
 from sidelight.experts.amplification import Amplified, amplified
 from sidelight.experts.delay import Bound, DelayRule
 from sidelight.experts.player import Floats, checked_actions, checked_report, checked_scale, checked_scales
-from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
-from sidelight.experts.stream import Stream
+from sidelight.experts.states import STATE_VERSION, Stream, checked_kind, floats, written
 from sidelight.guarantees import Neighbours
 
 
@@ -28,7 +29,7 @@ class RWFTPL:
     Guarantee: none of its own; every action is a function of reports, which are private before they arrive.
 
     Accuracy: expected regret at most (η + 2c²/η) √(2 T ln n) for gains in an interval of length c that were fixed in
-    advance (experts proof page, Theorem 2; `regret.ftpl_bound`).
+    advance (experts proof page, Theorem 2; `ftpl_bound`).
 
     Args:
         actions: n.
@@ -117,7 +118,7 @@ class RWAdaBatch:
     Guarantee: `amplified(mu, time)` against observers of actions and batch boundaries, for gains fixed in advance
     (experts proof page, Theorem 8). Against everybody else: that of the reports.
 
-    Accuracy: the expected regret is at most that of RW-FTPL plus 2 a c √(T ln n) (`regret.adabatch_bound`).
+    Accuracy: the expected regret is at most that of RW-FTPL plus 2 a c √(T ln n) (`adabatch_bound`).
 
     The noise of every round must be the same: reports with less noise than `noise_scale` are padded to it here, with
     more they are refused. Gains must lie in [0, gain_range]: clients clip before their noise.
@@ -242,3 +243,49 @@ class RWAdaBatch:
         player._sums = floats(state["sums"], (player.actions,))
         player._buffer = floats(state["buffer"], (player.actions,))
         return player
+
+
+def ftpl_bound(*, actions: int, rounds: int, noise_scale: float, gain_range: float = 1.0) -> float:
+    """Bound the expected regret of RW-FTPL: (η + 2c²/η) √(2 T ln n); least, 4c √(T ln n), at η = √2 c.
+
+    >>> round(ftpl_bound(actions=24, rounds=148, noise_scale=0.5), 4)
+    138.019
+    """
+    c = gain_range
+    return (noise_scale + 2 * c * c / noise_scale) * math.sqrt(2 * rounds * math.log(actions))
+
+
+def adabatch_bound(
+    *, actions: int, rounds: int, noise_scale: float, tolerance: float = 0.01, gain_range: float = 1.0
+) -> float:
+    """Bound the expected regret of RW-AdaBatch: that of RW-FTPL plus 2 a c √(T ln n)."""
+    plain = ftpl_bound(actions=actions, rounds=rounds, noise_scale=noise_scale, gain_range=gain_range)
+    return plain + 2 * tolerance * gain_range * math.sqrt(rounds * math.log(actions))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyAccount:
+    """What a deployment knows of its gain from noisy reports alone.
+
+    `gain` is unbiased with standard error `standard_error`. The best fixed action's gain is overestimated by the
+    largest noisy sum; `best_action_at_least` is a lower confidence bound, at level 1 - p for all actions together.
+    """
+
+    gain: float
+    standard_error: float
+    best_action_at_least: float
+
+
+def noisy_account(
+    sums: ArrayLike, *, played_gain: float, rounds: int, noise_scale: float, failure: float = 0.025
+) -> NoisyAccount:
+    """Account for a deployment: `sums` are G with their initial draw, `played_gain` the sum of played entries."""
+    from scipy.special import ndtri
+
+    totals: Floats = np.asarray(sums, dtype=np.float64)
+    z = -float(ndtri(failure / totals.size))
+    return NoisyAccount(
+        gain=played_gain,
+        standard_error=noise_scale * math.sqrt(rounds),
+        best_action_at_least=float(totals.max()) - z * noise_scale * math.sqrt(rounds + 1),
+    )

@@ -25,12 +25,16 @@ from sidelight.experts.player import (
     checked_scale,
     checked_scales,
 )
-from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
-from sidelight.experts.stream import Stream
+from sidelight.experts.states import STATE_VERSION, Stream, checked_kind, floats, written
 
 #: "centred": P Σ P with P = I - 11'/m, the default. "paper": Σ minus its mean entry times 11', which needs more noise.
 Variant = Literal["centred", "paper"]
 VARIANTS = ("centred", "paper")
+#: To be printed with `meta_bound`.
+META_CAVEAT = (
+    "a guide, not a theorem, for learners that look at the reports: the proof treats the accumulated noise as "
+    "independent of their later actions"
+)
 
 
 class RWMeta:
@@ -38,7 +42,7 @@ class RWMeta:
 
     Guarantee: none of its own; it sees reports only, so learners and their number are free.
 
-    Accuracy: against the best learner, `regret.meta_bound`; that bound treats the accumulated noise as independent of
+    Accuracy: against the best learner, `meta_bound`; that bound treats the accumulated noise as independent of
     the learners' later actions, which learners that look at reports violate: for them it is a guide, not a theorem.
 
     Args:
@@ -209,6 +213,20 @@ class RWMeta:
         if state["pending"] is not None:
             player._pending = (state["pending"]["chosen"], floats(state["pending"]["advice"], (m, n)))
         return player
+
+
+def meta_bound(
+    *, learners: int, rounds: int, largest_eigenvalue: float, floor: float = 2.0, gain_range: float = 1.0
+) -> float:
+    """Bound the expected regret of RW-Meta against its best learner; see `META_CAVEAT`.
+
+    [max(√c, √(λ_max(S_T)/T)) + 2g²/√c] √(2 T ln m), g the range of the gains.
+
+    >>> round(meta_bound(learners=13, rounds=148, largest_eigenvalue=0.0), 4)
+    77.9346
+    """
+    noise = max(math.sqrt(floor), math.sqrt(largest_eigenvalue / rounds))
+    return (noise + 2 * gain_range**2 / math.sqrt(floor)) * math.sqrt(2 * rounds * math.log(learners))
 
 
 def seen_covariance(covariance: Floats, *, variant: Variant = "centred") -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 from sidelight.errors import RangeError, ReportError
 from sidelight.experts.player import Floats, Mask
 from sidelight.experts.reporting import LONGEST_TEXT, Kind, Reporting
-from sidelight.experts.stream import Stream
+from sidelight.experts.states import Stream
 from sidelight.guarantees import decimal_text
 
 REPORT_VERSION = 1

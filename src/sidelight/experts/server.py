@@ -20,8 +20,7 @@ from sidelight.experts.meta import RWMeta
 from sidelight.experts.player import Player
 from sidelight.experts.report import Collected, Limits, Report, check_terms, collect
 from sidelight.experts.reporting import Reporting
-from sidelight.experts.states import STATE_VERSION, checked_kind
-from sidelight.experts.stream import Stream
+from sidelight.experts.states import STATE_VERSION, Stream, checked_kind
 from sidelight.noise.entropy import OS_BRANDING
 
 Late = Literal["drop", "next"]

@@ -26,7 +26,7 @@ from sidelight.experts.report import Report
 from sidelight.experts.server import Closed, Receipt, Server
 from sidelight.experts.service.plan import Number, ServicePlan
 from sidelight.experts.service.store import Store
-from sidelight.experts.stream import Stream
+from sidelight.experts.states import Stream
 from sidelight.guarantees import exact
 from sidelight.guarantees.curves import gaussian_floats
 
