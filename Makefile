@@ -54,4 +54,4 @@ browser:                  ## Debian's Chromium, for the tests in a browser (they
 	command -v chromium || apt-get install --yes --quiet --no-install-recommends chromium
 
 clean:
-	rm -rf $(VENV) docs/_build report.html dist build
+	rm -rf $(VENV) docs/_build docs/reference/api report.html dist build

@@ -11,6 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sidelight.registry import ENTRIES
 from sidelight.version import VERSION as __version__  # noqa: N811 - the usual name
 
 if TYPE_CHECKING:
@@ -91,13 +92,12 @@ if TYPE_CHECKING:
     from sidelight.tuning import PublicScore as PublicScore
     from sidelight.tuning import Selection as Selection
 
-# Names are loaded when first used: importing sidelight costs little more than importing NumPy.
+# Names are loaded when first used: importing sidelight costs little more than importing NumPy. Queries stand in the
+# registry; this is everything else.
 _HOME = {
-    "sidelight.covariance": ("Covariance", "PublicRows"),
+    "sidelight.covariance": ("PublicRows",),
     "sidelight.covariance.pca": ("PCA",),
     "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
-    "sidelight.gaussians": ("GaussianFit", "GaussianMean"),
-    "sidelight.gaussians.mixture": ("SeparatedMixture",),
     "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
     "sidelight.gaussians.model": ("GaussianModel",),
     "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
@@ -115,42 +115,18 @@ _HOME = {
         "hedge",
     ),
     "sidelight.public_scaler": ("PublicScaler",),
-    "sidelight.quantiles": ("PubPrev", "PubProx", "Quantiles", "Sequence"),
+    "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
-    "sidelight.regression.adassp": ("AdaSSP",),
-    "sidelight.regression.estimators": (
-        "LinearRegression",
-        "LinearSVC",
-        "LogisticRegression",
-        "PoissonRegressor",
-        "TableEncoding",
-    ),
-    "sidelight.regression.model_query": ("ModelQuery",),
     "sidelight.regression.clipping": ("nonprivate_check_rows",),
+    "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
-    "sidelight.stability": (
-        "AdaOPS",
-        "MajorityVote",
-        "OPSPTR",
-        "StableLogistic",
-        "StableMedian",
-        "StableMode",
-        "StablePCA",
-    ),
     "sidelight.stability.pate.estimator": ("PATE",),
-    "sidelight.synthesis": (
-        "PublicTable",
-        "Synthetic",
-        "SyntheticTable",
-        "linear_queries",
-        "marginals",
-        "prefixes",
-        "ranges",
-    ),
-    "sidelight.tuning": ("PrivateScore", "PublicScore", "Selection"),
+    "sidelight.synthesis": ("PublicTable", "Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),
+    "sidelight.tuning": ("PrivateScore", "PublicScore"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_MODULE_OF |= {entry.name: entry.home for entry in ENTRIES}
 _PACKAGES = ("errors", "experts", "gaussians", "quantiles", "synthesis", "tuning")
 #: Where more is to be found, for those who write sl.stability.median_distance.
 _FURTHER = (

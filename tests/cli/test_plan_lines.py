@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.cli.plans.lines import key_lines
+from sidelight.plan_section import key_lines
 
 TEXT = '''\
 title = """several

@@ -11,8 +11,8 @@ from cli_fixtures import *  # noqa: F403 - fixtures
 from typer.main import get_command
 
 from sidelight.cli.app import app
-from sidelight.cli.plans.kinds import KINDS
-from sidelight.cli.plans.predictions import FAMILIES
+from sidelight.predictions.from_plan import FAMILIES
+from sidelight.registry import PLAN_KINDS
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -27,7 +27,7 @@ def test_the_example_plan_works(sidelight: Callable[..., Any], write_plan: Calla
 
 def test_every_kind_and_family_is_described() -> None:
     page = (PAGES / "plan-files.md").read_text(encoding="utf-8")
-    for kind in KINDS:
+    for kind in PLAN_KINDS:
         assert f'`kind = "{kind}"`' in page
     for family in FAMILIES:
         assert f'`"{family}"`' in page

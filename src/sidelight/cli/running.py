@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from sidelight.accounting import find_shortfall
 from sidelight.cli.accounts import account_of
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote
-from sidelight.cli.synthetic_table import how_to_write, in_words, is_synthetic
 from sidelight.cli.terminal import tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
 from sidelight.progress import progress
 from sidelight.records import Table
-from sidelight.release import Outcome
+from sidelight.registry import card_of
+from sidelight.release import Outcome, Release
 from sidelight.report import Item, Report, check_writable, write_report, write_text
 from sidelight.session import Session
 
@@ -64,7 +66,7 @@ def _check_request(plan: Plan, *, label: str, resume: bool, json_output: Path | 
     if (
         plan.ledger is None
         and json_output is None
-        and any(is_synthetic(each.prepared.request) for each in plan.queries)
+        and any(_is_synthetic(each.prepared.request) for each in plan.queries)
     ):
         raise PlanError(
             "the plan releases a synthetic table and nothing would keep it: the report shows only parts of it; write "
@@ -135,7 +137,7 @@ def shown_place(ledger: Ledger) -> str:
 def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None) -> None:
     for item in items:
         tell(item.title, style="bold")
-        tell(f"{in_words(item.outcome)}\n")
+        tell(f"{_in_words(item.outcome)}\n")
     stored = sum(line.status == "stored" for line in priced.lines)
     if stored:
         tell(
@@ -143,5 +145,20 @@ def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path |
             "nothing. A new answer for a new period needs a new --label."
         )
     tell(f"Report: {output}" + (f"   JSON: {json_output}" if json_output else ""))
-    if any(is_synthetic(item.outcome.query) for item in items):
+    if any(_is_synthetic(item.outcome.query) for item in items):
+        from sidelight.cli.synthetic_table import how_to_write
+
         tell(how_to_write(json_output))
+
+
+def _is_synthetic(request: Mapping[str, Any]) -> bool:
+    return card_of(request["kind"]) == "synthetic"
+
+
+def _in_words(outcome: Outcome) -> str:
+    """Return an outcome as the terminal shows it; of a synthetic table a summary, not its thousands of numbers."""
+    if not isinstance(outcome, Release) or not _is_synthetic(outcome.query):
+        return str(outcome)
+    from sidelight.cli.synthetic_table import summary_of
+
+    return summary_of(outcome)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
-from sidelight.cli.stored import stored_table
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, SourceError, nearest
-from sidelight.release import Outcome, Release
+from sidelight.release import Release
 from sidelight.report import check_writable, whole_file
 from sidelight.synthesis import Synthetic
 from sidelight.synthesis.cells.axes import Within
-from sidelight.synthesis.output.released import KIND
+from sidelight.synthesis.output.stored import stored_table
 
 ENDINGS = (".csv", ".parquet")
 
@@ -40,15 +38,8 @@ def write_table(
     tell(f"{count:,} synthetic rows of {', '.join(made.domain.columns)}: {output}. Nothing was charged.")
 
 
-def is_synthetic(request: Mapping[str, Any]) -> bool:
-    """Return whether a request is for a synthetic table."""
-    return bool(request["kind"] == KIND)
-
-
-def in_words(outcome: Outcome) -> str:
-    """Return an outcome as the terminal shows it; of a synthetic table a summary, not its thousands of numbers."""
-    if not isinstance(outcome, Release) or not is_synthetic(outcome.query):
-        return str(outcome)
+def summary_of(outcome: Release) -> str:
+    """Return the release of a synthetic table in a few lines."""
     made = Synthetic(outcome)
     brand = [] if outcome.private else ["NOT PRIVATE: made with seeded noise, for tests only"]
     lines = [*brand, f"{outcome.kind} · {', '.join(str(claim) for claim in outcome.guarantee)}"]

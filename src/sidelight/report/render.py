@@ -9,16 +9,15 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sidelight.registry import card_of
 from sidelight.release import Release
 from sidelight.report.charts import quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
 from sidelight.report.files import write_text
 from sidelight.report.numbers import at_most, counted, shown
 from sidelight.report.shapes import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart
-from sidelight.report.synthetic import synthetic_card
 from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
 from sidelight.report.words import promise, together
-from sidelight.synthesis.output.released import KIND
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
@@ -91,11 +90,13 @@ def _card(item: Item) -> Mapping[str, Any]:
     }
     if not isinstance(outcome, Release):
         return {**card, "refused": outcome.reason}
-    if outcome.kind == KIND:
+    if card_of(outcome.kind) == "synthetic":
+        from sidelight.report.synthetic import synthetic_card
+
         return {**card, "synthetic": synthetic_card(outcome), "prediction": _prediction(outcome)}
     errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()
     chart = _chart(outcome, errors)
-    bars = chart is not None and outcome.kind != "quantiles" and vector_of(outcome) is not None
+    bars = chart is not None and card_of(outcome.kind) != "quantiles" and vector_of(outcome) is not None
     listing = listing_of(outcome, errors, most=MOST_BESIDE_BARS if bars else MOST_ROWS)
     return {
         **card,
@@ -115,7 +116,7 @@ def _chart(release: Release, errors: list[float] | None) -> Markup | None:
         return matrix_chart(*matrix)
     if vector is None or len(vector[0]) < 2:
         return None
-    if release.kind == "quantiles":
+    if card_of(release.kind) == "quantiles":
         levels = [float(label.removesuffix("%")) / 100 for label in release.labels]
         return quantile_chart(levels, release.value.tolist(), errors)
     return bar_chart(*vector) if len(vector[0]) <= MOST_BARS else None

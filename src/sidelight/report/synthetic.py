@@ -5,16 +5,15 @@ All of it is computed from the release, whose numbers are public; nothing here c
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from sidelight.errors import RangeError
 from sidelight.release import Release
 from sidelight.report.marginal_charts import MOST_TILES, column_chart, pair_chart, share_text
 from sidelight.report.numbers import counted, shown
 from sidelight.synthesis import Synthetic, marginals
+from sidelight.synthesis.output.stored import open_table
 
 #: So many pairs of columns are drawn; marginals beyond the second number are listed behind a click.
 MOST_PAIRS, MOST_LINES = 6, 12
@@ -28,21 +27,6 @@ _ENGINES = {
     "support": "whole marginals; weights on the public rows and on rows drawn around them",
     "graphical": "whole marginals; a graphical model",
 }
-
-
-def open_table(release: Release) -> Synthetic:
-    """Unpack the distribution of a release, which may come from a file; a damaged one is an error that says so."""
-    made = Synthetic(release)
-    try:
-        sound = made.rows > 0 and made.mass.total > 0 and bool((made.mass.units >= 0).all())
-        for name in made.domain.columns:
-            made.mass.marginal((name,))
-        _ = made.measurements, made.bounds
-    except (KeyError, TypeError, ValueError, IndexError, zlib.error):
-        sound = False
-    if not sound:
-        raise RangeError("the release of a synthetic table is damaged; use the file that `sidelight run` wrote")
-    return made
 
 
 def synthetic_card(release: Release) -> Mapping[str, Any]:

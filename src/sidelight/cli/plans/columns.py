@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sidelight.cli.plans.section import Section
+from sidelight.plan_section import Section
 from sidelight.records import Category, Drop, Fill, Number, PersonId, Schema
 
 Column = Number | Category | PersonId

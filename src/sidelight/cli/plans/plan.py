@@ -8,18 +8,17 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from glob import glob
 from pathlib import Path
 from typing import Any, Literal
 
 from sidelight.accounting import ROUTES, Route
 from sidelight.cli.plans.columns import read_schema
-from sidelight.cli.plans.kinds import build_query
-from sidelight.cli.plans.lines import key_lines
-from sidelight.cli.plans.section import Amount, Section
-from sidelight.cli.plans.table_predictions import refuse_private_rows
 from sidelight.errors import PlanError, nearest
 from sidelight.guarantees import Claim, Unit, parse_claim
+from sidelight.plan_section import Amount, Section, key_lines
 from sidelight.records import Schema
+from sidelight.registry import PLAN_KINDS, plan_reader
 from sidelight.session import Prepared, Query, request_key
 from sidelight.session.query import prepare_query
 
@@ -161,11 +160,31 @@ def _together_at(whole: Section) -> Amount | None:
 
 
 def _planned(section: Section, schema: Schema, *, source: Path) -> PlannedQuery:
-    refuse_private_rows(section, source=source)
-    query = build_query(section)
+    _refuse_private_rows(section, source=source)
+    kind = section.choice("kind", PLAN_KINDS)
     with section.naming():
+        query: Query = plan_reader(kind)(section)
         prepared = prepare_query(query, schema)
     return PlannedQuery(title=section.text("title", _title(prepared.request)), query=query, prepared=prepared)
+
+
+def _refuse_private_rows(section: Section, *, source: Path) -> None:
+    """Refuse a prediction that names the plan's own source: these rows are private, whatever the plan calls them."""
+    prediction: Any = section.values.get("prediction")
+    name = prediction.get("public") if isinstance(prediction, dict) else None
+    if not isinstance(name, str):
+        return
+    public = section.folder / name
+    if public == source or (public.exists() and any(public.samefile(each) for each in _files(source))):
+        section.section("prediction").refuse(
+            f"public names {name!r}, the private source of this plan; a prediction from the private rows would void "
+            "the guarantee"
+        )
+
+
+def _files(source: Path) -> list[Path]:
+    """Return the files of a source, which may be a pattern."""
+    return [source] if source.exists() else [Path(each) for each in glob(str(source)) if Path(each).exists()]
 
 
 def _title(request: Mapping[str, Any]) -> str:

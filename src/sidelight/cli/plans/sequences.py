@@ -10,11 +10,11 @@ from typing import Any, Literal
 from sidelight.accounting import Route
 from sidelight.cli.plans.columns import read_schema
 from sidelight.cli.plans.plan import ledger_url, read_budget, read_records, read_routes, read_tables
-from sidelight.cli.plans.predictions import read_prediction
-from sidelight.cli.plans.section import Section
 from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger
+from sidelight.plan_section import Section
 from sidelight.predictions import Prior
+from sidelight.predictions.from_plan import read_prediction
 from sidelight.quantiles import PubPrev, PubProx, Quantiles, Sequence
 from sidelight.records import Schema, Table
 

@@ -97,7 +97,7 @@ class PrivacyReportMixin:
 
         Args:
             X, y: As for `fit`.
-            i_am_the_curator: True, or nothing is done: what is kept gives rows away.
+            i_am_the_curator: Say True, or it is refused: what is kept gives rows away.
         """
         fit_and_keep(self, X, y, i_am_the_curator=i_am_the_curator)
         return self

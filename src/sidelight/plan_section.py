@@ -1,25 +1,33 @@
 """A checked view of one table of a plan: every value is asked for by name and kind, and nothing is passed over.
 
 Hand-made rather than msgspec structs: numbers must arrive exactly as written (0.1 means 1/10), and each refusal names
-the key, the nearest valid one and the line where it stands.
+the key, the nearest valid one and the line where it stands. `tomllib` gives the line of a syntax error only, and a plan
+with a misspelt key is good TOML: `key_lines` follows headers and keys well enough to point at a line. It decides
+nothing: where it does not know, the message has no line number.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, NoReturn
 
-from sidelight.cli.plans.lines import Path
 from sidelight.errors import PlanError, SidelightError, nearest
+
+#: Where a key stands in a plan: ("query", 0, "epsilon").
+Place = tuple[str | int, ...]
 
 #: A number as the plan has it; text may be a decimal or a fraction such as "1/3".
 Amount = int | Decimal | str
 #: Beyond this a decimal exponent is a slip of the pen, and the exact fraction would fill the memory.
 LARGEST_EXPONENT = 400
+
+#: Keys that every query may have; the plan itself reads them.
+COMMON = ("kind", "title")
 
 _MISSING: Any = object()
 _NAMES = {
@@ -37,10 +45,10 @@ class Section:
     """One table of the plan and where it stands."""
 
     file: str
-    lines: Mapping[Path, int]
-    path: Path
+    lines: Mapping[Place, int]
+    path: Place
     values: Mapping[str, Any]
-    folder: FilePath = FilePath()  # relative paths in the plan start here
+    folder: Path = Path()  # relative paths in the plan start here
 
     def only(self, *known: str) -> Section:
         """Refuse every key that is not one of these."""
@@ -84,11 +92,11 @@ class Section:
             self.refuse(f"{key} must not be empty", key=key)
         return value
 
-    def existing_file(self, key: str) -> FilePath:
+    def existing_file(self, key: str) -> Path:
         """Read the path of a file that is there; a relative one starts at the plan's folder."""
         return self.found(key, self.text(key))
 
-    def found(self, key: str, name: str) -> FilePath:
+    def found(self, key: str, name: str) -> Path:
         """Return the path of a file named under this key, or say that it is not there."""
         file = self.folder / name
         if not file.is_file():
@@ -183,3 +191,79 @@ def _shown(value: Any) -> str:
     if isinstance(value, int | Decimal):
         return f"the number {value}"
     return f"a {type(value).__name__}"
+
+
+_BARE = r"[A-Za-z0-9_-]+"
+_KEY = rf"""(?:{_BARE}|"[^"\\\n]*"|'[^'\n]*')"""
+_DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
+_HEADER = re.compile(rf"\s*(\[\[?)\s*({_DOTTED})\s*\]")
+_ASSIGNMENT = re.compile(rf"\s*({_DOTTED})\s*=")
+_PART = re.compile(_KEY)
+# What matters inside a value: strings (long ones first), comments, and brackets that let it go on over the line's end.
+_TOKEN = re.compile(r'"""|\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#.*|[\[\]{}]')
+
+
+def key_lines(text: str) -> Mapping[Place, int]:
+    """Map the path of every table and key to its line, counted from 1; the n-th `[[query]]` is ("query", n-1).
+
+    >>> key_lines('[source]\\npath = "a.csv"\\n[[query]]\\n[[query]]\\nepsilon = 1')[("query", 1, "epsilon")]
+    5
+    """
+    found: dict[Place, int] = {}
+    counts: dict[Place, int] = {}
+    table: Place = ()
+    open_brackets, long_quote = 0, ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        rest = line
+        if not open_brackets and not long_quote:
+            header, assignment = _HEADER.match(line), _ASSIGNMENT.match(line)
+            if header:
+                table = _table(_parts(header[2]), counts, repeated=header[1] == "[[")
+                found.setdefault(table, number)
+                continue
+            if assignment:
+                found.setdefault((*table, *_parts(assignment[1])), number)
+                rest = line[assignment.end() :]
+        open_brackets, long_quote = _carry(rest, open_brackets, long_quote)
+    return found
+
+
+def _parts(dotted: str) -> list[str]:
+    return [part.strip("\"'") for part in _PART.findall(dotted)]
+
+
+def _table(parts: list[str], counts: dict[Place, int], *, repeated: bool) -> Place:
+    """Return the path of a header: a name that was repeated before means its latest table."""
+    path: Place = ()
+    for part in parts[:-1]:
+        path = (*path, part)
+        if path in counts:
+            path = (*path, counts[path] - 1)
+    path = (*path, parts[-1])
+    if repeated:
+        counts[path] = counts.get(path, 0) + 1
+        path = (*path, counts[path] - 1)
+    return path
+
+
+def _carry(rest: str, open_brackets: int, long_quote: str) -> tuple[int, str]:
+    """Return what is still open at the end of a line: brackets, or a string of several lines."""
+    position = 0
+    while position < len(rest):
+        if long_quote:
+            end = rest.find(long_quote, position)
+            if end < 0:
+                return open_brackets, long_quote
+            position, long_quote = end + 3, ""
+            continue
+        token = _TOKEN.search(rest, position)
+        if token is None or token[0].startswith("#"):
+            break
+        position = token.end()
+        if token[0] in ('"""', "'''"):
+            long_quote = token[0]
+        elif token[0] in "[{":
+            open_brackets += 1
+        elif token[0] in "]}":
+            open_brackets = max(0, open_brackets - 1)
+    return open_brackets, long_quote

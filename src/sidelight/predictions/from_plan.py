@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sidelight.cli.plans.section import Section
+from sidelight.plan_section import Section
 from sidelight.predictions import (
     Cauchy,
     Gaussian,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sidelight.cli.plans.section import Section
+from sidelight.plan_section import COMMON, Section
 from sidelight.session import Query
 
 #: Keys of every estimator: what it learns from what, its price, and how it is fitted.
@@ -29,7 +29,7 @@ _BOUNDS = ["tight", "generic", "thesis"]
 
 def logistic_regression(section: Section) -> Query:
     """Read `kind = "logistic_regression"`."""
-    section.only("kind", "title", *_SHARED, "classes", "class_weight", "multi_class")
+    section.only(*COMMON, *_SHARED, "classes", "class_weight", "multi_class")
     from sidelight.regression.estimators import LogisticRegression
 
     given = _classes(section)
@@ -44,7 +44,7 @@ def logistic_regression(section: Section) -> Query:
 
 def linear_regression(section: Section) -> Query:
     """Read `kind = "linear_regression"`."""
-    section.only("kind", "title", *_SHARED, "loss", "scale")
+    section.only(*COMMON, *_SHARED, "loss", "scale")
     from sidelight.regression.estimators import LinearRegression
 
     given: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def linear_regression(section: Section) -> Query:
 
 def linear_svc(section: Section) -> Query:
     """Read `kind = "linear_svc"`."""
-    section.only("kind", "title", *_SHARED, "classes", "width")
+    section.only(*COMMON, *_SHARED, "classes", "width")
     from sidelight.regression.estimators import LinearSVC
 
     given = _classes(section)
@@ -69,7 +69,7 @@ def linear_svc(section: Section) -> Query:
 def adassp(section: Section) -> Query:
     """Read `kind = "adassp"`."""
     amounts = ("mu", "rho", "epsilon", "delta", "feature_norm", "intercept", "penalty", "gram_share")
-    section.only("kind", "title", "target", "features", "shrinkage", *amounts)
+    section.only(*COMMON, "target", "features", "shrinkage", *amounts)
     from sidelight.regression.adassp import AdaSSP
 
     given = {key: section.amount(key) for key in amounts if key in section}

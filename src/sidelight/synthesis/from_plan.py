@@ -6,12 +6,12 @@ from functools import reduce
 from operator import add
 from typing import Any, get_args
 
-from sidelight.cli.plans.section import Section
-from sidelight.cli.plans.table_predictions import read_table_prediction
 from sidelight.guarantees import exact
+from sidelight.plan_section import COMMON, Section
 from sidelight.session import Query
-from sidelight.synthesis import SyntheticTable, Workload, marginals, prefixes, ranges
+from sidelight.synthesis import PublicTable, Synthetic, SyntheticTable, Workload, marginals, prefixes, ranges
 from sidelight.synthesis.engine_choice import Engine
+from sidelight.synthesis.output.stored import stored_table
 
 ENGINES: tuple[str, ...] = get_args(Engine)
 _AMOUNTS = ("rho", "epsilon", "delta")
@@ -21,7 +21,7 @@ _TABLE = ("columns", "bins", "missing", "rows", "rounds", "engine", "prediction"
 
 def synthetic_table(section: Section) -> Query:
     """Read `kind = "synthetic_table"`."""
-    section.only("kind", "title", *_WORKLOAD, *_TABLE, *_AMOUNTS)
+    section.only(*COMMON, *_WORKLOAD, *_TABLE, *_AMOUNTS)
     if "rows" in section:
         section.refuse(
             "a public number of rows protects against replacing a row, and the budget of a plan counts adding and "
@@ -44,7 +44,7 @@ def synthetic_table(section: Section) -> Query:
         _workload(section),
         columns=section.texts("columns", None),
         missing=section.texts("missing", ()),
-        prediction=read_table_prediction(section, "prediction"),
+        prediction=_prediction(section, "prediction"),
         **given,
     )
 
@@ -78,3 +78,51 @@ def _sets(section: Section) -> list[list[str]]:
     if not all(isinstance(each, list) and each and all(isinstance(name, str) for name in each) for each in sets):
         section.refuse('sets must be lists of column names, such as [["sex", "age"], ["age", "job"]]', key="sets")
     return sets
+
+
+def _prediction(section: Section, key: str) -> PublicTable | list[Synthetic] | None:
+    """Read public rows with their origin, or earlier releases, or nothing.
+
+    Public rows are read by the query itself, when it is prepared; here it is only seen that the file is there. Earlier
+    releases are read here: they must be synthetic tables that protected somebody.
+    """
+    if key not in section:
+        return None
+    given = section.section(key).only("public", "origin", "releases")
+    if ("public" in given) == ("releases" in given):
+        given.refuse(
+            'a prediction is {public = "rows.csv", origin = "where they are published"} or '
+            '{releases = ["earlier.json"]}: name one of the two'
+        )
+    if "public" in given:
+        file = given.existing_file("public")
+        return PublicTable(str(file), given.text("origin"))
+    if "origin" in given:
+        given.refuse("origin belongs to public rows; a release says itself where it comes from", key="origin")
+    return [_release(given, entry) for entry in given.entries("releases")] or given.refuse(
+        "releases is empty; name at least one JSON file, or leave the prediction out", key="releases"
+    )
+
+
+def _release(section: Section, entry: Any) -> Synthetic:
+    """Read "file.json", or {file = "file.json", title = "..."} where a file holds several synthetic tables."""
+    title = None
+    if isinstance(entry, dict):
+        inside = Section(section.file, section.lines, (*section.path, "releases"), entry, section.folder)
+        inside.only("file", "title")
+        file, title = inside.existing_file("file"), inside.text("title", None)
+    elif isinstance(entry, str) and entry:
+        file = section.found("releases", entry)
+    else:
+        section.refuse(
+            'each of releases must be a JSON file, or {file = "earlier.json", title = "..."}', key="releases"
+        )
+    with section.naming("releases"):
+        made = stored_table(file, title=title)
+    if not made.release.private:
+        section.refuse(
+            f"the release in {file.name!r} was made with seeded noise and protects nobody; predicting with it would "
+            "void the guarantee",
+            key="releases",
+        )
+    return made

@@ -12,12 +12,12 @@ from typing import Any, get_args
 
 import numpy as np
 
-from sidelight.cli.plans.section import Section
 from sidelight.covariance import PublicRows
 from sidelight.gaussians import GaussianFit
 from sidelight.gaussians.constants import Version
 from sidelight.gaussians.mixture.prepared import Method, OnFailure, PreparedMixture
 from sidelight.gaussians.mixture.query import SeparatedMixture
+from sidelight.plan_section import COMMON, Section
 from sidelight.records import Number, Schema, Table
 from sidelight.records.rows import Wanted
 from sidelight.session import Query
@@ -29,7 +29,7 @@ _PRICE = ("rho", "epsilon", "delta")
 def gaussian(section: Section) -> Query:
     """Read `kind = "gaussian"`."""
     amounts = (*_PRICE, "condition", "scale", "gap", "mean_bound", "variance_bound")
-    section.only("kind", "title", "columns", "prediction", *amounts, "steps", "rows", "noise", "constants")
+    section.only(*COMMON, "columns", "prediction", *amounts, "steps", "rows", "noise", "constants")
     given: dict[str, Any] = {key: section.amount(key) for key in amounts if key in section}
     for key in ("steps", "rows"):
         if key in section:
@@ -51,7 +51,7 @@ def gaussian(section: Section) -> Query:
 def gaussian_mixture(section: Section) -> Query:
     """Read `kind = "gaussian_mixture"`."""
     amounts = (*_PRICE, "least_weight", "condition")
-    section.only("kind", "title", "columns", "components", "prediction", *amounts, "method", "on_failure")
+    section.only(*COMMON, "columns", "components", "prediction", *amounts, "method", "on_failure")
     given: dict[str, Any] = {key: section.amount(key) for key in amounts if key in section}
     for key, options in (("method", get_args(Method)), ("on_failure", get_args(OnFailure))):
         if key in section:

@@ -1,0 +1,206 @@
+"""Every query of the library, once: its public name, its kind, and where plans, reports and readers find it.
+
+A query is added by writing its package and one entry here. Public names, plan kinds and report cards are made from the
+entries; a test holds that each has a documentation page that names it, an audit that attacks it, and a reader of plan
+files. Entries are text, and what they name is loaded when it is used: nothing here imports a problem package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+#: What a report draws of a release: a table of numbers with bars, a staircase of quantiles, a table of groups, or the
+#: marginals of a synthetic table.
+Card = Literal["numbers", "quantiles", "groups", "synthetic"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One query.
+
+    Args:
+        kind: What ledgers, plan files and reports call it.
+        name: What users write: `sl.Quantiles`.
+        home: The module where it lives.
+        page: The page under `docs/` that explains it.
+        audit: The file under `tests/` that attacks it.
+        reader: "module:function" that reads it from a plan file, or None where plans cannot ask for it.
+        card: How a report shows it.
+    """
+
+    kind: str
+    name: str
+    home: str
+    page: str
+    audit: str
+    reader: str | None = None
+    card: Card = "numbers"
+
+
+ENTRIES = (
+    Entry(
+        kind="quantiles",
+        name="Quantiles",
+        home="sidelight.quantiles",
+        page="tutorials/first-release.md",
+        audit="audits/test_quantile_attacks.py",
+        reader="sidelight.quantiles.from_plan:quantiles",
+        card="quantiles",
+    ),
+    Entry(
+        kind="covariance",
+        name="Covariance",
+        home="sidelight.covariance",
+        page="explanation/covariance.md",
+        audit="covariance/test_covariance_audit.py",
+        reader="sidelight.covariance.from_plan:covariance",
+    ),
+    Entry(
+        kind="gaussian",
+        name="GaussianFit",
+        home="sidelight.gaussians",
+        page="explanation/gaussians.md",
+        audit="gaussians/test_gaussian_audit.py",
+        reader="sidelight.gaussians.from_plan:gaussian",
+    ),
+    Entry(
+        kind="gaussian_mean",
+        name="GaussianMean",
+        home="sidelight.gaussians",
+        page="explanation/gaussians.md",
+        audit="gaussians/test_gaussian_audit.py",
+    ),
+    Entry(
+        kind="gaussian_mixture",
+        name="SeparatedMixture",
+        home="sidelight.gaussians.mixture",
+        page="proofs/gaussian-mixtures.md",
+        audit="gaussians/test_gaussian_audit.py",
+        reader="sidelight.gaussians.from_plan:gaussian_mixture",
+    ),
+    Entry(
+        kind="synthetic_table",
+        name="SyntheticTable",
+        home="sidelight.synthesis",
+        page="explanation/synthetic-tables.md",
+        audit="synthesis/test_synthesis_audit.py",
+        reader="sidelight.synthesis.from_plan:synthetic_table",
+        card="synthetic",
+    ),
+    Entry(
+        kind="adassp",
+        name="AdaSSP",
+        home="sidelight.regression.adassp",
+        page="explanation/ridge-regression.md",
+        audit="regression/test_adassp.py",
+        reader="sidelight.regression.from_plan:adassp",
+    ),
+    Entry(
+        kind="linear_regression",
+        name="LinearRegression",
+        home="sidelight.regression.estimators",
+        page="explanation/linear-models.md",
+        audit="audits/test_exact_losses.py",
+        reader="sidelight.regression.from_plan:linear_regression",
+    ),
+    Entry(
+        kind="linear_svc",
+        name="LinearSVC",
+        home="sidelight.regression.estimators",
+        page="explanation/linear-models.md",
+        audit="audits/test_exact_losses.py",
+        reader="sidelight.regression.from_plan:linear_svc",
+    ),
+    Entry(
+        kind="logistic_regression",
+        name="LogisticRegression",
+        home="sidelight.regression.estimators",
+        page="explanation/linear-models.md",
+        audit="audits/test_exact_losses.py",
+        reader="sidelight.regression.from_plan:logistic_regression",
+    ),
+    Entry(
+        kind="stable_median",
+        name="StableMedian",
+        home="sidelight.stability",
+        page="how-to/when-to-let-the-data-decide.md",
+        audit="audits/test_unpaid_failures.py",
+        reader="sidelight.stability.from_plan:stable_median",
+    ),
+    Entry(
+        kind="stable_mode",
+        name="StableMode",
+        home="sidelight.stability",
+        page="how-to/when-to-let-the-data-decide.md",
+        audit="audits/test_unpaid_failures.py",
+        reader="sidelight.stability.from_plan:stable_mode",
+    ),
+    Entry(
+        kind="stable_logistic_regression",
+        name="StableLogistic",
+        home="sidelight.stability",
+        page="how-to/when-to-let-the-data-decide.md",
+        audit="stability/test_glm.py",
+    ),
+    Entry(
+        kind="stable_components",
+        name="StablePCA",
+        home="sidelight.stability",
+        page="how-to/when-to-let-the-data-decide.md",
+        audit="stability/test_eigengap.py",
+    ),
+    Entry(
+        kind="majority_vote",
+        name="MajorityVote",
+        home="sidelight.stability",
+        page="how-to/when-to-let-the-data-decide.md",
+        audit="stability/test_majority_vote.py",
+    ),
+    Entry(
+        kind="posterior_sample",
+        name="AdaOPS",
+        home="sidelight.stability",
+        page="how-to/when-to-let-the-data-decide.md",
+        audit="stability/test_posterior_queries.py",
+    ),
+    Entry(
+        kind="selected_posterior_sample",
+        name="OPSPTR",
+        home="sidelight.stability",
+        page="how-to/when-to-let-the-data-decide.md",
+        audit="stability/test_posterior_queries.py",
+    ),
+    Entry(
+        kind="linear_model",
+        name="ModelQuery",
+        home="sidelight.regression.model_query",
+        page="explanation/tuning.md",
+        audit="audits/test_exact_losses.py",
+    ),
+    Entry(
+        kind="selection",
+        name="Selection",
+        home="sidelight.tuning",
+        page="explanation/tuning.md",
+        audit="audits/test_selection_exhaustively.py",
+    ),
+)
+
+BY_KIND = {entry.kind: entry for entry in ENTRIES}
+#: The kinds that a `[[query]]` of a plan may have.
+PLAN_KINDS = tuple(sorted(entry.kind for entry in ENTRIES if entry.reader is not None))
+
+
+def plan_reader(kind: str) -> Callable[[Any], Any]:
+    """Load the function that reads a query of this kind from its section of a plan file."""
+    module, _, function = (BY_KIND[kind].reader or "").partition(":")
+    reader: Callable[[Any], Any] = getattr(import_module(module), function)
+    return reader
+
+
+def card_of(kind: str) -> Card:
+    """Return how a report shows releases of this kind; of a kind that it does not know, a table of numbers."""
+    return BY_KIND[kind].card if kind in BY_KIND else "numbers"
