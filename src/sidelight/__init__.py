@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from sidelight.predictions import Uniform as Uniform
     from sidelight.predictions import hedge as hedge
     from sidelight.public_scaler import PublicScaler as PublicScaler
+    from sidelight.quantiles import PrivateHistograms as PrivateHistograms
     from sidelight.quantiles import PubPrev as PubPrev
     from sidelight.quantiles import PubProx as PubProx
     from sidelight.quantiles import Quantiles as Quantiles

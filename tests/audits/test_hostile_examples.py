@@ -18,8 +18,7 @@ from sidelight.experts.bounding import bounded_codes
 from sidelight.records.engines.arrays import untyped
 from sidelight.regression.estimators.examples import examples
 from sidelight.regression.losses.loss import positions_of
-from sidelight.stability.pate.partition import shares_of
-from sidelight.stability.pate.teachers import class_indices
+from sidelight.stability.pate.teachers import class_indices, shares_of
 from sidelight.stability.pate.typed_rows import form_of
 from sidelight.testing import seeded_release
 

@@ -25,7 +25,6 @@ READERS = ("records", "aggregates")
 ALLOWED = {
     "gaussians/paired_rows.py:PairedRows.read": "columns that a table's engine read: float64",
     "noise/categorical.py:_integers": "integers that the library made; others are refused by type",
-    "predictions/learning/histogram_loss.py:bin_weights": "arrays that were given the type float64 above",
     "regression/clipping.py:bounded_rows": "rows that Examples or an engine read already; others are refused by type",
     "regression/curator.py:_bends": "rows that were bounded: float64",
     "regression/estimators/examples.py:Examples._labels": "arrays of others, by their own type",
@@ -37,7 +36,7 @@ ALLOWED = {
     "stability/pate/typed_rows.py:Form.build": "columns that were read cell by cell",
     "stability/pate/typed_rows.py:form_of": "public queries",
     "stability/pate/typed_rows.py:_frame_parts": "a column that has a number type; each number becomes a float64",
-    "tuning/held_rows.py:rows_of": "to find copies of private rows, before the charge; nothing of it is released",
+    "tuning/scores.py:rows_of": "to find copies of private rows, before the charge; nothing of it is released",
     "tuning/held_tables.py:Held.columns": "to find copies of private rows, before the charge",
     "synthesis/engines/graphical.py:GraphicalModel._estimate": "noisy counts",
     "synthesis/output/answers.py:Measured.to_value": "released numbers",

@@ -130,8 +130,8 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "mechanisms/adapted.py": {"_checked": 1, "adapt": 1},
         "mechanisms/rank_selection.py": {"check_selection": 4},
         "quantiles/descend.py": {"descend": 2},
-        "stability/posterior_sampling/divergence.py": {"_terms": 1},
-        "stability/private_bounds.py": {"_noisy": 1},
+        "stability/posterior_sampling/ridge.py": {"_terms": 1},
+        "stability/tests_and_bounds.py": {"_noisy": 1},
         "synthesis/bounds/noise_tails.py": {"__post_init__": 1},
     },
     TYPES: {

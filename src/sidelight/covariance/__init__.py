@@ -2,7 +2,7 @@
 
 from sidelight.covariance.correlation import correlation
 from sidelight.covariance.denoise import Denoised, denoise
-from sidelight.covariance.learning import SchattenLearner, SequencePrediction, learned_prediction
+from sidelight.covariance.learning import learned_prediction
 from sidelight.covariance.predicted import PredictedMatrix, PublicRows
 from sidelight.covariance.principal import PrincipalComponents, principal_components
 from sidelight.covariance.private_choice import Choice
@@ -16,8 +16,6 @@ __all__ = [
     "PredictedMatrix",
     "PrincipalComponents",
     "PublicRows",
-    "SchattenLearner",
-    "SequencePrediction",
     "correlation",
     "denoise",
     "learned_prediction",
