@@ -169,7 +169,7 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
     ),
     "Reporting": (
         lambda **rest: (found := Reporting(**rest), found.grid_bits),
-        {"actions": 3, "rounds": 10, "mu": 1, "sensitivity": 2, "adjacency": "replace"},
+        {"actions": 3, "rounds": 10, "mu": 1, "sensitivity": 2, "neighbours": "replace"},
         ("actions", "rounds", "mu", "sensitivity", "gain_range", "fill", "max_rounds_per_person"),
     ),
     "PATE": (

@@ -32,7 +32,7 @@ ALLOWED = {
     "regression/estimators/examples.py:examples": "only the length is taken; the cells are read one by one later",
     "regression/estimators/examples.py:_with_shape": "only the shape is taken; the cells are read one by one later",
     "regression/losses/loss.py:_each": "arrays, refused before by type where they are not like the declared classes",
-    "regression/row_check.py:nonprivate_check_rows": "says by its name that it is not private",
+    "regression/clipping.py:nonprivate_check_rows": "says by its name that it is not private",
     "stability/pate/typed_rows.py:Form.build": "columns that were read cell by cell",
     "stability/pate/typed_rows.py:form_of": "public queries",
     "stability/pate/typed_rows.py:_frame_parts": "a column that has a number type; each number becomes a float64",

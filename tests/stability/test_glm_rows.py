@@ -17,10 +17,9 @@ from sidelight.errors import NotCertifiedError
 from sidelight.guarantees import GDP, ApproxDP
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.noise import OSEntropy, Source
-from sidelight.regression.certificate import certify, error_bound
 from sidelight.regression.fit_core import certified_minimum
 from sidelight.regression.losses import LogisticLoss
-from sidelight.regression.objective import Objective
+from sidelight.regression.objective import Objective, certify, error_bound
 from sidelight.regression.rows import ArrayRows, RowPolicy
 from sidelight.release import Refused, Release
 from sidelight.stability import logistic

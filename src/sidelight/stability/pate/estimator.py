@@ -23,7 +23,7 @@ from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.progress import progress
 from sidelight.records import Number, PersonId, Schema, Table
-from sidelight.regression.estimators.declared_classes import declared_classes
+from sidelight.regression.estimators.goal import declared_classes
 from sidelight.release import Outcome, Refused
 from sidelight.session import Session
 from sidelight.session.accounts import OneOffAccount

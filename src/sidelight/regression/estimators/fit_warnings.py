@@ -1,26 +1,34 @@
-"""Fits of the same rows without a session: each is paid for by itself, and nobody adds them up. So they are noticed.
+"""What a fit warns of: rows that are fitted again without a session, and noise that can be reproduced.
 
-The rows of every such fit are remembered as a sketch: their 256 smallest prints (`records.row_prints`), in this process
-and nowhere else. Two sketches say how much two sets of rows have in common, whatever their order, so that the folds of
-a cross-validation, copies and a loop over settings are found. It is a warning to whoever holds the rows, once a set of
-rows; no release depends on it.
+Fits of the same rows without a session are each paid for by themselves, and nobody adds them up. So the rows of every
+such fit are remembered as a sketch: their 256 smallest prints (`records.row_prints`), in this process and nowhere else.
+Two sketches say how much two sets of rows have in common, whatever their order, so that the folds of a
+cross-validation, copies and a loop over settings are found. It is a warning to whoever holds the rows, once a set of
+rows; no release depends on it. `random_state` gives reproducible noise for tests, with a warning and a brand, because
+a known seed publishes the data.
 """
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from sidelight.errors import NotPrivateWarning, RangeError
 from sidelight.guarantees import exact, short_text
+from sidelight.noise import Entropy, OSEntropy
+from sidelight.noise.entropy import SEEDED_BRANDING
 from sidelight.records.row_prints import Prints, row_prints
 from sidelight.regression.estimators.examples import Examples
 from sidelight.session.paid_estimator import drivers_of, warn_at_users_line
 
 _SKETCH, _REMEMBERED = 256, 64
+
 #: Sets of fewer distinct rows than this are not told apart.
 _FEWEST = 20
 _SHARE = 0.5
@@ -63,6 +71,42 @@ def warn_of_repetition(model: Any, found: Examples) -> None:
             "which adds up and refuses what does not fit; search settings with sl.Selection. This is told once for "
             "these rows, and harmless if they are public"
         )
+
+
+class SeededBytes:
+    """Bytes that follow from a number. The stream of `sidelight.testing` is another; neither is ever a secret."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed, self._next = str(seed).encode(), 0
+
+    @property
+    def branding(self) -> str:
+        """Return the brand of bytes that are no secret."""
+        return SEEDED_BRANDING
+
+    def read(self, nbytes: int) -> bytes:
+        """Return the next bytes of the stream."""
+        block = b"sidelight/random_state\0" + self._seed + b"\0" + str(self._next).encode()
+        self._next += 1
+        return hashlib.shake_128(block, usedforsecurity=False).digest(nbytes)
+
+
+def entropy_for(random_state: Any) -> Entropy:
+    """Return the operating system's entropy, or warn and give seeded bytes."""
+    if random_state is None:
+        return OSEntropy()
+    if isinstance(random_state, bool) or not isinstance(random_state, Integral):
+        raise RangeError(
+            f"random_state must be None or, in tests, a whole number, got {type(random_state).__name__}; private noise "
+            "comes from the operating system"
+        )
+    warnings.warn(
+        f"random_state={random_state}: whoever knows this number can take the noise off the model, so it is NOT "
+        "PRIVATE. For tests on public or generated data only; leave random_state out for real data",
+        NotPrivateWarning,
+        stacklevel=4,
+    )
+    return SeededBytes(int(random_state))
 
 
 def _sketch(found: Examples) -> Prints | None:

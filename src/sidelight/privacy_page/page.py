@@ -18,18 +18,7 @@ from sidelight.privacy_page.published import PublishedReport, read_report
 from sidelight.version import VERSION
 
 #: In the order in which they are joined; what stands below uses what stands above.
-SCRIPTS = (
-    "encoding.js",
-    "arithmetic.js",
-    "paid.js",
-    "words.js",
-    "reading.js",
-    "drawing.js",
-    "form.js",
-    "answer.js",
-    "taking.js",
-    "page.js",
-)
+SCRIPTS = ("encoding.js", "bound.js", "words.js", "form.js", "answer.js", "page.js")
 
 
 def privacy_page(report: PublishedReport | dict[str, Any] | str | bytes) -> str:
@@ -47,7 +36,7 @@ def privacy_page(report: PublishedReport | dict[str, Any] | str | bytes) -> str:
 
     style, script = _text("page.css"), _script()
     environment = Environment(
-        loader=PackageLoader("sidelight.privacy_page.page", "template"), autoescape=True, undefined=StrictUndefined
+        loader=PackageLoader("sidelight.privacy_page", "template"), autoescape=True, undefined=StrictUndefined
     )
     return environment.get_template("page.html").render(
         policy=policy(style=style, script=script),
@@ -84,7 +73,7 @@ def _script() -> str:
 
 
 def _text(name: str) -> str:
-    return files("sidelight.privacy_page.page").joinpath("template", name).read_text(encoding="utf-8")
+    return files("sidelight.privacy_page").joinpath("template", name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

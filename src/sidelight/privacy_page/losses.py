@@ -1,28 +1,80 @@
-"""How steep and how bent a person's loss may be at the exact minimum, which lies within `slack` of what is published.
+"""The losses that a published report can name, and how steep and how bent each may be.
 
-f is convex, so f' is monotone in the predictor u, and over |u' - u| <= h it lies between f'(u - h) and f'(u + h); the
-curvature is bounded by its extremes over the same interval. All functions are safe against overflow: an exponential
-that runs away gives a slope of 0 or 1, which is right.
+The exact minimum lies within `slack` of what is published. f is convex, so f' is monotone in the predictor u, and over
+|u' - u| <= h it lies between f'(u - h) and f'(u + h); the curvature is bounded by its extremes over the same interval.
+All functions are safe against overflow: an exponential that runs away gives a slope of 0 or 1, which is right.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Annotated
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.privacy_page.published_losses import (
-    Huber,
-    LogCosh,
-    Logistic,
-    Loss,
-    Poisson,
-    SmoothedHinge,
-    SquaredClipped,
-)
-
 Floats = NDArray[np.float64]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Weights(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"negative": "-1", "positive": "1"}
+):
+    """Public class weights, by the sign of the label."""
+
+    negative: Positive
+    positive: Positive
+
+
+class _Named(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name"):
+    """A loss, with its name in the file."""
+
+
+class Logistic(_Named, frozen=True, kw_only=True, tag="logistic"):
+    """f = w·log(1 + exp(-y·u))."""
+
+    weights: Weights
+
+
+class LogCosh(_Named, frozen=True, kw_only=True, tag="log-cosh"):
+    """f = κ²·log cosh((u - y)/κ)."""
+
+    kappa: Positive
+
+
+class Huber(_Named, frozen=True, kw_only=True, tag="huber"):
+    """f' = u - y, cut at ±κ."""
+
+    kappa: Positive
+
+
+class SquaredClipped(_Named, frozen=True, kw_only=True, tag="squared-clipped"):
+    """f' = u - y, cut at ±C/‖x‖."""
+
+    clip: Positive
+
+
+class SmoothedHinge(_Named, frozen=True, kw_only=True, tag="smoothed-hinge"):
+    """f' = -y·clamp((1 + w - y·u)/(2w), 0, 1)."""
+
+    width: Positive
+
+
+class Poisson(_Named, frozen=True, kw_only=True, tag="poisson"):
+    """f' = exp(u) - y, cut at ±C/‖x‖."""
+
+    clip: Positive
+
+
+class Softmax(_Named, frozen=True, kw_only=True, tag="softmax"):
+    """f = -w_y·log p_y, p = softmax(u); the classes are in the label, and `weights`, where present, in their order."""
+
+    weights: Annotated[list[Positive], msgspec.Meta(min_length=2)] | None = None
+
+
+Loss = Logistic | LogCosh | Huber | SquaredClipped | SmoothedHinge | Poisson | Softmax
 
 
 @dataclass(frozen=True)
@@ -43,6 +95,28 @@ class Reach:
     def flattest(self) -> Floats:
         """The smallest |f'|·‖x‖; 0 where the slope changes sign."""
         return np.where(self.low * self.high <= 0, 0.0, np.minimum(np.abs(self.low), np.abs(self.high)))
+
+
+def steepness(loss: Loss, norm: float, *, largest: float = 0.0) -> tuple[float, float]:
+    """Return L and β of a loss for rows of at most this norm, the constant column included.
+
+    `largest` bounds the counts of a Poisson loss. For a softmax β is the largest eigenvalue of a row's Hessian.
+    """
+    match loss:
+        case Logistic():
+            weight = max(loss.weights.negative, loss.weights.positive)
+            return weight * norm, weight * norm**2 / 4
+        case LogCosh() | Huber():
+            return loss.kappa * norm, norm**2
+        case SquaredClipped():
+            return loss.clip, norm**2
+        case SmoothedHinge():
+            return norm, norm**2 / (2 * loss.width)
+        case Poisson():
+            return loss.clip, largest * norm**2 + loss.clip * norm
+        case Softmax():
+            weight = max(loss.weights or [1.0])
+            return math.sqrt(2) * weight * norm, weight * norm**2 / 2
 
 
 def reach(loss: Loss, *, predictor: Floats, norm: Floats, target: Floats, slack: float) -> Reach:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.errors import StorageError
-from sidelight.experts.service.journal import Journal, batch_of, read_journal
-from sidelight.experts.service.store import Store
+from sidelight.experts.service.store import Journal, Store, batch_of, read_journal
 
 TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30)
 
