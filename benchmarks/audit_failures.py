@@ -32,7 +32,6 @@ from sidelight.regression import (
 )
 from sidelight.regression.paid_report import PaidFit
 from sidelight.session.door import _run_one
-from sidelight.stability import AnalyzeGauss
 from sidelight.testing import SeededEntropy
 
 SEEDS = 2
@@ -92,7 +91,6 @@ def queries() -> dict[str, Any]:
         "StableMode": sl.StableMode("c", epsilon=2, delta="1e-3"),
         "MajorityVote": sl.MajorityVote("c", noise_scale=20, **PRICE),
         "StablePCA": sl.StablePCA(columns=["a", "b"], components=1, radius=10, **PRICE),
-        "AnalyzeGauss": AnalyzeGauss(columns=["a", "b"], components=1, radius=10, **PRICE),
         "AdaOPS": sl.AdaOPS(**FIT),
         "OPSPTR": sl.OPSPTR(**FIT, score=sl.PublicScore(_nothing, "nothing")),
         "BalancedOPS": BalancedOPS(**FIT, rows_at_most=1000),

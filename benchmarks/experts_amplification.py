@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sidelight.experts.amplification import amplified
-from sidelight.experts.delay import DelayRule
-from sidelight.experts.leader_change import Bound
+from sidelight.experts.delay import Bound, DelayRule
 from sidelight.guarantees.curves import gaussian_floats
 
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks import hospital_data
 from benchmarks.baselines.experts import simulate_ftpl, simulate_meta, simulate_tree
+from benchmarks.baselines.experts.regret import half_width
 from benchmarks.baselines.experts.tree_baseline import TreeBaseline
 from benchmarks.hospital_data import State
-from sidelight.experts.regret import half_width
 
 LEVELS = (np.inf, 1.0, 0.5, 0.25)
 COLUMNS = ("RW-Meta", "Agarwal (Min Noise)", "Agarwal (Min Regret)", "Best Linear Model", "RW-FTPL")

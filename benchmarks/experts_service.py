@@ -65,7 +65,7 @@ def _plan(folder: Path) -> ServicePlan:
     path.write_text(
         f"""
 clients = {json.dumps(_NAMES)}
-terms = {{actions = {ACTIONS}, mu = 1, sensitivity = 0.177, adjacency = "move", rounds = {ROUNDS}}}
+terms = {{actions = {ACTIONS}, mu = 1, sensitivity = 0.177, neighbours = "move", rounds = {ROUNDS}}}
 player = {{kind = "{PLAYER}"}}
 rounds = {{seconds = 600, close_when_complete = true}}
 listen = {{port = 0}}

@@ -19,9 +19,10 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks import real_data
+from benchmarks.baselines.nonprivate_online import nonprivate_online
 from sidelight.errors import HedgeWarning
 from sidelight.predictions import Prior, guess
-from sidelight.quantiles import fit_public, nonprivate_gap, nonprivate_online, public_quantiles
+from sidelight.quantiles import fit_public, nonprivate_gap, public_quantiles
 from sidelight.quantiles.sequence.plan import SequencePlan
 from sidelight.testing import seeded_release
 

@@ -18,17 +18,16 @@ from sklearn.neighbors import NearestCentroid
 
 import sidelight as sl
 from benchmarks import real_data
+from benchmarks.baselines.smooth_votes import SmoothBound, SmoothVotes
 from sidelight.stability.pate import (
-    SmoothVotes,
     VoteCost,
     cheapest_proposal,
     log_error_probability,
     noisy_max_renyi,
     quantiles_of,
     simulate_votes,
-    vote_distance,
 )
-from sidelight.stability.pate.smooth_cost import SmoothBound
+from sidelight.stability.pate import vote_cost as vote_distance
 
 DELTA = "1e-5"
 QUERIES, CLASSES = 200, 10

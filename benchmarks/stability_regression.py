@@ -162,8 +162,8 @@ def plain_error(data: Regression, seed: int) -> float:
 
 def is_predicted(data: Regression, epsilon: float) -> bool:
     """Say, from the public tenth, whether the smallest eigenvalue is at least twice what its bound gives away."""
-    from sidelight.stability.distance_test import upper_quantile
-    from sidelight.stability.order_budget import order_budget
+    from sidelight.stability.budgets import order_budget
+    from sidelight.stability.tests_and_bounds import upper_quantile
 
     part = split(data, FIRST_SEED)
     x = part.public[0]

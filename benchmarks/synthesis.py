@@ -17,7 +17,7 @@ from sidelight.noise import OSEntropy, Source
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.output.sampling import sample_codes
+from sidelight.synthesis.output.synthetic_rows import sample_codes
 
 RUNS, PRINTED_RUNS, PRINTED_ROUNDS = 6, 2, 20
 

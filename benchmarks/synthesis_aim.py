@@ -22,7 +22,7 @@ from sidelight.synthesis.cells.spaces import DenseSpace
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.fitting.refit import Refit
 from sidelight.synthesis.measuring.measurement import Measurement
-from sidelight.synthesis.output.sampling import sample_codes
+from sidelight.synthesis.output.synthetic_rows import sample_codes
 
 ROUNDS_PER_COLUMN = 16
 #: So small that the fit is the one of largest entropy.

@@ -325,9 +325,9 @@ def _days(ledger: Ledger, name: str, learner: Any) -> Done:
 
 
 def _reports(folder: Path) -> Iterator[Done]:
-    for adjacency in ("presence", "move"):
-        terms = sl.experts.Reporting(actions=3, mu=1, sensitivity="0.1", adjacency=adjacency, rounds=2)
-        with open_ledger(folder / f"{adjacency}.db", testing=True) as ledger:
+    for neighbours in ("presence", "move"):
+        terms = sl.experts.Reporting(actions=3, mu=1, sensitivity="0.1", neighbours=neighbours, rounds=2)
+        with open_ledger(folder / f"{neighbours}.db", testing=True) as ledger:
             reporter = sl.experts.Reporter("ward", terms, ledger=ledger, entropy=SeededEntropy("ward"))
             reports = [reporter.report(round_, [0.25, 0.5, 0.75]) for round_ in (1, 2)]
-            yield Done(f"experts, {adjacency}", reports, list(reporter.scope.entries()))
+            yield Done(f"experts, {neighbours}", reports, list(reporter.scope.entries()))

@@ -14,6 +14,8 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, positive
 from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.mechanisms.objective_perturbation import ObjectivePerturbation
+from sidelight.mechanisms.objective_perturbation.privacy_loss import curvature_shift
 
 
 def kifer_noise_scale(epsilon: Amount, delta: Amount, *, gradient: Amount = 1) -> Fraction:
@@ -97,3 +99,17 @@ def _log_mean_exponential(rate: float, dimension: int) -> float:
     ]  # fmt: skip
     top = max(logs)
     return top + math.log(math.fsum(math.exp(x - top) for x in logs))
+
+
+def closed_form_zcdp(fit: ObjectivePerturbation) -> Fraction:
+    """Bound D_α/α over all α > 1 by the closed forms of one direction: cells of orders, D rising, and a line beyond.
+
+    The two profiles together prove much less (`Claims.zcdp`). For one predictor and the library's own bounds.
+    """
+    orders = [1 + Fraction(k, 10**5) for k in (1, 100, 2000)] + [1 + Fraction(21, 20) ** k / 10 for k in range(200)]
+    values = fit.renyi(orders).curve.points
+    cells = [value / before for (before, _), (_, value) in zip([(Fraction(1), None), *values], values, strict=False)]
+    # beyond the last order A: D_α <= shift + log(3)/t + α·(mu² + output_mu²)/2, and each part of D_α/α falls
+    last, shift = orders[-1], curvature_shift(fit.shape, fit.regularisation)
+    rest = shift / last + Fraction(3) / (last * (last - 1)) + (fit.mu**2 + fit.output_mu**2) / 2
+    return max(*cells, rest)

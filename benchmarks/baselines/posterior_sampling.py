@@ -18,17 +18,16 @@ from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
+from sidelight.stability.budgets import RowBudget, order_budget, row_budget
 from sidelight.stability.engine import PreparedCertificate, propose_and_certify
-from sidelight.stability.order_budget import order_budget
-from sidelight.stability.posterior_sampling.divergence import largest_precision
 from sidelight.stability.posterior_sampling.ridge import (
     Ridge,
     answer_on_grid,
     checked_rows,
+    largest_precision,
     penalty_grid,
     posterior_answer,
 )
-from sidelight.stability.row_budget import RowBudget, row_budget
 
 _PENALTIES = penalty_grid(1e-2, 1e8, 301)
 
@@ -219,7 +218,7 @@ def _prepared(
         proposal,
         claims=row.claims,
         request={
-            "kind": "ridge regression for the worst data",
+            "kind": "ridge_regression_for_the_worst_data",
             "variant": variant,
             "features": list(query.features),
             "target": query.target,

@@ -16,14 +16,11 @@ from sidelight.mechanisms.prefix_sums.square_root import square_root_coefficient
 def simulate_prefix_noise(plan: PrefixSums, normals: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return, for standard normals of shape (steps, size), the noise of the estimates after each step. Not private.
 
-    Square root: row t is the noise that the run would have, with real coefficients. Tree: only the variance of each row
-    is right, rows are independent.
+    Row t is the noise that the run would have, with real coefficients.
     """
     wanted = (plan.steps, plan.size)
     if normals.shape != wanted:
         raise RangeError(f"normals must have shape {wanted}, got {normals.shape}")
-    if plan.encoder == "tree":
-        return plan.deviations()[:, None] * normals
     length = 1 << (2 * plan.steps - 1).bit_length()
     spectrum = np.fft.rfft(square_root_coefficients(plan.steps), length)[:, None]
     full = np.fft.irfft(np.fft.rfft(normals, length, axis=0) * spectrum, length, axis=0)

@@ -1,19 +1,22 @@
 """DP-FTRL along a simulated sequence: Laplace priors learned from noisy sums of gradients. NOT PRIVATE: float noise.
 
-Calibrated as the library's private learner is (any change of one data set, sensitivity twice the norm to which
+Calibrated as the library's private sums are (any change of one data set, sensitivity twice the norm to which
 gradients are clipped, half of rho for locations and half for scales), with the paper's clip norm 1 and its tuned
 steps. The noise of all sums is drawn beforehand; it does not depend on the gradients.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
 from benchmarks.baselines.prefix_noise import simulate_prefix_noise
 from benchmarks.figures.streams import ORIGIN, Stream
-from sidelight.mechanisms.prefix_sums import PrefixSums, rho_for
-from sidelight.predictions.learning.intervals import optimal_intervals
+from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.prefix_sums import PrefixSums
 from sidelight.predictions.learning.laplace_loss import lse_loss
+from sidelight.predictions.learning.public_intervals import optimal_intervals
 from sidelight.quantiles.tree import QuantileTree
 
 #: For each level, locations and inverse scales ("heavily tuned" by the authors).
@@ -27,7 +30,7 @@ def with_private_learner(
 ) -> np.ndarray:
     """Return the average gap of every such step; the learner alone costs (epsilon, delta), the tree what it says."""
     count, width, length = len(tree.levels), stream.features.shape[1] + 1, len(stream.steps)
-    rho = rho_for(epsilon=f"{epsilon:.9f}", delta=f"{delta:.12f}") / 2
+    rho = gdp_within(Fraction(f"{epsilon:.9f}"), Fraction(f"{delta:.12f}")) ** 2 / 4
     rng = np.random.default_rng((seed, 3))
     noise = []
     for size in (count * width, count):

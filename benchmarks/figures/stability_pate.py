@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks import pate
+from benchmarks.baselines.smooth_votes import cheapest_smooth_proposal
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, STYLES
-from sidelight.stability.pate import cheapest_proposal, cheapest_smooth_proposal, plain_epsilon
+from sidelight.stability.pate import cheapest_proposal, plain_epsilon
 
 TEACHERS = 400
 QUICK, PAPER = (20, 40, 60), tuple(range(10, 101, 10))

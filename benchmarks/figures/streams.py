@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 import sidelight as sl
+from benchmarks.baselines.nonprivate_online import nonprivate_online
 from benchmarks.figures.panel import Curve
 from benchmarks.figures.releases import Records
 from benchmarks.learning import Days
 from sidelight.predictions import Prior, guess
-from sidelight.quantiles import PubPrev, PubProx, nonprivate_online, quantile_tree
+from sidelight.quantiles import PubPrev, PubProx, quantile_tree
 from sidelight.quantiles.tree import QuantileTree
 
 ORIGIN = guess("learned along a simulated sequence")

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from sidelight.predictions import Uniform as Uniform
     from sidelight.predictions import hedge as hedge
     from sidelight.public_scaler import PublicScaler as PublicScaler
+    from sidelight.quantiles import PrivateHistograms as PrivateHistograms
     from sidelight.quantiles import PubPrev as PubPrev
     from sidelight.quantiles import PubProx as PubProx
     from sidelight.quantiles import Quantiles as Quantiles
@@ -62,13 +63,13 @@ if TYPE_CHECKING:
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
     from sidelight.regression.adassp import AdaSSP as AdaSSP
+    from sidelight.regression.clipping import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
     from sidelight.regression.estimators import PoissonRegressor as PoissonRegressor
     from sidelight.regression.estimators import TableEncoding as TableEncoding
     from sidelight.regression.model_query import ModelQuery as ModelQuery
-    from sidelight.regression.row_check import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.release import Refused as Refused
     from sidelight.release import Release as Release
     from sidelight.release import outcome_from_json as outcome_from_json
@@ -117,8 +118,8 @@ _HOME = {
     "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.regression.clipping": ("nonprivate_check_rows",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
-    "sidelight.regression.row_check": ("nonprivate_check_rows",),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
     "sidelight.stability.pate.estimator": ("PATE",),

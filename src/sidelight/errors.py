@@ -76,16 +76,16 @@ class TeacherError(SidelightError, RuntimeError):
         self.number = number
 
 
+class MissingPackageError(SidelightError, ImportError):
+    """A package that is not among sidelight's own requirements is not installed."""
+
+
 class NoiseError(SidelightError, RuntimeError):
     """Noise cannot be drawn safely: a source left its process, thread or release, or the arithmetic check failed."""
 
 
 class FailedError(SidelightError):
     """A check that a command was asked to make did not hold: status 1."""
-
-
-class MissingPackageError(SidelightError, ImportError):
-    """A package that is not among sidelight's own requirements is not installed."""
 
 
 class CuratorOnlyError(SidelightError, PermissionError):

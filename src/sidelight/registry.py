@@ -51,6 +51,14 @@ ENTRIES = (
         card="quantiles",
     ),
     Entry(
+        kind="learned_quantiles",
+        name="PrivateHistograms",
+        home="sidelight.quantiles",
+        page="how-to/learn-from-the-records.md",
+        audit="quantiles/sequence/test_sequence_private.py",
+        card="quantiles",
+    ),
+    Entry(
         kind="covariance",
         name="Covariance",
         home="sidelight.covariance",
@@ -146,7 +154,7 @@ ENTRIES = (
         audit="stability/test_glm.py",
     ),
     Entry(
-        kind="stable_components",
+        kind="stable_principal_components",
         name="StablePCA",
         home="sidelight.stability",
         page="how-to/when-to-let-the-data-decide.md",

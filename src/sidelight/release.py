@@ -368,6 +368,8 @@ def _brand(circumstances: Circumstances) -> list[str]:
 
 def _entries(release: Release) -> Sequence[tuple[str, Any]]:
     value = release.value
+    if isinstance(value, Mapping) and "quantiles" in value:
+        value = value["quantiles"]
     if isinstance(value, np.ndarray) and value.ndim == 1 and len(release.labels) == len(value):
         return list(zip(release.labels, value.tolist(), strict=True))
     if isinstance(value, Mapping) and isinstance(value.get("summary"), str):

@@ -15,8 +15,9 @@ from sklearn.naive_bayes import GaussianNB
 import sidelight as sl
 from sidelight.errors import SidelightError
 from sidelight.experts import Reporting
-from sidelight.stability.pate import ClearVotes, NoisyLabels, SmoothVotes
-from sidelight.synthesis.fitting.learning import PrivateStart
+from sidelight.predictions import guess
+from sidelight.quantiles.sequence.plan import SequencePlan
+from sidelight.stability.pate import ClearVotes, NoisyLabels
 from sidelight.tuning import geometric
 
 #: Nothing, one, the least and the largest floats, what amounts may be at most, what no amount is.
@@ -61,12 +62,30 @@ def person(**given: Any) -> Any:
     return touched(sl.StableMedian("age", epsilon=1, delta="1e-6").prepare(schema))
 
 
+def learning(**given: Any) -> Any:
+    """A day of a sequence that learns privately."""
+    ends = (given.pop("lower", 0), given.pop("upper", 100))
+    plan = SequencePlan(
+        query=sl.Quantiles([0.5], column="age", epsilon=given.pop("epsilon", 1)),
+        schema=SCHEMA,
+        learner=sl.PrivateHistograms(*ends, **given),
+        days_per_person=2,
+    )
+    day = plan.with_prediction(plan.priors(plan.begin(), np.empty(0), guess("uniform"))).prepare(SCHEMA)
+    return plan.claims.approx_at("1e-6"), plan.digest, touched(day)
+
+
 #: The query, its ordinary numbers, and which of them are tried at every edge.
 QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] = {
     "Quantiles": (
         priced(lambda level, **rest: sl.Quantiles([level], column="age", **rest)),
         {"level": 0.5, "epsilon": 1},
         ("level", "epsilon", "resolution", "branching", "budget_power"),
+    ),
+    "Sequence that learns privately": (
+        learning,
+        {"rho": "0.01"},
+        ("rho", "lower", "upper", "bins", "floor_weight", "boldness", "run_days", "hedge_weight", "epsilon"),
     ),
     "Covariance": (
         priced(lambda **rest: sl.Covariance(X, **rest)),
@@ -148,19 +167,9 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
         {"budget": "0.1", "order": 25, "test_scale": 10, "delta": "1e-5"},
         ("budget", "order", "test_scale", "delta"),
     ),
-    "SmoothVotes": (
-        lambda **rest: SmoothVotes(**rest).price,
-        {"budget": "0.1", "order": 25, "delta": "1e-5"},
-        ("budget", "order", "delta", "smoothness", "sensitivity_scale", "sum_scale"),
-    ),
-    "PrivateStart": (
-        lambda **rest: (found := PrivateStart(**rest), found.claims.approx_at("1e-6"), found.most_rounds),
-        {"cells": 4, "steps": 3, "rows": 100, "queries": 5, "release_epsilon": 1.0, "rho": "0.1"},
-        ("cells", "steps", "rows", "queries", "release_epsilon", "rho", "floor_weight", "failure_probability"),
-    ),
     "Reporting": (
         lambda **rest: (found := Reporting(**rest), found.grid_bits),
-        {"actions": 3, "rounds": 10, "mu": 1, "sensitivity": 2, "adjacency": "replace"},
+        {"actions": 3, "rounds": 10, "mu": 1, "sensitivity": 2, "neighbours": "replace"},
         ("actions", "rounds", "mu", "sensitivity", "gain_range", "fill", "max_rounds_per_person"),
     ),
     "PATE": (

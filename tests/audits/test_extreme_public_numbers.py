@@ -67,9 +67,7 @@ CASES: dict[str, Case] = {
     "covariance, bounds": lambda size: (sl.Covariance(radius=2, epsilon=1), numbers(lower=-size, upper=size)),
     "covariance, rows": plain(lambda size: sl.Covariance(radius=2, rho=1, rows=max(1, int(size)), method="separate")),
     "principal components, radius": plain(
-        lambda size: sl.stability.AnalyzeGauss(
-            columns=["x0", "x1", "x2"], components=1, radius=size, epsilon=1, delta="1e-5"
-        )
+        lambda size: sl.StablePCA(columns=["x0", "x1", "x2"], components=1, radius=size, epsilon=1, delta="1e-5")
     ),
     "Gaussian, public rows": plain(lambda size: sl.GaussianFit(public=scaled(size, ROWS[:8]), rho=1)),
     "Gaussian, public rows, far": plain(lambda size: sl.GaussianFit(public=ROWS[:8] + size, rho=1)),

@@ -18,8 +18,7 @@ from sidelight.experts.bounding import bounded_codes
 from sidelight.records.engines.arrays import untyped
 from sidelight.regression.estimators.examples import examples
 from sidelight.regression.losses.loss import positions_of
-from sidelight.stability.pate.partition import shares_of
-from sidelight.stability.pate.teachers import class_indices
+from sidelight.stability.pate.teachers import class_indices, shares_of
 from sidelight.stability.pate.typed_rows import form_of
 from sidelight.testing import seeded_release
 
@@ -60,7 +59,7 @@ def test_rows_are_read_cell_by_cell(form: str) -> None:
 @pytest.mark.parametrize("classes", [(0, 1), ("0", "1")])
 def test_labels_ids_and_gains_are_read_cell_by_cell(classes: tuple[Any, ...]) -> None:
     given = [classes[label] for label in LABELS]
-    terms = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="presence", rounds=10, fill="0.25")
+    terms = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="presence", rounds=10, fill="0.25")
     ordinary = bounded_codes([0.1, 0.2, 0.3], terms).tolist()
     ids = shares_of(["a", "b", "c"], teachers=9, key=b"k" * 16).tolist()
     for name, cell in HOSTILE.items():
@@ -74,7 +73,7 @@ def test_labels_ids_and_gains_are_read_cell_by_cell(classes: tuple[Any, ...]) ->
 
 
 def test_a_coarse_gain_among_others_is_missing_in_every_container() -> None:
-    terms = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="presence", rounds=10, fill="0.25")
+    terms = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="presence", rounds=10, fill="0.25")
     wanted = bounded_codes([0.1, None, 0.3], terms).tolist()
     for gains in ([0.1, np.float16(0.2), 0.3], untyped([0.1, np.float32(0.2), 0.3])):
         assert bounded_codes(gains, terms).tolist() == wanted

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
-from sidelight.experts.service import extra
+from sidelight.experts import service as http_service
 from sidelight.experts.service.plan import read_service_plan
 from sidelight.experts.service.store import Store
 from sidelight.experts.service.tokens import Tokens
@@ -80,7 +80,7 @@ def test_serving_refuses_what_cannot_work(
     sidelight: Callable[..., Any], plan_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = plan_file.read_text()
-    for gone, message in (("sensitivity", "sensitivity is not declared"), ("adjacency", "adjacency is not declared")):
+    for gone, message in (("sensitivity", "sensitivity is not declared"), ("neighbours", "neighbours is not declared")):
         plan_file.write_text(re.sub(rf"(?m)^{gone} = .*$", "", text))
         result = sidelight("serve", plan_file)
         assert (result.status, message in result.err) == (2, True), result.err
@@ -90,7 +90,7 @@ def test_serving_refuses_what_cannot_work(
     result = sidelight("serve", plan_file)
     assert (result.status, "another process serves" in result.err) == (2, True)
     store.close()
-    monkeypatch.setattr(extra, "find_spec", lambda name: None)
+    monkeypatch.setattr(http_service, "find_spec", lambda name: None)
     result = sidelight("serve", plan_file)
     assert (result.status, "sidelight[service]" in result.err) == (2, True)
 

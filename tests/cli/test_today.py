@@ -13,7 +13,7 @@ from cli_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.cli.plans.sequences import read_daily_plan
 from sidelight.errors import PlanError
-from sidelight.quantiles import PubPrev, PubProx
+from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plan-files.md"
 
@@ -128,6 +128,26 @@ def test_every_key_reaches_the_learner(tmp_path: Path, example: str) -> None:
     assert isinstance(read_daily_plan(plan_file(tmp_path, simple)).learner, PubPrev)
     with pytest.raises(PlanError, match="one prior"):
         read_daily_plan(plan_file(tmp_path, simple + 'fallback = [{family = "cauchy", location = 9, scale = 4}]\n'))
+
+
+def test_a_plan_that_learns_privately(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:
+    kept = re.sub(r"(features|plausible|location|scale) = .*\n", "", example).replace('"proximate"', '"private"')
+    text = kept.replace("[budget]\nepsilon = 1", "[budget]\nrho = 1")
+    text += 'lower = 0\nupper = 60\nrho = "0.01"\nbins = 12\nfloor_weight = 0.4\nboldness = 2\nhedge_weight = 0.2\n'
+    path = plan_file(tmp_path, text)
+    learner = read_daily_plan(path).learner
+    assert learner == PrivateHistograms(0, 60, rho="0.01", bins=12, floor_weight="0.4", boldness=2.0, hedge_weight=0.2)
+    priced = sidelight("plan", path)
+    assert priced.status == 0, priced.err
+    assert "lasts for ever" in priced.out
+    assert "ZCDP" in priced.out or "GDP" in priced.out
+    for number in (15, 16):
+        released = sidelight("today", path, "--day", f"2025-11-{number}", "-o", tmp_path / "report.html")
+        assert released.status == 0, released.err
+    assert "learned_quantiles" in released.out
+    wrong = sidelight("plan", plan_file(tmp_path, text + "memory = 3\n"))
+    assert wrong.status == 2
+    assert 'memory belongs to learner = "proximate"' in wrong.err
 
 
 def test_a_day_that_no_standard_writer_wrote(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:

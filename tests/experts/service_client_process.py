@@ -21,7 +21,7 @@ from sidelight.testing import SeededEntropy
 
 
 def run_client(url: str, token: str, name: str, folder: Path, *, rounds: int, crash: bool) -> None:
-    terms = sl.experts.Reporting(actions=3, mu=1, sensitivity="0.3", adjacency="presence", rounds=40)
+    terms = sl.experts.Reporting(actions=3, mu=1, sensitivity="0.3", neighbours="presence", rounds=40)
     with open_ledger(f"sqlite:///{folder}/{name}.db", testing=True) as ledger:
         reporter = sl.experts.Reporter(name, terms, ledger=ledger, entropy=SeededEntropy("process", path=[name]))
         if crash:

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from sidelight.experts import Report, Reporter, Reporting, Server
 from sidelight.experts.service.app import service_app
 from sidelight.experts.service.plan import ServicePlan, read_service_plan
-from sidelight.experts.service.players import new_server
+from sidelight.experts.service.rounds import new_server
 from sidelight.experts.service.tokens import Tokens
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
@@ -29,7 +29,7 @@ clients = ["a", "b", "c", "d"]
 actions = ["one", "two", "three"]
 mu = 1
 sensitivity = 0.3
-adjacency = "presence"
+neighbours = "presence"
 rounds = 40
 
 [player]

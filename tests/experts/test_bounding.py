@@ -16,7 +16,7 @@ from sidelight.errors import RangeError
 from sidelight.experts import Reporting
 from sidelight.experts.bounding import bounded_codes
 
-TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="presence", rounds=10, fill="0.25")
+TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="presence", rounds=10, fill="0.25")
 
 
 class Grumpy:
@@ -77,6 +77,6 @@ def test_only_the_length_can_be_wrong(gains):
 
 
 def test_a_coordinate_is_one_number():
-    terms = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="presence", rounds=10, kind="coordinate")
+    terms = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="presence", rounds=10, kind="coordinate")
     assert bounded_codes(0.5, terms).tolist() == bounded_codes([0.5], terms).tolist()
     assert bounded_codes("what", terms).tolist() == [0]

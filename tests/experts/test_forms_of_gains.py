@@ -16,7 +16,7 @@ from sidelight.errors import RangeError
 from sidelight.experts import Reporting
 from sidelight.experts.bounding import bounded_codes
 
-TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="presence", rounds=10, fill="0.25")
+TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="presence", rounds=10, fill="0.25")
 FILL, THIRD = bounded_codes([0.25, 0.3, 0.3], TERMS).tolist()[:2]
 
 
@@ -65,7 +65,7 @@ def test_tables_are_refused_by_their_shape(gains):
         bounded_codes(gains, TERMS)
 
 
-FINE = Reporting(actions=3, mu=1, sensitivity="1e-6", adjacency="presence", rounds=1)
+FINE = Reporting(actions=3, mu=1, sensitivity="1e-6", neighbours="presence", rounds=1)
 
 
 @pytest.mark.parametrize(

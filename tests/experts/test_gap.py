@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sidelight.experts.batch_sizes import _table, gap_cdf, gap_cdf_above, gap_density
+from sidelight.experts.amplification import _table, gap_cdf, gap_cdf_above
 
 
 def test_distribution_function():
@@ -16,12 +16,6 @@ def test_distribution_function():
     two = np.array([0.1, 0.5, 1.0])
     assert gap_cdf(two, actions=2) == pytest.approx([0.05637198, 0.27632639, 0.52049988], rel=1e-6)
     assert gap_cdf(two, actions=2) == pytest.approx(2 * ndtr(two / np.sqrt(2)) - 1, rel=1e-9)
-
-
-def test_density():
-    assert gap_density([0.1, 0.5, 1.0], actions=25) == pytest.approx([1.66963215, 0.79865689, 0.26193430], rel=1e-6)
-    e = np.linspace(0, 8, 4001)
-    assert np.trapezoid(gap_density(e, actions=25), e) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("n", [2, 25, 1000])

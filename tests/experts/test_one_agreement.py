@@ -15,13 +15,13 @@ import sidelight as sl
 from sidelight.errors import LedgerError, RangeError, RefusedError
 from sidelight.experts import Receipt, Reporter, Reporting, RWAdaBatch, RWMeta, Server, ServiceError, worst_over
 from sidelight.experts.service.app import service_app
+from sidelight.experts.service.page import terms_json
 from sidelight.experts.service.rounds import Rounds
-from sidelight.experts.service.shown import terms_json
 from sidelight.experts.service.store import Store
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 
-TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="move", rounds=30)
+TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="move", rounds=30)
 
 
 def reporter_of(ledger, terms=TERMS, name="north", index=None):
@@ -53,13 +53,13 @@ def test_of_two_clients_that_come_at_once_the_first_keeps_the_ledger():
         assert reporter_of(ledger, name="south").rounds_left == 30
 
 
-@pytest.mark.parametrize("adjacency", ["presence", "move"])
-def test_what_observers_are_told_speaks_of_the_declared_neighbours(adjacency):
-    terms = Reporting.from_json(TERMS.to_json() | {"adjacency": adjacency})
+@pytest.mark.parametrize("neighbours", ["presence", "move"])
+def test_what_observers_are_told_speaks_of_the_declared_neighbours(neighbours):
+    terms = Reporting.from_json(TERMS.to_json() | {"neighbours": neighbours})
     player = RWAdaBatch(actions=3, noise_scale=float(terms.noise_scale))
     server = Server(reporting=terms, player=player, clients=["north"])
     claim = server.observers_guarantee(20).claim(1.0)
-    assert claim.neighbours is terms.neighbours
+    assert claim.neighbours is terms.relation
     assert claim.audience == "observers_only"
 
 
@@ -153,7 +153,7 @@ def test_whatever_a_service_answers_is_an_error_of_one_kind(plan, path, answer):
 @pytest.mark.parametrize("mu", [Fraction(2**800 + 1, 3**500), "1e-250"])
 def test_terms_that_no_report_could_state_are_refused_before_any_charge(mu):
     with pytest.raises(RangeError, match="digits to write"):
-        Reporting(actions=3, mu=mu, sensitivity="0.1", adjacency="presence", rounds=2)
+        Reporting(actions=3, mu=mu, sensitivity="0.1", neighbours="presence", rounds=2)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"kind": "tokens", "version": 1}', '{"kind": "tokens", "version": 9}'])

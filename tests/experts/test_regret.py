@@ -7,14 +7,13 @@ import math
 import numpy as np
 import pytest
 from benchmarks.baselines.experts import simulate_ftpl
+from benchmarks.baselines.experts.regret import account, half_width
 
 from sidelight.errors import RangeError
 from sidelight.experts import (
     META_CAVEAT,
-    account,
     adabatch_bound,
     ftpl_bound,
-    half_width,
     meta_bound,
     noisy_account,
 )

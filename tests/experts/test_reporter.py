@@ -18,7 +18,7 @@ from sidelight.experts import reporter as reporter_module
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 
-TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="move", rounds=4, max_rounds_per_person=4)
+TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="move", rounds=4, max_rounds_per_person=4)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_the_ledger_holds_what_was_spent(ledger):
     reporter.report(1, None)
     (entry,) = reporter.scope.entries()
     assert entry.claims == TERMS.claims == reporter.guarantee
-    assert float(reporter.person_guarantee.gdp().mu) == 2
+    assert float(reporter.reporting.person_claims.gdp().mu) == 2
     assert float(reporter.scope.definition.budget.mu) == 2
 
 
@@ -93,7 +93,7 @@ def test_a_crash_costs_its_charge_and_a_second_attempt_is_asked_for(ledger, monk
     # a process that died between charge and report leaves the round reserved
     scope = reporter.scope
     request = {
-        "kind": "experts report",
+        "kind": "experts_report",
         "client_id": "ward",
         "round": "2",
         "index": None,
@@ -111,7 +111,7 @@ def test_a_process_that_dies_after_the_charge_sends_nothing(tmp_path):
 import os, sys
 from sidelight.experts import Reporter, Reporting, reporter
 reporter.rounded_gaussian = lambda *a: os._exit(9)
-terms = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="move", rounds=4, max_rounds_per_person=4)
+terms = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="move", rounds=4, max_rounds_per_person=4)
 Reporter("ward", terms, ledger=sys.argv[1]).report(1, [0.1, 0.2, 0.3])
 """
     path = tmp_path / "client.db"
@@ -152,7 +152,7 @@ def noise_of(terms, *, gain=0.0):
 
 
 def test_the_noise_has_its_law_and_a_scale_thirty_percent_off_does_not():
-    terms = Reporting(actions=20_000, mu=1, sensitivity="0.1", adjacency="presence", rounds=1)
+    terms = Reporting(actions=20_000, mu=1, sensitivity="0.1", neighbours="presence", rounds=1)
     noise = noise_of(terms, gain=0.5)
     assert stats.kstest(noise, "norm").pvalue > 1e-7
     assert stats.kstest(noise * 0.7, "norm").pvalue < 1e-7

@@ -14,11 +14,11 @@ from sidelight.errors import ClaimError, RangeError
 from sidelight.experts import Reporting, move_sensitivity, presence_sensitivity
 from sidelight.guarantees import Event, Neighbours
 
-GOOD = {"actions": 24, "mu": 1, "sensitivity": "0.1", "adjacency": "presence", "rounds": 10}
+GOOD = {"actions": 24, "mu": 1, "sensitivity": "0.1", "neighbours": "presence", "rounds": 10}
 
 
-def test_sensitivity_and_adjacency_must_be_declared():
-    for name in ("sensitivity", "adjacency"):
+def test_sensitivity_and_neighbours_must_be_declared():
+    for name in ("sensitivity", "neighbours"):
         with pytest.raises(RangeError, match=f"{name} is not declared"):
             Reporting(**{**GOOD, name: None})
 
@@ -34,13 +34,13 @@ def test_sensitivity_and_adjacency_must_be_declared():
         {"mu": math.inf},
         {"sensitivity": 0},
         {"sensitivity": math.nan},
-        {"adjacency": "mvoe"},
+        {"neighbours": "mvoe"},
         {"kind": "matrix"},
         {"gain_range": 0},
         {"fill": 2},
         {"max_rounds_per_person": 0},
         {"sensitivity": "1e-12"},
-        {"adjacency": "replace", "sensitivity": 1},
+        {"neighbours": "replace", "sensitivity": 1},
     ],
 )
 def test_wrong_terms_are_refused(wrong):
@@ -55,7 +55,7 @@ def test_hospital_sensitivities():
 
 @given(st.integers(1, 3000), st.floats(0.01, 20), st.floats(1e-4, 50))
 def test_the_guarantee_is_that_of_the_noise_that_is_used(actions, mu, sensitivity):
-    terms = Reporting(actions=actions, mu=mu, sensitivity=sensitivity, adjacency="move", rounds=3)
+    terms = Reporting(actions=actions, mu=mu, sensitivity=sensitivity, neighbours="move", rounds=3)
     # rounding to the grid enlarges the sensitivity (Theorem 1), and the noise covers it
     root = Fraction(math.isqrt(actions * 10**40) + 1, 10**20)
     least = terms.exact_sensitivity + Fraction(math.isqrt(actions * 10**40), 10**20) * terms.grid
@@ -69,7 +69,9 @@ def test_the_guarantee_is_that_of_the_noise_that_is_used(actions, mu, sensitivit
 
 @given(st.integers(1, 50), st.sampled_from(["1", "1/3", "0.25"]), st.integers(1, 10**6))
 def test_terms_come_back_from_json(actions, mu, rounds):
-    terms = Reporting(actions=actions, mu=mu, sensitivity="0.3", adjacency="presence", rounds=rounds, kind="coordinate")
+    terms = Reporting(
+        actions=actions, mu=mu, sensitivity="0.3", neighbours="presence", rounds=rounds, kind="coordinate"
+    )
     again = Reporting.from_json(terms.to_json())
     assert again.to_json() == terms.to_json()
     assert (again.noise_scale, again.grid_bits, again.budget) == (terms.noise_scale, terms.grid_bits, terms.budget)
@@ -84,7 +86,7 @@ def test_a_figure_for_a_person_needs_the_number_of_rounds():
 
 
 def test_any_two_inputs_need_the_whole_range():
-    whole = Reporting(**{**GOOD, "adjacency": "replace", "sensitivity": 5})
-    assert whole.neighbours is Neighbours.LOCAL
-    one = Reporting(**{**GOOD, "adjacency": "replace", "sensitivity": 1, "kind": "coordinate"})
+    whole = Reporting(**{**GOOD, "neighbours": "replace", "sensitivity": 5})
+    assert whole.relation is Neighbours.LOCAL
+    one = Reporting(**{**GOOD, "neighbours": "replace", "sensitivity": 1, "kind": "coordinate"})
     assert one.coordinates == 1

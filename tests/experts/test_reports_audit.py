@@ -12,7 +12,7 @@ from sidelight.testing import SeededEntropy
 
 #: One person can move one coordinate over the whole range: a gain of 0, and one far out of range. All coordinates of a
 #: report get the same gain, so each is one draw.
-TERMS = Reporting(actions=1000, mu=1, sensitivity=1, adjacency="presence", rounds=1)
+TERMS = Reporting(actions=1000, mu=1, sensitivity=1, neighbours="presence", rounds=1)
 DRAWS = 120_000
 
 
@@ -55,7 +55,7 @@ def test_clipping_after_the_noise_is_refuted():
 
 
 def test_noise_thirty_percent_too_small_is_refuted():
-    less = Reporting(actions=1000, mu="10/7", sensitivity=1, adjacency="presence", rounds=1)
+    less = Reporting(actions=1000, mu="10/7", sensitivity=1, neighbours="presence", rounds=1)
     found = audit(sampler(0.0, "less low", terms=less), sampler(40.0, "less high", terms=less), draws=DRAWS)
     assert found.refutes(TERMS.claims)
 

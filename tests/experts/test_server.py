@@ -25,8 +25,8 @@ from sidelight.experts import (
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 
-TERMS = Reporting(actions=4, mu=1, sensitivity="0.3", adjacency="presence", rounds=40)
-COORDINATES = Reporting(actions=4, mu=1, sensitivity="0.3", adjacency="move", rounds=40, kind="coordinate")
+TERMS = Reporting(actions=4, mu=1, sensitivity="0.3", neighbours="presence", rounds=40)
+COORDINATES = Reporting(actions=4, mu=1, sensitivity="0.3", neighbours="move", rounds=40, kind="coordinate")
 ETA = float(TERMS.noise_scale)
 
 

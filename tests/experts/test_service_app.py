@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from sidelight.errors import RefusedError
-from sidelight.experts.service import reading
+from sidelight.experts.service import app
 from sidelight.experts.service.app import service_app
 from sidelight.experts.service.page import _success, _up
 from sidelight.experts.service.tokens import Tokens
@@ -193,7 +193,7 @@ def test_a_report_that_is_too_large_is_refused_before_it_is_read(service, plan):
 
 
 def test_a_report_that_trickles_in_or_breaks_off_is_refused(monkeypatch):
-    monkeypatch.setattr(reading, "PATIENCE", 0.05)
+    monkeypatch.setattr(app, "PATIENCE", 0.05)
     scope = {"type": "http", "method": "POST", "headers": [(b"content-type", b"application/json")]}
 
     async def never():
@@ -204,7 +204,7 @@ def test_a_report_that_trickles_in_or_breaks_off_is_refused(monkeypatch):
 
     for receive, wanted in ((never, "too_slow"), (gone, "malformed")):
         with pytest.raises(RefusedError) as caught:
-            asyncio.run(reading.read_body(Request(scope, receive), largest=100))
+            asyncio.run(app.read_body(Request(scope, receive), largest=100))
         assert caught.value.code == wanted
 
 

@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 import sidelight as sl
 from sidelight.errors import BudgetError, MissingPackageError, RangeError
 from sidelight.experts import Receipt, Reporter, Reporting
-from sidelight.experts.service import extra
+from sidelight.experts import service as http_service
 from sidelight.experts.service.app import service_app
-from sidelight.experts.service.shown import terms_json
+from sidelight.experts.service.page import terms_json
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 
@@ -157,6 +157,6 @@ def test_an_answer_that_confirms_another_report_is_no_acknowledgement(tokens, re
 
 
 def test_a_missing_extra_is_named(monkeypatch, tokens, reporter):
-    monkeypatch.setattr(extra, "find_spec", lambda name: None)
+    monkeypatch.setattr(http_service, "find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=r"pip install 'sidelight\[service\]'"):
         sl.experts.Client("http://127.0.0.1", tokens["a"], reporter=reporter)

@@ -21,16 +21,16 @@ import pytest
 from service_fixtures import *  # noqa: F403 - fixtures
 from service_fixtures import NAMES, PLAN, made_reports, uninterrupted, write_plan
 
-from sidelight.experts.service import connections
-from sidelight.experts.service.seldom import LINES, WHILE, Seldom
+from sidelight.experts.service import running
+from sidelight.experts.service.app import LOG_LINES, LOG_SECONDS, LogLimit
 from sidelight.experts.service.tokens import Tokens
 
 #: Runs the service with few descriptors and little patience.
 PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[2])))
-from sidelight.experts.service import connections
-connections.Waiting.__init__.__kwdefaults__["seconds"] = float(sys.argv[3])
+from sidelight.experts.service import running
+running.Waiting.__init__.__kwdefaults__["seconds"] = float(sys.argv[3])
 from sidelight.experts.service.plan import read_service_plan
 from sidelight.experts.service.running import serve
 serve(read_service_plan(sys.argv[1]), when_ready=lambda url: print("on", url, flush=True))
@@ -127,12 +127,12 @@ class _Loop:
 
 
 @pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[connections.Waiting]:
-    monkeypatch.setattr(connections.asyncio, "get_running_loop", _Loop)
-    return connections.Waiting(most=3)
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[running.Waiting]:
+    monkeypatch.setattr(running.asyncio, "get_running_loop", _Loop)
+    return running.Waiting(most=3)
 
 
-def test_who_waits_longest_goes_and_who_has_sent_a_header_stays(waiting: connections.Waiting) -> None:
+def test_who_waits_longest_goes_and_who_has_sent_a_header_stays(waiting: running.Waiting) -> None:
     pairs = [socket.socketpair() for _ in range(5)]
     near, far = [a for a, _ in pairs], [b for _, b in pairs]
     for each in near[:3]:
@@ -152,34 +152,34 @@ def test_who_waits_longest_goes_and_who_has_sent_a_header_stays(waiting: connect
 
 def test_descriptors_are_kept_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     used = len(os.listdir("/dev/fd"))
-    monkeypatch.setattr(connections.resource, "getrlimit", lambda which: (used + 100, 4096))
-    assert connections.room() <= 100 - connections.RESERVE
-    monkeypatch.setattr(connections.resource, "getrlimit", lambda which: (used + 20, 4096))
+    monkeypatch.setattr(running.resource, "getrlimit", lambda which: (used + 100, 4096))
+    assert running.room() <= 100 - running.RESERVE
+    monkeypatch.setattr(running.resource, "getrlimit", lambda which: (used + 20, 4096))
     with pytest.raises(OSError, match="ulimit"):
-        connections.room()
-    monkeypatch.setattr(connections.resource, "getrlimit", lambda which: (10**6, 10**6))
-    assert connections.room() == connections.MOST
+        running.room()
+    monkeypatch.setattr(running.resource, "getrlimit", lambda which: (10**6, 10**6))
+    assert running.room() == running.MOST
 
 
 def test_strangers_cannot_fill_the_log(service: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="sidelight.experts.service"):
         for _ in range(60):
             assert service.post("/v1/reports", headers={"Authorization": "Bearer nobody"}).status_code == 401
-    assert len(caplog.records) == LINES
+    assert len(caplog.records) == LOG_LINES
 
 
 def test_what_was_left_out_is_counted_and_errors_never_are() -> None:
     now = [0.0]
-    seldom = Seldom(clock=lambda: now[0])
+    limit = LogLimit(clock=lambda: now[0])
 
     def line(text: str, level: int = logging.WARNING) -> logging.LogRecord:
         return logging.LogRecord("x", level, "", 0, text, (), None)
 
-    assert [seldom.filter(line("refused")) for _ in range(20)].count(True) == LINES
-    assert seldom.filter(line("of another kind"))
-    assert all(seldom.filter(line("the disk is full", logging.ERROR)) for _ in range(20))
-    now[0] = WHILE
+    assert [limit.filter(line("refused")) for _ in range(20)].count(True) == LOG_LINES
+    assert limit.filter(line("of another kind"))
+    assert all(limit.filter(line("the disk is full", logging.ERROR)) for _ in range(20))
+    now[0] = LOG_SECONDS
     record = line("refused")
-    assert seldom.filter(record)
-    assert record.getMessage() == f"refused (before that, {20 - LINES} more lines left out)"
-    assert sum(seldom.filter(line(f"kind {number}")) for number in range(10_000)) <= 1000 + LINES
+    assert limit.filter(record)
+    assert record.getMessage() == f"refused (before that, {20 - LOG_LINES} more lines left out)"
+    assert sum(limit.filter(line(f"kind {number}")) for number in range(10_000)) <= 1000 + LOG_LINES

@@ -11,7 +11,7 @@ from service_fixtures import PLAN, write_plan
 from sidelight.errors import PlanError
 from sidelight.experts import RWFTPL, RWAdaBatch, RWMeta
 from sidelight.experts.service.plan import is_loopback, read_service_plan
-from sidelight.experts.service.players import new_server
+from sidelight.experts.service.rounds import new_server
 
 
 def refused(tmp_path, match, text=PLAN, **replaced):
@@ -20,10 +20,10 @@ def refused(tmp_path, match, text=PLAN, **replaced):
     assert str(caught.value).startswith("experts.toml: ")
 
 
-def test_a_plan_without_sensitivity_or_adjacency_is_refused(tmp_path):
+def test_a_plan_without_sensitivity_or_neighbours_is_refused(tmp_path):
     refused(tmp_path, "sensitivity is not declared", sensitivity="")
-    refused(tmp_path, "adjacency is not declared", adjacency="")
-    refused(tmp_path, "no adjacency is called 'neighbour'", adjacency='"neighbour"')
+    refused(tmp_path, "neighbours is not declared", neighbours="")
+    refused(tmp_path, "no neighbours are called 'neighbour'", neighbours='"neighbour"')
 
 
 def test_numbers_mean_what_is_written(tmp_path):

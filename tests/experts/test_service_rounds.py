@@ -11,8 +11,7 @@ from service_fixtures import NAMES, PLAN, made_reports, write_plan
 
 from sidelight.errors import RefusedError, StorageError
 from sidelight.experts import Receipt
-from sidelight.experts.service.players import new_server
-from sidelight.experts.service.rounds import Rounds
+from sidelight.experts.service.rounds import Rounds, new_server
 from sidelight.experts.service.store import Store
 
 COORDINATES = (
@@ -201,7 +200,7 @@ def test_a_failing_disk_stops_acknowledgements_for_good(tmp_path):
 
 
 def test_a_journal_of_another_snapshot_is_refused(tmp_path):
-    from sidelight.experts.service.journal import batch_of
+    from sidelight.experts.service.store import batch_of
 
     plan = write_plan(tmp_path)
     reports = made_reports(plan.reporting, 2)

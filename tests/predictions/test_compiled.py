@@ -17,6 +17,7 @@ from sidelight.predictions.compiled import UNIT, CompiledPrior, Line
 from sidelight.predictions.gaussian import _GAUSSIAN
 from sidelight.predictions.knots import ListedKnots
 from sidelight.predictions.laplace import _LAPLACE
+from sidelight.predictions.power_law import _standard as _power_law
 
 FAMILIES = [
     Uniform(-3, 16),
@@ -133,7 +134,9 @@ def test_the_far_tail_of_a_laplace_is_followed_as_long_as_it_has_mass():
         assert math.log(got) == pytest.approx(float(prior.log_mass(z, z + 1)), abs=0.04)
 
 
-@pytest.mark.parametrize("law", [_CAUCHY, _HALF_CAUCHY, _LAPLACE, _GAUSSIAN])
+@pytest.mark.parametrize(
+    "law", [_CAUCHY, _HALF_CAUCHY, _LAPLACE, _GAUSSIAN, _power_law(3), _power_law(4), _power_law(16)]
+)
 def test_heights_never_fall_at_any_knot(law):
     """Own knots are so far apart that the library's functions are monotone: checked at every knot there is."""
     rungs = [law.rung(i) for i in range(law.first, law.last + 1)]

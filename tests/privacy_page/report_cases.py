@@ -14,8 +14,7 @@ from typing import Any
 from sidelight.errors import SchemaError
 from sidelight.privacy_page import report_bound
 from sidelight.privacy_page.build import FitConstants, build_report, features_of
-from sidelight.privacy_page.published import DataDependent, Encoding, Label, PublishedReport
-from sidelight.privacy_page.published_losses import (
+from sidelight.privacy_page.losses import (
     Huber,
     LogCosh,
     Logistic,
@@ -26,6 +25,7 @@ from sidelight.privacy_page.published_losses import (
     SquaredClipped,
     Weights,
 )
+from sidelight.privacy_page.published import DataDependent, Encoding, Label, PublishedReport
 
 FILE = Path(__file__).with_name("cases.json")
 CONSTANTS = FitConstants(

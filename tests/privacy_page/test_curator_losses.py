@@ -13,9 +13,8 @@ from sklearn.base import clone
 
 from sidelight.errors import CuratorOnlyError
 from sidelight.privacy_page import bounds_of_rows
-from sidelight.regression.curator import exact_losses, full_hessian, losses_at
+from sidelight.regression.curator import exact_losses, full_hessian, keep_noise, losses_at
 from sidelight.regression.estimators import LogisticRegression
-from sidelight.regression.kept_noise import keep_noise
 
 THETA = np.array([[0.3], [-0.2]])
 

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidelight.privacy_page import report_bound
+from sidelight.privacy_page.losses import Loss
 from sidelight.privacy_page.page import privacy_page
 from sidelight.privacy_page.published import Scope
-from sidelight.privacy_page.published_losses import Loss
 
 pytestmark = pytest.mark.browser
 

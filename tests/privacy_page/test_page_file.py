@@ -16,8 +16,7 @@ import pytest
 
 import real_browser
 from sidelight.errors import SchemaError
-from sidelight.privacy_page.page import privacy_page
-from sidelight.privacy_page.page.assemble import SCRIPTS, embedded
+from sidelight.privacy_page.page import SCRIPTS, embedded, privacy_page
 
 
 def hash_of(text: str) -> str:
@@ -101,13 +100,13 @@ def test_a_report_with_another_field_is_refused(small_report: dict[str, Any]) ->
 
 
 def test_every_part_is_in_the_package_and_in_git() -> None:
-    folder = files("sidelight.privacy_page.page").joinpath("template")
+    folder = files("sidelight.privacy_page").joinpath("template")
     names = {each.name for each in folder.iterdir()}
     assert names == {*SCRIPTS, "page.css", "page.html"}
     root = Path(__file__).parents[2]
     if shutil.which("git") is None or not (root / ".git").exists():
         pytest.skip("not a git checkout")
-    paths = [f"src/sidelight/privacy_page/page/template/{name}" for name in sorted(names)]
+    paths = [f"src/sidelight/privacy_page/template/{name}" for name in sorted(names)]
     ignored = subprocess.run(["git", "check-ignore", *paths], cwd=root, capture_output=True, text=True, check=False)
     assert ignored.stdout == ""
 

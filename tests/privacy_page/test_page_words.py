@@ -22,8 +22,8 @@ POWERS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 def call(the_browser: Any) -> Iterator[Call]:
     """Run a piece of JavaScript that knows the page's functions, with one argument `given`."""
     page = the_browser.new_page()
-    folder = files("sidelight.privacy_page.page").joinpath("template")
-    known = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("words.js", "reading.js"))
+    folder = files("sidelight.privacy_page").joinpath("template")
+    known = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("words.js", "form.js"))
 
     def run(code: str, given: Any) -> Any:
         return page.evaluate(f"(given) => {{ {known}\nreturn {code}; }}", given)

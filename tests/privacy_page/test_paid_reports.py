@@ -19,11 +19,9 @@ from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePert
 from sidelight.noise import Source
 from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
 from sidelight.privacy_page.bound import along_gradient, leverage, overhead
-from sidelight.privacy_page.published_losses import LogCosh, Logistic, Weights
-from sidelight.privacy_page.reach import reach
+from sidelight.privacy_page.losses import LogCosh, Logistic, Weights, reach
 from sidelight.regression import ArrayRows, HuberLoss, LogCoshLoss, LogisticLoss, RowPolicy, SoftmaxLoss
-from sidelight.regression.curator import exact_losses, full_hessian
-from sidelight.regression.kept_noise import keep_noise
+from sidelight.regression.curator import exact_losses, full_hessian, keep_noise
 from sidelight.regression.paid_plan import plan_paid
 from sidelight.regression.paid_report import (
     PaidFit,

@@ -12,10 +12,16 @@ from report_cases import reports
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.privacy_page import read_report
-from sidelight.privacy_page.build import FitConstants, features_of, label_of, steepness
+from sidelight.privacy_page.build import (
+    FitConstants,
+    chi_upper,
+    features_of,
+    label_of,
+    normal_upper,
+    report_quantiles,
+)
+from sidelight.privacy_page.losses import Poisson, Softmax, steepness
 from sidelight.privacy_page.published import DataDependent, Encoding, Feature, Guarantee, Label, PublishedReport
-from sidelight.privacy_page.published_losses import Poisson, Softmax
-from sidelight.privacy_page.quantiles import chi_upper, normal_upper, report_quantiles
 
 #: Every key that may stand in a published report. A new one is a decision, not an accident.
 KEYS = """

@@ -15,11 +15,10 @@ from report_cases import CONSTANTS, FILE, cases, reports
 
 from sidelight.errors import SchemaError
 from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
-from sidelight.privacy_page.build import FitConstants, build_report, largest_bound
+from sidelight.privacy_page.build import FitConstants, Quantiles, build_report, largest_bound, report_quantiles
 from sidelight.privacy_page.encoded_rows import encode_features, encode_label, encode_row
+from sidelight.privacy_page.losses import Logistic, Softmax, Weights
 from sidelight.privacy_page.published import Encoding, Feature, Label
-from sidelight.privacy_page.published_losses import Logistic, Softmax, Weights
-from sidelight.privacy_page.quantiles import Quantiles, report_quantiles
 
 SQUARED = {"name": "squared-clipped", "clip": 1.0}
 LOG_COSH = {"name": "log-cosh", "kappa": 0.5}

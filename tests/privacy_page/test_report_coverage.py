@@ -17,8 +17,8 @@ from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.privacy_page import bounds_of_rows
 from sidelight.privacy_page.bound import along_gradient, leverage
 from sidelight.privacy_page.build import FitConstants, build_report, label_of
+from sidelight.privacy_page.losses import LogCosh, Logistic, Softmax, Weights
 from sidelight.privacy_page.published import DataDependent, Encoding, Feature, PublishedReport
-from sidelight.privacy_page.published_losses import LogCosh, Logistic, Softmax, Weights
 from sidelight.regression import LogCoshLoss, LogisticLoss, SoftmaxLoss
 from sidelight.regression.curator import dense_rows, full_hessian, losses_at
 from sidelight.regression.solver import newton

@@ -32,9 +32,9 @@ from sidelight.regression import (
     plan_linear,
     solver,
 )
-from sidelight.regression.certificate import _evaluate, fine_gradient
 from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.fit_core import certified_point
+from sidelight.regression.objective import _evaluate, fine_gradient
 from sidelight.regression.solver import refine
 from sidelight.testing import SeededEntropy
 
@@ -198,7 +198,7 @@ def test_newton_may_stall_and_then_says_where_it_stands(monkeypatch):
 
 def test_adversarial_rows_are_certified_with_twice_the_digits(monkeypatch):
     """Separable rows with hardly any regularisation: large coefficients, where the plain bound is too coarse."""
-    from sidelight.regression import certificate
+    from sidelight.regression import objective as certificate
 
     n, d = 1000, 120
     rng = np.random.default_rng(0)

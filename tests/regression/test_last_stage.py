@@ -129,7 +129,7 @@ def test_millions_of_rows_and_many_hostile_tables_never_fail(loss, prices_once, 
 
 def test_the_claim_of_a_plan_is_checked_against_its_own_constants():
     """A plan that passes leaves an eighth of the tolerance for the error at the farthest point of 2**30 rows."""
-    from sidelight.regression.certificate import fine_error
+    from sidelight.regression.objective import fine_error
     from sidelight.regression.plan import LARGEST_VARIATE, MOST_ROWS
 
     plan = plan_linear(loss=HuberLoss(), features=200, epsilon=50, delta="1e-6", data_norm=1)

@@ -17,7 +17,7 @@ from sidelight.errors import SourceError
 from sidelight.guarantees import GDP, ApproxDP, Claims, Person, PureDP
 from sidelight.release import Release
 from sidelight.report import Item, Report, check_writable, render, write_report, write_text
-from sidelight.report.numbers import short, shown, ticks
+from sidelight.report.words import short, shown, ticks
 
 VOID = {"meta", "br", "wbr", "line", "circle", "rect", "polygon", "polyline", "path"}
 

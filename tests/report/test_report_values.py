@@ -10,8 +10,7 @@ import pytest
 from sidelight.guarantees import Claims, PureDP
 from sidelight.release import Circumstances, Release, TailBound, outcome_from_json
 from sidelight.report import Item, Report, render
-from sidelight.report.labels import text_width
-from sidelight.report.shapes import bar_chart, matrix_chart
+from sidelight.report.charts import bar_chart, matrix_chart, text_width
 from sidelight.report.values import Group, listing_of, matrix_of
 
 

@@ -22,7 +22,7 @@ from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
 from sidelight.session.query import Prepared, PublicSource
-from sidelight.stability import AdaOPS, AnalyzeGauss, StableLogistic, StablePCA
+from sidelight.stability import AdaOPS, StableLogistic, StablePCA
 from sidelight.testing import SeededEntropy, SeededSession
 
 _RNG = np.random.default_rng(5)
@@ -58,7 +58,6 @@ QUERIES: dict[str, Any] = {
     "stable median": sl.StableMedian("a", epsilon=2, delta="1e-3"),
     "stable mode": sl.StableMode("c", epsilon=2, delta="1e-3"),
     "stable components": StablePCA(columns=["a", "b"], components=1, radius=10, epsilon=2, delta="1e-6"),
-    "noisy components": AnalyzeGauss(columns=["a", "b"], components=1, radius=10, epsilon=2, delta="1e-6"),
     "posterior sample": AdaOPS(**_FIT),
     "balanced sample": BalancedOPS(**_FIT, rows_at_most=1000),
     "output perturbation": OutputPerturbation(**_FIT, rows_at_most=1000),

@@ -14,10 +14,14 @@ from scipy.special import expit
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
 from sidelight.release import Refused, Release
-from sidelight.stability.glm import StableLogistic, largest_shaped_precision, minimum_move, shaped_divergence
-from sidelight.stability.glm.divergence import STRENGTH_MOVE
-from sidelight.stability.glm.logistic import _Convexity
-from sidelight.stability.glm.precision import Precision
+from sidelight.stability.logistic import StableLogistic, _Convexity
+from sidelight.stability.logistic_divergence import (
+    STRENGTH_MOVE,
+    Precision,
+    largest_shaped_precision,
+    minimum_move,
+    shaped_divergence,
+)
 from sidelight.testing import seeded_release
 
 

@@ -17,15 +17,15 @@ from sidelight.errors import NotCertifiedError
 from sidelight.guarantees import GDP, ApproxDP
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.noise import OSEntropy, Source
-from sidelight.regression.certificate import certify, error_bound
 from sidelight.regression.fit_core import certified_minimum
 from sidelight.regression.losses import LogisticLoss
-from sidelight.regression.objective import Objective
+from sidelight.regression.objective import Objective, certify, error_bound
 from sidelight.regression.rows import ArrayRows, RowPolicy
 from sidelight.release import Refused, Release
-from sidelight.stability.glm import StableLogistic, logistic
-from sidelight.stability.glm.precision import COUNT_FAILURE, Precision, private_precision
-from sidelight.stability.order_budget import order_budget
+from sidelight.stability import logistic
+from sidelight.stability.budgets import order_budget
+from sidelight.stability.logistic import StableLogistic
+from sidelight.stability.logistic_divergence import COUNT_FAILURE, Precision, private_precision
 from sidelight.testing import SeededEntropy, seeded_release
 
 SCHEMA = [sl.Number("a"), sl.Number("b"), sl.Category("y", ["no", "yes"], other=None)]

@@ -13,9 +13,16 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source, discrete_laplace
 from sidelight.release import Refused
 from sidelight.stability import MajorityVote
-from sidelight.stability.distance_test import LaplaceTest
-from sidelight.stability.voting import SafeMargins, continuous_probabilities, loss_at, win_probabilities
+from sidelight.stability.tests_and_bounds import LaplaceTest
+from sidelight.stability.voting import SafeMargins, loss_at, win_probabilities
 from sidelight.testing import SeededEntropy, seeded_release
+
+
+def continuous_probabilities(margin: int, scale: float) -> tuple[float, float]:
+    """The textbook's continuous Laplace noise: P[1 wins] = T(margin/scale)."""
+    x = abs(margin) / scale
+    lose = (2 + x) * math.exp(-x) / 4
+    return (1 - lose, lose) if margin >= 0 else (lose, 1 - lose)
 
 
 def test_textbook_probabilities() -> None:

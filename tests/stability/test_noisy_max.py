@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sidelight.errors import RangeError
-from sidelight.stability.pate.noisy_max import (
+from sidelight.stability.pate.vote_cost import (
+    VoteCost,
     checked_votes,
     log_error_probability,
     log_q_at,
     noisy_max_renyi,
+    quantiles_of,
+    vote_distance,
     vote_quantile,
 )
-from sidelight.stability.pate.vote_distance import VoteCost, quantiles_of, vote_distance
 
 CLEAR = (390, 4, 2, 1, 1, 1, 1, 0, 0, 0)
 MIXED = (300, 60, 20, 5, 5, 5, 2, 1, 1, 1)

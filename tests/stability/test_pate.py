@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
 import sidelight as sl
-from sidelight.errors import BudgetError, RangeError, SchemaError, StrictError, TeacherError
-from sidelight.stability.pate import ClearVotes, SmoothVotes
+from sidelight.errors import BudgetError, RangeError, SchemaError, TeacherError
+from sidelight.stability.pate import ClearVotes
 from sidelight.testing import SeededSession
 
 NAMES = np.array(["cat", "dog", "owl"])
@@ -99,14 +99,6 @@ def test_a_refusal_is_paid_and_says_what_to_do() -> None:
     assert refitted.predict(X[:2]).shape == (2,)  # an earlier refusal leaves nothing behind, nor does a release
     again = fit(model.set_params(proposal=proposal, session=seeded(sl.ApproxDP(3, "1e-4"))), queries=close)
     assert not hasattr(again, "student_")
-
-
-def test_a_smooth_proposal_goes_through_the_same_door() -> None:
-    proposal = SmoothVotes(budget="0.94", order=8, smoothness="0.0375", sensitivity_scale=4, sum_scale=5, delta="1e-5")
-    model = fit(pate(teachers=250, proposal=proposal, session=seeded(sl.ApproxDP(6, "1e-4"))))
-    assert model.release_.circumstances.numerics == "idealized"
-    with pytest.raises(StrictError):
-        fit(pate(teachers=250, proposal=proposal, session=seeded(sl.ApproxDP(6, "1e-4"), strict=True)))
 
 
 def test_labels_of_one_class_make_a_constant_student() -> None:

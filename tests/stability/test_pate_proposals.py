@@ -1,69 +1,26 @@
-"""Proposals about votes: prices, chances, choices from public votes, and the test by smooth sensitivity."""
+"""Proposals about votes: prices, chances, choices from public votes, and plans."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from sidelight.errors import RangeError, StrictError
-from sidelight.guarantees.conversions import renyi_epsilon
+from sidelight.errors import RangeError
 from sidelight.noise import Source
-from sidelight.release import Refused, Release
 from sidelight.stability.pate import (
     ClearVotes,
     NoisyLabels,
-    SmoothVotes,
-    cheapest_proposal,
-    cheapest_smooth_proposal,
     pass_chance,
     plain_epsilon,
     proposal_table,
-    quantiles_of,
     simulate_votes,
     votes_of_agreement,
 )
 from sidelight.stability.pate.plan import LabelPlan
-from sidelight.stability.pate.smooth_cost import smooth_noise_renyi
-from sidelight.testing import SeededEntropy, SeededSession
+from sidelight.testing import SeededEntropy
 
 CLEAR = np.tile([383, 8, 5, 4], (200, 1))
 CLOSE = np.tile([210, 180, 6, 4], (200, 1))
-SMOOTH = SmoothVotes(budget="0.5", order=12, smoothness="0.025", sensitivity_scale=5, sum_scale=7, delta="1e-5")
-
-
-def test_the_price_of_a_smooth_proposal_is_the_sum_of_three_divergences_converted_once() -> None:
-    proposal = SmoothVotes(budget="0.05", order=20, smoothness="0.01", sensitivity_scale=15, sum_scale=10, delta="1e-5")
-    total = Fraction(smooth_noise_renyi(20, smoothness=0.01, scale=10)) + Fraction(20, 450) + Fraction(1, 20)
-    assert float(total - Fraction(20, 450) - Fraction(1, 20)) == pytest.approx(0.16503444, rel=1e-6)
-    wanted = renyi_epsilon(total, Fraction(19), Fraction(1, 200_000))
-    assert float(proposal.price.epsilon) == pytest.approx(float(wanted), rel=1e-8)
-    assert proposal.price.epsilon >= wanted
-    assert proposal.price.delta == Fraction(1, 100_000)
-
-
-def test_smooth_proposals_release_clear_votes_and_refuse_close_ones_and_are_idealized() -> None:
-    released = NoisyLabels(votes=CLEAR, noise_scale=40, proposal=SMOOTH).release(entropy=SeededEntropy("smooth"))
-    refused = NoisyLabels(votes=CLOSE, noise_scale=40, proposal=SMOOTH).release(entropy=SeededEntropy("smooth"))
-    assert isinstance(released, Release)
-    assert isinstance(refused, Refused)
-    assert released.circumstances.numerics == refused.circumstances.numerics == "idealized"
-    assert released.guarantee.numerics == "idealized"
-    assert released.guarantee.to_json() == refused.guarantee.to_json()
-    assert released.query == refused.query
-
-
-def test_a_strict_session_refuses_the_smooth_test_before_any_charge() -> None:
-    import sidelight as sl
-
-    table = sl.Table({"row": [0.0]}, schema=[sl.Number("row")])
-    session = SeededSession(table, budget=sl.ApproxDP(2, "1e-4"), seed=3, strict=True)
-    before = session.spent
-    with pytest.raises(StrictError):
-        session.release(NoisyLabels(votes=CLEAR, noise_scale=40, proposal=SMOOTH))
-    assert session.spent == before
 
 
 def test_the_chance_to_pass_is_how_often_votes_pass() -> None:
@@ -75,35 +32,6 @@ def test_the_chance_to_pass_is_how_often_votes_pass() -> None:
     with Source(SeededEntropy("chance"), declared="exact") as source:
         passed = np.mean([proposal.clear(votes, 40.0, source) for _ in range(200)])
     assert abs(passed - chance) < 5.5 * np.sqrt(chance * (1 - chance) / 200)
-
-
-def test_the_smooth_bound_passes_as_often_as_said_and_is_too_low_as_rarely_as_stated() -> None:
-    """At a failure probability of 0.05; without its shift upwards, the planted bug, it is low half of the time."""
-    votes = np.array([[300, 100], [260, 140]])
-    proposal = SmoothVotes(budget="0.02", order=5, smoothness="0.04", delta="0.1")
-    chance = pass_chance(proposal, noise_scale=40, votes=votes)
-    assert 0.02 < chance < 0.98
-    bound = proposal._bound(votes, 40.0)
-    quantiles = quantiles_of(votes, bound.cost, tie_margin=1 / 1024)
-    cost = float(bound.cost.at(quantiles).sum())
-    unshifted = replace(bound, failure=0.999)
-    with Source(SeededEntropy("bound"), declared="idealized") as source:
-        drawn, low = (np.array([each.release(quantiles, source) for _ in range(600)]) for each in (bound, unshifted))
-    assert abs((drawn <= 0.02).mean() - chance) < 5.5 * np.sqrt(chance * (1 - chance) / 600)
-    allowed = 0.05 + 5 * np.sqrt(0.05 * 0.95 / 600)
-    assert (drawn < cost).mean() < allowed
-    assert (low < cost).mean() > allowed
-
-
-def test_the_distance_costs_less_than_smooth_sensitivity() -> None:
-    ours = cheapest_proposal(200, 40, delta="1e-5", votes=CLEAR)
-    smooth = cheapest_smooth_proposal(200, 40, delta="1e-5", votes=CLEAR, orders=(12, 20, 30))
-    assert ours is not None
-    assert smooth is not None
-    assert ours.price.epsilon < smooth.price.epsilon
-    assert pass_chance(ours, noise_scale=40, votes=CLEAR) > 0.98
-    assert pass_chance(smooth, noise_scale=40, votes=CLEAR) > 0.98
-    assert cheapest_smooth_proposal(200, 40, delta="1e-5", votes=CLOSE, orders=(12, 20)) is None
 
 
 def test_the_table_rises_with_the_budget() -> None:
@@ -118,23 +46,6 @@ def test_a_proposal_that_costs_more_than_none_is_sent_back_before_any_charge() -
     assert float(proposal.price.epsilon) > plain_epsilon(200, 40, delta="1e-5")
     with pytest.raises(RangeError, match="whatever the votes"):
         NoisyLabels(votes=CLEAR, noise_scale=40, proposal=proposal).release()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"order": 60, "smoothness": "0.01"}, "too large for"),
-        ({"order": 1}, "above 1"),
-        ({"smoothness": 0}, "smoothness"),
-        ({"sum_scale": -1}, "sum_scale"),
-        ({"sensitivity_scale": 0}, "sensitivity_scale"),
-        ({"budget": 0}, "budget"),
-        ({"delta": 1}, "delta"),
-    ],
-)
-def test_smooth_proposals_outside_their_range(wrong: dict, message: str) -> None:
-    with pytest.raises(RangeError, match=message):
-        SmoothVotes(**{"budget": 1, "delta": "1e-5", **wrong})
 
 
 def plan(**rest: object) -> LabelPlan:
@@ -157,6 +68,11 @@ def test_a_proposal_out_of_reach_is_said_in_advance() -> None:
     proposal = ClearVotes(budget="0.0001", order=25, delta="1e-5")
     with pytest.raises(RangeError, match="even if all agreed"):
         plan(teachers=30, proposal=proposal).price(200)
+
+
+def test_labels_take_no_other_proposal() -> None:
+    with pytest.raises(RangeError, match="ClearVotes"):
+        NoisyLabels(votes=CLEAR, noise_scale=40, proposal="auto")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,25 @@ from benchmarks.baselines.posterior_losses import (
 )
 
 from sidelight.errors import RangeError
-from sidelight.stability.posterior_sampling import largest_precision, posterior_divergence, tail_epsilon
-from sidelight.stability.posterior_sampling.divergence import residual_move
+from sidelight.stability.posterior_sampling import largest_precision, posterior_divergence
+from sidelight.stability.posterior_sampling.ridge import residual_move
+from sidelight.stability.tests_and_bounds import upper_quantile
 
 KINDS = ("add", "add backward", "remove", "remove backward")
+
+
+def tail_epsilon(*, leverage: float, residual: float, precision: float, delta: float) -> float:
+    """Return an epsilon at `delta` by a tail bound, forward, added or removed: larger than what divergences give.
+
+    t = z(δ/2): t R √(γh) + γR²h/(2(1 - h)) + max(t²h/2, -ln(1 - h)/2). For comparison with the literature, which writes
+    √(ln(2/δ)) for t and is wrong.
+    """
+    if not 0 <= leverage < 1:
+        return math.inf
+    t = upper_quantile(delta / 2)
+    middle = precision * residual**2 * leverage / (2 * (1 - leverage))
+    spread = max(t * t * leverage / 2, -math.log1p(-leverage) / 2)
+    return t * residual * math.sqrt(precision * leverage) + middle + spread
 
 
 @pytest.mark.parametrize(

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 import pytest
 from scipy.stats import norm
 
-from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import renyi_epsilon
-from sidelight.stability import price_of_certified_chain, price_of_test_and_release, renyi_of_failing_test
+from sidelight.stability.pate.proposals import certified_price
 
 
-def test_failures_of_test_and_release_do_not_add_up() -> None:
-    price = price_of_test_and_release(
-        release_epsilon=Fraction(1),
-        release_delta=Fraction(1, 10**6),
-        test_epsilon=Fraction(1, 2),
-        test_delta=Fraction(1, 10**7),
-        false_pass=Fraction(2, 10**6),
-    )
-    assert price.epsilon == Fraction(3, 2)
-    assert price.delta == Fraction(21, 10**7)
+def renyi_of_failing_test(
+    order: float, *, test: Callable[[float], float], worst_case: float, false_pass: float, other_orders: Iterable[float]
+) -> float:
+    """Return the Renyi divergence of test-then-release on data that should have been refused (Theorem 3, Hoelder).
+
+    `test(order)` is the test's own Renyi bound, `worst_case` the release's without any assumption. The source's
+    formula, which weighs the false pass by its plain probability, is false: an order tilts the law towards it.
+    """
+    t = order - 1
+    refused = t * test(order)
+    best = math.inf
+    for other in other_orders:
+        passed = t * (test(other) + worst_case) + math.log(false_pass) * (other - order) / (other - 1)
+        high = max(refused, passed)
+        best = min(best, high + math.log(math.exp(refused - high) + math.exp(passed - high)))
+    return best / t
 
 
 def test_a_renyi_test_is_not_covered_by_the_plain_probability_of_a_false_pass() -> None:
@@ -43,29 +49,7 @@ def test_a_renyi_test_is_not_covered_by_the_plain_probability_of_a_false_pass() 
     assert claimed < true
 
 
-def test_certified_chains_take_the_best_public_order_and_add_the_failure() -> None:
-    orders = [Fraction(k) for k in range(2, 60)]
-    price = price_of_certified_chain(
-        lambda a: [a / 50, a / 100], orders=orders, conversion_delta=Fraction(1, 10**6), failure=Fraction(1, 10**7)
-    )
-    best = min(renyi_epsilon(3 * a / 100, a - 1, Fraction(1, 10**6)) for a in orders)
-    assert price.epsilon == best
-    assert price.delta == Fraction(11, 10**7)
-
-
-def test_orders_that_nothing_covers_are_left_out_or_refused() -> None:
-    with pytest.raises(RangeError, match="covered by the certificate"):
-        price_of_certified_chain(
-            lambda a: [math.inf], orders=[Fraction(2)], conversion_delta=Fraction(1, 2), failure=Fraction(0)
-        )
-    with pytest.raises(RangeError, match="above 1"):
-        price_of_certified_chain(
-            lambda a: [a], orders=[Fraction(1)], conversion_delta=Fraction(1, 2), failure=Fraction(0)
-        )
-    partly = price_of_certified_chain(
-        lambda a: [a / 10 if a < 5 else math.inf],
-        orders=[Fraction(4), Fraction(9)],
-        conversion_delta=Fraction(1, 100),
-        failure=Fraction(0),
-    )
-    assert partly.epsilon == renyi_epsilon(Fraction(2, 5), Fraction(3), Fraction(1, 100))
+def test_a_certified_chain_converts_once_and_adds_the_failure() -> None:
+    price = certified_price(Fraction(3, 10), Fraction(10), delta="2e-6")
+    assert price.epsilon == renyi_epsilon(Fraction(3, 10), Fraction(9), Fraction(1, 10**6))
+    assert price.delta == Fraction(2, 10**6)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
+from sidelight.guarantees.conversions import renyi_epsilon
 from sidelight.noise import Source
-from sidelight.stability import price_of_certified_chain
-from sidelight.stability.order_budget import order_budget
-from sidelight.stability.private_bounds import private_lower_bound, private_upper_bound
+from sidelight.stability.budgets import order_budget
+from sidelight.stability.tests_and_bounds import private_lower_bound, private_upper_bound
 from sidelight.testing import SeededEntropy
 
 _RUNS = 1500
@@ -62,10 +62,8 @@ def test_reference_budget() -> None:
 def test_the_budget_converts_back(epsilon: Fraction) -> None:
     delta = Fraction(1, 10**6)
     found = order_budget(epsilon, delta)
-    price = price_of_certified_chain(
-        lambda a: [found.divergence], orders=[found.order], conversion_delta=delta, failure=Fraction(0)
-    )
-    assert epsilon * Fraction(999_999, 10**6) < price.epsilon <= epsilon
+    converted = renyi_epsilon(found.divergence, found.order - 1, delta)
+    assert epsilon * Fraction(999_999, 10**6) < converted <= epsilon
     assert found.mu(Fraction(1)) ** 2 / 2 * float(found.order) <= float(found.divergence)
 
 

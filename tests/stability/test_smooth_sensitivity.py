@@ -17,13 +17,12 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from benchmarks.baselines.smooth_votes import SmoothBound, SmoothVotes
 
 from sidelight.audit import audit
-from sidelight.release import Release
-from sidelight.stability.pate import NoisyLabels, SmoothVotes
+from sidelight.noise import Source
 from sidelight.stability.pate.proposals import FINE
-from sidelight.stability.pate.smooth_cost import SmoothBound
-from sidelight.stability.pate.vote_distance import VoteCost, quantiles_of
+from sidelight.stability.pate.vote_cost import VoteCost, quantiles_of
 from sidelight.testing import SeededEntropy
 
 BETA = 1 / 125
@@ -71,11 +70,10 @@ def test_quantiles_beyond_all_floats_are_the_end_of_the_table() -> None:
 
 
 def draws(votes: list[list[int]], proposal: SmoothVotes, name: str) -> Any:
-    entropy = SeededEntropy(name)
-
     def draw(times: int) -> list[str]:
-        query = NoisyLabels(votes=votes, noise_scale=3, proposal=proposal)
-        return ["released" if isinstance(query.release(entropy=entropy), Release) else "refused" for _ in range(times)]
+        with Source(SeededEntropy(name), declared="idealized") as source:
+            passed = [proposal.clear(np.array(votes), 3.0, source) for _ in range(times)]
+        return ["released" if each else "refused" for each in passed]
 
     return draw
 

@@ -18,15 +18,16 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.tree import DecisionTreeClassifier
 
 from sidelight.errors import RangeError
-from sidelight.stability.pate.partition import checked_key, shares_of
 from sidelight.stability.pate.teachers import (
     Failed,
     ballot,
     ballots,
+    checked_key,
     class_indices,
     counted,
     lessons,
     rehearsed,
+    shares_of,
     takes_missing,
 )
 from sidelight.stability.pate.typed_rows import form_of

@@ -19,8 +19,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from hostile_cells import NoFloat, NoSign
 from sidelight.errors import SchemaError
-from sidelight.stability.pate.partition import shares_of
-from sidelight.stability.pate.teachers import ballots, lessons
+from sidelight.stability.pate.teachers import ballots, lessons, shares_of
 from sidelight.stability.pate.typed_rows import form_of
 
 KEY = b"a key that everybody knows"

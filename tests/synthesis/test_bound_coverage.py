@@ -14,9 +14,8 @@ import pytest
 from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Categorical, Source
-from sidelight.synthesis.bounds import marginal_bounds
+from sidelight.synthesis.bounds import answer_bounds as marginal_bounds
 from sidelight.synthesis.bounds.certify import certified
-from sidelight.synthesis.bounds.error_bounds import ErrorBounds
 from sidelight.synthesis.bounds.noise_tails import NoiseTail
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
@@ -27,7 +26,8 @@ from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import PublicRows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.predicted.calibration import calibrated
+from sidelight.synthesis.output.answers import ErrorBounds
+from sidelight.synthesis.predicted.known_counts import calibrated
 from sidelight.synthesis.predicted.pooling import refit_again
 from sidelight.testing import SeededEntropy
 

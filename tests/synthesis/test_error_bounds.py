@@ -15,18 +15,23 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.noise import Source
 from sidelight.synthesis import linear_queries, prefixes, ranges
-from sidelight.synthesis.bounds.error_bounds import ErrorBounds, kind_of
-from sidelight.synthesis.bounds.marginal_bounds import bound_marginals, refines, selection_loss
-from sidelight.synthesis.bounds.measured_queries import bound_measured_queries, covered_queries
+from sidelight.synthesis.bounds.answer_bounds import (
+    bound_marginals,
+    bound_measured_queries,
+    covered_queries,
+    refines,
+    selection_loss,
+)
+from sidelight.synthesis.bounds.certify import average_of_sums, bound_rows
 from sidelight.synthesis.bounds.noise_tails import NoiseTail
-from sidelight.synthesis.bounds.rows_bound import average_of_sums, bound_rows
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.query_blocks import CellQueries, MatrixQueries
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
-from sidelight.synthesis.measuring.round_records import MarginalRound, RoundRecords
+from sidelight.synthesis.measuring.selection import MarginalRound, RoundRecords
+from sidelight.synthesis.output.answers import ErrorBounds, kind_of
 from sidelight.testing import SeededEntropy, seeded_release
 
 DOMAIN = Domain(("a", "b"), (2, 2))

@@ -18,10 +18,10 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis import linear_queries
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.engines.linear_choice import query_sizes
+from sidelight.synthesis.engine_choice import query_sizes
 from sidelight.synthesis.engines.mwem import MWEMPlan, worthwhile_answers
-from sidelight.synthesis.engines.rounds_by_noise import nominal_claims
-from sidelight.synthesis.fitting.query_refit import QueryRefit
+from sidelight.synthesis.engines.plan import nominal_claims
+from sidelight.synthesis.fitting.refit import QueryRefit
 from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
 from sidelight.testing import seeded_release
 
@@ -144,17 +144,15 @@ def test_mwem_stays_as_published_and_queries_does_not() -> None:
     improved = asked(matrix, engine="queries").prepare(schema).plan
     assert isinstance(published, MWEMPlan)
     assert isinstance(improved, MWEMPlan)
-    assert (published.output, published.replay, published.thrifty, published.total_rounds) == ("average", 0, False, 1)
+    assert (published.refit, published.total_rounds) == (False, 1)
     assert published.for_rows(1e6) is published
-    assert (improved.output, improved.thrifty) == ("refit", True)
-    with pytest.raises(RangeError, match="replay repeats the printed update"):
-        replace(improved, replay=3)
+    assert improved.refit
 
 
 def plan_of(price: dict[str, Any], *, queries: int = 300, cells: int = 500, **given: Any) -> MWEMPlan:
     matrix = np.random.default_rng(0).integers(0, 2, (queries, cells)).astype(float)
     shared: dict[str, Any] = {"domain": Domain(("value",), (cells,)), "workload": linear_queries(matrix)}
-    return MWEMPlan(**shared, price=Budget.of(**price), output="refit", thrifty=True, **given)
+    return MWEMPlan(**shared, price=Budget.of(**price), refit=True, **given)
 
 
 @pytest.mark.parametrize("price", PRICES)

@@ -12,9 +12,8 @@ from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.refit import Refit
 from sidelight.synthesis.fitting.starting_point import StartingPoint, product, uniform_weights
 from sidelight.synthesis.measuring.measurement import Measurement
-from sidelight.synthesis.predicted.calibration import calibrated
-from sidelight.synthesis.predicted.doubt import Doubt
-from sidelight.synthesis.predicted.pooling import pooled, relations_told
+from sidelight.synthesis.predicted.known_counts import calibrated
+from sidelight.synthesis.predicted.pooling import Doubt, pooled, relations_told
 
 DOMAIN = Domain(("a", "b", "c"), (6, 5, 4))
 SPACE = DenseSpace(DOMAIN)

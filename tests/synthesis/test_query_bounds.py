@@ -15,20 +15,18 @@ from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis import linear_queries, prefixes, ranges
-from sidelight.synthesis.bounds import query_bounds
+from sidelight.synthesis.bounds import answer_bounds as query_bounds
+from sidelight.synthesis.bounds.answer_bounds import bound_queries, selection_loss
 from sidelight.synthesis.bounds.certify import certified
-from sidelight.synthesis.bounds.error_bounds import ErrorBounds
-from sidelight.synthesis.bounds.marginal_bounds import selection_loss
 from sidelight.synthesis.bounds.noise_tails import NoiseTail
-from sidelight.synthesis.bounds.query_bounds import bound_queries
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.query_blocks import CellQueries
 from sidelight.synthesis.cells.workload import Workload, marginals
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.measuring.round_records import QueryRound
-from sidelight.synthesis.measuring.single_queries import AnsweredQuery
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QueryRound
+from sidelight.synthesis.output.answers import ErrorBounds
 from sidelight.testing import SeededEntropy, seeded_release
 
 PRICES = [Budget.of(epsilon=2), Budget.of(rho="0.5"), Budget.of(epsilon=2, delta="1e-6")]
@@ -147,7 +145,12 @@ def test_bounds_hold_in_far_more_than_95_percent() -> None:
     If 0.5 % would, more than 10 of them fail with probability below 1e-7.
     """
     rng = np.random.default_rng(2)
-    choices: list[dict[str, Any]] = [{}, {"output": "last", "replay": 2}, {"thrifty": True}, {"sensitivity": "printed"}]
+    choices: list[dict[str, Any]] = [
+        {},
+        {"refit": True},
+        {"sensitivity": "printed"},
+        {"refit": True, "sensitivity": "printed"},
+    ]
     failed = 0
     for price, protection, seed in product(PRICES, PROTECTIONS, range(16)):
         x = rng.multinomial(400, rng.dirichlet(np.full(18, 0.2)))
@@ -161,7 +164,7 @@ def test_a_bound_without_the_selection_is_found_out(monkeypatch: pytest.MonkeyPa
     """A weak selection mostly takes one of the 17 cells that are nearly right; the full one is far off."""
     x = np.full(18, 20)
     x[0] = 1500
-    flat = {"output": "last", "rounds": 1, "selection_share": "0.0001"}
+    flat = {"rounds": 1, "selection_share": "0.0001"}
 
     def failures() -> int:
         found = [release(x, marginals(2), Budget.of(epsilon=9), Protection(), seed=seed, **flat) for seed in range(30)]

@@ -15,19 +15,17 @@ import sidelight as sl
 from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.synthesis.bounds import rows_bound
+from sidelight.synthesis.bounds import certify as rows_bound
+from sidelight.synthesis.bounds.certify import average_of_sums, bound_rows
 from sidelight.synthesis.bounds.noise_tails import NoiseTail
-from sidelight.synthesis.bounds.rows_bound import average_of_sums, bound_rows
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import Floats
 from sidelight.synthesis.cells.workload import Marginal, marginals, ranges
 from sidelight.synthesis.engines.marginals import release_distribution, run_rounds
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.engines.rounds_by_noise import SizedPlan, sized
+from sidelight.synthesis.engines.plan import MarginalPlan, SizedPlan, sized
 from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows, measure, noisy_rows
+from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows, RowsEstimate, measure, noisy_rows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.measuring.rows_estimate import RowsEstimate
 from sidelight.testing import SeededEntropy, seeded_release
 
 PRICES = [Budget.of(epsilon=1), Budget.of(rho="0.05"), Budget.of(epsilon=1, delta="1e-6")]

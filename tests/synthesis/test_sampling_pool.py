@@ -9,12 +9,12 @@ import sidelight as sl
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import DenseSpace
 from sidelight.synthesis.cells.workload import Marginal
-from sidelight.synthesis.engines.rounds_by_noise import WORTHWHILE, worthwhile_rounds
+from sidelight.synthesis.engines.plan import WORTHWHILE, worthwhile_rounds
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.refit import Refit
 from sidelight.synthesis.fitting.starting_point import uniform_weights
 from sidelight.synthesis.measuring.measurement import Measurement
-from sidelight.synthesis.predicted.calibration import CalibratedRows, calibrated
+from sidelight.synthesis.predicted.known_counts import CalibratedRows, calibrated
 from sidelight.synthesis.predicted.pooling import pooled
 
 DOMAIN = Domain(("a", "b"), (10, 10))

@@ -15,10 +15,8 @@ import pytest
 
 from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis.bounds import certify
-from sidelight.synthesis.bounds.certify import certified, released_counts
-from sidelight.synthesis.bounds.marginal_bounds import round_bounds
-from sidelight.synthesis.bounds.query_bounds import bound_queries
-from sidelight.synthesis.bounds.rows_bound import bound_rows
+from sidelight.synthesis.bounds.answer_bounds import bound_queries, round_bounds
+from sidelight.synthesis.bounds.certify import bound_rows, certified, released_counts
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.query_blocks import CellQueries
@@ -26,8 +24,8 @@ from sidelight.synthesis.cells.workload import Marginal, marginals
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows
-from sidelight.synthesis.measuring.round_records import MarginalRound, QueryRound
-from sidelight.synthesis.measuring.single_queries import AnsweredQuery
+from sidelight.synthesis.measuring.selection import MarginalRound
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QueryRound
 
 Law = Literal["gaussian", "laplace"]
 SHAPE = (3, 2, 4)

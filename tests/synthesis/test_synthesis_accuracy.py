@@ -17,7 +17,6 @@ from sidelight.synthesis.cells.workload import marginals
 from sidelight.synthesis.engines.marginals import release_distribution
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.engines.rounds import rounds_on_public_rows
 from sidelight.synthesis.fitting.prior import GivenWeights, Prior, PublicRows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.testing import SeededEntropy
@@ -107,11 +106,3 @@ def test_a_prediction_from_another_world_costs_little() -> None:
         return GivenWeights(domain=DOMAIN, given=world(int(rng.integers(1000, 2000)))[0], hedge=0.1)
 
     assert mean_error(price, adversary) <= 1.3 * mean_error(price)
-
-
-def test_rounds_are_tried_on_public_rows_alone() -> None:
-    law, rng = world(0)
-    codes = DOMAIN.unravel(rng.choice(len(law), 3000, p=law))
-    plan = MarginalPlan(price=Budget.of(rho="0.1"), **COMMON)
-    with Source(SeededEntropy(0)) as source:
-        assert rounds_on_public_rows(plan, codes, tries=(1, 8), repeats=1, source=source) == 8

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 import sidelight as sl
 from sidelight.errors import RangeError
-from sidelight.guarantees import GDP, ZCDP, Claims, Neighbours, Person, PureDP
+from sidelight.guarantees import GDP, ZCDP, Claims, Neighbours, PureDP
 from sidelight.guarantees.conversions import gdp_from_bounded_range
 from sidelight.mechanisms import additive
 from sidelight.mechanisms.budget import Budget
@@ -31,9 +31,7 @@ from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.workload import Workload, linear_queries, marginals, prefixes, ranges
 from sidelight.synthesis.engines import mwem
 from sidelight.synthesis.engines.mwem import MWEMPlan
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.engines.rounds_by_noise import nominal_claims, sized
-from sidelight.synthesis.fitting.learning import PrivateStart
+from sidelight.synthesis.engines.plan import MarginalPlan, nominal_claims, sized
 from sidelight.synthesis.measuring import selection
 from sidelight.synthesis.measuring.private_marginals import Protection
 from sidelight.synthesis.predicted.prediction import PublicTable
@@ -342,22 +340,6 @@ def test_queries_do_not_change_after_their_bounds_were_checked(form: Any) -> Non
     (block,) = linear_queries(given).blocks(Domain(("a",), (2,)))
     (given.data if hasattr(given, "tocsr") else given)[...] = 100.0
     assert block.answers(np.array([1, 0])).tolist() == [block.steps]
-
-
-def test_a_person_with_several_records_pays_for_all_of_them() -> None:
-    common: dict[str, Any] = {"cells": 4, "steps": 10, "rows": 50, "queries": 4, "release_epsilon": 1.0, "rho": 1}
-    one = PrivateStart(**common)
-    for records in (1, 5):
-        plan = PrivateStart(**common, unit=Person(column="who", max_rows=records))
-        for mine, single in (
-            (plan.weight_learner.sums, one.weight_learner.sums),
-            (plan.divergence_sums, one.divergence_sums),
-        ):
-            assert mine.integer_sensitivity == records * single.integer_sensitivity
-            assert float(mine.noise_scale) == pytest.approx(records * float(single.noise_scale), rel=1e-9)
-        claim = plan.claims.zcdp()
-        assert claim is not None
-        assert claim.rho <= 1
 
 
 def test_the_order_of_public_rows_changes_nothing(tmp_path: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
-from math import log
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.query_blocks import MATRIX_STEPS
 from sidelight.synthesis.cells.spaces import DenseSpace
 from sidelight.synthesis.cells.workload import linear_queries, marginals
-from sidelight.synthesis.engines.mwem import MWEMPlan, _update, error_bound, utility_rounds
+from sidelight.synthesis.engines.mwem import MWEMPlan, _PrintedSteps
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
@@ -75,7 +74,7 @@ def test_tiny_update() -> None:
     queries = QuerySpace(plan.blocks, DenseSpace(TINY))
     weights = np.full(4, 0.25)
     answer = AnsweredQuery(place=0, block=plan.blocks[0], inside=0, value=8.5, scale=2.0)
-    _update(queries, weights, [answer], 10.0, plan)
+    _PrintedSteps(queries, weights, rows=10.0).learn(answer)
     assert weights == pytest.approx([0.271819, 0.271819, 0.228181, 0.228181], abs=5e-7)
 
 
@@ -131,13 +130,3 @@ def test_claims_are_the_price_and_known_before_data() -> None:
     assert approx is not None
     assert Fraction(99, 100) < approx.epsilon <= 1
     assert both.claims.numerics == "exact"
-
-
-def test_the_bound_and_its_best_number_of_rounds() -> None:
-    # squared and divided by n: 8n KL/m + (32 m²/(ε²n))(...)² bounds it from above
-    settings: dict[str, Any] = {"epsilon": 1.0, "rows": 1000.0, "queries": 50, "divergence": 2.0}
-    bound = error_bound(rounds=7, failure_probability=0.05, **settings)
-    tail = 2 * log(50) + 3 * log(2 * 7 / 0.05)
-    assert bound**2 / 1000 <= 8 * 1000 * 2 / 7 + 32 * 49 / 1000 * tail**2
-    exact_best = (1000**2 * 2 / (32 * log(50) ** 2)) ** (1 / 3)
-    assert utility_rounds(**settings) == int(np.ceil(exact_best))

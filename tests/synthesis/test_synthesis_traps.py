@@ -13,8 +13,7 @@ from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.support import public_support
+from sidelight.synthesis.cells.spaces import DenseSpace, public_support
 from sidelight.synthesis.cells.workload import Marginal, linear_queries, marginals, prefixes, ranges
 from sidelight.synthesis.engines import marginals as engine
 from sidelight.synthesis.engines import mwem
@@ -191,7 +190,7 @@ def test_mwem_runs_on_every_kind_of_query() -> None:
     workload = marginals(1) + prefixes("b") + ranges("b") + linear_queries(matrix, lower=-1)
     counts = PrivateMarginals.from_codes(DOMAIN, codes_of(4000))
     errors = {}
-    for name, choices in {"printed": {}, "improved": {"output": "last", "replay": 3, "thrifty": True}}.items():
+    for name, choices in {"printed": {}, "improved": {"refit": True}}.items():
         plan = MWEMPlan(domain=DOMAIN, workload=workload, price=Budget.of(rho=5), rounds=30, **choices)
         with Source(SeededEntropy(0), declared="exact") as source:
             fitted = release_by_single_queries(counts, plan, source=source)

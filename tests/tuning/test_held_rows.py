@@ -26,8 +26,8 @@ from sidelight.guarantees import Claims, PureDP
 from sidelight.records.row_prints import ColumnPrint, row_prints, same_rows
 from sidelight.regression.adassp import AdaSSP
 from sidelight.tuning import Fit, ModelScore, tune
-from sidelight.tuning.held_rows import refuse_private_rows
 from sidelight.tuning.held_tables import Held
+from sidelight.tuning.scores import refuse_private_rows
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.uniform(-0.5, 0.5, (1000, 3))

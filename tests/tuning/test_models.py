@@ -20,7 +20,7 @@ from sidelight.noise import Source, bernoulli
 from sidelight.testing import SeededEntropy
 from sidelight.tuning import geometric, ratio_bound, selection_claims
 from sidelight.tuning.best import best_of
-from sidelight.tuning.common_price import common_price
+from sidelight.tuning.pricing import common_price
 
 F = Fraction
 SCHEMA = sl.Schema(

@@ -36,7 +36,6 @@ from sidelight.tuning import (
     select,
     selection_claims,
 )
-from sidelight.tuning.liu_talwar import liu_talwar_approximate, liu_talwar_pure
 
 SCHEMA = Schema([Number("age", lower=0, upper=120, granularity=1)])
 PEOPLE = Table({"age": [31.0, 47.0, 29.0, 60.0] * 25}, schema=SCHEMA, name="people")
@@ -295,21 +294,6 @@ def test_candidates_that_describe_an_array_differently_need_a_table() -> None:
     queries = [sl.Quantiles([0.5], epsilon=1, upper=top) for top in (10, 20)]
     with pytest.raises(SchemaError, match="differently"):
         Selection(candidates=queries, score=HIGHEST).release([1.0])
-
-
-# --- Liu and Talwar -------------------------------------------------------------------------------------------------
-
-
-def test_liu_talwar_numbers() -> None:
-    """k = 30 candidates, δ = 1e-6: δ* = 1.6e-21 and up to 8,705 runs."""
-    assert liu_talwar_pure("0.5").epsilon == Fraction(3, 2)
-    cost = liu_talwar_approximate(1, "1.6e-21", stop=Fraction(1, 600), cut_off_delta="5e-7")
-    assert int(cost.longest) == 8705
-    assert float(cost.claim.delta) == pytest.approx(1e-6, rel=0.02)
-    assert float(cost.claim.epsilon) == pytest.approx(3, rel=1e-9)
-    ours = selection_claims(Claims.of(sl.ApproxDP(1, "1.6e-21")), geometric(600), delta="1e-6").approx_at("1e-6")
-    assert ours is not None
-    assert ours.epsilon < cost.claim.epsilon
 
 
 # --- a base that adds up with a pure score at a delta only -----------------------------------------------------------

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from benchmarks.baselines.experts.ftpl import checked_gains
 from sidelight.errors import RangeError
 from sidelight.experts.delay import DelayRule
-from sidelight.experts.leader_change import Floats
+from sidelight.experts.player import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

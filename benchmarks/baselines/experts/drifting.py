@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sidelight.experts.leader_change import Floats
+from sidelight.experts.player import Floats
 
 
 def simulate_rotating_gains(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.experts.leader_change import Floats
+from sidelight.experts.player import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

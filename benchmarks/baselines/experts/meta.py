@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from benchmarks.baselines.experts.ftpl import checked_gains, scales_of
-from sidelight.experts.leader_change import Floats
 from sidelight.experts.learners import SPREAD, STRENGTHS, WINDOWS, forecast_weights, shrunk
 from sidelight.experts.meta import Variant, seen_covariance
+from sidelight.experts.player import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from benchmarks.baselines.experts.ftpl import SimulatedRuns, checked_gains
 from benchmarks.baselines.experts.tree_baseline import TreeBaseline
 from sidelight.errors import RangeError
-from sidelight.experts.leader_change import Floats
+from sidelight.experts.player import Floats
 
 
 def simulate_tree_noise(

@@ -144,7 +144,7 @@ def privacy_page(
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("privacy-page.html"),
 ) -> None:
     """Make the page on which a person reads what a release revealed about them."""
-    from sidelight.cli.privacy_page import write_privacy_page
+    from sidelight.cli.stored import write_privacy_page
 
     write_privacy_page(report, output=output)
 

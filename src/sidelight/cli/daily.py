@@ -73,7 +73,7 @@ def show_days(path: Path) -> None:
     """Print the price of a day and how long the budget lasts; not even one day is an error with status 1."""
     plan = read_daily_plan(path)
     each = plan.days_per_person
-    claims = plan.query.prepare(plan.schema).claims
+    claims = plan.sequence.claims
     price = for_days(claims, 1 if each is None else each)
     rule, before, _ = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
     charge = rule.charge(price)

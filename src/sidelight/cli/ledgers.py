@@ -10,7 +10,7 @@ from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import FailedError, LedgerError, nearest
 from sidelight.ledger import Entry, Ledger, Scope, open_ledger
 from sidelight.report import check_writable
-from sidelight.report.numbers import counted
+from sidelight.report.words import counted
 
 
 def show(place: str, *, scope: str | None) -> None:

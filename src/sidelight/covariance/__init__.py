@@ -1,6 +1,6 @@
 """Private second-moment and covariance matrices with predictions, and what is computed from them."""
 
-from sidelight.covariance.learning import SchattenLearner, SequencePrediction, learned_prediction
+from sidelight.covariance.learning import learned_prediction
 from sidelight.covariance.predicted import PredictedMatrix, PublicRows
 from sidelight.covariance.private_choice import Choice
 from sidelight.covariance.projection import nearest_covariance
@@ -15,8 +15,6 @@ __all__ = [
     "PredictedMatrix",
     "PrincipalComponents",
     "PublicRows",
-    "SchattenLearner",
-    "SequencePrediction",
     "correlation",
     "denoise",
     "learned_prediction",

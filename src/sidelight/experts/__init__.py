@@ -13,32 +13,29 @@ if TYPE_CHECKING:
     from sidelight.errors import ReportError as ReportError
     from sidelight.errors import RoundError as RoundError
     from sidelight.errors import ServiceError as ServiceError
-    from sidelight.experts.adabatch import RWAdaBatch as RWAdaBatch
     from sidelight.experts.amplification import Amplified as Amplified
     from sidelight.experts.amplification import amplified as amplified
     from sidelight.experts.amplification import central_guarantee as central_guarantee
+    from sidelight.experts.amplification import gap_cdf as gap_cdf
     from sidelight.experts.amplification import gaussian_trade_off as gaussian_trade_off
+    from sidelight.experts.amplification import size_cdf_bound as size_cdf_bound
+    from sidelight.experts.amplification import size_weights as size_weights
     from sidelight.experts.amplification import worst_over as worst_over
-    from sidelight.experts.batch_sizes import gap_cdf as gap_cdf
-    from sidelight.experts.batch_sizes import gap_density as gap_density
-    from sidelight.experts.batch_sizes import size_cdf_bound as size_cdf_bound
-    from sidelight.experts.batch_sizes import size_weights as size_weights
     from sidelight.experts.delay import DelayRule as DelayRule
-    from sidelight.experts.ftpl import RWFTPL as RWFTPL
+    from sidelight.experts.follow_leader import RWFTPL as RWFTPL
+    from sidelight.experts.follow_leader import RWAdaBatch as RWAdaBatch
+    from sidelight.experts.follow_leader import adabatch_bound as adabatch_bound
+    from sidelight.experts.follow_leader import ftpl_bound as ftpl_bound
+    from sidelight.experts.follow_leader import noisy_account as noisy_account
     from sidelight.experts.learners import LeaderLearner as LeaderLearner
     from sidelight.experts.learners import Learner as Learner
     from sidelight.experts.learners import RollingRegression as RollingRegression
     from sidelight.experts.learners import forecast_weights as forecast_weights
     from sidelight.experts.learners import usual_learners as usual_learners
+    from sidelight.experts.meta import META_CAVEAT as META_CAVEAT
     from sidelight.experts.meta import RWMeta as RWMeta
+    from sidelight.experts.meta import meta_bound as meta_bound
     from sidelight.experts.player import Player as Player
-    from sidelight.experts.regret import META_CAVEAT as META_CAVEAT
-    from sidelight.experts.regret import account as account
-    from sidelight.experts.regret import adabatch_bound as adabatch_bound
-    from sidelight.experts.regret import ftpl_bound as ftpl_bound
-    from sidelight.experts.regret import half_width as half_width
-    from sidelight.experts.regret import meta_bound as meta_bound
-    from sidelight.experts.regret import noisy_account as noisy_account
     from sidelight.experts.report import Report as Report
     from sidelight.experts.reporter import Reporter as Reporter
     from sidelight.experts.reporting import Reporting as Reporting
@@ -50,37 +47,34 @@ if TYPE_CHECKING:
     from sidelight.experts.server import player_from_state as player_from_state
     from sidelight.experts.service.client import Client as Client
     from sidelight.experts.service.client import OpenRound as OpenRound
+    from sidelight.experts.states import Stream as Stream
     from sidelight.experts.states import load_state as load_state
     from sidelight.experts.states import save_state as save_state
-    from sidelight.experts.stream import Stream as Stream
 
 # Names are loaded when first used: simulators and clients need different halves of this package.
 _HOME = {
     ".errors": ("ReportError", "RoundError", "ServiceError"),  # of sidelight itself
-    "adabatch": ("RWAdaBatch",),
-    "amplification": ("Amplified", "amplified", "central_guarantee", "gaussian_trade_off", "worst_over"),
-    "batch_sizes": ("gap_cdf", "gap_density", "size_cdf_bound", "size_weights"),
-    "delay": ("DelayRule",),
-    "ftpl": ("RWFTPL",),
-    "learners": ("LeaderLearner", "Learner", "RollingRegression", "forecast_weights", "usual_learners"),
-    "meta": ("RWMeta",),
-    "player": ("Player",),
-    "regret": (
-        "META_CAVEAT",
-        "account",
-        "adabatch_bound",
-        "ftpl_bound",
-        "half_width",
-        "meta_bound",
-        "noisy_account",
+    "amplification": (
+        "Amplified",
+        "amplified",
+        "central_guarantee",
+        "gap_cdf",
+        "gaussian_trade_off",
+        "size_cdf_bound",
+        "size_weights",
+        "worst_over",
     ),
+    "delay": ("DelayRule",),
+    "follow_leader": ("RWFTPL", "RWAdaBatch", "adabatch_bound", "ftpl_bound", "noisy_account"),
+    "learners": ("LeaderLearner", "Learner", "RollingRegression", "forecast_weights", "usual_learners"),
+    "meta": ("META_CAVEAT", "RWMeta", "meta_bound"),
+    "player": ("Player",),
     "report": ("Report",),
     "reporter": ("Reporter",),
     "reporting": ("Reporting", "move_sensitivity", "presence_sensitivity"),
     "server": ("Closed", "Receipt", "Server", "player_from_state"),
     "service.client": ("Client", "OpenRound"),
-    "states": ("load_state", "save_state"),
-    "stream": ("Stream",),
+    "states": ("Stream", "load_state", "save_state"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.experts.leader_change import Floats
+from sidelight.experts.player import Floats
 from sidelight.experts.reporting import Reporting
 from sidelight.records.cells import numbers_of
 from sidelight.session.silence import silence

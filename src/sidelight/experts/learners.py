@@ -12,10 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.experts.leader_change import Floats
-from sidelight.experts.player import Mask, checked_actions, checked_scale
-from sidelight.experts.states import floats, written
-from sidelight.experts.stream import Stream
+from sidelight.experts.player import Floats, Mask, checked_actions, checked_scale
+from sidelight.experts.states import Stream, floats, written
 
 WINDOWS = (8, 16, 32, 64)
 #: Weak, medium and strong: near linear extrapolation, in between, near a moving average.

@@ -1,8 +1,8 @@
 """RW-Meta: many learners run on the same noisy reports, and each round one of them is chosen. For drifting data.
 
 Given the learners' actions X, X times the noisy report estimates the gains of all learners at once, with covariance
-X D X', D the noise of the coordinates. Fresh noise makes what differences between learners show isotropic, and the
-choice follows the leader.
+X D X', D the noise of the coordinates. Fresh noise makes what differences between learners show isotropic (hand-made:
+small matrices and one eigendecomposition; experts proof page, Theorem 10), and the choice follows the leader.
 """
 
 from __future__ import annotations
@@ -16,46 +16,25 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh as lowest_first
 
 from sidelight.errors import RangeError, RoundError, nearest
-from sidelight.experts.leader_change import Floats
 from sidelight.experts.learners import Learner, learner_from_state, usual_learners
-from sidelight.experts.player import checked_actions, checked_mask, checked_report, checked_scale, checked_scales
-from sidelight.experts.states import STATE_VERSION, checked_kind, floats, written
-from sidelight.experts.stream import Stream
-
-# Fresh noise that makes the correlated noise of many learners isotropic, as far as differences between them go.
-#
-# Hand-made: small matrices and one eigendecomposition (experts proof page, Theorem 10).
+from sidelight.experts.player import (
+    Floats,
+    checked_actions,
+    checked_mask,
+    checked_report,
+    checked_scale,
+    checked_scales,
+)
+from sidelight.experts.states import STATE_VERSION, Stream, checked_kind, floats, written
 
 #: "centred": P Σ P with P = I - 11'/m, the default. "paper": Σ minus its mean entry times 11', which needs more noise.
 Variant = Literal["centred", "paper"]
 VARIANTS = ("centred", "paper")
-
-
-def seen_covariance(covariance: Floats, *, variant: Variant = "centred") -> Floats:
-    """Return the part of a covariance (or of a stack of them) that the added noise has to complement.
-
-    >>> import numpy as np
-    >>> a = np.array([[5.0, 4, 4], [4, 5, 4], [4, 4, 1]])
-    >>> [round(float(np.linalg.eigvalsh(seen_covariance(a @ a.T, variant=v))[-1]), 6) for v in ("paper", "centred")]
-    [22.2869, 6.333333]
-    """
-    if variant == "paper":
-        return np.asarray(covariance - covariance.mean(axis=(-2, -1), keepdims=True))
-    if variant != "centred":
-        raise RangeError(f"variant must be 'centred' or 'paper', got {variant!r}; {nearest(str(variant), VARIANTS)}")
-    rows = covariance.mean(axis=-1, keepdims=True)
-    columns = covariance.mean(axis=-2, keepdims=True)
-    return np.asarray(covariance - rows - columns + covariance.mean(axis=(-2, -1), keepdims=True))
-
-
-def complement(seen: Floats, *, at_least: float) -> tuple[float, Floats]:
-    """Return the level s² = max(at_least, λ_max(S)) and a matrix R with R R' = s² I - S: y = R ξ is the noise to add.
-
-    Eigenvalues that rounding made larger than s² count as s²: such an error costs accuracy, never privacy.
-    """
-    values, vectors = lowest_first((seen + seen.T) / 2)
-    level = max(float(at_least), float(values[-1]))
-    return level, vectors * np.sqrt(np.maximum(level - values, 0.0))
+#: To be printed with `meta_bound`.
+META_CAVEAT = (
+    "a guide, not a theorem, for learners that look at the reports: the proof treats the accumulated noise as "
+    "independent of their later actions"
+)
 
 
 class RWMeta:
@@ -63,7 +42,7 @@ class RWMeta:
 
     Guarantee: none of its own; it sees reports only, so learners and their number are free.
 
-    Accuracy: against the best learner, `regret.meta_bound`; that bound treats the accumulated noise as independent of
+    Accuracy: against the best learner, `meta_bound`; that bound treats the accumulated noise as independent of
     the learners' later actions, which learners that look at reports violate: for them it is a guide, not a theorem.
 
     Args:
@@ -88,8 +67,6 @@ class RWMeta:
         decorrelate: bool = True,
         stream: Stream | None = None,
     ) -> None:
-        from sidelight.experts.meta import VARIANTS
-
         self.actions = checked_actions(actions)
         self.noise_scale = checked_scale(noise_scale)
         self.stream = Stream() if stream is None else stream
@@ -182,8 +159,6 @@ class RWMeta:
     def _choose(self) -> int:
         if not self.decorrelate:
             return int(np.argmax(self._gains))
-        from sidelight.experts.meta import complement, seen_covariance
-
         seen = seen_covariance(self._covariance, variant=self.variant)  # type: ignore[arg-type]
         time = self.rounds_played + 1
         self._level, root = complement(seen, at_least=max(self._level, self.floor * time))
@@ -238,6 +213,47 @@ class RWMeta:
         if state["pending"] is not None:
             player._pending = (state["pending"]["chosen"], floats(state["pending"]["advice"], (m, n)))
         return player
+
+
+def meta_bound(
+    *, learners: int, rounds: int, largest_eigenvalue: float, floor: float = 2.0, gain_range: float = 1.0
+) -> float:
+    """Bound the expected regret of RW-Meta against its best learner; see `META_CAVEAT`.
+
+    [max(√c, √(λ_max(S_T)/T)) + 2g²/√c] √(2 T ln m), g the range of the gains.
+
+    >>> round(meta_bound(learners=13, rounds=148, largest_eigenvalue=0.0), 4)
+    77.9346
+    """
+    noise = max(math.sqrt(floor), math.sqrt(largest_eigenvalue / rounds))
+    return (noise + 2 * gain_range**2 / math.sqrt(floor)) * math.sqrt(2 * rounds * math.log(learners))
+
+
+def seen_covariance(covariance: Floats, *, variant: Variant = "centred") -> Floats:
+    """Return the part of a covariance (or of a stack of them) that the added noise has to complement.
+
+    >>> import numpy as np
+    >>> a = np.array([[5.0, 4, 4], [4, 5, 4], [4, 4, 1]])
+    >>> [round(float(np.linalg.eigvalsh(seen_covariance(a @ a.T, variant=v))[-1]), 6) for v in ("paper", "centred")]
+    [22.2869, 6.333333]
+    """
+    if variant == "paper":
+        return np.asarray(covariance - covariance.mean(axis=(-2, -1), keepdims=True))
+    if variant != "centred":
+        raise RangeError(f"variant must be 'centred' or 'paper', got {variant!r}; {nearest(str(variant), VARIANTS)}")
+    rows = covariance.mean(axis=-1, keepdims=True)
+    columns = covariance.mean(axis=-2, keepdims=True)
+    return np.asarray(covariance - rows - columns + covariance.mean(axis=(-2, -1), keepdims=True))
+
+
+def complement(seen: Floats, *, at_least: float) -> tuple[float, Floats]:
+    """Return the level s² = max(at_least, λ_max(S)) and a matrix R with R R' = s² I - S: y = R ξ is the noise to add.
+
+    Eigenvalues that rounding made larger than s² count as s²: such an error costs accuracy, never privacy.
+    """
+    values, vectors = lowest_first((seen + seen.T) / 2)
+    level = max(float(at_least), float(values[-1]))
+    return level, vectors * np.sqrt(np.maximum(level - values, 0.0))
 
 
 def _appended(rows: Floats, row: Floats, most: int) -> Floats:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.experts.leader_change import Floats
 
+Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 

@@ -19,7 +19,7 @@ from sidelight.noise import Entropy, OSEntropy, Source, rounded_gaussian
 from sidelight.noise.entropy import OS_BRANDING
 
 #: The kind of a request in the ledger.
-_REQUEST = "experts report"
+_REQUEST = "experts_report"
 #: What the names of reporters' scopes begin with.
 _SCOPES = "experts/"
 
@@ -40,7 +40,7 @@ class Reporter:
         entropy: For tests: seeded entropy brands every report, and needs a ledger for tests.
 
     >>> from sidelight.ledger import open_ledger
-    >>> terms = Reporting(actions=3, mu=1, sensitivity="0.1", adjacency="presence", rounds=2)
+    >>> terms = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="presence", rounds=2)
     >>> with Reporter("ward 7", terms, ledger=open_ledger("sqlite://", testing=True)) as reporter:
     ...     first = reporter.report(1, [0.2, 0.9, 0.4])
     ...     first == reporter.report(1, [0.2, 0.9, 0.4]), reporter.rounds_left
@@ -144,8 +144,8 @@ class Reporter:
 
     def _check_agreed(self) -> None:
         """Refuse terms that differ from those of earlier reports: a smaller sensitivity would cost the same μ."""
-        made = [entry.request for entry in self._scope.entries() if entry.request.get("kind") == _REQUEST]
-        ours, agreed = self.reporting.to_json(), made[0].get("terms") if made else None
+        made = self._scope.entries()  # of a reporter's scope each entry is a report, whatever its kind was called then
+        ours, agreed = self.reporting.to_json(), made[0].request.get("terms") if made else None
         if not made or agreed == ours:
             return
         names = [name for name in ours if not isinstance(agreed, dict) or agreed.get(name) != ours[name]]
@@ -170,11 +170,6 @@ class Reporter:
     def guarantee(self) -> Claims:
         """What one round costs one event."""
         return self.reporting.claims
-
-    @property
-    def person_guarantee(self) -> Claims:
-        """What all rounds cost one person: √k μ; refused unless the terms declare `max_rounds_per_person`."""
-        return self.reporting.person_claims
 
     @property
     def rounds_left(self) -> int:

@@ -28,7 +28,7 @@ from sidelight.guarantees import (
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.noise import scale_up
 
-Adjacency = Literal["presence", "move", "replace"]
+NeighboursWord = Literal["presence", "move", "replace"]
 Kind = Literal["vector", "coordinate"]
 
 _NEIGHBOURS = {
@@ -59,7 +59,7 @@ class Reporting:
         sensitivity: Δ, the largest Euclidean change of what one round reports between neighbours, in all clients' gains
             side by side, after filling and clipping. A person whom j clients report in vectors of their own moves them
             up to √j times as far as one of them; a gain that is a number only when somebody is there moves from `fill`.
-        adjacency: What neighbours are: "presence" (one person present or not), "move" (or elsewhere), "replace" (any
+        neighbours: What neighbours are: "presence" (one person present or not), "move" (or elsewhere), "replace" (any
             two inputs of one report: then the whole range must be covered).
         rounds: How many rounds a client will ever report; more are refused.
         gain_range: c: gains lie in [0, c]; what lies outside is clipped before the noise.
@@ -67,7 +67,7 @@ class Reporting:
         fill: The gain in place of one that is missing or not a finite number, also before the noise.
         max_rounds_per_person: In how many rounds one person can take part.
 
-    >>> terms = Reporting(actions=24, mu=1, sensitivity=move_sensitivity(8), adjacency="move", rounds=148)
+    >>> terms = Reporting(actions=24, mu=1, sensitivity=move_sensitivity(8), neighbours="move", rounds=148)
     >>> print(terms.claims, round(float(terms.noise_scale), 6))
     GDP(μ = 1; one person present or not, or elsewhere, in the reports, unit: event) 0.176777
     """
@@ -75,7 +75,7 @@ class Reporting:
     actions: int
     mu: Amount
     sensitivity: Amount | None = None
-    adjacency: Adjacency | None = None
+    neighbours: NeighboursWord | None = None
     rounds: int
     gain_range: Amount = 1
     kind: Kind = "vector"
@@ -92,10 +92,12 @@ class Reporting:
                 "sensitivity is not declared: say how far one person can move the gain vector of a round, from public "
                 "numbers (presence_sensitivity and move_sensitivity help)"
             )
-        if self.adjacency is None:
-            raise RangeError("adjacency is not declared: say 'presence', 'move' or 'replace'")
-        if self.adjacency not in _NEIGHBOURS:
-            raise RangeError(f"no adjacency is called {self.adjacency!r}; {nearest(str(self.adjacency), _NEIGHBOURS)}")
+        if self.neighbours is None:
+            raise RangeError("neighbours is not declared: say 'presence', 'move' or 'replace'")
+        if self.neighbours not in _NEIGHBOURS:
+            raise RangeError(
+                f"no neighbours are called {self.neighbours!r}; {nearest(str(self.neighbours), _NEIGHBOURS)}"
+            )
         if self.kind not in ("vector", "coordinate"):
             raise RangeError(f"kind must be 'vector' or 'coordinate', got {self.kind!r}")
         k = self.max_rounds_per_person
@@ -104,9 +106,9 @@ class Reporting:
         positive(self.mu, name="mu")
         if self.exact_fill > self.exact_gain_range:
             raise RangeError(f"fill must lie within the gains, 0..{decimal_text(self.exact_gain_range)}")
-        if self.adjacency == "replace" and self.exact_sensitivity**2 < self._full_range_squared:
+        if self.neighbours == "replace" and self.exact_sensitivity**2 < self._full_range_squared:
             raise RangeError(
-                "adjacency 'replace' means any two inputs of a report, which differ by the gain range in every "
+                "neighbours 'replace' means any two inputs of a report, which differ by the gain range in every "
                 f"coordinate: sensitivity must be at least {float(self._full_range_squared) ** 0.5:.9g}, got "
                 f"{float(self.exact_sensitivity):.6g}; for one person among many declare 'presence' or 'move'"
             )
@@ -180,15 +182,15 @@ class Reporting:
         return scale_up(self.grid_sensitivity / self.exact_mu)
 
     @property
-    def neighbours(self) -> Neighbours:
-        """The relation that the claims speak of."""
-        assert self.adjacency is not None
-        return _NEIGHBOURS[self.adjacency]
+    def relation(self) -> Neighbours:
+        """The relation of neighbours that the claims speak of."""
+        assert self.neighbours is not None
+        return _NEIGHBOURS[self.neighbours]
 
     @property
     def claims(self) -> Claims:
         """What one round costs one event: everybody may see the reports."""
-        return native_claims(GDP(self.exact_mu, neighbours=self.neighbours, unit=Event()), mechanism="rounded_gaussian")
+        return native_claims(GDP(self.exact_mu, neighbours=self.relation, unit=Event()), mechanism="rounded_gaussian")
 
     @property
     def person_claims(self) -> Claims:
@@ -200,7 +202,7 @@ class Reporting:
         """What the client's ledger allows in all: `rounds` reports, as if one person were in every one."""
         root = GDP.from_squares(self.rounds * self.exact_mu**2).mu
         digits = Fraction(10**18)  # a budget is a decimal of few digits; rounded up, so that the last round fits
-        return GDP((root * digits).__ceil__() / digits, neighbours=self.neighbours, unit=Event())
+        return GDP((root * digits).__ceil__() / digits, neighbours=self.relation, unit=Event())
 
     @property
     def _full_range_squared(self) -> Fraction:
@@ -212,7 +214,7 @@ class Reporting:
             "actions": str(self.actions),
             "mu": decimal_text(self.exact_mu),
             "sensitivity": decimal_text(self.exact_sensitivity),
-            "adjacency": self.adjacency,
+            "neighbours": self.neighbours,
             "rounds": str(self.rounds),
             "gain_range": decimal_text(self.exact_gain_range),
             "kind": self.kind,
@@ -228,7 +230,7 @@ class Reporting:
             actions=int(data["actions"]),
             mu=data["mu"],
             sensitivity=data["sensitivity"],
-            adjacency=data["adjacency"],
+            neighbours=data["neighbours"],
             rounds=int(data["rounds"]),
             gain_range=data["gain_range"],
             kind=data["kind"],

@@ -14,16 +14,13 @@ from enum import Enum
 from typing import Any, Literal
 
 from sidelight.errors import RangeError, ReportError, RoundError, nearest
-from sidelight.experts.adabatch import RWAdaBatch
 from sidelight.experts.amplification import Amplified
-from sidelight.experts.collecting import Collected, Limits, collect
-from sidelight.experts.ftpl import RWFTPL
+from sidelight.experts.follow_leader import RWFTPL, RWAdaBatch
 from sidelight.experts.meta import RWMeta
 from sidelight.experts.player import Player
-from sidelight.experts.report import Report, check_terms
+from sidelight.experts.report import Collected, Limits, Report, check_terms, collect
 from sidelight.experts.reporting import Reporting
-from sidelight.experts.states import STATE_VERSION, checked_kind
-from sidelight.experts.stream import Stream
+from sidelight.experts.states import STATE_VERSION, Stream, checked_kind
 from sidelight.noise.entropy import OS_BRANDING
 
 Late = Literal["drop", "next"]
@@ -188,7 +185,7 @@ class Server:
         reports = 1 if self.reporting.kind == "coordinate" else len(self.clients)
         failure = min(1.0, 2 * self.limits.failure * longest * reports)
         return self.player.amplified(
-            mu=float(self.reporting.exact_mu), time=time, clip_failure=failure, neighbours=self.reporting.neighbours
+            mu=float(self.reporting.exact_mu), time=time, clip_failure=failure, neighbours=self.reporting.relation
         )
 
     def state(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from math import isqrt
 
 from sidelight.errors import RangeError
 
@@ -136,6 +137,29 @@ def round_down(x: Decimal, *, digits: int = 40) -> Fraction:
         RangeError: The number is beyond all amounts, 1e100000 or more.
     """
     return -round_up(x.copy_negate(), digits=digits)
+
+
+def root_up(square: Fraction) -> Fraction:
+    """Return the square root if it is rational, else a dyadic number above it by less than a share of 2**-126.
+
+    >>> root_up(Fraction(9, 4)), root_up(Fraction(2)) ** 2 > 2
+    (Fraction(3, 2), True)
+    """
+    low = root_down(square)
+    return low if low * low == square else low + Fraction(1, _root_unit(square))
+
+
+def root_down(square: Fraction) -> Fraction:
+    """Return the square root if it is rational, else a dyadic number below it by less than a share of 2**-126."""
+    top, bottom = isqrt(square.numerator), isqrt(square.denominator)
+    if top * top == square.numerator and bottom * bottom == square.denominator:
+        return Fraction(top, bottom)
+    unit = _root_unit(square)
+    return Fraction(isqrt(square.numerator * unit * unit // square.denominator), unit)
+
+
+def _root_unit(square: Fraction) -> int:
+    return 1 << 128 + max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
 
 
 def _quotient(x: Fraction, context: Context) -> Decimal:

@@ -19,6 +19,8 @@ NATIVE: dict[str, tuple[type, ...]] = {
     "discrete_gaussian": (ZCDP,),
     "objective_perturbation": (Profile, RDP, GDP, ApproxDP),
     "propose_test_release": (ApproxDP,),
+    "truncated_laplace": (ApproxDP,),
+    "gaussian_threshold": (ApproxDP,),
     "private_selection": (PureDP, ZCDP, RDP, Profile, ApproxDP),
 }
 

@@ -5,18 +5,17 @@ A prediction changes the accuracy of a release, never its guarantee (quantiles p
 
 from sidelight.predictions.cauchy import Cauchy, HalfCauchy
 from sidelight.predictions.compiled import CompiledPrior
-from sidelight.predictions.exchange import prior_from_json
+from sidelight.predictions.exchange import describe, prior_from_json
 from sidelight.predictions.gaussian import Gaussian
 from sidelight.predictions.histogram import Histogram
 from sidelight.predictions.laplace import Laplace
-from sidelight.predictions.mixing import hedge, hedge_cost, needs_hedge, warn_if_unhedged
-from sidelight.predictions.mixture import Mixture
+from sidelight.predictions.mixture import Mixture, hedge, hedge_cost, needs_hedge, warn_if_unhedged
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
+from sidelight.predictions.power_law import PowerLaw
 from sidelight.predictions.priors import Prior
 from sidelight.predictions.public_sample import PublicSample
 from sidelight.predictions.scale_free import ScaleFree
 from sidelight.predictions.uniform import Uniform
-from sidelight.predictions.wording import describe
 
 __all__ = [
     "Cauchy",
@@ -27,6 +26,7 @@ __all__ = [
     "Laplace",
     "Mixture",
     "Origin",
+    "PowerLaw",
     "Prior",
     "PublicSample",
     "ScaleFree",

@@ -12,7 +12,7 @@ from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, UNIT_BITS, CompiledPrior, Staircase
 from sidelight.predictions.knots import Ladder, StandardLaw
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.parameters import as_decimal, finite, positive
+from sidelight.predictions.priors import as_decimal, finite, positive
 
 _ROOT_HALF = math.sqrt(0.5)
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -12,7 +12,7 @@ from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, UNIT_BITS, CompiledPrior, Staircase
 from sidelight.predictions.knots import Ladder, StandardLaw
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.parameters import as_decimal, finite, positive
+from sidelight.predictions.priors import as_decimal, finite, positive
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sidelight.predictions.compiled import UNIT, CompiledPrior, Staircase
 from sidelight.predictions.histogram import Histogram
 from sidelight.predictions.knots import IndexLine, ListedKnots, WholeNumbers
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.parameters import Numeric
+from sidelight.predictions.priors import Numeric
 
 Signs = Literal["both", "positive"]
 

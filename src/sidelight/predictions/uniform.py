@@ -12,7 +12,7 @@ from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, CompiledPrior, Staircase
 from sidelight.predictions.knots import ListedKnots
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.parameters import as_decimal, finite
+from sidelight.predictions.priors import as_decimal, finite
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.privacy_page.losses import Loss, steepness
 from sidelight.privacy_page.published import (
     SCHEMA,
     DataDependent,
@@ -20,17 +21,9 @@ from sidelight.privacy_page.published import (
     PublishedReport,
     Scope,
 )
-from sidelight.privacy_page.published_losses import (
-    Huber,
-    LogCosh,
-    Logistic,
-    Loss,
-    Poisson,
-    SmoothedHinge,
-    Softmax,
-    SquaredClipped,
-)
-from sidelight.privacy_page.quantiles import Quantiles, report_quantiles
+
+#: Quantiles are rounded up by more than the error of their computation.
+_UP = 1 + 1e-13
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,28 +128,6 @@ def largest_bound(
     return (curvature + steep**2 / (2 * sigma**2) + along + output + extra) * (1 + 1e-12)
 
 
-def steepness(loss: Loss, norm: float, *, largest: float = 0.0) -> tuple[float, float]:
-    """Return L and β of a loss for rows of at most this norm, the constant column included.
-
-    `largest` bounds the counts of a Poisson loss. For a softmax β is the largest eigenvalue of a row's Hessian.
-    """
-    match loss:
-        case Logistic():
-            weight = max(loss.weights.negative, loss.weights.positive)
-            return weight * norm, weight * norm**2 / 4
-        case LogCosh() | Huber():
-            return loss.kappa * norm, norm**2
-        case SquaredClipped():
-            return loss.clip, norm**2
-        case SmoothedHinge():
-            return norm, norm**2 / (2 * loss.width)
-        case Poisson():
-            return loss.clip, largest * norm**2 + loss.clip * norm
-        case Softmax():
-            weight = max(loss.weights or [1.0])
-            return math.sqrt(2) * weight * norm, weight * norm**2 / 2
-
-
 def features_of(declared: Sequence[Feature | dict[str, Any]]) -> list[Feature]:
     """Read a declaration of features.
 
@@ -164,6 +135,95 @@ def features_of(declared: Sequence[Feature | dict[str, Any]]) -> list[Feature]:
         SchemaError: a field is missing, unknown or impossible; the message names it.
     """
     return [each if isinstance(each, Feature) else _feature(each, place) for place, each in enumerate(declared)]
+
+
+def label_of(*, names: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None) -> Label:
+    """Declare a label: its classes (two or more, in the model's order), or the range of a number."""
+    if bounds is not None:
+        return Label(lo=bounds[0], hi=bounds[1])
+    if names is None or len(names) < 2:
+        raise RangeError("a label has at least two classes, or a range")
+    texts = [str(name) for name in names]
+    if len(set(texts)) != len(texts):
+        raise RangeError("two classes are spelled alike in a report; use classes whose texts differ")
+    return Label(negative=texts[0], positive=texts[1]) if len(texts) == 2 else Label(classes=texts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantiles:
+    """How far the noise reaches: along a row, in one entry, in the output step, and in the slack of a predictor."""
+
+    along: float
+    axis: float | None
+    output: float
+    slack: float
+
+
+def report_quantiles(
+    rho: float, *, scope: Scope, columns: int, classes: int = 1, n_public: int | None = None, paid: bool = False
+) -> Quantiles:
+    """Return how far the noise of a release reaches, except with a stated probability.
+
+    Three events share the failure probability ρ of a free report, six that of a paid one; each is two-sided.
+
+    Guarantee: all events of the report fail together with probability at most rho: for one person fixed beforehand, for
+    n_public such persons at once, or for everyone (per-instance proof page, Theorems 3 to 5).
+
+    Args:
+        rho: The failure probability of the report.
+        scope: For whom it holds.
+        columns: The number of coefficients of one predictor.
+        classes: The number of predictors: the classes of a softmax, else 1.
+        n_public: The public number of persons of scope "all-n".
+        paid: Whether six events share rho, not three.
+    """
+    if not 0 < rho < 1:
+        raise RangeError(f"rho is a probability above 0 and below 1, got {rho:g}; 1e-6 is usual")
+    if scope not in ("one-person", "all-n", "everyone"):
+        raise RangeError(f"scope is 'one-person', 'all-n' or 'everyone', got {scope!r}")
+    if (scope == "all-n") != (n_public is not None):
+        raise RangeError("n_public, a public number of people, belongs to scope='all-n' and to no other")
+    if n_public is not None and n_public < 1:
+        raise RangeError(f"n_public must be at least 1, got {n_public}")
+    others = max(classes - 1, 1)
+    if scope == "everyone":
+        size = columns * classes
+        return Quantiles(
+            along=chi_upper(size, rho / 6),
+            axis=normal_upper(rho / (12 * columns * _pairs(classes))),
+            output=chi_upper(size, rho / 3),
+            slack=chi_upper(size, rho / 3),
+        )
+    share = rho / ((12 if paid else 6) * (n_public or 1))
+    return Quantiles(
+        along=normal_upper(share / others),
+        axis=None,
+        output=normal_upper(share),
+        slack=normal_upper(share / classes),
+    )
+
+
+def normal_upper(tail: float) -> float:
+    """Return Φ⁻¹(1 - tail), computed from the small side.
+
+    >>> round(normal_upper(1e-6 / 6), 10)
+    5.1035540029
+    """
+    from scipy.special import ndtri
+
+    return float(-ndtri(tail)) * _UP
+
+
+def chi_upper(dimension: int, tail: float) -> float:
+    """Return the length that a standard normal vector exceeds with probability `tail`."""
+    from scipy.special import chdtri
+
+    return math.sqrt(float(chdtri(dimension, tail))) * _UP
+
+
+def _pairs(classes: int) -> int:
+    """Count the differences of two columns of noise that a softmax may need; one column needs none."""
+    return 1 if classes == 1 else classes * (classes - 1) // 2
 
 
 def _feature(declared: Any, place: int) -> Feature:
@@ -183,15 +243,3 @@ def _feature(declared: Any, place: int) -> Feature:
         return msgspec.convert(declared, Feature)
     except msgspec.ValidationError as error:
         raise SchemaError(f"features: number {place}: {error}; {wanted}") from None
-
-
-def label_of(*, names: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None) -> Label:
-    """Declare a label: its classes (two or more, in the model's order), or the range of a number."""
-    if bounds is not None:
-        return Label(lo=bounds[0], hi=bounds[1])
-    if names is None or len(names) < 2:
-        raise RangeError("a label has at least two classes, or a range")
-    texts = [str(name) for name in names]
-    if len(set(texts)) != len(texts):
-        raise RangeError("two classes are spelled alike in a report; use classes whose texts differ")
-    return Label(negative=texts[0], positive=texts[1]) if len(texts) == 2 else Label(classes=texts)

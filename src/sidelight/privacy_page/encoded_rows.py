@@ -11,12 +11,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, nearest
+from sidelight.privacy_page.losses import Floats
 from sidelight.privacy_page.published import Encoding, Feature
-
-Floats = NDArray[np.float64]
 
 
 def encode_features(features: Sequence[Feature], row: Mapping[str, Any] | Sequence[Any]) -> Floats:

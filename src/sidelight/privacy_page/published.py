@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from sidelight.errors import SchemaError
-from sidelight.privacy_page.published_losses import Loss, Positive
+from sidelight.privacy_page.losses import Loss, Positive
 
 SCHEMA = "privacy-report/1"
 Scope = Literal["one-person", "all-n", "everyone"]

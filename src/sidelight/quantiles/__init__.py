@@ -13,10 +13,11 @@ from sidelight.quantiles.levels import even_levels
 from sidelight.quantiles.public import fit_public
 from sidelight.quantiles.public_baselines import public_cauchy, public_quantiles
 from sidelight.quantiles.query import Quantiles
-from sidelight.quantiles.sequence import PubPrev, PubProx, Sequence, nonprivate_online
+from sidelight.quantiles.sequence import PrivateHistograms, PubPrev, PubProx, Sequence
 from sidelight.quantiles.tree import balanced_branching, quantile_tree
 
 __all__ = [
+    "PrivateHistograms",
     "PubPrev",
     "PubProx",
     "Quantiles",
@@ -28,7 +29,6 @@ __all__ = [
     "gap_bound_single",
     "gap_bounds_tree",
     "nonprivate_gap",
-    "nonprivate_online",
     "nonprivate_quality",
     "psi_cauchy",
     "psi_uniform",

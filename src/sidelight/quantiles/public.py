@@ -17,7 +17,7 @@ from sidelight.predictions.learning.laplace_fit import (
     fit_laplace_online,
 )
 from sidelight.predictions.learning.public_intervals import public_intervals
-from sidelight.predictions.parameters import positive
+from sidelight.predictions.priors import positive
 from sidelight.quantiles.levels import LevelLike, exact_levels
 from sidelight.quantiles.public_baselines import check_public, check_size, tied
 
@@ -116,7 +116,7 @@ def _fit(
     seed: str,
 ) -> LaplaceFit:
     finest = _FINEST_SHARE * spread if step is None else step
-    a, b = public_intervals(sample.values, levels, size=size, granularity=finest, seed=seed)
+    a, b = public_intervals(sample, levels, size=size, granularity=finest, seed=seed)
     if step is None:
         widths = np.median(b - a, axis=0)
         for level, width in zip(levels, widths.tolist(), strict=True):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sidelight.aggregates import collect_ranks
+from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Outcomes
 from sidelight.guarantees.amounts import decimal_text, exact
@@ -201,7 +202,14 @@ class PreparedQuantiles(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count ranks in one pass over the column and descend the tree."""
-        ranks = collect_ranks(table, self.column, self.grid, source)
+        return self.answer(self.ranks(table, source), source)
+
+    def ranks(self, table: Table, source: Source) -> Ranks:
+        """Count the ranks of the column in one pass. Private."""
+        return collect_ranks(table, self.column, self.grid, source)
+
+    def answer(self, ranks: Ranks, source: Source) -> Answer:
+        """Descend the tree."""
         indices = descend(
             self.tree, ranks, priors=self.compiled, source=source, adaptation=self.adaptation, score=self.score
         )

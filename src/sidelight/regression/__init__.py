@@ -1,6 +1,5 @@
 """Private linear models by objective perturbation: losses, bounded rows, solvers, certificates, and one pure fit."""
 
-from sidelight.regression.certificate import Certificate, certify, error_bound
 from sidelight.regression.clipping import OnViolation, bounded_rows
 from sidelight.regression.fit_core import FittedLinear, certified_minimum, fit_linear, fit_plan
 from sidelight.regression.losses import (
@@ -14,7 +13,7 @@ from sidelight.regression.losses import (
     SmoothedHingeLoss,
     SoftmaxLoss,
 )
-from sidelight.regression.objective import Objective
+from sidelight.regression.objective import Certificate, Objective, certify, error_bound
 from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.rows import ArrayRows, Block, RowPolicy, Rows, StreamedRows
 from sidelight.regression.solver import Solver, accelerated, minimise, newton

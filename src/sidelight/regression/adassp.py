@@ -140,7 +140,7 @@ class AdaSSP:
         return PreparedAdaSSP(
             claims=native_claims(GDP.from_squares(squares, unit=statistics.unit), mechanism="rounded_gaussian"),
             request={
-                "kind": "ridge regression",
+                "kind": "adassp",
                 "features": list(self.features),
                 "target": self.target,
                 "feature_norm": decimal_text(codes.radius),

@@ -2,24 +2,100 @@
 
 log p_D(θᴾ) - log p_D±z(θᴾ) depends on everyone's data; publishing a single true loss can give a count, and with it a
 row, away exactly. Bounds that may be published come from `privacy_report` instead.
+
+It needs the noise of the fit and its minimum, which are kept only where that was asked for beforehand: whoever has the
+noise can subtract it, so a fitted model never holds it. It lives in an object of its own that refuses to be copied,
+pickled or printed, and dies with the process.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from sidelight.errors import CuratorOnlyError
-from sidelight.regression.kept_noise import PrivateFit, keep_noise, require_curator
+from sidelight.regression.clipping import bounded_rows
 from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective
+from sidelight.regression.plan import LinearPlan
 from sidelight.regression.rows import Block
 
 #: Beside the models, not in them: a model that is pickled, copied or cloned has nothing here. With what was released
 #: then, so that a later fit does not answer for an earlier one.
 _INSIDES: WeakKeyDictionary[Any, tuple[Any, PrivateFit]] = WeakKeyDictionary()
+_KEEPER: ContextVar[Kept | None] = ContextVar("sidelight_kept_noise", default=None)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class PrivateFit:
+    """A fit with its inside. Everything but the plan and `released` is private, whatever it cost."""
+
+    plan: LinearPlan
+    objective: Objective
+    point: Floats
+    released: Floats
+
+    def model(self) -> dict[str, Floats]:
+        """Return what may leave: coefficients (outputs, features), and what the constant column adds to each output."""
+        plan, constant = self.plan, np.zeros(self.released.shape[1])
+        if plan.intercept is not None:
+            constant = self.released[-1] * float(plan.intercept)
+        return {"coefficients": self.released[: plan.features].T.copy(), "intercept": constant}
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("the inside of a private fit cannot be pickled or copied: it holds the noise and the rows")
+
+    def __repr__(self) -> str:
+        return "PrivateFit(private)"
+
+
+class Kept:
+    """Where a fit is put that an audit asked for; `fit` is None until there is one."""
+
+    def __init__(self) -> None:
+        self.fit: PrivateFit | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("the inside of a private fit cannot be pickled or copied: it holds the noise and the rows")
+
+
+@contextmanager
+def keep_noise(*, i_am_the_curator: bool = False) -> Iterator[Kept]:
+    """Keep the inside of the fits made within, for `exact_losses`. It must never be published, nor anything from it.
+
+    Raises:
+        CuratorOnlyError: without `i_am_the_curator=True`.
+    """
+    require_curator(i_am_the_curator=i_am_the_curator)
+    kept = Kept()
+    token = _KEEPER.set(kept)
+    try:
+        yield kept
+    finally:
+        _KEEPER.reset(token)
+
+
+def remember(fit: PrivateFit) -> None:
+    """Hand a fit to whoever asked for it beforehand, in this context; else to nobody."""
+    keeper = _KEEPER.get()
+    if keeper is not None:
+        keeper.fit = fit
+
+
+def require_curator(*, i_am_the_curator: Any) -> None:
+    """Refuse what only the curator may see."""
+    if i_am_the_curator is not True:
+        raise CuratorOnlyError(
+            "true privacy losses depend on everyone's data: one of them can give a row away exactly. If you hold the "
+            "data anyway and publish nothing of what you will see, pass i_am_the_curator=True; privacy_report() is the "
+            "public answer"
+        )
 
 
 def fit_and_keep(model: Any, rows: Any, targets: Any, *, i_am_the_curator: bool = False) -> None:
@@ -64,8 +140,6 @@ def exact_losses(
         CuratorOnlyError: without `i_am_the_curator=True`.
     """
     require_curator(i_am_the_curator=i_am_the_curator)
-    from sidelight.regression.clipping import bounded_rows
-
     plan = fit.plan
     _, _, finite = bounded_rows(rows, data_norm=plan.data_norm, on_violation=plan.on_violation)
     _, known = plan.loss.admit(labels)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from sidelight.errors import NotCertifiedError
-from sidelight.guarantees import Amount, Claims, Numerics, Row, Unit
+from sidelight.guarantees import Claims, Numerics
 from sidelight.mechanisms.objective_perturbation import (
-    Bound,
     grid_exponent,
     grid_indices,
     linear_term,
@@ -23,13 +22,11 @@ from sidelight.mechanisms.objective_perturbation import (
     on_grid,
 )
 from sidelight.noise import Source
-from sidelight.regression.certificate import certify, error_bound
-from sidelight.regression.clipping import OnViolation
+from sidelight.regression.curator import PrivateFit, remember
 from sidelight.regression.double_double import DoubleDouble
-from sidelight.regression.kept_noise import PrivateFit, remember
-from sidelight.regression.losses import Floats, Loss
-from sidelight.regression.objective import Objective
-from sidelight.regression.plan import LinearPlan, plan_linear
+from sidelight.regression.losses import Floats
+from sidelight.regression.objective import Objective, certify, error_bound
+from sidelight.regression.plan import LinearPlan, PlanSettings, plan_linear
 from sidelight.regression.rows import ArrayRows, Rows
 from sidelight.regression.solver import Solver, minimise, refine
 
@@ -69,21 +66,8 @@ def fit_linear(
     X: Any,  # noqa: N803  # as scikit-learn names it
     y: Any,
     *,
-    loss: Loss,
-    epsilon: Amount,
-    delta: Amount,
-    data_norm: Amount,
-    intercept: Amount | None = 1,
-    on_violation: OnViolation = "clip",
-    regularisation: Amount | None = None,
-    noise_scale: Amount | None = None,
-    theta_norm: Amount | None = None,
-    tolerance: Amount | None = None,
-    rows_at_most: int | None = None,
-    bound: Bound = "tight",
-    solver: Solver = "auto",
-    unit: Unit = Row(),  # noqa: B008  # frozen
     source: Source,
+    **settings: Unpack[PlanSettings],
 ) -> FittedLinear:
     """Fit a linear model to arrays in memory (dense or SciPy sparse) with (ε, δ)-differential privacy.
 
@@ -104,23 +88,8 @@ def fit_linear(
     (2,)
     """
     shape = X.shape if hasattr(X, "shape") else np.shape(X)
-    plan = plan_linear(
-        loss=loss,
-        features=int(shape[1]) if len(shape) == 2 else 0,
-        epsilon=epsilon,
-        delta=delta,
-        data_norm=data_norm,
-        intercept=intercept,
-        on_violation=on_violation,
-        regularisation=regularisation,
-        noise_scale=noise_scale,
-        theta_norm=theta_norm,
-        tolerance=tolerance,
-        rows_at_most=rows_at_most,
-        bound=bound,
-        solver=solver,
-        unit=unit,
-    )
+    features = int(shape[1]) if len(shape) == 2 else 0
+    plan = plan_linear(features=features, **settings)
     return fit_plan(plan, ArrayRows(X, y, policy=plan.policy), source=source)
 
 
@@ -133,19 +102,12 @@ def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
         NotCertifiedError: no point could be certified, which cannot happen with fewer than `MOST_ROWS` rows
             (objective-perturbation proof page, Theorem 5).
     """
-    fit = private_fit(plan, rows, source=source)
-    remember(fit)  # for an audit that asked for it beforehand, and else for nobody
-    released = fit.released
-    coefficients = released[: plan.features]
-    constant = None
-    if plan.intercept is not None:
-        constant = released[-1] * float(plan.intercept)
-    if plan.loss.outputs == 1:
-        coefficients = coefficients[:, 0]
-        constant = None if constant is None else float(constant[0])
+    model = private_fit(plan, rows, source=source).model()
+    coefficients, constant = model["coefficients"].T, model["intercept"]
+    one = plan.loss.outputs == 1
     return FittedLinear(
-        coefficients=coefficients,
-        intercept=constant,
+        coefficients=coefficients[:, 0] if one else coefficients,
+        intercept=None if plan.intercept is None else float(constant[0]) if one else constant,
         plan=plan,
         claims=plan.claims,
         numerics=source.numerics,
@@ -170,7 +132,9 @@ def private_fit(plan: LinearPlan, rows: Rows, *, source: Source) -> PrivateFit:
     point = certified_point(objective, tolerance=tolerance, exponent=exponent, solver=plan.solver)
     indices = grid_indices(point.fractions(), exponent)
     released = noisy_point(indices, exponent, mechanism.output_noise_scale, source).reshape(linear.shape)
-    return PrivateFit(plan=plan, objective=objective, point=point.high, released=released)
+    fit = PrivateFit(plan=plan, objective=objective, point=point.high, released=released)
+    remember(fit)  # for an audit that asked for it beforehand, and else for nobody
+    return fit
 
 
 def certified_minimum(objective: Objective, *, tolerance: float, exponent: int, solver: Solver = "auto") -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sidelight.errors import SchemaError
 from sidelight.noise import Source
-from sidelight.records import Category, Number, Schema, Table
+from sidelight.records import Number, Schema, Table
 from sidelight.regression.losses import Floats
 from sidelight.release import Release
 from sidelight.session import Answer, release_once
@@ -25,8 +25,6 @@ if TYPE_CHECKING:  # scikit-learn takes a second to load
     from sidelight.regression.estimators.fit_query import PreparedFit
     from sidelight.regression.estimators.linear_estimator import LinearEstimator
     from sidelight.regression.estimators.table_encoding import TableEncoding
-
-_SETTINGS = ("epsilon", "delta", "on_violation", "regularisation", "theta_norm", "tolerance", "rows_at_most", "bound")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,33 +65,11 @@ class ModelQuery:
 
     def prepare(self, schema: Schema) -> PreparedModel:
         """Plan and price the fit. Reads no row."""
-        from sidelight.regression.estimators.fit_query import FitQuery
-        from sidelight.regression.estimators.table_encoding import encoding_for
-        from sidelight.regression.estimators.table_examples import TableExamples, labels_of
-
-        model = self.model
-        column = _column(schema, self.target)
-        goal = model._goal(column)
-        model._check()
-        encoding = encoding_for(schema, target=self.target, features=self.features)
-        labels = labels_of(column, goal.classes) if isinstance(column, Category) and goal.classes is not None else None
-        data_norm = 1 if model.data_norm is None else model.data_norm
-        settings = {name: getattr(model, name) for name in _SETTINGS} | {
-            "data_norm": data_norm,
-            "intercept": model._constant(data_norm),
-            "solver": model.solver,
-        }
-        several = tuple(goal.classes.tolist()) if goal.one_vs_rest and goal.classes is not None else None
-        query = FitQuery(
-            loss=goal.loss,
-            examples=TableExamples(encoding, column, labels),
-            settings=settings,
-            one_vs_rest=several,
-        )
+        goal, encoding, query = self.model._query_of_columns(schema, target=self.target, features=self.features)
         classes = () if goal.classes is None else tuple(goal.classes.tolist())
         fit = query.prepare(schema)
         more = {
-            "model": type(model).__name__,
+            "model": type(self.model).__name__,
             "column": self.target,
             "inputs": [column.name for column in encoding.columns],
         }
@@ -132,11 +108,6 @@ class ModelQuery:
         weights, constants = _Units(encoding).scaled(np.asarray(value, np.float64))
         found = np.asarray(rows @ weights.T + constants)
         return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
-
-
-def _labels(names: Sequence[str], outputs: Sequence[Any]) -> tuple[str, ...]:
-    """Return the columns (of a category one a label) and the intercept, for each output."""
-    return tuple(f"{output}: {name}" if len(outputs) > 1 else name for output in outputs for name in names)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -192,10 +163,6 @@ class _Units:
         return found
 
 
-def _column(schema: Schema, target: Any) -> Number | Category:
-    if not isinstance(target, str):
-        raise SchemaError(f"target must name a column of the table, got {type(target).__name__}")
-    for column in schema.columns:
-        if column.name == target and isinstance(column, Number | Category):
-            return column
-    return schema.number(target)  # raises, and says what to declare
+def _labels(names: Sequence[str], outputs: Sequence[Any]) -> tuple[str, ...]:
+    """Return the columns (of a category one a label) and the intercept, for each output."""
+    return tuple(f"{output}: {name}" if len(outputs) > 1 else name for output in outputs for name in names)

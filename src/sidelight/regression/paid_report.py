@@ -24,13 +24,12 @@ from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import on_grid
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.privacy_page import Feature, PublishedReport
-from sidelight.privacy_page.build import FitConstants, steepness
+from sidelight.privacy_page.build import FitConstants, chi_upper, report_quantiles
+from sidelight.privacy_page.losses import LogCosh, steepness
 from sidelight.privacy_page.published import DataDependent
-from sidelight.privacy_page.quantiles import chi_upper, report_quantiles
 from sidelight.records import Schema, Table
-from sidelight.regression.curator import dense_rows
+from sidelight.regression.curator import PrivateFit, dense_rows
 from sidelight.regression.fit_core import private_fit
-from sidelight.regression.kept_noise import PrivateFit, remember
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.paid_plan import PaidPlan, Preset, plan_paid
 from sidelight.regression.rows import ArrayRows, Block
@@ -99,12 +98,7 @@ class PreparedPaidFit(SurePrepared):
         del table  # the session's; X was derived from it
         plan = self.plan.fit
         fit = private_fit(plan, ArrayRows(self.X, self.y, policy=plan.policy), source=source)
-        remember(fit)
-        outputs = plan.loss.outputs
-        constant = np.zeros(outputs)
-        if plan.intercept is not None:
-            constant = fit.released[-1] * float(plan.intercept)
-        value = {"coefficients": fit.released[: plan.features].T.copy(), "intercept": constant}
+        value = fit.model()
         if self.plan.gradient_noise is not None:
             value["gradient"] = noisy_gradient(fit, self.plan.gradient_noise, source)
         if self.plan.hessian_noise is not None:
@@ -202,7 +196,5 @@ def hessian_reach(sigma3: float, columns: int, rho: float, curvature: float) -> 
 
 def drift(loss: Any, constants: FitConstants, columns: int, row_norm: float, rho: float) -> float:
     """Return ζ: between the released point and the exact minimum no curvature changes by more than a factor e^ζ."""
-    from sidelight.privacy_page.published_losses import LogCosh
-
     pace = 2 / loss.kappa if isinstance(loss, LogCosh) else 1.0  # |f'''| <= M·f''
     return pace * row_norm * constants.slack(chi_upper(columns, rho / 6), columns)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Required, TypedDict, get_args
 
 from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import (
@@ -29,9 +29,9 @@ from sidelight.mechanisms.objective_perturbation import (
     calibrate_objective,
     grid_exponent,
 )
-from sidelight.regression.certificate import fine_error
 from sidelight.regression.clipping import OnViolation
 from sidelight.regression.losses import Loss, PoissonLoss
+from sidelight.regression.objective import fine_error
 from sidelight.regression.rows import RowPolicy
 from sidelight.regression.solver import Solver
 
@@ -45,6 +45,25 @@ LARGEST_VARIATE = 64.0
 _MANY_ROWS = 10_000
 #: Public bounds are refused below it and above its inverse, so that no product of them leaves the floats.
 _SMALLEST = Fraction(1, 10**40)
+
+
+class PlanSettings(TypedDict, total=False):
+    """The arguments of `plan_linear` but for the number of features."""
+
+    loss: Required[Loss]
+    epsilon: Required[Amount]
+    delta: Required[Amount]
+    data_norm: Required[Amount]
+    intercept: Amount | None
+    on_violation: OnViolation
+    regularisation: Amount | None
+    noise_scale: Amount | None
+    theta_norm: Amount | None
+    tolerance: Amount | None
+    rows_at_most: int | None
+    bound: Bound
+    solver: Solver
+    unit: Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +87,6 @@ class LinearPlan:
     def coefficients(self) -> int:
         """The number of coefficients a predictor has, the intercept included."""
         return self.features + (self.intercept is not None)
-
-    @property
-    def numerics(self) -> Literal["idealized"]:
-        """The linear term is drawn as floats; the output noise is exact."""
-        return "idealized"
 
     @cached_property
     def claims(self) -> Claims:

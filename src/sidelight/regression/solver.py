@@ -13,10 +13,9 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from sidelight.regression.certificate import fine_gradient
 from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses import Floats
-from sidelight.regression.objective import Objective
+from sidelight.regression.objective import Objective, fine_gradient
 
 Solver = Literal["auto", "newton", "newton_cg", "accelerated"]
 _Point = TypeVar("_Point", Floats, DoubleDouble)

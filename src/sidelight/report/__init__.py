@@ -1,8 +1,7 @@
 """Reports: one self-contained HTML page about what was released, with what guarantee, and what is left."""
 
 from sidelight.report.contents import Account, Comparison, Contestant, Item, Report, Use, report_from_json
-from sidelight.report.files import check_writable, whole_file, write_text
-from sidelight.report.render import render, write_report
+from sidelight.report.render import check_writable, render, whole_file, write_report, write_text
 
 __all__ = [
     "Account",

@@ -6,14 +6,120 @@ light and dark themes, and text that stays readable when the page is narrow. No 
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from sidelight.report.contents import Comparison
-from sidelight.report.numbers import short, ticks
+from sidelight.report.words import short, ticks
+
+# How wide a text of a chart is, about, and a label cut to the room there is.
+#
+# Estimated, because nothing here knows the reader's font: the widths are those of DejaVu Sans, wider than most.
+
+#: Widths in pixels at the size of a tick, 12 pixels.
+_WIDTHS = {**dict.fromkeys("iljtfI.,:;'|!()[] -/", 5.0), **dict.fromkeys("mwMW%@…—", 12.0)}
+_USUAL, _CAPITAL, _FULL = 7.7, 9.3, 12.5
+
+
+def text_width(text: str) -> float:
+    """Return about how many pixels a tick of a chart takes.
+
+    >>> text_width("ill") < text_width("age") < text_width("WWW")
+    True
+    """
+    return sum(_WIDTHS.get(letter) or _width(letter) for letter in text)
+
+
+def cut(label: str, room: float) -> str:
+    """Shorten a label to the room that a chart has for it.
+
+    >>> cut("driver", 60), cut("cook and baker", 60)
+    ('driver', 'cook a…')
+    """
+    if text_width(label) <= room:
+        return label
+    kept = label
+    while kept and text_width(kept) + text_width("…") > room:
+        kept = kept[:-1]
+    return f"{kept.rstrip()}…"
+
+
+def _width(letter: str) -> float:
+    if unicodedata.combining(letter):
+        return 0.0
+    if unicodedata.east_asian_width(letter) in "WF":
+        return _FULL
+    return _CAPITAL if letter.isupper() else _USUAL
+
+
+# Charts of other values than quantiles: the tiles of a matrix, the bars of a vector.
+
+#: Larger matrices and longer vectors are listed, not drawn.
+MOST_COLUMNS, MOST_BARS = 60, 40
+_LABELLED = 14
+
+
+def matrix_chart(labels: Sequence[str], matrix: np.ndarray) -> Markup:
+    """Draw a symmetric matrix as tiles: the stronger the colour, the larger the entry; two colours for two signs."""
+    largest = float(np.abs(matrix).max()) or 1.0
+    bodies = [_tiles(labels, matrix / largest, largest, width=width) for width in (WIDE, NARROW)]
+    return both_widths(bodies, label=f"Released matrix of {len(labels)} columns, largest entry {short(largest)}")
+
+
+def bar_chart(labels: Sequence[str], values: np.ndarray) -> Markup:
+    """Draw a labelled vector as bars from zero."""
+    bodies = [_bars(labels, values.tolist(), width=width) for width in (WIDE, NARROW)]
+    return both_widths(bodies, label=f"{len(labels)} released numbers as bars")
+
+
+def _tiles(labels: Sequence[str], shares: np.ndarray, largest: float, *, width: int) -> str:
+    size, named = len(labels), len(labels) <= _LABELLED
+    left = _room(labels, width) if named else 10
+    side = min((width - left - 20) / size, 34.0)
+    parts = []
+    for i, row in enumerate(shares.tolist()):
+        if named:
+            parts.append(text_part(left - 8, i * side + side / 2 + 4, cut(labels[i], left - 8), "tick end"))
+        for j, share in enumerate(row):
+            sign = "minus" if share < 0 else "plus"
+            parts.append(
+                f'<rect class="tile {sign}" x="{left + j * side:.1f}" y="{i * side:.1f}" width="{side - 1:.1f}" '
+                f'height="{side - 1:.1f}" fill-opacity="{max(abs(share), 0.02):.2f}"/>'
+            )
+    parts.append(text_part(left, size * side + 18, f"full colour: {short(largest)}", "caption"))
+    return svg_body(parts, width=width, height=size * side + 26)
+
+
+def _bars(labels: Sequence[str], values: Sequence[float], *, width: int) -> str:
+    left, row = _room(labels, width), 20
+    low, high = min(0.0, *values), max(0.0, *values)
+    span = (high - low) or 1.0
+    written = [short(value, digits=4) for value in values]
+    scale = (width - left - 16 - max(text_width(text) for text in written)) / span
+    zero = left + 8 - low * scale
+    parts = [line_part(zero, 0, zero, row * len(values), "axis")]
+    for place, (label, value) in enumerate(zip(labels, values, strict=True)):
+        top = place * row
+        start = zero + min(value, 0.0) * scale
+        parts.append(text_part(left - 8, top + 14, cut(label, left - 8), "tick end"))
+        parts.append(
+            f'<rect class="tile {"minus" if value < 0 else "plus"}" x="{start:.1f}" y="{top + 4}" '
+            f'width="{max(abs(value) * scale, 0.5):.1f}" height="12" rx="2"/>'
+        )
+        parts.append(text_part(zero + max(value, 0.0) * scale + 6, top + 14, written[place], "tick"))
+    return svg_body(parts, width=width, height=row * len(values) + 6)
+
+
+def _room(labels: Sequence[str], width: int) -> float:
+    """Return where the drawing begins: as far right as the longest label asks, within limits."""
+    most = 110.0 if width < WIDE else 190.0
+    return min(most, 8 + max(text_width(label) for label in labels))
+
 
 WIDE, NARROW = 720, 350
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup, escape
 
-from sidelight.report.charts import line_part, svg_body, text_part
-from sidelight.report.labels import cut, text_width
+from sidelight.report.charts import cut, line_part, svg_body, text_part, text_width
 
 WIDTH = 330
 #: A column with more places is drawn without a name for each; pairs with more cells than the second are not drawn.

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from sidelight.errors import SidelightError, SourceError
+from sidelight.ledger.place import check_output
 from sidelight.registry import card_of
 from sidelight.release import Release
-from sidelight.report.charts import quantile_chart, strip_chart
+from sidelight.report.charts import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart, quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
-from sidelight.report.files import write_text
-from sidelight.report.numbers import at_most, counted, shown
-from sidelight.report.shapes import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart
 from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
-from sidelight.report.words import promise, together
+from sidelight.report.words import at_most, counted, promise, shown, together
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
+#: Kinds of releases whose labelled numbers are quantiles.
 
 
 def render(report: Report) -> str:
@@ -118,7 +121,7 @@ def _chart(release: Release, errors: list[float] | None) -> Markup | None:
         return None
     if card_of(release.kind) == "quantiles":
         levels = [float(label.removesuffix("%")) / 100 for label in release.labels]
-        return quantile_chart(levels, release.value.tolist(), errors)
+        return quantile_chart(levels, vector[1].tolist(), errors)
     return bar_chart(*vector) if len(vector[0]) <= MOST_BARS else None
 
 
@@ -159,3 +162,54 @@ def _plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_plain(entry) for entry in value)
     return str(value)
+
+
+# Files that are written as a whole: an older file of the name stays until the new one is complete.
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Return a place beside a path, with its ending, to write to; what is there at the end takes the path's name."""
+    check_output(path)
+    path = Path(os.path.realpath(path))  # what a link points to is written, and the link stays
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        os.close(descriptor)
+        try:
+            yield Path(name)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except SidelightError:
+        raise
+    except OSError as error:
+        raise SourceError(f"{str(path)!r} cannot be written: {error.strerror}; choose another place") from None
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a file in one step."""
+    with whole_file(path) as place:
+        place.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def check_writable(path: Path, *, inputs: Iterable[Path | str | None] = ()) -> None:
+    """Refuse a place that cannot be written, or that would be written over what is read, before anything is spent."""
+    for each in inputs:
+        if each is not None and os.path.realpath(each) == os.path.realpath(path):
+            raise SourceError(f"{str(path)!r} is read by the same command and would be lost; choose another output")
+    if path.is_dir():
+        raise SourceError(f"{str(path)!r} is a directory; name a file in it")
+    check_output(path)
+    if not path.parent.is_dir():
+        raise SourceError(f"the directory {str(path.parent)!r} does not exist; make it first, or choose another place")
+    if not os.access(path.parent, os.W_OK):
+        raise SourceError(f"the directory {str(path.parent)!r} cannot be written; choose another place")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

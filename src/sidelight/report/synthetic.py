@@ -11,7 +11,7 @@ from typing import Any
 
 from sidelight.release import Release
 from sidelight.report.marginal_charts import MOST_TILES, column_chart, pair_chart, share_text
-from sidelight.report.numbers import counted, shown
+from sidelight.report.words import counted, shown
 from sidelight.synthesis import Synthetic, marginals
 from sidelight.synthesis.output.stored import open_table
 

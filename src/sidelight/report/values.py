@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.release import Release
-from sidelight.report.numbers import shown
+from sidelight.report.words import shown
 
 Row = tuple[str, str, str | None]  # label, value, bound
 
@@ -26,6 +26,8 @@ _TECHNICAL = frozenset(
     (
         "checks",
         "components",
+        "gradient",
+        "gradient_variance",
         "method",
         "noise",
         "noise_scale",
@@ -109,6 +111,8 @@ def matrix_of(release: Release) -> tuple[tuple[str, ...], np.ndarray] | None:
 def vector_of(release: Release) -> tuple[tuple[str, ...], np.ndarray] | None:
     """Return the labels and the numbers of a release that is a labelled vector."""
     value = release.value
+    if isinstance(value, Mapping):
+        value = value.get("quantiles")
     fits = isinstance(value, np.ndarray) and value.ndim == 1 and len(value) == len(release.labels)
     return (release.labels, value) if fits and value.dtype.kind in "if" and bool(np.all(np.isfinite(value))) else None
 
@@ -125,7 +129,7 @@ def _groups(
     name: str, value: Any, labels: tuple[str, ...], bounds: Sequence[str] | None, *, labelled: bool = False
 ) -> Iterator[Group]:
     """Yield the rows of one entry; `labelled` says that a vector of the right length is one number a label."""
-    whole = name == "value"
+    whole = name in ("value", "quantiles")
     fits = isinstance(value, np.ndarray) and 0 < value.size <= _MOST_ENTRIES and value.shape[-1:] == (len(labels),)
     if isinstance(value, Mapping):
         for key in sorted(value):

@@ -3,20 +3,18 @@
 A refusal is an ordinary result: it costs what a release costs (stability proof page).
 """
 
-from sidelight.stability.distance_test import GaussianTest, LaplaceTest
-from sidelight.stability.eigengap import AnalyzeGauss, StablePCA
+from sidelight.stability.eigengap import StablePCA
 from sidelight.stability.engine import CertifiedProposal, DistanceProposal, propose_and_certify, propose_and_test
-from sidelight.stability.glm import StableLogistic
+from sidelight.stability.logistic import StableLogistic
 from sidelight.stability.median import StableMedian, median_distance
 from sidelight.stability.mode import StableMode, mode_distance
 from sidelight.stability.posterior_sampling import OPSPTR, AdaOPS
-from sidelight.stability.prices import price_of_certified_chain, price_of_test_and_release, renyi_of_failing_test
+from sidelight.stability.tests_and_bounds import GaussianTest, LaplaceTest
 from sidelight.stability.voting import MajorityVote
 
 __all__ = [
     "OPSPTR",
     "AdaOPS",
-    "AnalyzeGauss",
     "CertifiedProposal",
     "DistanceProposal",
     "GaussianTest",
@@ -28,9 +26,6 @@ __all__ = [
     "StablePCA",
     "median_distance",
     "mode_distance",
-    "price_of_certified_chain",
-    "price_of_test_and_release",
     "propose_and_certify",
     "propose_and_test",
-    "renyi_of_failing_test",
 ]

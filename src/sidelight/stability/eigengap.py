@@ -1,8 +1,8 @@
 """Principal components through a privately tested eigengap: little noise on the projector where the gap is wide.
 
 The projector on the top components moves little when one record changes, if the eigenvalues on both sides of the cut
-lie far apart; how far is released first, and the noise follows from that (stability proof page, Theorem 13). The
-baseline, `AnalyzeGauss`, adds noise to the matrix of second moments itself and needs no gap.
+lie far apart; how far is released first, and the noise follows from that (stability proof page, Theorem 13). `sl.PCA`
+adds noise to the matrix of second moments itself and needs no gap.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,16 @@ from numpy.typing import NDArray
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.moments import clipped_moments
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import GDP, Amount, Neighbours, decimal_text, exact, native_claims, positive
+from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.mechanisms.additive import SymmetricGaussianNoise
 from sidelight.noise import Source, public_grid, standard_normal, to_grid
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
+from sidelight.stability.budgets import RowBudget, row_budget
 from sidelight.stability.engine import PreparedCertificate, propose_and_certify
 from sidelight.stability.posterior_sampling.ridge import EIGENVALUE_TOLERANCE, checked_rows
-from sidelight.stability.private_bounds import private_lower_bound
-from sidelight.stability.row_budget import RowBudget, row_budget
+from sidelight.stability.tests_and_bounds import private_lower_bound
 
 Floats = NDArray[np.float64]
 
@@ -57,8 +56,9 @@ class StablePCA:
     Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units, numerics "idealized"
     (stability proof page, Theorems 2 and 13).
 
-    Accuracy: noise of 1/(2 gap μ) on each entry of the projector, where `AnalyzeGauss` ends up with about √2 of that at
-    the same μ; but a part of the budget and of the gap goes to the test. Refuses where the noise would drown it.
+    Accuracy: noise of 1/(2 gap μ) on each entry of the projector, where noise on the second moments (`sl.PCA`) ends up
+    with about √2 of that at the same μ; but a part of the budget and of the gap goes to the test. Refuses where the
+    noise would drown it.
 
     Args:
         columns: Names of `Number` columns.
@@ -108,51 +108,8 @@ class StablePCA:
         return propose_and_certify(
             proposal,
             claims=row.claims,
-            request=_request(self, "stable principal components")
-            | {"gap_share": decimal_text(share), "rows_at_most": str(self.rows_at_most)},
+            request=_request(self) | {"gap_share": decimal_text(share), "rows_at_most": str(self.rows_at_most)},
             refusal="the eigengap after these components is too small for the promise",
-        )
-
-    def release(self, table: Table) -> Outcome:
-        """Release from a table with exactly this query's budget and no ledger."""
-        return release_once(self, table)
-
-    def declare(self) -> Number:
-        """Refuse a bare array: components need named columns."""
-        raise SchemaError("principal components want sl.Table(data, schema=[...])")
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnalyzeGauss:
-    """The leading principal components of second moments with Gaussian noise: the baseline that tests nothing.
-
-    Guarantee: GDP(μ) with the largest μ that gives (epsilon, delta), for adding or removing one of the schema's units,
-    exact noise: one record of length 1 moves the matrix by 1 (Frobenius). Never refuses.
-
-    Accuracy: noise of 1/μ on the diagonal of the second moments, less off it; `sl.PCA` releases the same and more.
-    """
-
-    columns: Sequence[str]
-    components: int
-    radius: Amount
-    epsilon: Amount
-    delta: Amount
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(self.columns))
-        _check(self.columns, self.components)
-
-    def prepare(self, schema: Schema) -> PreparedCertificate[Any, None, Literal["always"]]:
-        """Check the query against the schema and price it. Opens no data."""
-        _start(self, schema)
-        mu = gdp_within(positive(self.epsilon, name="epsilon"), positive(self.delta, name="delta"))
-        proposal = _NoisyMoments(tuple(self.columns), self.components, positive(self.radius, name="radius"), mu)
-        return propose_and_certify(
-            proposal,
-            claims=native_claims(GDP(mu, unit=schema.unit), mechanism="rounded_gaussian"),
-            request=_request(self, "principal components"),
-            refusal="never",
-            numerics="exact",
         )
 
     def release(self, table: Table) -> Outcome:
@@ -209,27 +166,6 @@ class _Eigengap:
         return _answer(codes.astype(np.float64), self.components)
 
 
-@dataclass(frozen=True)
-class _NoisyMoments:
-    columns: tuple[str, ...]
-    components: int
-    radius: Fraction
-    mu: Fraction
-
-    def look(self, table: Table, source: Source) -> Any:
-        return clipped_moments(table, self.columns, radius=self.radius, levels=LEVELS)
-
-    def certify(self, secret: Any, source: Source) -> None:
-        return None
-
-    def choose(self, certificate: None) -> Literal["always"]:
-        return "always"
-
-    def release(self, secret: Any, parameter: Literal["always"], source: Source) -> Answer:
-        noisy = SymmetricGaussianNoise(secret.second, mu=self.mu).release(source)
-        return _answer(np.asarray(noisy, np.float64), self.components)
-
-
 def symmetric_noise(size: int, deviation: float, source: Source) -> Floats:
     """Draw σ on the diagonal and σ/√2 off it, mirrored: a symmetric change D costs |D|_F/σ, and no more."""
     upper = np.triu(standard_normal(size * size, source).reshape(size, size))
@@ -252,7 +188,7 @@ def _check(columns: Sequence[str], components: int) -> None:
         )
 
 
-def _start(query: StablePCA | AnalyzeGauss, schema: Schema) -> RowBudget:
+def _start(query: StablePCA, schema: Schema) -> RowBudget:
     # what the rows become, so that a radius beyond its limits is refused before the charge
     ClippedVector(
         columns=tuple(schema.number(name) for name in query.columns),
@@ -263,9 +199,9 @@ def _start(query: StablePCA | AnalyzeGauss, schema: Schema) -> RowBudget:
     return row_budget(query.epsilon, query.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
 
 
-def _request(query: StablePCA | AnalyzeGauss, kind: str) -> dict[str, Any]:
+def _request(query: StablePCA) -> dict[str, Any]:
     return {
-        "kind": kind,
+        "kind": "stable_principal_components",
         "columns": list(query.columns),
         "components": str(query.components),
         "radius": decimal_text(exact(query.radius, name="radius")),

@@ -16,7 +16,7 @@ from sidelight.guarantees import Claims
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session.query import Answer, Prepared, Refusal
-from sidelight.stability.distance_test import DistanceTest
+from sidelight.stability.tests_and_bounds import DistanceTest
 
 Secret = TypeVar("Secret")
 Certificate = TypeVar("Certificate")

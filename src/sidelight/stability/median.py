@@ -21,9 +21,9 @@ from sidelight.quantiles.outcomes import rehearse, step_grid
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, release_once
-from sidelight.stability.distance_test import LaplaceTest
+from sidelight.stability.budgets import row_budget
 from sidelight.stability.engine import PreparedTest, propose_and_test
-from sidelight.stability.row_budget import row_budget
+from sidelight.stability.tests_and_bounds import LaplaceTest
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class StableMedian:
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
             claims=budget.claims,
             request={
-                "kind": "stable median",
+                "kind": "stable_median",
                 "column": number.name,
                 "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
                 "delta": decimal_text(exact(self.delta, name="delta")),

@@ -15,9 +15,9 @@ from sidelight.noise import Source
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
-from sidelight.stability.distance_test import LaplaceTest
+from sidelight.stability.budgets import row_budget
 from sidelight.stability.engine import PreparedTest, propose_and_test
-from sidelight.stability.row_budget import row_budget
+from sidelight.stability.tests_and_bounds import LaplaceTest
 
 Counts = NDArray[np.int64]
 
@@ -62,7 +62,7 @@ class StableMode:
             test=LaplaceTest(epsilon=budget.epsilon, false_pass=budget.delta),
             claims=budget.claims,
             request={
-                "kind": "stable mode",
+                "kind": "stable_mode",
                 "column": category.name,
                 "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
                 "delta": decimal_text(exact(self.delta, name="delta")),

@@ -2,7 +2,7 @@
 
 The teaching example of generalized propose-test-release. The noisy majority of a large margin is far more private than
 its noise suggests, but only at a positive delta: its pure loss grows with the margin. All probabilities here are those
-of the integer noise that is drawn (stability proof page, Theorem 6); `continuous_probabilities` is the textbook's law.
+of the integer noise that is drawn (stability proof page, Theorem 6).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from sidelight.noise import Source, below, discrete_laplace
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
-from sidelight.stability.distance_test import LaplaceTest
+from sidelight.stability.budgets import row_budget
 from sidelight.stability.engine import PreparedTest, propose_and_test
-from sidelight.stability.row_budget import row_budget
+from sidelight.stability.tests_and_bounds import LaplaceTest
 
 #: Floating-point probabilities are trusted up to this relative error; the loss that is compared is raised by it.
 _SLACK = 1e-9
@@ -84,7 +84,7 @@ class MajorityVote:
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
             claims=budget.claims,
             request={
-                "kind": "majority vote",
+                "kind": "majority_vote",
                 "column": self.column,
                 "noise_scale": decimal_text(scale),
                 "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
@@ -179,17 +179,6 @@ def _tail(margin: int, scale: float) -> float:
     beyond = margin + 1
     above = beyond / minus + a / minus**2 + rest / minus  # of sum_{k >= beyond} a^(k - beyond) (k + rest)
     return base * (math.exp(-beyond / scale) * above + math.exp(-margin / scale) * (margin + rest) / 2)
-
-
-def continuous_probabilities(margin: int, scale: float) -> tuple[float, float]:
-    """Return the same for the textbook's continuous Laplace noise: P[1 wins] = T(margin/scale).
-
-    >>> round(continuous_probabilities(1, 1.0)[1], 9)
-    0.275909581
-    """
-    x = abs(margin) / scale
-    lose = (2 + x) * math.exp(-x) / 4
-    return (1 - lose, lose) if margin >= 0 else (lose, 1 - lose)
 
 
 def loss_at(probabilities: Callable[[int], tuple[float, float]], margin: int, delta: float) -> float:

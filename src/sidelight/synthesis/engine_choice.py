@@ -1,15 +1,24 @@
-"""Which engine a domain needs: a decision by public sizes, with an error that says what to use instead."""
+"""Which engine a domain needs: a decision by public sizes, with an error that says what to use instead.
+
+Linear queries are answered from the whole marginal of their columns, or one by one. The whole marginal answers all of
+them with one measurement, and adds up the noise of every cell that a query counts: it is the better choice for many
+queries of a few cells each. One query on 1e5 cells is better asked by itself. The two noises are compared before
+anything is released: the price, the declared bounds and the matrix decide.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Literal
+
+import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS, check_dense
 from sidelight.synthesis.cells.workload import LinearQueries, Workload
-from sidelight.synthesis.engines.linear_choice import marginal_is_better
+from sidelight.synthesis.engines.mwem import MWEMPlan
+from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.measuring.private_marginals import Protection
 from sidelight.synthesis.predicted.prediction import Predicted
 
@@ -49,3 +58,54 @@ def choose_engine(
             f"engine={'marginals' if domain.cells <= MOST_DENSE_CELLS else 'graphical'!r}"
         )
     return engine
+
+
+#: So many answers usually determine a fit well enough, whatever the number of queries.
+USUAL_ANSWERS = 32
+
+#: What a counted cell adds to the error of a query, in deviations of the noise: fitted counts are at least 0, so that
+#: the noise of cells without rows does not cancel. Chosen with `benchmarks/linear_queries.py`.
+KEPT_NOISE = 0.2
+
+#: Cells with more rows than so many deviations keep next to nothing of it.
+FEW_ROWS = 3.0
+
+
+def marginal_is_better(
+    part: LinearQueries, domain: Domain, *, price: Budget, protection: Protection, rows: int | None
+) -> bool:
+    """Compare the error of an answer from the whole marginal with the noise of one that is asked by itself.
+
+    `rows` is the public number of rows; without one, cells are taken to have few.
+    """
+    (block,) = part.blocks(domain)
+    shared: dict[str, Any] = {
+        "domain": domain,
+        "workload": Workload((part,)),
+        "price": price,
+        "protection": protection,
+        "rows": rows,
+    }
+    spread, counted = query_sizes(part)
+    cells = domain.cells_of(block.columns)
+    deviation = MarginalPlan(**shared, rounds=1).deviation
+    few = 1.0 if rows is None else min(1.0, FEW_ROWS * deviation * cells / rows)
+    together = deviation * max(spread, KEPT_NOISE * counted * few)
+    answers = min(block.count, cells, USUAL_ANSWERS)
+    return together <= MWEMPlan(**shared, rounds=answers).deviation
+
+
+def query_sizes(part: LinearQueries) -> tuple[float, float]:
+    """Return √(mean Σq²) of the queries, and the mean number of cells that they count.
+
+    A query and its complement, up to a constant, count alike: the number of all rows is known.
+
+    >>> from sidelight.synthesis.cells.workload import linear_queries
+    >>> query_sizes(linear_queries([[1, 0, 0, 0], [0, 1, 1, 1]]).parts[0])  # both set one cell apart
+    (1.4142135623730951, 1.0)
+    """
+    matrix, cells = part.matrix, part.matrix.shape[1]
+    squares = matrix.multiply(matrix) if hasattr(matrix, "tocsr") else matrix**2
+    sums, sizes, norms = (np.asarray(each.sum(axis=1)).ravel() for each in (matrix, abs(matrix), squares))
+    counted = np.minimum(sizes, np.minimum(part.upper * cells - sums, sums - part.lower * cells))
+    return float(np.sqrt(norms.mean())), float(counted.mean())

@@ -20,24 +20,20 @@ from sidelight.synthesis.bounds.certify import certified
 from sidelight.synthesis.cells.axes import Axis, coding_of
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
-from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS, Space
-from sidelight.synthesis.cells.support import public_support
+from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS, Space, public_support
 from sidelight.synthesis.cells.workload import Workload
 from sidelight.synthesis.engine_choice import Chosen
 from sidelight.synthesis.engines.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
 from sidelight.synthesis.engines.marginals import release_distribution
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.engines.rounds_by_noise import sized
+from sidelight.synthesis.engines.plan import MarginalPlan, sized
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import EarlierReleases, PublicRows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.output.answers import Measured
-from sidelight.synthesis.output.sampling import PublicEntropy
-from sidelight.synthesis.predicted.calibration import calibrated
-from sidelight.synthesis.predicted.earlier_counts import EarlierCounts
-from sidelight.synthesis.predicted.pooling import refit_again
-from sidelight.synthesis.predicted.predicted_counts import CountsPredictor
+from sidelight.synthesis.output.synthetic_rows import PublicEntropy
+from sidelight.synthesis.predicted.known_counts import EarlierCounts, calibrated
+from sidelight.synthesis.predicted.pooling import CountsPredictor, refit_again
 from sidelight.synthesis.predicted.prediction import Predicted
 
 
@@ -86,7 +82,7 @@ class PreparedTable(SurePrepared):
         if self.engine == "mwem":  # as published
             return MWEMPlan(**shared)
         if self.engine == "queries":
-            return MWEMPlan(**shared, output="refit", thrifty=True)
+            return MWEMPlan(**shared, refit=True)
         return MarginalPlan(**shared)
 
     @cached_property

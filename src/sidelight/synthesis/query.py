@@ -1,4 +1,9 @@
-"""`SyntheticTable`: the query a user writes, and what it becomes against a schema."""
+"""`SyntheticTable`: the query a user writes, and what it becomes against a schema.
+
+The description of the query, in strings, is equal for equal queries and different for others: a ledger keeps it, and
+answers a repeated key only if it is the same. So all that changes what is released must be in it: the queries
+themselves, not only the columns they are about, and what becomes of unusual cells.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,15 @@ from typing import Any, Literal, get_args
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
-from sidelight.records import Category, Number, PersonId, Schema
+from sidelight.records import Category, Fill, Number, PersonId, Schema
+from sidelight.records.numbers import exact_number, number_text
 from sidelight.release import Outcome
 from sidelight.session import release_once
-from sidelight.synthesis.cells.axes import Axis, axis_of, domain_of
-from sidelight.synthesis.cells.workload import Workload, marginals
-from sidelight.synthesis.description import describe_policies, describe_workload
+from sidelight.synthesis.cells.axes import Axis, Labels, axis_of, domain_of
+from sidelight.synthesis.cells.domain import Domain
+from sidelight.synthesis.cells.workload import LinearQueries, Marginals, Part, Workload, marginals
 from sidelight.synthesis.engine_choice import Engine, choose_engine
-from sidelight.synthesis.engines.rounds_by_noise import nominal_claims
+from sidelight.synthesis.engines.plan import nominal_claims
 from sidelight.synthesis.measuring.private_marginals import Protection
 from sidelight.synthesis.output.released import KIND
 from sidelight.synthesis.predicted.prediction import predict
@@ -176,3 +182,52 @@ class SyntheticTable:
     def release(self, data: Any) -> Outcome:
         """Release from a table, with exactly this query's budget and no ledger."""
         return release_once(self, data)
+
+
+def describe_workload(workload: Workload, domain: Domain) -> list[dict[str, Any]]:
+    """Describe what is asked, part by part.
+
+    >>> from sidelight.synthesis.cells.workload import marginals, prefixes
+    >>> describe_workload(marginals(2) + prefixes("b"), Domain(("a", "b", "c"), (2, 3, 4)))
+    [{'marginals': '2', 'columns': ['a', 'b', 'c']}, {'prefixes': 'b'}]
+    """
+    return [_part(each, domain) for each in workload.parts]
+
+
+def _part(part: Part, domain: Domain) -> dict[str, Any]:
+    if isinstance(part, Marginals):
+        if part.sets is not None:
+            return {"marginals": [list(each) for each in part.attribute_sets(domain)]}
+        names = domain.columns if part.columns is None else domain.in_order(part.columns)
+        return {"marginals": str(part.ways), "columns": list(names)}
+    if isinstance(part, LinearQueries):
+        (block,) = part.blocks(domain)
+        return {
+            "linear_queries": str(block.count),
+            "columns": list(block.columns),
+            "lower": number_text(exact_number(part.lower, name="lower")),
+            "upper": number_text(exact_number(part.upper, name="upper")),
+            "sha256": block.digest,
+        }
+    return {"ranges" if part.ranges else "prefixes": part.column}
+
+
+def describe_policies(axes: Sequence[Axis]) -> list[dict[str, str]]:
+    """Return what becomes of labels that are not listed and of missing cells, column by column."""
+    return [_policy(each) for each in axes]
+
+
+def _policy(axis: Axis) -> dict[str, str]:
+    if isinstance(axis, Labels):
+        category = axis.category
+        other = "drop" if category.other is None else f"to {category.other}"
+        written = {"column": axis.name, "other": other}
+        missing = category.missing
+        fill = str(missing.value) if isinstance(missing, Fill) else None
+        usual = other if missing is None else "drop"
+    else:
+        written = {"column": axis.name}
+        missing = axis.number.missing
+        fill = number_text(exact_number(missing.value, name="fill")) if isinstance(missing, Fill) else None
+        usual = "drop"
+    return written | {"missing": "keep" if axis.keeps_missing else usual if fill is None else f"to {fill}"}

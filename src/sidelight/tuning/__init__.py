@@ -2,7 +2,7 @@
 
 from sidelight.tuning.best import best_of, select
 from sidelight.tuning.fits import Fit, ModelScore, Tuned, tune
-from sidelight.tuning.pricing import papernot_steinke, ratio_bound, renyi_curve, selection_claims, selection_epsilon
+from sidelight.tuning.pricing import ratio_bound, renyi_curve, selection_claims, selection_epsilon
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric, logarithmic, runs_from_json
 from sidelight.tuning.scores import PrivateScore, PublicScore, Score
 from sidelight.tuning.selection import Selection
@@ -21,7 +21,6 @@ __all__ = [
     "best_of",
     "geometric",
     "logarithmic",
-    "papernot_steinke",
     "ratio_bound",
     "renyi_curve",
     "runs_from_json",

@@ -13,11 +13,9 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.tuning.best import select
-from sidelight.tuning.common_price import common_price
-from sidelight.tuning.held_rows import private_rows_of, refuse_private_rows
-from sidelight.tuning.pricing import selection_claims
+from sidelight.tuning.pricing import common_price, selection_claims
 from sidelight.tuning.runs import Runs, geometric
-from sidelight.tuning.scores import check_score
+from sidelight.tuning.scores import check_score, private_rows_of, refuse_private_rows
 
 Model = TypeVar("Model")
 

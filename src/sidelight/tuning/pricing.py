@@ -7,7 +7,7 @@ divergences that are never larger than those of Papernot and Steinke (Theorem 3)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import log, log1p
@@ -35,6 +35,7 @@ from sidelight.guarantees.amounts import positive
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.guarantees.proved import delta_of, epsilon_of
 from sidelight.guarantees.search import grid_ceil, smallest
+from sidelight.guarantees.steps import MostCurve
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial
 
 #: Enough orders for a curve that other accountants can add up; every one of them is a valid bound.
@@ -147,6 +148,41 @@ def renyi_curve(base: Claims, runs: Runs) -> RenyiOrders | None:
     return RenyiOrders.of(values) if values else None
 
 
+def common_price(claims: Sequence[Claims]) -> Claims:
+    """Return claims that hold for every candidate; declared amounts must be the same, curves may differ.
+
+    Two penalties of a model with the same (epsilon, delta) have different profiles. A selection is priced by what holds
+    for every candidate: the larger profile at every point, and the larger divergence at every order (tuning proof page,
+    Theorem 2: one run, with its choice of a candidate by chance, is a mixture, and profiles of mixtures are at most the
+    largest).
+
+    Raises:
+        ClaimError: candidates with different budgets, or for different neighbours or units.
+    """
+    first = claims[0]
+    if all(each == first for each in claims):
+        return first
+    for place, each in enumerate(claims):
+        if each.context != first.context or _amounts(each) != _amounts(first) or _kinds(each) != _kinds(first):
+            raise ClaimError(
+                f"all candidates of a search have the same claims: the first has {first}, candidate {place} has "
+                f"{each}; give them the same budget"
+            )
+    found: list[Claim] = list(_amounts(first))
+    profiles = [claim for each in claims for claim in each if isinstance(claim, Profile)]
+    if profiles:
+        remove = MostCurve(tuple(dict.fromkeys(p.remove for p in profiles)))
+        add = MostCurve(tuple(dict.fromkeys(p.add for p in profiles)))
+        found.append(Profile(remove, add, **first.context))
+    curves = [claim.curve for each in claims for claim in each if isinstance(claim, RDP)]
+    if curves:
+        orders = [order for order, _ in curves[0].points]
+        values = {a: [curve.at(a) for curve in curves] for a in orders}
+        known = {a: max(v for v in each if v is not None) for a, each in values.items() if None not in each}
+        found += [RDP(RenyiOrders.of(dict(known)), **first.context)] if known else []
+    return Claims.of(*found)
+
+
 def _profile(base: Claims, runs: Runs) -> list[Claim]:
     """Return the whole profile, moved by c and multiplied by E[K] in each direction, where a run has one."""
     factor, shift = _short(round_up(runs.mean().upper)), ratio_bound(base, runs)
@@ -171,26 +207,6 @@ def _curves(claim: Claim) -> tuple[ProfileCurve, ProfileCurve]:
             return concentrated, concentrated
         case _:
             raise ClaimError(f"{claim} has no profile of its own")
-
-
-def papernot_steinke(base: Claims, runs: Runs) -> RenyiOrders:
-    """Return the Rényi curve by the published theorems alone (2022, Theorems 2 and 6), for comparison.
-
-    `renyi_curve` is never larger. A Poisson mean below 1 is refused: there Theorem 6 as printed fails (tuning proof
-    page, section 3).
-    """
-    if isinstance(runs, Poisson) and runs.rate < 1:
-        raise RangeError(f"the published Poisson theorem needs a mean of at least 1, got {runs.mean_text}")
-    values: dict[Fraction, Fraction] = {}
-    growth = runs.mean().log()
-    ratios = [] if isinstance(runs, Poisson) else [(1 + runs.eta) * ratio for ratio in _renyi_ratio(base, runs)]
-    for order in _orders(base):
-        if (divergence := renyi_of(base, order)) is not None:
-            lift = _poisson_tilt(base, runs, order) if isinstance(runs, Poisson) else min(ratios)
-            values[order] = divergence + lift + round_up((growth / Interval.of(order - 1)).upper)
-    if not values:
-        raise ClaimError(f"{base} bounds no Rényi divergence")
-    return RenyiOrders.of(values)
 
 
 def renyi_of(base: Claims, order: Fraction) -> Fraction | None:
@@ -262,3 +278,11 @@ def _orders(base: Claims) -> tuple[Fraction, ...]:
 def _short(x: Fraction) -> Fraction:
     """Round up to twelve digits, the form in which a price is stored."""
     return grid_ceil(x, digits=_DIGITS) if x > 0 else x
+
+
+def _amounts(claims: Claims) -> tuple[Claim, ...]:
+    return tuple(claim for claim in claims if not isinstance(claim, Profile | RDP))
+
+
+def _kinds(claims: Claims) -> list[str]:
+    return [type(claim).__name__ for claim in claims]

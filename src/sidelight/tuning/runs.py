@@ -49,11 +49,6 @@ class TruncatedNegativeBinomial:
         object.__setattr__(self, "eta", order)
         object.__setattr__(self, "gamma", stop)
 
-    @property
-    def always_runs(self) -> bool:
-        """The law is truncated at 1: there is always a run."""
-        return True
-
     def mean(self) -> Interval:
         """Enclose E[K]: η(1-γ)/(γ(1-γ^η)), 1/γ at η = 1, (1/γ-1)/log(1/γ) at η = 0."""
         if self.eta == 1:
@@ -117,11 +112,6 @@ class Poisson:
         if rate > _LARGEST_MEAN:
             raise RangeError(f"mean must be at most 1e6 runs, got {short_text(rate)}")
         object.__setattr__(self, "rate", rate)
-
-    @property
-    def always_runs(self) -> bool:
-        """With probability exp(-mean) nothing is run."""
-        return False
 
     def mean(self) -> Interval:
         """Enclose E[K]."""

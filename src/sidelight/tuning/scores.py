@@ -1,20 +1,30 @@
 """How a candidate is judged: by its own released answer on public data, or by a second release that is paid for.
 
 There is no third way. A score on private validation rows without noise is the classical leak, so no score here is ever
-handed the table.
+handed the table, and rows that it visibly holds are compared by content with the private ones: a copy is as private as
+what it was copied from. A refusal is for whoever wrote the score and holds the rows; it comes before anything is
+charged or run. It finds copies, views, parts, other orders and other number types of the rows or of one of their
+columns, whatever holds them (`carried_by`, `tables_in`), and parts that were cut from the same array. What it cannot
+find stays the writer's word: copies of held-out rows that no fit holds, rows that were changed (scaled, rounded),
+columns of few distinct values, and what lies outside of the score's reach.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.records import Table
+from sidelight.records import Number, Table
+from sidelight.records.row_prints import same_rows
+from sidelight.records.rows import Wanted
 from sidelight.session import Answer, Query, Session
 from sidelight.tuning.carried import carried_by
-from sidelight.tuning.held_tables import is_lazy
+from sidelight.tuning.held_tables import FEWEST, Held, is_lazy, tables_in
 
 
 @dataclass(frozen=True)
@@ -97,3 +107,65 @@ def check_score(function: object, description: str) -> None:
             "a score may not hold a lazy frame: what it would read cannot be compared with the private rows. Collect "
             "the public rows first, and let the score hold them"
         )
+
+
+def held_by(function: object) -> list[Held]:
+    """Return the tables and columns that a function visibly carries."""
+    return [held for part in carried_by(function) for held in tables_in(part)]
+
+
+def private_rows_of(fit: object) -> list[Held]:
+    """Return the tables that a fit visibly carries, but short lists, which are settings."""
+    return [held for held in held_by(fit) if not held.listed or len(held.cells) >= FEWEST]
+
+
+def rows_of(table: Table) -> list[Held]:
+    """Return the number columns of a table that lies in memory, as private rows; nothing of another one."""
+    names = tuple(column.name for column in table.schema.columns if isinstance(column, Number))
+    if table.rows.length is None or not names:
+        return []
+    parts = [batch.numbers for batch in table.rows.batches(Wanted(numbers=names))]
+    columns = [np.concatenate([np.empty(0), *(part[name] for part in parts)]) for name in names]
+    return [Held(np.column_stack(columns))]
+
+
+def refuse_private_rows(functions: Iterable[object], private: Iterable[Held]) -> None:
+    """Refuse functions that hold rows which are, by memory or by content, among the private ones.
+
+    Raises:
+        RangeError: a score holds private rows. No count and no cell is told.
+    """
+    known = list(private)
+    for function in functions:
+        for held in held_by(function):
+            if any(_is_part(held, rows) for rows in known):
+                raise RangeError(
+                    "the score holds private rows: an array, a frame or a list that was cut from the rows that are "
+                    "fitted, or has their contents (a copy is as private as they are), or a column of them. Nobody "
+                    "pays for a score on private rows; "
+                    "score on public rows, in an array of their own, or ask a PrivateScore"
+                )
+
+
+def _is_part(held: Held, rows: Held) -> bool:
+    """Return whether held rows, or a column of them, are among the private ones: by memory or by content."""
+    first, second = held.cells, rows.cells
+    arrays = isinstance(first, np.ndarray) and isinstance(second, np.ndarray)
+    if arrays and (np.may_share_memory(first, second) or _base(first) is _base(second)):
+        return True
+    known = 1 < held.width == rows.width and held.prints is not None and rows.prints is not None
+    if known and same_rows(held.prints, rows.prints):  # type: ignore[arg-type]  # neither is None
+        return True
+    # Rows with other columns beside the private ones, or with some of them only.
+    if any(one.is_part_of(other) for one in held.columns for other in rows.columns):
+        return True
+    pooled = rows.pooled if held.width == 1 and held.columns else None  # rows one after the other, as in bytes
+    return pooled is not None and held.columns[0].is_part_of(pooled)
+
+
+def _base(array: NDArray[Any]) -> Any:
+    """Return what owns the memory: two disjoint parts of one array were cut from the same rows."""
+    found: Any = array
+    while isinstance(found, np.ndarray) and found.base is not None:
+        found = found.base
+    return found

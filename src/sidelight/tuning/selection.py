@@ -18,11 +18,9 @@ from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, Prepared, Query, Refusal, release_once
 from sidelight.session.query import PublicSource
 from sidelight.tuning.best import best_of
-from sidelight.tuning.common_price import common_price
-from sidelight.tuning.held_rows import held_by, refuse_private_rows, rows_of
-from sidelight.tuning.pricing import selection_claims
+from sidelight.tuning.pricing import common_price, selection_claims
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric
-from sidelight.tuning.scores import PrivateScore, PublicScore, Score
+from sidelight.tuning.scores import PrivateScore, PublicScore, Score, held_by, refuse_private_rows, rows_of
 
 NO_RESULT = "no run of the selection gave a result"
 

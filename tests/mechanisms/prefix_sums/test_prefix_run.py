@@ -16,16 +16,15 @@ from sidelight.testing import SeededEntropy
 
 
 def plan(**changed):
-    return PrefixSums(**({"steps": 3, "size": 2, "norm_bound": 1, "mu": 1} | changed))
+    return PrefixSums(**({"steps": 3, "size": 2, "norm_bound": 1, "rho": "0.5"} | changed))
 
 
 def source():
     return Source(SeededEntropy("prefix runs"))
 
 
-@pytest.mark.parametrize("encoder", ["square_root", "tree"])
-def test_a_step_beyond_the_plan_is_refused_and_counts_nothing(encoder):
-    run = plan(encoder=encoder).start()
+def test_a_step_beyond_the_plan_is_refused_and_counts_nothing():
+    run = plan().start()
     with source() as noise:
         for _ in range(3):
             run.add([0.1, 0.2], source=noise)
@@ -33,6 +32,7 @@ def test_a_step_beyond_the_plan_is_refused_and_counts_nothing(encoder):
         with pytest.raises(RangeError, match="3 steps"):
             run.add([0.1, 0.2], source=noise)
     assert run.step == 3
+    assert not run.goes_on
     assert (run.estimate == last).all()
 
 
@@ -45,7 +45,9 @@ def test_a_run_cannot_be_copied_or_stored():
 
 def test_a_run_does_not_survive_a_fork():
     run = plan().start()
+    assert run.goes_on
     run._pid = os.getpid() + 1
+    assert not run.goes_on
     with source() as noise, pytest.raises(NoiseError, match="fork"):
         run.add([0, 0], source=noise)
 
@@ -65,6 +67,7 @@ def test_after_a_failed_step_the_run_is_over():
     closed.close()
     with pytest.raises(NoiseError, match="closed"):
         run.add([0.1, 0.1], source=closed)
+    assert not run.goes_on
     with source() as noise, pytest.raises(NoiseError, match="start a new stream"):
         run.add([0.1, 0.1], source=noise)
 

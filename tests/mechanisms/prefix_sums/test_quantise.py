@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
 from sidelight.mechanisms.prefix_sums import Quantiser
-from sidelight.mechanisms.prefix_sums.quantise import _shrunk
+from sidelight.mechanisms.prefix_sums.plan import _shrunk
 
 anything = st.floats(allow_nan=True, allow_infinity=True, width=64)
 

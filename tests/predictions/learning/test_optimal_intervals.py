@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.predictions.learning.intervals import optimal_intervals
+from sidelight.predictions.learning.public_intervals import optimal_intervals
 from sidelight.quantiles import nonprivate_gap
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.baselines.nonprivate_online import nonprivate_online
 
 from sidelight.errors import RangeError
 from sidelight.predictions import guess
 from sidelight.predictions.learning.recursive_regression import RecursiveRegression
-from sidelight.quantiles import PubPrev, PubProx, nonprivate_online
-from sidelight.quantiles.sequence.linear_map import CocobMap
+from sidelight.quantiles import PubPrev, PubProx
+from sidelight.quantiles.sequence.proximate import CocobMap
 
 NONE = np.empty(0)
 LEARNERS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from glob import glob
@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sidelight.accounting import ROUTES, Route
-from sidelight.cli.plans.columns import read_schema
 from sidelight.errors import PlanError, nearest
 from sidelight.guarantees import Claim, Unit, parse_claim
 from sidelight.plan_section import Amount, Section, key_lines
-from sidelight.records import Schema
+from sidelight.records import Category, Drop, Fill, Number, PersonId, Schema
 from sidelight.registry import PLAN_KINDS, plan_reader
 from sidelight.session import Prepared, Query, request_key
 from sidelight.session.query import prepare_query
@@ -204,3 +203,69 @@ def ledger_url(url: str, *, folder: Path) -> str:
         return url
     file = url.removeprefix(prefix)
     return f"{prefix}{folder / file}"
+
+
+# `[[column]]` of a plan: the public schema, one table a column.
+
+Column = Number | Category | PersonId
+
+
+def read_schema(sections: Sequence[Section], *, whole: Section) -> Schema:
+    """Read all columns and put them together."""
+    if not sections:
+        whole.refuse("the schema is empty; declare the columns that the queries use, each as a [[column]] table")
+    columns = [_column(section) for section in sections]
+    seen: dict[str, Section] = {}
+    for column, section in zip(columns, sections, strict=True):
+        if column.name in seen:
+            section.refuse(f"column {column.name!r} was declared before, at {seen[column.name].place()}", key="name")
+        seen[column.name] = section
+    with whole.naming():
+        return Schema(columns)
+
+
+def _column(section: Section) -> Column:
+    kind = section.choice("kind", list(_KINDS), "number")
+    with section.naming():
+        return _KINDS[kind](section)
+
+
+def _number(section: Section) -> Number:
+    section.only("kind", "name", "lower", "upper", "granularity", "missing")
+    return Number(
+        section.text("name"),
+        lower=section.amount("lower", None),
+        upper=section.amount("upper", None),
+        granularity=section.amount("granularity", None),
+        **_missing(section, number=True),
+    )
+
+
+def _category(section: Section) -> Category:
+    section.only("kind", "name", "categories", "other", "missing")
+    given: dict[str, Any] = _missing(section, number=False)
+    if section.values.get("other") is False:
+        given["other"] = None  # rows with a label that is not listed are dropped
+    elif "other" in section:
+        given["other"] = section.text("other")
+    return Category(section.text("name"), section.labels("categories"), **given)
+
+
+def _person(section: Section) -> PersonId:
+    section.only("kind", "name", "max_rows")
+    return PersonId(section.text("name"), max_rows=section.integer("max_rows"))
+
+
+def _missing(section: Section, *, number: bool) -> dict[str, Any]:
+    """Read `missing = "drop"` or `missing = {fill = 0}`; left out, the column's own default stands."""
+    if "missing" not in section:
+        return {}
+    if section.values["missing"] == "drop":
+        return {"missing": Drop()}
+    if not isinstance(section.values["missing"], dict):
+        section.refuse('missing must be "drop" or {fill = a public value}', key="missing")
+    fill = section.section("missing").only("fill")
+    return {"missing": Fill(fill.amount("fill") if number else fill.text("fill"))}
+
+
+_KINDS: dict[str, Callable[[Section], Column]] = {"number": _number, "category": _category, "person": _person}

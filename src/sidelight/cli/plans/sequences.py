@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sidelight.accounting import Route
-from sidelight.cli.plans.columns import read_schema
-from sidelight.cli.plans.plan import ledger_url, read_budget, read_records, read_routes, read_tables
+from sidelight.cli.plans.plan import ledger_url, read_budget, read_records, read_routes, read_schema, read_tables
 from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger
 from sidelight.plan_section import Section
 from sidelight.predictions import Prior
 from sidelight.predictions.from_plan import read_prediction
-from sidelight.quantiles import PubPrev, PubProx, Quantiles, Sequence
+from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, Quantiles, Sequence
+from sidelight.quantiles.sequence.plan import Learner, SequencePlan
 from sidelight.records import Schema, Table
 
 _SHARED = (
@@ -24,14 +24,16 @@ _SHARED = (
     "epsilon",
     "resolution",
     "learner",
-    "location",
-    "scale",
     "hedge_weight",
     "fallback",
     "days_per_person",
     "state",
 )
-_PROXIMATE = ["features", "plausible", "method", "memory", "largest_scale"]
+_GUESSES = ("location", "scale")
+_PROXIMATE = ("features", "plausible", "method", "memory", "largest_scale")
+_PRIVATE = ("lower", "upper", "rho", "bins", "floor_weight", "boldness")
+#: Keys that not every learner takes.
+_KEYS = {"previous": _GUESSES, "proximate": (*_GUESSES, *_PROXIMATE), "private": _PRIVATE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class DailyPlan:
     scope: str
     strict: bool
     query: Quantiles
-    learner: PubPrev | PubProx
+    learner: Learner
     days_per_person: int | None
     state: Path | None
 
@@ -63,6 +65,13 @@ class DailyPlan:
         if self.records == "standard":
             return file
         return Table(file, schema=self.schema, name=self.scope, records=self.records)
+
+    @property
+    def sequence(self) -> SequencePlan:
+        """The part of the sequence that never changes, with the price of a day."""
+        return SequencePlan(
+            query=self.query, schema=self.schema, learner=self.learner, days_per_person=self.days_per_person
+        )
 
     def open(self, ledger: Ledger) -> Sequence:
         """Open the sequence on its ledger."""
@@ -96,7 +105,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     source = whole.section("source").only("path", "name", "records")
     budget = whole.section("budget").only("epsilon", "delta", "rho", "mu", "routes")
     ledger = whole.section("ledger").only("url", "scope")
-    section = whole.section("sequence").only(*_SHARED, *_PROXIMATE)
+    section = whole.section("sequence").only(*_SHARED, *_GUESSES, *_PROXIMATE, *_PRIVATE)
     schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
     if "{day}" not in source.text("path"):
         source.refuse(
@@ -134,9 +143,13 @@ def _query(section: Section) -> Quantiles:
     )
 
 
-def _learner(section: Section) -> PubPrev | PubProx:
-    kind = section.choice("learner", ["previous", "proximate"], "proximate")
-    given: dict[str, Any] = {key: _guess(section, key) for key in ("location", "scale")}
+def _learner(section: Section) -> Learner:
+    kind = section.choice("learner", list(_KEYS), "proximate")
+    for key in (*_PROXIMATE, *_PRIVATE, *_GUESSES):
+        if key in section and key not in _KEYS[kind]:
+            owners = " or ".join(f'learner = "{name}"' for name, keys in _KEYS.items() if key in keys)
+            section.refuse(f"{key} belongs to {owners}; leave it out", key=key)
+    given: dict[str, Any] = {}
     if "hedge_weight" in section:
         given["hedge_weight"] = float(section.amount("hedge_weight"))
     if "fallback" in section:
@@ -144,10 +157,10 @@ def _learner(section: Section) -> PubPrev | PubProx:
         if not isinstance(fallback, Prior):
             section.refuse("fallback is one prior for all levels", key="fallback")
         given["fallback"] = fallback
+    if kind == "private":
+        return _private(section, given)
+    given |= {key: _guess(section, key) for key in _GUESSES}
     if kind == "previous":
-        for key in _PROXIMATE:
-            if key in section:
-                section.refuse(f'{key} belongs to learner = "proximate"; leave it out', key=key)
         return PubPrev(**given)
     given["features"] = section.integer("features", 0)
     given["plausible"] = tuple(float(end) for end in section.amounts("plausible"))
@@ -159,6 +172,17 @@ def _learner(section: Section) -> PubPrev | PubProx:
         if key in section:
             given[key] = float(section.amount(key))
     return PubProx(**given)
+
+
+def _private(section: Section, given: dict[str, Any]) -> PrivateHistograms:
+    if "bins" in section:
+        given["bins"] = section.integer("bins")
+    if "floor_weight" in section:
+        given["floor_weight"] = section.amount("floor_weight")
+    if "boldness" in section:
+        given["boldness"] = float(section.amount("boldness"))
+    ends = (float(section.amount(key)) for key in ("lower", "upper"))
+    return PrivateHistograms(*ends, rho=section.amount("rho"), **given)
 
 
 def _guess(section: Section, key: str) -> float | tuple[float, ...]:

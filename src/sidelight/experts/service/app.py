@@ -6,31 +6,33 @@ the same, so that nobody fills a disk with it.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
+import math
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from sidelight.errors import RefusedError
+from sidelight.errors import RefusedError, ReportError
+from sidelight.experts.report import Report
 from sidelight.experts.server import Receipt
 from sidelight.experts.service.openapi import STATUS, description
-from sidelight.experts.service.page import PAGE_POLICY, page
+from sidelight.experts.service.page import PAGE_POLICY, closed_json, page, round_json, terms_json
 from sidelight.experts.service.plan import ServicePlan
-from sidelight.experts.service.reading import read_body, read_report
 from sidelight.experts.service.rounds import HISTORY, Rounds
-from sidelight.experts.service.seldom import Seldom
-from sidelight.experts.service.shown import closed_json, round_json, terms_json
 from sidelight.experts.service.store import Store
 from sidelight.experts.service.tokens import Tokens
 
 log = logging.getLogger("sidelight.experts.service")
-
 _ANSWERS = {Receipt.ACCEPTED: 201, Receipt.POSTPONED: 202, Receipt.DUPLICATE: 200}
 _REFUSALS = {
     Receipt.LATE: ("closed_round", "the round of this report is closed; it was not counted"),
@@ -43,6 +45,13 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+#: Seconds in which a request must have arrived.
+PATIENCE = 20.0
+#: Lines of one kind in a while, and how long that is in seconds.
+LOG_LINES, LOG_SECONDS = 5, 60.0
+
+#: Kinds that are told apart; all further ones are one.
+_LOG_KINDS = 1000
 
 
 class Service:
@@ -53,7 +62,7 @@ class Service:
         self.tokens = Tokens(plan.tokens)
         self.rounds: Rounds
         self._open_rounds = open_rounds
-        self._seldom = Seldom()
+        self._log_limit = LogLimit()
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -61,11 +70,11 @@ class Service:
         del app
         self.rounds = self._open_rounds()
         self.rounds.start()
-        log.addFilter(self._seldom)
+        log.addFilter(self._log_limit)
         try:
             yield
         finally:
-            log.removeFilter(self._seldom)
+            log.removeFilter(self._log_limit)
             await self.rounds.stop()
 
     async def report(self, request: Request) -> Response:
@@ -181,3 +190,80 @@ class _WithHeaders:
             await send(message)
 
         await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+async def read_body(request: Request, *, largest: int) -> bytes:
+    """Return the body of a request; refuse one that is too large before it is all here, or that trickles in."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise RefusedError("wrong_type", "a report is sent as application/json")
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:19]) > largest:
+        raise RefusedError("too_large", f"a report has at most {largest} bytes")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for part in request.stream():
+                size += len(part)
+                if size > largest:
+                    raise RefusedError("too_large", f"a report has at most {largest} bytes")
+                parts.append(part)
+    except TimeoutError:
+        raise RefusedError("too_slow", f"a report must arrive within {PATIENCE:.0f} seconds") from None
+    except ClientDisconnect:
+        raise RefusedError("malformed", "the report broke off") from None
+    return b"".join(parts)
+
+
+def read_report(body: bytes) -> Report:
+    """Return the report in a body."""
+    try:
+        return Report.from_json(body)
+    except ReportError as error:
+        if _has_values_that_are_not_finite(body):
+            raise RefusedError(
+                "not_finite", "values of a report are whole numbers on the grid; one is not finite"
+            ) from None
+        raise RefusedError("malformed", str(error)) from None
+
+
+def _has_values_that_are_not_finite(body: bytes) -> bool:
+    """Look closer at a report that was refused anyhow: NaN, an infinity, or a number beyond all floats."""
+    try:
+        read: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    values = read.get("values") if isinstance(read, dict) else None
+    return isinstance(values, list) and any(isinstance(each, float) and not math.isfinite(each) for each in values)
+
+
+class LogLimit(logging.Filter):
+    """Lets through the first lines of each kind in a while; the next after it says how many were left out.
+
+    A kind is a text with its values: names of clients and codes of refusals are few, whatever is sent.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._began = clock()
+        self._seen: Counter[str] = Counter()
+        self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is written."""
+        if record.levelno >= logging.ERROR:
+            return True
+        if self._clock() - self._began >= LOG_SECONDS:
+            left_out, self._left_out, self._began = self._left_out, 0, self._clock()
+            self._seen.clear()
+            if left_out:
+                record.msg, record.args = f"{record.getMessage()} (before that, {left_out} more lines left out)", ()
+        kind = record.getMessage()
+        kind = kind if kind in self._seen or len(self._seen) < _LOG_KINDS else ""
+        self._seen[kind] += 1
+        if self._seen[kind] > LOG_LINES:
+            self._left_out += 1
+            return False
+        return True

@@ -17,7 +17,7 @@ from sidelight.errors import RangeError, ServiceError
 from sidelight.experts.report import Report
 from sidelight.experts.reporter import Reporter
 from sidelight.experts.server import Receipt
-from sidelight.experts.service.extra import need_service
+from sidelight.experts.service import need_service
 from sidelight.experts.service.plan import is_loopback
 
 #: Answers of the service that say what became of a report, without being mistakes of this client.

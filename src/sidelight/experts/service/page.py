@@ -1,4 +1,7 @@
-"""The live page: one HTML text with its style and script inside, allowed by their hashes and nothing else."""
+"""What everybody may see of a service: JSON for programs and the live page for people. No report.
+
+The page is one HTML text with its style and script inside, allowed by their hashes and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,30 @@ import base64
 import hashlib
 import math
 import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from sidelight.experts.learners import WINDOWS
+from sidelight.experts.server import Closed
+from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.rounds import Rounds
-from sidelight.experts.service.shown import moment
-from sidelight.experts.service.strip import strip_chart
+from sidelight.guarantees import decimal_text
 from sidelight.version import VERSION
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 _SHOWN_IN_TABLE = 20
+#: The picture of closed rounds: how many, actions with a row of their own, measures, and letters of a name.
+_ROUNDS = 60
+_ROWS = 10
+_WIDTH, _LEFT, _ROW, _BARS = 800, 150, 24, 44
+_NAME = 20
 
 
 def _part(name: str) -> str:
@@ -33,6 +44,7 @@ def _allowed(text: str) -> str:
 
 
 _STYLE, _SCRIPT = _part("page.css"), _part("page.js")
+
 #: What the page may do: its own style and script, and ask its own service.
 PAGE_POLICY = "; ".join(
     [
@@ -94,3 +106,107 @@ def _up(delta: float) -> str:
     """A δ with three digits, never smaller than it is."""
     step = 10.0 ** (math.floor(math.log10(delta)) - 2)
     return f"{math.ceil(delta / step) * step:.3g}"
+
+
+def strip_chart(closed: Sequence[Closed], names: Sequence[str]) -> Markup | None:
+    """Return the last rounds as SVG: a row for each action that was chosen, most often on top. None without rounds.
+
+    A few rectangles, so by hand.
+    """
+    shown = list(closed[-_ROUNDS:])
+    if not shown:
+        return None
+    rows = _rows(shown)
+    step = min((_WIDTH - _LEFT) / len(shown), 26.0)
+    bars = len(rows) * _ROW + 14
+    parts = []
+    for place, action in enumerate([*rows, None] if len({each.action for each in shown}) > len(rows) else rows):
+        y = place * _ROW + _ROW / 2
+        name = "others" if action is None else names[action]
+        parts.append(f'<text class="axis end" x="{_LEFT - 12}" y="{y + 4:.1f}">{escape(_short(name))}</text>')
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y}" y2="{y}"/>')
+        bars = (place + 1) * _ROW + 14
+    for place, each in enumerate(shown):
+        x = _LEFT + place * step
+        row = rows.index(each.action) if each.action in rows else len(rows)
+        kind = "mark last" if place == len(shown) - 1 else "mark"
+        parts.append(_bar(kind, x, row * _ROW + 5, step, _ROW - 10))
+        height = _BARS * min(1.0, each.reports / each.expected)
+        parts.append(_bar("part", x, bars + _BARS - height, step, height))
+    base = bars + _BARS
+    parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{base}" y2="{base}"/>')
+    parts.append(f'<text class="axis end" x="{_LEFT - 12}" y="{bars + _BARS / 2 + 4:.1f}">reports</text>')
+    parts.append(f'<text class="axis" x="{_LEFT}" y="{base + 16}">round {shown[0].round}</text>')
+    if len(shown) * step > 150:
+        last = f'<text class="axis end" x="{_LEFT + len(shown) * step:.1f}" y="{base + 16}">{shown[-1].round}</text>'
+        parts.append(last)
+    title = f"Chosen actions of rounds {shown[0].round} to {shown[-1].round}, last: {names[shown[-1].action]}"
+    head = f'<svg class="strip" viewBox="0 0 {_WIDTH} {base + 22}" role="img"><title>{escape(title)}</title>'
+    return Markup(head + "".join(parts) + "</svg>")
+
+
+def _rows(shown: Sequence[Closed]) -> list[int]:
+    counts: dict[int, int] = {}
+    for each in shown:
+        counts[each.action] = counts.get(each.action, 0) + 1
+    often = sorted(counts, key=lambda action: (-counts[action], action))
+    return often if len(often) <= _ROWS else often[: _ROWS - 1]
+
+
+def _bar(kind: str, x: float, y: float, width: float, height: float) -> str:
+    inside = max(width - 2, width * 0.7)
+    return f'<rect class="{kind}" x="{x:.2f}" y="{y:.2f}" width="{inside:.2f}" height="{height:.2f}" rx="2"/>'
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else name[: _NAME - 1] + "…"
+
+
+def round_json(rounds: Rounds) -> dict[str, Any]:
+    """The open round, or that there is none any more."""
+    view, plan = rounds.view, rounds.plan
+    is_open = view.round is not None and view.deadline is not None and view.action is not None
+    return {
+        "state": "open" if is_open else "finished",
+        "round": view.round,
+        "rounds": plan.reporting.rounds,
+        "action": view.action,
+        "action_name": None if view.action is None else plan.action_names[view.action],
+        "deadline": None if view.deadline is None else moment(view.deadline),
+        "seconds_left": None if view.deadline is None else round(max(0.0, view.deadline - time.time()), 3),
+        "reports": rounds.received,
+        "clients": view.clients,
+    }
+
+
+def closed_json(closed: Closed, plan: ServicePlan) -> dict[str, Any]:
+    """A closed round."""
+    return {
+        "round": closed.round,
+        "action": closed.action,
+        "action_name": plan.action_names[closed.action],
+        "reports": closed.reports,
+        "clients": closed.expected,
+    }
+
+
+def terms_json(plan: ServicePlan) -> dict[str, Any]:
+    """What clients must agree with, and what it guarantees them."""
+    terms = plan.reporting
+    return {
+        "title": plan.title,
+        "terms": terms.to_json(),
+        "noise_scale": decimal_text(terms.noise_scale),
+        "actions": list(plan.action_names),
+        "player": plan.player.kind,
+        "seconds": plan.seconds,
+        "late": plan.late,
+        "testing": plan.seed is not None,
+        "guarantee": str(terms.claims),
+        "person_guarantee": None if terms.max_rounds_per_person is None else str(terms.person_claims),
+    }
+
+
+def moment(seconds: float) -> str:
+    """A time as text, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -31,7 +31,7 @@ class Terms(_Table, frozen=True, kw_only=True):
     mu: Number
     rounds: int
     sensitivity: Number | None = None
-    adjacency: str | None = None
+    neighbours: str | None = None
     gain_range: Number = 1
     kind: Literal["vector", "coordinate"] = "vector"
     fill: Number = 0
@@ -132,7 +132,7 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_service_plan(path: Path | str) -> ServicePlan:
-    """Read and check a plan file. A plan without sensitivity or adjacency is refused."""
+    """Read and check a plan file. A plan without sensitivity or neighbours is refused."""
     path = Path(path)
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=str)

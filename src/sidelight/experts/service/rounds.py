@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +19,15 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import PlanError, RangeError, RefusedError, ReportError, StorageError
-from sidelight.experts.adabatch import RWAdaBatch
+from sidelight.experts.follow_leader import RWFTPL, RWAdaBatch
+from sidelight.experts.meta import RWMeta
+from sidelight.experts.player import Player
 from sidelight.experts.report import Report
 from sidelight.experts.server import Closed, Receipt, Server
-from sidelight.experts.service.plan import ServicePlan
-from sidelight.experts.service.players import new_server
+from sidelight.experts.service.plan import Number, ServicePlan
 from sidelight.experts.service.store import Store
+from sidelight.experts.states import Stream
+from sidelight.guarantees import exact
 from sidelight.guarantees.curves import gaussian_floats
 
 log = logging.getLogger("sidelight.experts.service")
@@ -226,3 +230,45 @@ def _with_clients(content: dict[str, Any], plan: ServicePlan) -> dict[str, Any]:
     if any(name not in new or new[name] != place for name, place in old.items()):
         raise PlanError("a client of earlier rounds is gone or has another coordinate; keep it, and revoke its token")
     return state | {"clients": new}
+
+
+def new_server(plan: ServicePlan) -> Server:
+    """Return the server of a plan, no round played."""
+    return Server(
+        reporting=plan.reporting,
+        player=_player(plan),
+        clients=plan.clients,
+        late=plan.late,
+        allow_seeded=plan.seed is not None,
+        stream=_stream(plan, "server"),
+    )
+
+
+def _player(plan: ServicePlan) -> Player:
+    options, terms = plan.player, plan.reporting
+    client_scale = float(terms.noise_scale)
+    # Averages of k vectors have noise η/√k. RW-AdaBatch pads every round to the client's η, its others do not.
+    averaged = client_scale / math.sqrt(len(plan.clients)) if terms.kind == "vector" else client_scale
+    stream = _stream(plan, "player")
+    if options.kind == "rw_ftpl":
+        noise = _float(options.server_noise, 0.0, name="server_noise")
+        return RWFTPL(actions=terms.actions, noise_scale=averaged, server_noise=noise, stream=stream)
+    if options.kind == "rw_adabatch":
+        return RWAdaBatch(
+            actions=terms.actions,
+            noise_scale=client_scale,
+            tolerance=_float(options.tolerance, 0.01, name="tolerance"),
+            gain_range=float(terms.exact_gain_range),
+            largest_batch=options.largest_batch,
+            stream=stream,
+        )
+    floor = _float(options.floor, 2 * float(terms.exact_gain_range) ** 2, name="floor")
+    return RWMeta(actions=terms.actions, noise_scale=averaged, floor=floor, stream=stream)
+
+
+def _stream(plan: ServicePlan, purpose: str) -> Stream:
+    return Stream() if plan.seed is None else Stream.seeded(plan.seed).child(purpose)
+
+
+def _float(value: Number | None, usual: float, *, name: str) -> float:
+    return usual if value is None else float(exact(value, name=name))

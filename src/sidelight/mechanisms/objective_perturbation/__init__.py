@@ -1,7 +1,6 @@
 """Objective perturbation: noise in the objective makes its minimum private, at the cost of the Gaussian mechanism."""
 
 from sidelight.mechanisms.objective_perturbation.calibration import OUTPUT_SHARE, calibrate_objective
-from sidelight.mechanisms.objective_perturbation.directions import Bound, add_curve, remove_curve
 from sidelight.mechanisms.objective_perturbation.mechanism import ObjectivePerturbation
 from sidelight.mechanisms.objective_perturbation.noise import (
     grid_exponent,
@@ -10,8 +9,15 @@ from sidelight.mechanisms.objective_perturbation.noise import (
     noisy_point,
     on_grid,
 )
-from sidelight.mechanisms.objective_perturbation.renyi import ORDERS, renyi_curve
-from sidelight.mechanisms.objective_perturbation.shape import Envelope, LossShape
+from sidelight.mechanisms.objective_perturbation.privacy_loss import (
+    ORDERS,
+    Bound,
+    Envelope,
+    LossShape,
+    add_curve,
+    remove_curve,
+    renyi_curve,
+)
 
 __all__ = [
     "ORDERS",

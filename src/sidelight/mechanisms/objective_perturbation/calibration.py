@@ -20,9 +20,8 @@ from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.curves import gaussian_floats
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.guarantees.search import grid_ceil, smallest
-from sidelight.mechanisms.objective_perturbation.directions import Bound
 from sidelight.mechanisms.objective_perturbation.mechanism import ObjectivePerturbation
-from sidelight.mechanisms.objective_perturbation.shape import LossShape
+from sidelight.mechanisms.objective_perturbation.privacy_loss import Bound, LossShape
 
 if TYPE_CHECKING:
     import numpy as np

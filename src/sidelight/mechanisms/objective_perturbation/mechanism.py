@@ -15,9 +15,14 @@ from typing import TYPE_CHECKING, Any
 from sidelight.accounting import to_pld
 from sidelight.errors import RangeError
 from sidelight.guarantees import RDP, Amount, ApproxDP, Claims, Profile, Row, Unit, exact, native_claims, positive
-from sidelight.mechanisms.objective_perturbation.directions import Bound, add_curve, remove_curve
-from sidelight.mechanisms.objective_perturbation.renyi import ORDERS, closed_form_zcdp, renyi_curve
-from sidelight.mechanisms.objective_perturbation.shape import LossShape
+from sidelight.mechanisms.objective_perturbation.privacy_loss import (
+    ORDERS,
+    Bound,
+    LossShape,
+    add_curve,
+    remove_curve,
+    renyi_curve,
+)
 
 if TYPE_CHECKING:
     from sidelight.guarantees import Numerics
@@ -65,26 +70,19 @@ class ObjectivePerturbation:
             return Fraction(0)
         return 2 * self.tolerance / (self.regularisation * self.output_noise_scale)
 
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        return {
+            "mu": self.mu,
+            "regularisation": self.regularisation,
+            "output_mu": self.output_mu,
+            "bound": self.bound,
+        }
+
     def profile(self, *, unit: Unit = Row(), numerics: Numerics = "idealized") -> Profile:  # noqa: B008  # frozen
         """Return the two profiles as a claim."""
-        return Profile(
-            remove_curve(
-                self.shape,
-                mu=self.mu,
-                regularisation=self.regularisation,
-                output_mu=self.output_mu,
-                bound=self.bound,
-            ),
-            add_curve(
-                self.shape,
-                mu=self.mu,
-                regularisation=self.regularisation,
-                output_mu=self.output_mu,
-                bound=self.bound,
-            ),
-            unit=unit,
-            numerics=numerics,
-        )
+        remove, add = remove_curve(self.shape, **self._numbers), add_curve(self.shape, **self._numbers)
+        return Profile(remove, add, unit=unit, numerics=numerics)
 
     def deltas(self, epsilon: Amount) -> tuple[Fraction, Fraction]:
         """Return the proven delta at an epsilon: a record removed, a record added."""
@@ -94,25 +92,7 @@ class ObjectivePerturbation:
 
     def renyi(self, orders: Iterable[Fraction] = ORDERS) -> RDP:
         """Return the Rényi divergences at some orders, the larger direction's."""
-        curve = renyi_curve(
-            self.shape,
-            mu=self.mu,
-            regularisation=self.regularisation,
-            output_mu=self.output_mu,
-            bound=self.bound,
-            orders=orders,
-        )
-        return RDP(curve, numerics="idealized")
-
-    def closed_form_zcdp(self) -> Fraction:
-        """Return the zCDP of the Rényi closed forms alone, for comparison; `Claims.zcdp` of the profiles is smaller."""
-        return closed_form_zcdp(
-            self.shape,
-            mu=self.mu,
-            regularisation=self.regularisation,
-            output_mu=self.output_mu,
-            bound=self.bound,
-        )
+        return RDP(renyi_curve(self.shape, orders=orders, **self._numbers), numerics="idealized")
 
     def claims(self, *, epsilon: Amount, delta: Amount, unit: Unit = Row()) -> Claims:  # noqa: B008  # frozen
         """Return all that holds: the profiles, Rényi orders, and (ε, δ) at the calibrated point, proved again here.

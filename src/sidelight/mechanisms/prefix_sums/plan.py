@@ -1,39 +1,104 @@
-"""A private running sum: its plan (public parameters, cost and accuracy, all known before any data), and its run."""
+"""A private running sum: its plan (public parameters, cost and accuracy, all known before any data), and its run.
+
+Float vectors become integers first, whose length is bounded exactly whatever the floats were: privacy rests on the
+integers alone. A NaN, an infinity or a wrong clip upstream cannot exceed the bound.
+"""
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, NoReturn
+from math import isqrt
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import NoiseError, RangeError
-from sidelight.guarantees import GDP, ZCDP, Amount, Claims, Context, Neighbours, Row, Unit, native_claims, positive
+from sidelight.guarantees import GDP, Amount, Claims, Neighbours, Row, Unit, native_claims, positive
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.mechanisms.prefix_sums.binary_tree import BinaryTree
-from sidelight.mechanisms.prefix_sums.calibration import NoiseLaw, noise_variance, rho_for
-from sidelight.mechanisms.prefix_sums.encoders import INT64_LIMIT, Encoder
-from sidelight.mechanisms.prefix_sums.quantise import Quantiser
-from sidelight.mechanisms.prefix_sums.square_root import SquareRoot
-from sidelight.noise import Source, discrete_gaussian, rounded_gaussian
+from sidelight.mechanisms.prefix_sums.square_root import INT64_LIMIT, SquareRoot
+from sidelight.noise import Source, rounded_gaussian, scale_up
 
 #: A vector with a proved sensitivity may be computed with an error of half of this, relative to norm_bound.
 FLOAT_SLACK = Fraction(1, 10**9)
+_ROOT_BITS = 256
+#: More coordinates than this, and the bound on a sum of squares would leave int64.
+_MOST_COORDINATES = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantiser:
+    """Round vectors of `size` coordinates to multiples of norm_bound / 2^bits, and bound the integers.
+
+    `shape="ball"`: codes have Euclidean length at most `radius`, so any two differ by at most 2 * radius. For a
+    sensitivity that comes from clipping. `shape="box"`: each code is clamped, which moves no two vectors further apart.
+    For a sensitivity that was proved for the vectors themselves, which shortening and rounding again could exceed.
+    """
+
+    size: int
+    norm_bound: Fraction
+    bits: int = 20
+    shape: str = "ball"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size <= _MOST_COORDINATES:
+            raise RangeError(f"size must lie in 1..2**20 coordinates, got {self.size}")
+        if not 4 <= self.bits <= 30:
+            raise RangeError(f"gradient_bits must lie in 4..30, got {self.bits}")
+        if not Fraction(2) ** -500 < self.norm_bound < Fraction(2) ** 500:
+            raise RangeError(f"norm_bound must lie between 2**-500 and 2**500, got {float(self.norm_bound):.3g}")
+
+    @property
+    def quantum(self) -> Fraction:
+        """What one integer step stands for."""
+        return self.norm_bound / (1 << self.bits)
+
+    @property
+    def radius(self) -> int:
+        """M = 2^bits + ceil(sqrt(size) / 2): what rounding can add to a vector of length norm_bound is inside."""
+        halves = isqrt(self.size)
+        return (1 << self.bits) + (halves + (halves * halves < self.size) + 1) // 2
+
+    def codes(self, vector: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the integers; a vector with a NaN or an infinity counts as zero."""
+        given = np.asarray(vector, dtype=np.float64)
+        if given.shape != (self.size,):
+            raise RangeError(f"this stream takes vectors of {self.size} coordinates, got shape {given.shape}")
+        if not np.isfinite(given).all():
+            return np.zeros(self.size, np.int64)
+        limit = float(1 << self.bits)
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = np.clip(given * float(1 / self.quantum), -(2.0**300), 2.0**300)
+        if self.shape == "box":
+            edge = self.radius
+            return np.clip(np.rint(np.clip(scaled, -2 * limit, 2 * limit)).astype(np.int64), -edge, edge)
+        length = float(np.sqrt(scaled @ scaled))
+        if length > limit:
+            scaled = scaled * (limit / length)
+        return _shrunk(np.rint(scaled).astype(np.int64), self.radius)
+
+
+def _shrunk(codes: NDArray[np.int64], radius: int) -> NDArray[np.int64]:
+    """Shorten until the integers obey; truncation makes every entry smaller, so this ends.
+
+    Clipped to length 2^bits and rounded, the codes are shorter than 2^30 + 2^9 + 1, and their square fits int64.
+    """
+    while (square := int(codes @ codes)) > radius * radius:
+        codes = np.trunc(codes * (radius / square**0.5 * (1 - 2.0**-40))).astype(np.int64)
+    return codes
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixSums:
     """Estimate d_1 + ... + d_t after every step t = 1..steps, each d_t in R^size, privately, as the d_t arrive.
 
-    Each d_t is computed from one part x_t of the data and from earlier estimates. Guarantee: GDP (rounded Gaussian
-    noise) or zCDP (discrete) of the whole stream, also when each d_t depends on all earlier estimates, for neighbours
-    that change at most `participations` of the x_t, each by any amount (learning proof page, Theorem 1). The claim is
-    computed from the integers that run: the true column norm of the encoder, the true radius of the vectors.
+    Each d_t is computed from one part x_t of the data and from earlier estimates. Guarantee: GDP of the whole stream,
+    also when each d_t depends on all earlier estimates, for neighbours that change at most `participations` of the x_t,
+    each by any amount (learning proof page, Theorem 2). The claim is computed from the integers that run: the true
+    column norm of the encoder, the true radius of the vectors.
 
     With `sensitivity` (refined) the vectors must themselves obey it: for one step between neighbours, d_t at the same
     earlier estimates moves by at most that in the Euclidean norm, computed in floats to 5e-10 * norm_bound. A bound on
@@ -45,13 +110,11 @@ class PrefixSums:
         steps: How many vectors at most; fixed in advance, public.
         size: Coordinates of each vector.
         norm_bound: Vectors are clipped to this Euclidean length.
-        rho, mu, epsilon and delta: The cost, in exactly one way.
+        rho: The cost of the whole stream; mu is the root of 2 rho.
         sensitivity: See above.
-        participations: How many of the x_t one unit can touch; with `sensitivity`, how many records it has in all.
-        encoder: "square_root", or "tree" for streams so long that steps * size numbers do not fit.
-        noise: "rounded_gaussian"; "discrete_gaussian" for comparison with other libraries, at a higher cost.
+        participations: How many of the x_t one unit can touch.
         gradient_bits: Vectors are rounded to norm_bound / 2^bits.
-        encoder_bits: Coefficients of the square-root encoder are rounded to 2^-bits.
+        encoder_bits: Coefficients of the encoder are rounded to 2^-bits.
 
     >>> plan = PrefixSums(steps=1000, size=3, norm_bound=1, rho="0.1")
     >>> plan.claims.zcdp().rho <= Fraction(1, 10), round(float(plan.deviations()[-1]), 2)
@@ -61,29 +124,20 @@ class PrefixSums:
     steps: int
     size: int
     norm_bound: Amount
-    rho: Amount | None = None
-    mu: Amount | None = None
-    epsilon: Amount | None = None
-    delta: Amount | None = None
+    rho: Amount
     sensitivity: Amount | None = None
     participations: int = 1
-    encoder: Literal["square_root", "tree"] = "square_root"
-    noise: NoiseLaw = "rounded_gaussian"
     gradient_bits: int = 20
     encoder_bits: int = 20
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     unit: Unit = Row()  # noqa: RUF009  # frozen, without fields
 
     def __post_init__(self) -> None:
-        if self.encoder not in ("square_root", "tree"):
-            raise RangeError(f"encoder must be 'square_root' or 'tree', got {self.encoder!r}")
-        if self.noise not in ("rounded_gaussian", "discrete_gaussian"):
-            raise RangeError(f"noise must be 'rounded_gaussian' or 'discrete_gaussian', got {self.noise!r}")
         for name in ("steps", "size", "participations", "gradient_bits", "encoder_bits"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise RangeError(f"{name} must be a whole number of at least 1, got {value!r}")
-        if self.participations > self.steps and self.sensitivity is None:
+        if self.participations > self.steps:
             raise RangeError(
                 f"nobody takes part in more than the {self.steps} steps, got participations={self.participations}"
             )
@@ -92,7 +146,7 @@ class PrefixSums:
     @cached_property
     def total_rho(self) -> Fraction:
         """The rho that was asked for."""
-        return rho_for(rho=self.rho, mu=self.mu, epsilon=self.epsilon, delta=self.delta, noise=self.noise)
+        return positive(self.rho, name="rho")
 
     @cached_property
     def quantiser(self) -> Quantiser:
@@ -102,10 +156,8 @@ class PrefixSums:
         return Quantiser(size=self.size, norm_bound=norm, bits=self.gradient_bits, shape=shape)
 
     @cached_property
-    def factorisation(self) -> Encoder:
+    def factorisation(self) -> SquareRoot:
         """The encoder with its integers."""
-        if self.encoder == "tree":
-            return BinaryTree(steps=self.steps)
         return SquareRoot(steps=self.steps, bits=self.encoder_bits)
 
     @cached_property
@@ -125,18 +177,13 @@ class PrefixSums:
         return self.integer_sensitivity**2 * self.factorisation.largest_squared_norm
 
     @cached_property
-    def _noise(self) -> tuple[Fraction, Fraction]:
-        return noise_variance(self._squared_sensitivity, self.total_rho, self.noise)
-
-    @property
     def noise_scale(self) -> Fraction:
-        """The standard deviation of the noise on each integer row."""
-        return self._noise[0]
+        """The standard deviation of the noise on each integer row: at least sensitivity / sqrt(2 rho).
 
-    @property
-    def noise_variance(self) -> Fraction:
-        """Its square; exact, and what discrete Gaussian noise is drawn with."""
-        return self._noise[1]
+        The root is rounded up a little more than the claim will be, which is made for exactly this number.
+        """
+        variance = self._squared_sensitivity / (2 * self.total_rho)
+        return scale_up(_root_above(variance) * (1 + Fraction(1, 2**60)))
 
     @property
     def row_deviation(self) -> float:
@@ -144,22 +191,31 @@ class PrefixSums:
         return float(self.noise_scale * self.quantiser.quantum / self.factorisation.unit)
 
     @cached_property
+    def squared_mu(self) -> Fraction:
+        """What the whole stream costs as mu^2, an upper bound."""
+        return self._squared_sensitivity / self.noise_scale**2
+
+    @cached_property
     def claims(self) -> Claims:
         """What the whole stream costs, once, whatever number of its steps is used."""
-        context: Context = {"neighbours": self.neighbours, "unit": self.unit}
-        squared_mu = self._squared_sensitivity / self.noise_variance
-        if self.noise == "discrete_gaussian":
-            return native_claims(ZCDP(squared_mu / 2, **context), mechanism=self.noise)
-        return native_claims(GDP.from_squares(squared_mu, **context), mechanism=self.noise)
+        return self._gaussian(self.squared_mu)
+
+    @cached_property
+    def step_claims(self) -> Claims:
+        """What a step costs someone in it: these add up, over the steps with their data, to what the stream costs.
+
+        With p participations a step costs mu^2 / p of the stream's: for everyone in at most p steps the stream is
+        post-processing of one Gaussian mechanism a step, each of that cost (learning proof page, Theorem 3).
+        """
+        return self._gaussian(self.squared_mu / self.participations)
+
+    def _gaussian(self, squared_mu: Fraction) -> Claims:
+        claim = GDP.from_squares(squared_mu, neighbours=self.neighbours, unit=self.unit)
+        return native_claims(claim, mechanism="rounded_gaussian")
 
     def deviations(self) -> NDArray[np.float64]:
         """Return the standard deviation of a coordinate of the estimate after each step."""
         return self.row_deviation * np.sqrt(self.factorisation.variances())
-
-    @property
-    def largest_deviation(self) -> float:
-        """The largest of them: what step sizes and regret bounds use."""
-        return self.row_deviation * math.sqrt(self.factorisation.largest_variance)
 
     def start(self) -> PrefixSumRun:
         """Begin the stream. The cost is that of one run: starting twice on the same data costs twice."""
@@ -179,7 +235,7 @@ class PrefixSumRun:
     every step after one that failed: whether its vector was counted would be unclear.
 
     >>> from sidelight.noise import OSEntropy, Source
-    >>> run = PrefixSums(steps=10, size=2, norm_bound=1, mu=1).start()
+    >>> run = PrefixSums(steps=10, size=2, norm_bound=1, rho="0.5").start()
     >>> with Source(OSEntropy()) as source:
     ...     run.add([0.3, -0.2], source=source).shape
     (2,)
@@ -204,6 +260,11 @@ class PrefixSumRun:
     def estimate(self) -> NDArray[np.float64]:
         """The last estimate, which is released; zero before the first step."""
         return self._estimate.copy()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether this process can add another vector: none failed, some are left, and nobody forked."""
+        return os.getpid() == self._pid and not self._failed and self._step < self.plan.steps
 
     def add(self, vector: ArrayLike, *, source: Source) -> NDArray[np.float64]:
         """Add the next vector and return the private estimate of the sum of all so far."""
@@ -250,6 +311,11 @@ def _blurred(exact: NDArray[Any], plan: PrefixSums, source: Source) -> NDArray[A
 
 def _noise(plan: PrefixSums, source: Source) -> NDArray[Any]:
     """Draw the noise of one row. Tests replace this function; there is no switch for it."""
-    if plan.noise == "discrete_gaussian":
-        return discrete_gaussian(plan.size, plan.noise_variance, source)
     return rounded_gaussian(plan.size, plan.noise_scale, source)
+
+
+def _root_above(x: Fraction) -> Fraction:
+    """Return a rational at or above the root, relatively at most 2^-200 above it."""
+    shift = max(0, _ROOT_BITS - (x.numerator.bit_length() - x.denominator.bit_length()) // 2)
+    root = isqrt((x * (1 << 2 * shift)).__ceil__())
+    return Fraction(root + 1, 1 << shift)

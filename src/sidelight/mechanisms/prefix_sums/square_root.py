@@ -1,4 +1,4 @@
-"""The square-root factorisation of running sums, with integer coefficients (the default).
+"""The square-root factorisation of running sums, with integer coefficients: exact rows to blur, and the decoder.
 
 The matrix of the running sum is the square of a lower triangular Toeplitz matrix with entries c_k = binom(2k, k) / 4^k
 (Fichtenberger, Henzinger and Upadhyay 2023). Half the noise of the best binary tree at the same guarantee. Hand-made:
@@ -8,16 +8,20 @@ integers by forward substitution; the rounded matrix squared is not the running 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.prefix_sums.encoders import Blur, integer_type
 
+#: Adds fresh noise to one exact integer row. The only way out of a stream: decoding sees blurred rows only.
+Blur = Callable[[NDArray[Any]], NDArray[Any]]
+#: Rows below this are summed in int64; beyond it Python integers are used.
+INT64_LIMIT = 2**62
 #: Fixed-point bits of the recursion: integers only, so the coefficients are the same on every machine.
 _RECURSION_BITS = 128
 
@@ -54,7 +58,7 @@ class SquareRoot:
         if not 1 <= self.steps <= 1 << (self.bits - 2):  # keeps the inverse of the rounded matrix near the exact one
             raise RangeError(
                 f"the square-root encoder of {self.bits} bits takes 1..{1 << (self.bits - 2)} steps, got {self.steps}; "
-                "use encoder='tree' for a longer stream"
+                "start a new stream for data that comes later"
             )
 
     @cached_property
@@ -91,18 +95,18 @@ class SquareRoot:
         """Return s_t: those of the real coefficients, which the integers match to 2^-bits."""
         return square_root_norms(self.steps)
 
-    @property
-    def largest_variance(self) -> float:
-        """The last estimate's."""
-        return float(square_root_norms(self.steps)[-1])
-
     def start(self, size: int, *, largest_code: int) -> _SquareRootStream:
         """Begin a stream."""
         return _SquareRootStream(self, size, largest_code)
 
 
+def integer_type(largest_row: int) -> type[Any]:
+    """Return int64 where no row can leave it, Python integers otherwise."""
+    return np.int64 if largest_row < INT64_LIMIT else object
+
+
 class _SquareRootStream:
-    """All vectors so far (private), and the decoded ones (released)."""
+    """All vectors so far (private: it must not leave its process), and the decoded ones (released)."""
 
     __slots__ = ("_codes", "_decoded", "_falling", "_prefix", "_rising", "_step")
 

@@ -1,1 +1,1 @@
-"""Learning predictions, from public data, from earlier releases, or privately. Import from the file of each idea."""
+"""Learning predictions from public data, or from what was released. Import from the file of each idea."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.predictions.parameters import text_of, texts_of
+from sidelight.predictions.priors import text_of, texts_of
 
 Floats = NDArray[np.float64]
 

@@ -1,8 +1,8 @@
-"""Quantiles every day: the prediction of each is learned from the releases before it, for nothing."""
+"""Quantiles every day: the prediction of each is learned from the releases before it."""
 
 from sidelight.quantiles.sequence.previous import PubPrev
+from sidelight.quantiles.sequence.private import PrivateHistograms
 from sidelight.quantiles.sequence.proximate import PubProx
 from sidelight.quantiles.sequence.sequence import Sequence
-from sidelight.quantiles.sequence.yardstick import nonprivate_online
 
-__all__ = ["PubPrev", "PubProx", "Sequence", "nonprivate_online"]
+__all__ = ["PrivateHistograms", "PubPrev", "PubProx", "Sequence"]

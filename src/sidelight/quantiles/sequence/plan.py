@@ -13,18 +13,20 @@ from typing import Any, Final
 
 import numpy as np
 
+from sidelight.accounting import dearest_path
 from sidelight.errors import RangeError
+from sidelight.guarantees import Claims
 from sidelight.predictions import Origin, Prior
 from sidelight.quantiles.query import PreparedQuantiles, Quantiles
-from sidelight.quantiles.sequence.linear_map import CocobMap, RegressionMap
 from sidelight.quantiles.sequence.previous import LastRelease, PubPrev
-from sidelight.quantiles.sequence.proximate import PubProx
+from sidelight.quantiles.sequence.private import GradientPlan, LearnedHistograms, PrivateHistograms
+from sidelight.quantiles.sequence.proximate import CocobMap, PubProx, RegressionMap
 from sidelight.quantiles.sequence.start import Floats
 from sidelight.records import Number, Schema
 from sidelight.session import request_key
 
-Learner = PubPrev | PubProx
-Learned = LastRelease | RegressionMap | CocobMap
+Learner = PubPrev | PubProx | PrivateHistograms
+Learned = LastRelease | RegressionMap | CocobMap | LearnedHistograms
 
 #: Where neither the schema nor the query says how fine values are: this share of the learner's first scale.
 _FINEST_SHARE: Final = 1e-8
@@ -42,8 +44,11 @@ class SequencePlan:
     days_per_person: int | None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learner, (PubPrev, PubProx)):
-            raise RangeError(f"learner must be PubPrev(...) or PubProx(...), got {type(self.learner).__name__}")
+        if not isinstance(self.learner, (PubPrev, PubProx, PrivateHistograms)):
+            raise RangeError(
+                "learner must be PubPrev(...), PubProx(...) or PrivateHistograms(...), "
+                f"got {type(self.learner).__name__}"
+            )
         if self.query.prediction is not None:
             raise RangeError(
                 "a sequence predicts by itself: leave prediction out of the query, tell the learner instead"
@@ -52,12 +57,36 @@ class SequencePlan:
         if days is not None and (isinstance(days, bool) or not isinstance(days, int) or days < 1):
             raise RangeError(f"days_per_person must be a whole number of at least 1, or left out, got {days!r}")
         self.begin()  # guesses that do not fit the levels are found now
-        self.query.prepare(self.schema)
+        _ = self.claims
 
     @cached_property
     def bare(self) -> PreparedQuantiles:
         """The query without a prediction, fitted to the schema."""
         return self.query.prepare(self.schema)
+
+    @cached_property
+    def gradients(self) -> GradientPlan | None:
+        """The private gradients of a learner that looks at records; None where learning is free."""
+        if not isinstance(self.learner, PrivateHistograms):
+            return None
+        plan = GradientPlan(
+            learner=self.learner,
+            tree=self.bare.tree,
+            grid=self.bare.grid,
+            score=self.bare.score,
+            unit=self.schema.unit,
+            rows_per_unit=self.schema.rows_per_unit,
+            days_per_person=self.days_per_person,
+        )
+        _ = plan.sums, plan.points  # public work, done now
+        return plan
+
+    @cached_property
+    def claims(self) -> Claims:
+        """The price of a day for someone in it: its quantiles, and its gradient where there is one."""
+        if self.gradients is None:
+            return self.bare.claims
+        return dearest_path([[self.bare.claims, self.gradients.claims]])
 
     @cached_property
     def digest(self) -> str:
@@ -101,9 +130,12 @@ class SequencePlan:
 
     def priors(self, learned: Learned, features: Floats, origin: Origin) -> tuple[Prior, ...]:
         """Return the prediction for a day: a function of past releases and public numbers."""
-        location, scale = learned.predict(features)
         lower = self.number.lower
         nonnegative = lower is not None and lower >= 0
+        if isinstance(learned, LearnedHistograms):
+            assert isinstance(self.learner, PrivateHistograms)
+            return self.learner.priors(learned, origin=origin, nonnegative=nonnegative)
+        location, scale = learned.predict(features)
         return self.learner.start.priors(location, scale, origin=origin, nonnegative=nonnegative)
 
     def with_prediction(self, priors: tuple[Prior, ...]) -> Quantiles:
@@ -120,7 +152,7 @@ class SequencePlan:
         if len(numbers) != wanted:
             raise RangeError(
                 f"this sequence has {wanted} features a day, got {len(numbers)}; the number never changes"
-                + ("" if wanted else " (PubPrev uses none)")
+                + ("" if wanted else f" ({type(self.learner).__name__} uses none)")
             )
         if not all(math.isfinite(number) for number in numbers.tolist()):
             raise RangeError("features must be finite numbers; put a public value where one is missing")

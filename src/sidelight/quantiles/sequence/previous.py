@@ -10,7 +10,7 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.predictions import Prior
-from sidelight.predictions.parameters import texts_of
+from sidelight.predictions.priors import texts_of
 from sidelight.quantiles.sequence.start import Floats, Start, spread_over, started
 
 

@@ -8,24 +8,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
-from sidelight.accounting import Remaining, Route, Spent, find_remaining
+from sidelight.accounting import Remaining, Route, Spent, dearest_path, find_remaining
 from sidelight.errors import LedgerError, RangeError, SchemaError
 from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import check_output
-from sidelight.noise import Entropy, OSEntropy
+from sidelight.mechanisms.prefix_sums import PrefixSumRun
+from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.predictions import Origin, Prior, guess, released
 from sidelight.quantiles.query import PreparedQuantiles, Quantiles
 from sidelight.quantiles.sequence.accounts import account_of_day, check_price, for_days, open_accounts
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
-from sidelight.quantiles.sequence.released_days import caught_up, describe_day, find_day
+from sidelight.quantiles.sequence.private import DayStep, LearnedHistograms
 from sidelight.quantiles.sequence.start import Floats
-from sidelight.quantiles.sequence.state import State, read_state, write_state
+from sidelight.quantiles.sequence.state import State, caught_up, describe_day, find_day, read_state, write_state
 from sidelight.records import Column, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session.door import release_through
+from sidelight.session.query import Answer, SurePrepared
 from sidelight.session.session import budget_for
 
 
@@ -37,13 +40,15 @@ class Sequence:
     has data in more than k days; then the budget holds for all days together, at k times the price of the dearest day
     (sequences proof page). The library cannot check this declaration; if it is wrong, so is the guarantee.
 
-    Accuracy: the learner sees released values and public features only, never the records, so learning is free.
-    Features must be known without the day's records (weekday, weather; never the number of rows), and a day must not
-    be skipped because of what its records look like.
+    Accuracy: `PubPrev` and `PubProx` see released values and public features only, never the records, so learning is
+    free. `PrivateHistograms` learns from the records by a private gradient, which every day pays for beside its
+    quantiles: the release of a day is then a mapping with "quantiles" and "gradient". Features must be known without
+    the day's records (weekday, weather; never the number of rows), and a day must not be skipped because of what its
+    records look like.
 
-    Arguments: `query` without a prediction; `learner` is `PubPrev` or `PubProx`; `ledger` keeps the budget and every
-    release; `state` is the file of the learner's state, by default beside a ledger in a file. It may be deleted: the
-    ledger gives it back.
+    Arguments: `query` without a prediction; `learner` is `PubPrev`, `PubProx` or `PrivateHistograms`; `ledger` keeps
+    the budget and every release; `state` is the file of the learner's state, by default beside a ledger in a file. It
+    may be deleted: the ledger gives it back.
     """
 
     def __init__(
@@ -71,7 +76,9 @@ class Sequence:
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
         if self.state_file is not None:
             check_output(self.state_file)  # before it is read, and before anybody is told to delete it
-        price = for_days(self.plan.bare.claims, days_per_person or 1)
+        self._run: PrefixSumRun | None = None
+        self._run_lock = Lock()
+        price = for_days(self.plan.claims, days_per_person or 1)
         check_price(price, budget=promised, routes=routes)
         # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
         self._state = self._stored_state()
@@ -104,17 +111,36 @@ class Sequence:
             return self._again(date, public, last)
         table = self._table(data)
         account = account_of_day(self._scope, date, days_per_person=self.plan.days_per_person, routes=self._routes)
+        step = self._step()
         query = DayQuery(
             query=self.plan.with_prediction(self.plan.priors(self._state.learned, public, self._origin())),
             about=describe_day(self.plan, date, public),
+            step=step,
         )
         outcome = release_through(
             query, table, account, entropy=self._entropy, key=self.plan.key(date), resume=resume, strict=self.strict
         )
+        if step is not None:  # a step that raised leaves its run behind: whether the day was counted would be unclear
+            self._run = step.run
         self._catch_up()
         if self.state_file is not None:
             write_state(self.state_file, self._state, self.plan, ledger_id=self._ledger.ledger_id)
         return outcome
+
+    def _step(self) -> DayStep | None:
+        """Return the day's private gradient, in the run of this process or in a new one.
+
+        A run is taken out while a day uses it, so that no two threads add to it; it is never stored. Every day pays for
+        itself, so a run that is lost (a crash, a fork, a new process) costs accuracy and nothing else.
+        """
+        plan, learned = self.plan.gradients, self._state.learned
+        if plan is None or not isinstance(learned, LearnedHistograms):
+            return None
+        with self._run_lock:
+            run, self._run = self._run, None
+        if run is None or not run.goes_on:
+            run = plan.sums.start()
+        return DayStep(plan=plan, masses=plan.learner.masses(learned), run=run)
 
     def predict(self, features: Iterable[float] = ()) -> tuple[Prior, ...]:
         """Return the priors that a next day with these features would use. Free: it looks at past releases only."""
@@ -205,11 +231,42 @@ class DayQuery:
 
     query: Quantiles
     about: Mapping[str, Any]
+    step: DayStep | None = None
 
-    def prepare(self, schema: Schema) -> PreparedQuantiles:
+    def prepare(self, schema: Schema) -> PreparedDay:
         """Fit the query to the schema; the request names the day."""
-        prepared = self.query.prepare(schema)
-        return replace(prepared, request={**prepared.request, "sequence": dict(self.about)})
+        quantiles = self.query.prepare(schema)
+        request = {**quantiles.request, "sequence": dict(self.about)}
+        claims = quantiles.claims
+        if self.step is not None:
+            plan = self.step.plan
+            request |= {"kind": "learned_quantiles", "learner": plan.learner.to_json()}
+            claims = dearest_path([[claims, plan.claims]])
+        return PreparedDay(
+            claims=claims,
+            request=request,
+            labels=quantiles.labels,
+            prediction=quantiles.prediction,
+            error=quantiles.error,
+            quantiles=quantiles,
+            step=self.step,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedDay(SurePrepared):
+    """A prepared day: the quantiles, with the day in the request, and a private learner's gradient."""
+
+    quantiles: PreparedQuantiles
+    step: DayStep | None
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Release the quantiles, and learn; the only place that touches the day's records."""
+        ranks = self.quantiles.ranks(table, source)
+        answer = self.quantiles.answer(ranks, source)
+        if self.step is None:
+            return answer
+        return replace(answer, value={"quantiles": answer.value, **self.step.take(ranks, source)})
 
 
 def _beside(ledger: Ledger, scope: str) -> Path | None:

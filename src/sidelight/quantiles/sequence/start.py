@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.predictions import Cauchy, HalfCauchy, Laplace, Origin, Prior, hedge
-from sidelight.predictions.parameters import finite, positive
+from sidelight.predictions.priors import finite, positive
 
 Floats = NDArray[np.float64]
 Guess = float | tuple[float, ...]
@@ -30,7 +30,7 @@ class Start:
         learned = [Laplace(a, b, origin=origin) for a, b in zip(location.tolist(), scale.tolist(), strict=True)]
         if self.hedge_weight == 0:
             return tuple(learned)
-        robust = self._robust(nonnegative=nonnegative)
+        robust = self.robust(nonnegative=nonnegative)
         return tuple(hedge(prior, with_=robust, weight=self.hedge_weight) for prior in learned)
 
     def to_json(self) -> dict[str, Any]:
@@ -42,7 +42,8 @@ class Start:
             "fallback": "default" if self.fallback is None else self.fallback.to_json(),
         }
 
-    def _robust(self, *, nonnegative: bool) -> Prior:
+    def robust(self, *, nonnegative: bool) -> Prior:
+        """Return the prior that every prediction is mixed with."""
         if self.fallback is not None:
             return self.fallback
         middle = float(np.median(_several(self.location)))
@@ -64,12 +65,14 @@ def started(learner: Started) -> None:
     """Check the guesses and store them as floats (learners are frozen, so this is part of making one)."""
     start = learner.start
     for name in ("location", "scale"):
+        if isinstance(getattr(type(learner), name, None), property):
+            continue  # made from other numbers, which were checked
         read = positive if name == "scale" else finite
         given = getattr(start, name)
         one = isinstance(given, (int, float, str))
         values = tuple(read(value, name=name) for value in ([given] if one else given))
         object.__setattr__(learner, name, values[0] if one else values)
-    if not 0 <= start.hedge_weight < 1:
+    if isinstance(start.hedge_weight, str) or not 0 <= start.hedge_weight < 1:
         raise RangeError(f"hedge_weight must lie in [0, 1), got {start.hedge_weight}; it is the robust prior's share")
     if start.fallback is not None and not isinstance(start.fallback, Prior):
         raise RangeError(f"fallback must be a prior such as sl.Cauchy(40, 20), got {type(start.fallback).__name__}")

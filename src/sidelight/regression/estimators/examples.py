@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import check_X_y
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from sidelight.errors import SchemaError
 from sidelight.records import Table
@@ -92,6 +94,31 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
     if rows.shape[0] != len(targets):
         raise SchemaError("X and y must have the same length: row i of X belongs to entry i of y")
     return Examples(rows, targets, int(rows.shape[1]))
+
+
+def refuse_unusable(estimator: Any, rows: Any, targets: Any, *, classes: NDArray[Any] | None) -> None:
+    """Raise as scikit-learn does for missing values, for no rows at all, and for more labels than two declared ones.
+
+    This is `on_missing="raise"`: it looks at the rows before any charge, and what it raises depends on them. That is
+    the curator's own choice, for work at their own desk: such an error must not be forwarded to anybody who may not see
+    the data.
+
+    Rows with a label that is not declared take no part, here too: `classes` says which rows are meant.
+
+    Raises:
+        ValueError: a row cannot be used. NOT PRIVATE.
+    """
+    _, y = check_X_y(
+        rows, targets, accept_sparse=True, dtype=np.float64, y_numeric=classes is None, estimator=estimator
+    )
+    if classes is None:
+        return
+    check_classification_targets(y)
+    if len(classes) == 2 and type_of_target(y) == "multiclass":
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass. (classes declares two "
+            "labels, y holds more; on_missing='raise': not private)"
+        )
 
 
 def _listed(rows: Any, targets: Any) -> Examples:

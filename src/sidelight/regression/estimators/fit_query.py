@@ -1,24 +1,32 @@
 """A fit as a query of the release door: priced from public numbers, charged, and only then shown its rows.
 
 The rows of a model are a matrix that the user derived from the table (scaled, encoded, perhaps sparse), which the query
-brings along, or columns of the door's own table. They are read in `run`, after the charge.
+brings along, or columns of the door's own table. They are read in `run`, after the charge. Several classes may have one
+logistic model each: plans of the same noise, priced together by numerical composition.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
+from sidelight.accounting import batch, gaussian_noise_scale
+from sidelight.accounting.profiles import compose
 from sidelight.errors import RangeError, SidelightWarning
+from sidelight.guarantees import Amount, ApproxDP, Claims, positive, short_text
+from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.guarantees.search import grid_ceil
+from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
 from sidelight.noise import Entropy, Source
 from sidelight.records import Number, Schema, Table
-from sidelight.regression.fit_core import fit_plan
-from sidelight.regression.losses import Loss
-from sidelight.regression.one_vs_rest import plan_one_vs_rest, together
+from sidelight.regression.fit_core import private_fit
+from sidelight.regression.losses import Loss, OneVsRestLoss
 from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.rows import RowPolicy, Rows
 from sidelight.release import Outcome
@@ -26,6 +34,10 @@ from sidelight.session import Answer, Session
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
 from sidelight.session.query import Query, SurePrepared
+
+#: A noise scale is taken when it is within this of the smallest one.
+_CLOSE = 1e-3
+_MOST_TRIES = 20
 
 
 class Records(Protocol):
@@ -78,13 +90,9 @@ class PreparedFit(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the examples and fit."""
-        weights, constants = [], []
-        for plan in self.plans:
-            model = fit_plan(plan, self.examples.bounded(table, plan.policy), source=source)
-            outputs = plan.loss.outputs
-            constants.append(np.zeros(outputs) if model.intercept is None else np.reshape(model.intercept, outputs))
-            weights.append(model.coefficients.reshape(plan.features, outputs).T)
-        return Answer(value={"coefficients": np.concatenate(weights), "intercept": np.concatenate(constants)})
+        rows = ((plan, self.examples.bounded(table, plan.policy)) for plan in self.plans)
+        models = [private_fit(plan, bounded, source=source).model() for plan, bounded in rows]
+        return Answer(value={part: np.concatenate([each[part] for each in models]) for part in models[0]})
 
 
 class _Watched:
@@ -123,3 +131,71 @@ def release_from(
         # Arrays by themselves declare nothing but that the protected unit is a row, and so does this table.
         table = Table({"row": np.empty(0)}, schema=[Number("row")], name="arrays")
     return release_through(query, table, OneOffAccount(), entropy=entropy)
+
+
+def plan_one_vs_rest(
+    *, classes: Sequence[Any], epsilon: Amount, delta: Amount, regularisation: Amount | None = None, **rest: Any
+) -> tuple[LinearPlan, ...]:
+    """Plan one model a class so that all together are (ε, δ)-DP; the other arguments are those of `plan_linear`.
+
+    A joint softmax is usually the better buy: at K = 10, ε = 1, δ = 1e-5 it takes σ = 6.48R at λ = 10R², and K models,
+    in all of which every record takes part, take at least 11.80R, the Gaussian mechanism's noise for √K gradients.
+
+    Guarantee: each plan is what it says by itself, and `together` prices them: adaptive composition of K fits, per
+    direction (objective-perturbation proof page, section 2). λ is 10R²/ε where none is given, as for a softmax.
+    """
+    at, chance = positive(epsilon, name="epsilon"), positive(delta, name="delta")
+    losses = [OneVsRestLoss(classes=tuple(classes), label=label) for label in classes]
+    first = plan_linear(loss=losses[0], epsilon=at, delta=chance, regularisation=regularisation, **rest)
+    shape = first.mechanism.shape
+    lam = first.mechanism.regularisation
+    if regularisation is None:
+        lam = max(lam, grid_ceil(40 * shape.curvature / at))
+    sigma = smallest_noise(shape, fits=len(losses), epsilon=at, delta=chance, regularisation=lam)
+    fixed = rest | {"regularisation": lam, "noise_scale": sigma}
+    return tuple(plan_linear(loss=loss, epsilon=at, delta=chance, **fixed) for loss in losses)
+
+
+def together(plans: Sequence[LinearPlan]) -> Claims:
+    """Price the plans as one release, and prove again that it is within their (ε, δ)."""
+    claims = batch([plan.claims for plan in plans], delta=plans[0].delta)
+    target = ApproxDP(plans[0].epsilon, plans[0].delta, **claims.context)
+    if not claims.implies(target):
+        raise RangeError(f"the {len(plans)} models together do not prove {target}; raise delta, or use a softmax")
+    return claims
+
+
+def smallest_noise(
+    shape: LossShape, *, fits: int, epsilon: Fraction, delta: Fraction, regularisation: Fraction
+) -> Fraction:
+    """Find the noise of each of several fits at which their composition is (ε, δ)-DP, to a tenth of a percent."""
+    root = round_up(Interval.of(fits).sqrt().upper)
+    low = gaussian_noise_scale(epsilon, delta, sensitivity=shape.gradient * root)  # below it no composition holds
+    # a coarser grid than the price is read from: it errs on the private side, and by the square of its step
+    step = max(1e-4, float(epsilon) / 2000)
+    sigma = low * Fraction(1 + _CLOSE)
+    high: Fraction | None = None
+    for _ in range(_MOST_TRIES):
+        mechanism = calibrate_objective(
+            shape, epsilon=epsilon, delta=delta, regularisation=regularisation, noise_scale=sigma
+        )
+        profile = mechanism.profile()
+        items = [(profile.remove, profile.add)] * fits
+        spent = compose(items, step=step).epsilon(delta)
+        if spent is not None and spent <= epsilon:
+            high = sigma
+        else:
+            low = sigma
+        if high is not None and high / low <= 1 + _CLOSE:
+            return high
+        if high is not None:
+            sigma = grid_ceil(Fraction(math.sqrt(float(low) * float(high))))
+        else:  # epsilon falls about as fast as the noise grows
+            excess = 2.0 if spent is None else min(2.0, float(spent / epsilon))
+            sigma = grid_ceil(low * Fraction(excess * (1 + _CLOSE / 2)))
+    if high is not None:
+        return high
+    raise RangeError(
+        f"no noise was found for {fits} models at ({short_text(epsilon)}, {short_text(delta)}) and regularisation "
+        f"{short_text(regularisation)}; give a larger regularisation, or use a softmax"
+    )

@@ -11,25 +11,22 @@ from numbers import Integral
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import exact, positive
 from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.progress import progress
-from sidelight.records import Category, Number, Table
+from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.clipping import OnViolation, bounded_rows
-from sidelight.regression.estimators.examples import examples
+from sidelight.regression.estimators.examples import examples, refuse_unusable
 from sidelight.regression.estimators.fit_query import FitQuery, Records, release_fit
-from sidelight.regression.estimators.fitted_privacy import FittedPrivacy
+from sidelight.regression.estimators.fit_warnings import entropy_for, warn_of_repetition
 from sidelight.regression.estimators.goal import Goal
-from sidelight.regression.estimators.privacy_report import PrivacyReportMixin
-from sidelight.regression.estimators.repeated_fits import warn_of_repetition
-from sidelight.regression.estimators.seeded_fit import entropy_for
+from sidelight.regression.estimators.privacy_report import FittedPrivacy, PrivacyReportMixin
 from sidelight.regression.estimators.table_encoding import TableEncoding, encoding_for, has_names, width_of
 from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
-from sidelight.regression.estimators.unusable_rows import refuse_unusable
 from sidelight.regression.losses import Floats
 from sidelight.regression.solver import Solver
 from sidelight.release import Release
@@ -44,12 +41,29 @@ _NEEDED = {
     "data_norm": "the public bound of a row's Euclidean norm; scale each feature by a public range to [-1, 1], divide "
     "by the square root of their number, and it is 1",
 }
+#: Parameters of a model that `plan_linear` takes as they are.
+_SETTINGS = (
+    "epsilon",
+    "delta",
+    "on_violation",
+    "regularisation",
+    "theta_norm",
+    "tolerance",
+    "rows_at_most",
+    "bound",
+    "solver",
+)
 _CHOICES = {
     "bound": get_args(Bound),
     "solver": get_args(Solver),
     "on_violation": get_args(OnViolation),
     "on_missing": get_args(OnMissing),
 }
+#: Why private models fail checks of scikit-learn on purpose.
+_ROWS = "wants an error for a row that cannot be used; here no row raises, unless on_missing='raise'"
+_LABELS = "wants an error for the labels that occur; they are private, and others than the declared take no part"
+_DECLARED = "learns classes from y; here they are declared, because which labels occur is private"
+_WEIGHTS = "weights of 1000 are noise of 1000 times the size"
 
 
 class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -99,7 +113,7 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
             refuse_unusable(self, X, y, classes=goal.classes)
         if self.session is None and self.random_state is None:  # nobody adds up, and nothing is said to be public
             warn_of_repetition(self, found)
-        self._release(goal, found, data_norm=self.data_norm, table=None, key=key)
+        self._release(goal, self._query(goal, found, data_norm=self.data_norm), table=None, key=key)
         for attribute in ("encoding_", "n_features_in_", "feature_names_in_"):
             self.__dict__.pop(attribute, None)
         self.__dict__ |= {name: value for name, value in vars(named).items() if name.endswith("_in_")}
@@ -127,22 +141,13 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
                 f"fit_table wants a sidelight.Table, got {type(table).__name__}; write sl.Table(data, schema=[...]), "
                 "or fit(X, y) for arrays"
             )
-        column = target_column(table, target)
-        with public_numbers(type(self).__name__):
-            goal = self._goal(column)
-        self._check()
         if self.on_missing == "raise":
             raise RangeError("on_missing='raise' is for arrays; a table's schema says what becomes of a missing value")
-        encoding = encoding_for(table.schema, target=target, features=features)
-        labels = None
-        if isinstance(column, Category):
-            assert goal.classes is not None
-            labels = labels_of(column, goal.classes)
-        data_norm = 1 if self.data_norm is None else self.data_norm
-        found = TableExamples(encoding, column, labels)
+        with public_numbers(type(self).__name__):
+            goal, encoding, query = self._query_of_columns(table.schema, target=target, features=features)
         in_memory = table.rows.length is not None
         with nullcontext() if in_memory else progress(f"fitting a model to {table.name}, which is read several times"):
-            self._release(goal, found, data_norm=data_norm, table=table, key=key)
+            self._release(goal, query, table=table, key=key)
         self.encoding_: TableEncoding = encoding
         self.n_features_in_ = len(encoding.columns)
         self.feature_names_in_ = np.array([column.name for column in encoding.columns], dtype=object)
@@ -177,23 +182,30 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
                 hint = nearest(str(getattr(self, name)), choices)
                 raise RangeError(f"{name} is {getattr(self, name)!r}, which is no choice; {hint}")
 
-    def _release(self, goal: Goal, found: Records, *, data_norm: Any, table: Table | None, key: str | None) -> None:
-        """Go through the door, and keep what came out: nothing is kept of a fit that was refused."""
-        settings = {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "data_norm": data_norm,
-            "intercept": self._constant(data_norm),
-            "on_violation": self.on_violation,
-            "regularisation": self.regularisation,
-            "theta_norm": self.theta_norm,
-            "tolerance": self.tolerance,
-            "rows_at_most": self.rows_at_most,
-            "bound": self.bound,
-            "solver": self.solver,
-        }
+    def _query_of_columns(
+        self, schema: Schema, *, target: str, features: Sequence[str] | None
+    ) -> tuple[Goal, TableEncoding, FitQuery]:
+        """Describe the fit of columns of a table: what is learned, how rows are encoded, and the query. Public."""
+        column = target_column(schema, target)
+        goal = self._goal(column)
+        self._check()
+        encoding = encoding_for(schema, target=target, features=features)
+        labels = None
+        if isinstance(column, Category):
+            assert goal.classes is not None
+            labels = labels_of(column, goal.classes)
+        data_norm = 1 if self.data_norm is None else self.data_norm
+        return goal, encoding, self._query(goal, TableExamples(encoding, column, labels), data_norm=data_norm)
+
+    def _query(self, goal: Goal, found: Records, *, data_norm: Any) -> FitQuery:
+        """Describe the fit of examples that are not yet looked at."""
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        settings |= {"data_norm": data_norm, "intercept": self._constant(data_norm)}
         classes = tuple(goal.classes.tolist()) if goal.one_vs_rest and goal.classes is not None else None
-        query = FitQuery(loss=goal.loss, examples=found, settings=settings, one_vs_rest=classes)
+        return FitQuery(loss=goal.loss, examples=found, settings=settings, one_vs_rest=classes)
+
+    def _release(self, goal: Goal, query: FitQuery, *, table: Table | None, key: str | None) -> None:
+        """Go through the door, and keep what came out: nothing is kept of a fit that was refused."""
         entropy = entropy_for(self.random_state)
         released, plans = release_fit(query, self.session, table=table, entropy=entropy, key=key)
         assert isinstance(released, Release)  # a fit runs no private test that could refuse
@@ -244,3 +256,36 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
                     "pd.DataFrame(X, columns=model.feature_names_in_)"
                 )
         return self.encoding_.matrix(self.encoding_.table(rows))
+
+
+def expected_failed_checks(model: Any) -> dict[str, str]:
+    """Return the checks of scikit-learn that a model fails on purpose, each with its reason.
+
+    For `sklearn.utils.estimator_checks.check_estimator(model, expected_failed_checks=expected_failed_checks(model))`.
+    The tests of this library run it, and fail when the list is longer or shorter than it need be.
+
+    >>> from sidelight.regression.estimators import LinearRegression
+    >>> expected_failed_checks(LinearRegression(on_missing="raise"))
+    {}
+    """
+    expected: dict[str, str] = {}
+    if model.on_missing == "drop":
+        expected |= {
+            "check_dtype_object": _ROWS,
+            "check_estimators_empty_data_messages": _ROWS,
+            "check_estimators_nan_inf": _ROWS,
+            "check_supervised_y_no_nan": _ROWS,
+        }
+    if not is_classifier(model):
+        return expected
+    expected["check_classifiers_classes"] = _DECLARED
+    two = len(model.classes) == 2
+    if model.on_missing == "drop":
+        expected["check_classifiers_regression_target"] = _LABELS
+        if two:
+            expected["check_classifier_not_supporting_multiclass"] = _LABELS
+    if hasattr(model, "class_weight"):
+        expected["check_class_weight_classifiers"] = _WEIGHTS
+        if not two:
+            expected |= {"check_classifiers_train": _DECLARED, "check_decision_proba_consistency": _DECLARED}
+    return expected

@@ -12,8 +12,7 @@ from sidelight.guarantees import Amount
 from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.records import Category, Number
 from sidelight.regression.clipping import OnViolation
-from sidelight.regression.estimators.declared_classes import declared_classes, label_kinds
-from sidelight.regression.estimators.goal import Goal
+from sidelight.regression.estimators.goal import Goal, declared_classes, label_kinds
 from sidelight.regression.estimators.linear_estimator import LinearEstimator, OnMissing
 from sidelight.regression.estimators.private_score import PrivateScoreMixin
 from sidelight.regression.losses import Floats, SmoothedHingeLoss

@@ -1,23 +1,25 @@
-"""`model.privacy_report()`: the file to publish beside a model, made of what the model has released already.
+"""What is public about a fitted model's privacy: `model.privacy_`, and `model.privacy_report()`, the file to publish.
 
-Everything is read from the release and its public request, never from training rows, so that a report can also be
-written from a model that was saved and loaded.
+The report is read from the release and its public request, never from training rows, so that it can also be written
+from a model that was saved and loaded.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import RangeError
+from sidelight.guarantees import Claims, Neighbours, short_text
 from sidelight.privacy_page import Feature, Scope
 from sidelight.privacy_page.build import FitConstants, build_report, features_of, label_of
-from sidelight.privacy_page.published import DataDependent, Encoding, Label, PublishedReport
-from sidelight.privacy_page.published_losses import (
+from sidelight.privacy_page.losses import (
     Huber,
     LogCosh,
     Logistic,
@@ -28,10 +30,11 @@ from sidelight.privacy_page.published_losses import (
     SquaredClipped,
     Weights,
 )
+from sidelight.privacy_page.published import DataDependent, Encoding, Label, PublishedReport
 from sidelight.records import Number
-from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit
-from sidelight.regression.kept_noise import require_curator
+from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
 from sidelight.regression.losses import Floats
+from sidelight.regression.plan import LinearPlan
 from sidelight.release import Release
 
 #: Released coefficients are multiples of at most this share of the output noise.
@@ -110,6 +113,81 @@ class PrivacyReportMixin:
         """Return the exact signed losses of the fit for rows that are (or are not) in its data. Never publish them."""
         require_curator(i_am_the_curator=i_am_the_curator)
         return exact_losses(kept_fit(self), X, y, member=member, i_am_the_curator=i_am_the_curator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedPrivacy:
+    """The promise of one fit and the constants that it follows from. Nothing here depends on the data.
+
+    Args:
+        epsilon: The promise; with `delta` for `neighbours`.
+        delta: The promise.
+        delta_removed: The delta proved at `epsilon` for a row removed.
+        delta_added: The same for a row added.
+        neighbours: What two data sets differ by.
+        unit: What is added or removed.
+        noise_scale: σ, of each entry of the linear term.
+        regularisation: λ, beside the sum of the losses.
+        tolerance: τ, the certified bound of the gradient.
+        output_noise_scale: σ_out, added to every coefficient.
+        row_norm: R, the bound of a row with its constant column.
+        loss: The loss and its parameters.
+        bound: The theorem.
+        fits: How many such fits the model is made of: the classes, with one against the rest, else 1.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    delta_removed: Fraction
+    delta_added: Fraction
+    neighbours: Neighbours
+    unit: Any
+    noise_scale: Fraction
+    regularisation: Fraction
+    tolerance: Fraction
+    output_noise_scale: Fraction
+    row_norm: Fraction
+    loss: dict[str, str]
+    bound: str
+    fits: int
+    claims: Claims = field(repr=False)
+    plan: LinearPlan = field(repr=False)
+
+    @classmethod
+    def of(cls, plan: LinearPlan, claims: Claims, *, fits: int) -> FittedPrivacy:
+        """Read them off a plan. With several fits, the deltas are the composed one."""
+        m = plan.mechanism
+        removed, added = m.deltas(plan.epsilon) if fits == 1 else (plan.delta, plan.delta)
+        return cls(
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            delta_removed=removed,
+            delta_added=added,
+            neighbours=Neighbours.ADD_REMOVE,
+            unit=plan.unit,
+            noise_scale=m.noise_scale,
+            regularisation=m.regularisation,
+            tolerance=m.tolerance,
+            output_noise_scale=m.output_noise_scale,
+            row_norm=plan.row_norm,
+            loss=plan.loss.to_json(),
+            bound=m.bound,
+            fits=fits,
+            claims=claims,
+            plan=plan,
+        )
+
+    def pld(self, *, step: float = 1e-4) -> Any:
+        """Return dp_accounting's privacy loss distribution of the whole model, pessimistic, to compose with others."""
+        one = self.plan.mechanism.loss_distribution(step=step)
+        return one if self.fits == 1 else one.self_compose(self.fits)
+
+    def __str__(self) -> str:
+        return (
+            f"({short_text(self.epsilon)}, {short_text(self.delta)})-DP, {self.neighbours} {self.unit}; "
+            f"{self.loss['loss']} loss, noise {short_text(self.noise_scale)}, "
+            f"regularisation {short_text(self.regularisation)}"
+        )
 
 
 def report_of(

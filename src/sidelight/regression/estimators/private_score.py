@@ -12,14 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount, Neighbours, Person, Unit, decimal_text, positive, unit_to_text
+from sidelight.guarantees import Amount, Neighbours, Person, Unit, decimal_text, exact, positive, unit_to_text
 from sidelight.mechanisms.additive import LaplaceNoise
 from sidelight.noise import Source
 from sidelight.records import Category, Schema, Table
-from sidelight.regression.estimators.declared_classes import label_kinds
+from sidelight.regression.clipping import bounded_rows, is_sparse
 from sidelight.regression.estimators.examples import Examples, examples
 from sidelight.regression.estimators.fit_query import release_from
-from sidelight.regression.estimators.seeded_fit import entropy_for
+from sidelight.regression.estimators.fit_warnings import entropy_for
+from sidelight.regression.estimators.goal import label_kinds
 from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
 from sidelight.regression.losses.loss import positions_of
 from sidelight.release import Release
@@ -62,7 +63,7 @@ class PrivateScoreMixin:
         if isinstance(X, Table):
             if not hasattr(self, "encoding_") or target is None or y is not None:
                 raise SchemaError("a table wants target=... and no y, and a model that was fitted with fit_table")
-            column = target_column(X, target)
+            column = target_column(X.schema, target)
             if not isinstance(column, Category):
                 raise SchemaError(f"the target {target!r} must be a category")
             found: Examples | TableExamples = TableExamples(self.encoding_, column, labels_of(column, model.classes_))
@@ -154,9 +155,6 @@ def linear_scores(model: Any, rows: Any) -> tuple[Any, Any]:
     Column by column: a matrix product may round a row's last bits differently when another row is added, and a last bit
     decides between classes that tie, so that one row could move the counts by more than one.
     """
-    from sidelight.guarantees import exact
-    from sidelight.regression.clipping import bounded_rows, is_sparse
-
     # the norm bound matters for "normalize" only; otherwise rows are taken as they are, as in `predict`
     norm = exact(model.data_norm if model.data_norm is not None else 1, name="data_norm")
     if model.on_violation != "normalize":

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.coding import CategoryCoding, Coding, SideBySide
 from sidelight.aggregates.collect import coded_rows
 from sidelight.errors import SchemaError
-from sidelight.records import Category, Number, Table
+from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.estimators.table_encoding import LEVELS, TableEncoding, scaled_number
 from sidelight.regression.rows import RowPolicy, StreamedRows
 
@@ -75,14 +75,14 @@ class TableExamples:
         return f"TableExamples({self.features} features)"
 
 
-def target_column(table: Table, target: Any) -> Number | Category:
+def target_column(schema: Schema, target: Any) -> Number | Category:
     """Find the declaration of the target."""
     if not isinstance(target, str):
         raise SchemaError(f"target must name a column of the table, got {type(target).__name__}")
-    for column in table.schema.columns:
+    for column in schema.columns:
         if column.name == target and isinstance(column, Number | Category):
             return column
-    return table.schema.number(target)  # raises, and says what to declare
+    return schema.number(target)  # raises, and says what to declare
 
 
 def labels_of(category: Category, classes: NDArray[Any]) -> tuple[Any, ...]:

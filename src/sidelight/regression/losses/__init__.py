@@ -1,14 +1,8 @@
-"""Losses of linear models with proven bounds of slope and curvature, one family a file."""
+"""Losses of linear models with proven bounds of slope and curvature."""
 
-from sidelight.regression.losses.clipped_squared import ClippedSquaredLoss
-from sidelight.regression.losses.huber import HuberLoss
-from sidelight.regression.losses.log_cosh import LogCoshLoss
-from sidelight.regression.losses.logistic import LogisticLoss
+from sidelight.regression.losses.classes import LogisticLoss, OneVsRestLoss, SmoothedHingeLoss, SoftmaxLoss
 from sidelight.regression.losses.loss import Floats, Loss
-from sidelight.regression.losses.one_vs_rest import OneVsRestLoss
-from sidelight.regression.losses.poisson import PoissonLoss
-from sidelight.regression.losses.smoothed_hinge import SmoothedHingeLoss
-from sidelight.regression.losses.softmax import SoftmaxLoss
+from sidelight.regression.losses.numbers import ClippedSquaredLoss, HuberLoss, LogCoshLoss, PoissonLoss
 
 __all__ = [
     "ClippedSquaredLoss",

@@ -8,6 +8,7 @@ anything that stays.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,25 +18,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from sidelight.errors import NotPrivateWarning, RangeError, SidelightWarning, StrictError, TeacherError
+from sidelight.errors import NotPrivateWarning, RangeError, SidelightWarning, TeacherError
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.progress import progress
 from sidelight.records import Number, PersonId, Schema, Table
-from sidelight.regression.estimators.declared_classes import declared_classes
+from sidelight.regression.estimators.goal import declared_classes
 from sidelight.release import Outcome, Refused
 from sidelight.session import Session
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import prepare_query
-from sidelight.stability.pate.choosing import LabelPrice
-from sidelight.stability.pate.constant_student import ConstantStudent
 from sidelight.stability.pate.labels import NoisyLabels, label_claims
-from sidelight.stability.pate.partition import checked_key
 from sidelight.stability.pate.plan import LabelPlan, public_queries, same_length
-from sidelight.stability.pate.proposals import Proposal
-from sidelight.stability.pate.teachers import Ballot, Failed, Lessons, ballots, counted, lessons, rehearsed
+from sidelight.stability.pate.proposals import ClearVotes, LabelPrice
+from sidelight.stability.pate.teachers import Ballot, Failed, Lessons, ballots, checked_key, counted, lessons, rehearsed
 from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest
 
 #: Without a session the protected unit is all rows of one record id, however many.
@@ -63,7 +61,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: The declared labels.
         noise_scale: The standard deviation of the noise on each vote count.
         delta: The delta of proposals, and at which prices are compared.
-        proposal: None, `ClearVotes` or `SmoothVotes`; "auto" is the cheapest that `expected_votes` suggest, or none.
+        proposal: None or `ClearVotes`; "auto" is the cheapest that `expected_votes` suggest, or none.
         expected_votes: A public guess for "auto": vote counts of public or simulated teachers (`simulate_votes`), or
             the share of teachers who will agree. Never the private votes.
         on_failure: A teacher that cannot be trained votes for the first class, and nothing says so ("first_class").
@@ -93,7 +91,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes: Any = None,
         noise_scale: Amount = 40,
         delta: Amount = "1e-5",
-        proposal: Proposal | Literal["auto"] | None = "auto",
+        proposal: ClearVotes | Literal["auto"] | None = "auto",
         expected_votes: Any = None,
         on_failure: Literal["first_class", "raise"] = "first_class",
         n_jobs: int = -1,
@@ -149,7 +147,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             checked_key(partition_key)
         price = plan.price(int(asked.shape[0]))
         label_claims(price.queries, self.noise_scale, price.proposal)
-        self._check_spending(price.proposal, key)
+        self._check_spending(key)
         self._rehearse(asked, classes)
 
         folder = None if work_folder is None else WorkFolder.at(work_folder)
@@ -214,12 +212,10 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
 
-    def _check_spending(self, proposal: Proposal | None, key: str | None) -> None:
+    def _check_spending(self, key: str | None) -> None:
         self._check_session()
         if self.session is None and key is not None:
             raise RangeError("a key names an entry of a ledger, and there is none; pass a session with a ledger")
-        if self.session is not None and self.session.strict and proposal is not None and proposal.numerics != "exact":
-            raise StrictError("strict=True wants exact numerics, and SmoothVotes is idealized; propose ClearVotes")
 
     def _ballots(self, taught: Lessons, folder: WorkFolder | None) -> list[Ballot]:
         """Train every teacher that has no ballot yet."""
@@ -264,7 +260,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             folder.keep_outcome(request, outcome)
         return outcome
 
-    def _take(self, outcome: Outcome, *, classes: NDArray[Any], queries: Any, proposal: Proposal | None) -> Self:
+    def _take(self, outcome: Outcome, *, classes: NDArray[Any], queries: Any, proposal: ClearVotes | None) -> Self:
         for name in ("labels_", "student_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         self.classes_ = classes
@@ -302,3 +298,23 @@ def _failure(number: int, found: Failed, folder: WorkFolder | None) -> TeacherEr
         f"private rows and is not shown: {where}. With on_failure='first_class' it would vote for the first class",
         number=number,
     )
+
+
+@dataclass(frozen=True)
+class ConstantStudent:
+    """Return the one label that was released: most classifiers cannot be trained with one class."""
+
+    label: Any
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The one class."""
+        return np.array([self.label])
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """Return the label for every row."""
+        return np.repeat(self.classes_, len(rows) if isinstance(rows, list | tuple) else rows.shape[0])
+
+    def predict_proba(self, rows: Any) -> NDArray[np.float64]:
+        """Return certainty."""
+        return np.ones((len(self.predict(rows)), 1))

@@ -25,9 +25,8 @@ from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.door import release_through
 from sidelight.session.query import Prepared, Refusal
-from sidelight.stability.pate.choosing import plain_epsilon
-from sidelight.stability.pate.noisy_max import checked_votes
-from sidelight.stability.pate.proposals import FINE, Proposal
+from sidelight.stability.pate.proposals import FINE, ClearVotes, plain_epsilon
+from sidelight.stability.pate.vote_cost import checked_votes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +36,7 @@ class NoisyLabels:
     Guarantee: for adding or removing one record, because every record taught one teacher only; for a person with k rows
     at the price of a group of k teachers, unless `teachers_per_unit` says that they taught fewer. Without a `proposal`
     GDP(√(2T)/noise_scale) for T queries, exact. With one, ApproxDP of `proposal.price`, by a private test (stability
-    proof page, Theorems 2 and 8), or a refusal. The noise is exact, but for the test of `SmoothVotes`.
+    proof page, Theorems 2 and 8), or a refusal. All noise is exact.
 
     Accuracy: the true winner, up to noise of `noise_scale` votes on each count.
 
@@ -51,12 +50,14 @@ class NoisyLabels:
 
     votes: ArrayLike = field(repr=False)  # private
     noise_scale: Amount
-    proposal: Proposal | None = None
+    proposal: ClearVotes | None = None
     teachers_per_unit: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "votes", checked_votes(self.votes))
         positive(self.noise_scale, name="noise_scale")
+        if not isinstance(self.proposal, ClearVotes | None):
+            raise RangeError(f"proposal must be None or ClearVotes(...), got {type(self.proposal).__name__}")
         given = self.teachers_per_unit
         if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
             raise RangeError(f"teachers_per_unit must be a whole number of at least 1, got {given!r}")
@@ -94,7 +95,7 @@ class PreparedLabels(Prepared):
 
     votes: NDArray[np.int64] = field(repr=False)
     noise_scale: Fraction
-    proposal: Proposal | None
+    proposal: ClearVotes | None
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Test if there is something to test, then draw all labels."""
@@ -105,7 +106,7 @@ class PreparedLabels(Prepared):
         return Answer(value=np.argmax(self.votes * FINE + noise, axis=1))
 
 
-def label_claims(queries: int, noise_scale: Amount, proposal: Proposal | None) -> Claims:
+def label_claims(queries: int, noise_scale: Amount, proposal: ClearVotes | None) -> Claims:
     """Return what labels of so many queries promise; public parameters only.
 
     A proposal that costs more than no proposal, whatever the votes, is sent back: nothing speaks for it.
@@ -125,4 +126,4 @@ def label_claims(queries: int, noise_scale: Amount, proposal: Proposal | None) -
             f"the proposal costs epsilon {proposed:.3g}, and {queries} labels with this noise cost {plain:.3g} without "
             "any, whatever the votes; leave the proposal out, or propose a smaller budget"
         )
-    return native_claims(proposal.price, mechanism="propose_test_release").with_numerics(proposal.numerics)
+    return native_claims(proposal.price, mechanism="propose_test_release")

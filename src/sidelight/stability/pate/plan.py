@@ -1,4 +1,8 @@
-"""What can be said and checked about a run of teachers before any private row is opened."""
+"""What can be said and checked about a run of teachers before any private row is opened.
+
+Votes of simulated teachers may be looked at: taught with public rows, or agreeing as much as one expects. They choose a
+proposal (`cheapest_proposal`) before any private row is opened.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Amount, exact, positive
-from sidelight.stability.pate.choosing import LabelPrice, cheapest_proposal, pass_chance, plain_epsilon
-from sidelight.stability.pate.noisy_max import checked_votes
-from sidelight.stability.pate.proposals import ClearVotes, Proposal, SmoothVotes
-from sidelight.stability.pate.simulate import votes_of_agreement
-from sidelight.stability.pate.teachers import takes_missing
+from sidelight.stability.pate.proposals import ClearVotes, LabelPrice, cheapest_proposal, pass_chance, plain_epsilon
+from sidelight.stability.pate.teachers import Failed, ballot, class_indices, counted, takes_missing
 from sidelight.stability.pate.typed_rows import Form, form_of
+from sidelight.stability.pate.vote_cost import checked_votes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class LabelPlan:
     classes: int
     noise_scale: Amount
     delta: Amount
-    proposal: Proposal | Literal["auto"] | None
+    proposal: ClearVotes | Literal["auto"] | None
     expected_votes: ArrayLike | float | None
 
     def __post_init__(self) -> None:
@@ -36,10 +38,10 @@ class LabelPlan:
         positive(self.noise_scale, name="noise_scale")
         if not 0 < exact(self.delta, name="delta") < 1:
             raise RangeError(f"delta must lie strictly between 0 and 1, got {self.delta}; 1e-5 is usual for labels")
-        if self.proposal != "auto" and not isinstance(self.proposal, ClearVotes | SmoothVotes | None):
+        if self.proposal != "auto" and not isinstance(self.proposal, ClearVotes | None):
             came = type(self.proposal).__name__
-            raise RangeError(f"proposal must be 'auto', None, ClearVotes(...) or SmoothVotes(...), got {came}")
-        if isinstance(self.proposal, ClearVotes | SmoothVotes):
+            raise RangeError(f"proposal must be 'auto', None or ClearVotes(...), got {came}")
+        if isinstance(self.proposal, ClearVotes):
             proposed, wanted = (exact(amount, name="delta") for amount in (self.proposal.delta, self.delta))
             if proposed != wanted:
                 raise RangeError(
@@ -71,14 +73,14 @@ class LabelPlan:
             chance=chance,
         )
 
-    def _chosen(self, queries: int, votes: NDArray[np.int64] | None) -> Proposal | None:
-        if self.proposal is None or isinstance(self.proposal, ClearVotes | SmoothVotes):
+    def _chosen(self, queries: int, votes: NDArray[np.int64] | None) -> ClearVotes | None:
+        if self.proposal is None or isinstance(self.proposal, ClearVotes):
             return self.proposal
         if votes is None:
             return None  # nothing public speaks for clear votes
         return cheapest_proposal(queries, self.noise_scale, delta=self.delta, votes=votes)
 
-    def _check_reachable(self, proposal: Proposal, queries: int) -> None:
+    def _check_reachable(self, proposal: ClearVotes, queries: int) -> None:
         unanimous = np.zeros((queries, self.classes), np.int64)
         unanimous[:, 0] = self.teachers
         chance = pass_chance(proposal, noise_scale=self.noise_scale, votes=unanimous)
@@ -102,6 +104,48 @@ class LabelPlan:
                 f"{self.teachers} teachers; simulate_votes(..., teachers={self.teachers}) gives such votes"
             )
         return votes
+
+
+def simulate_votes(
+    teacher: Any,
+    rows: Any,
+    targets: Any,
+    queries: Any,
+    *,
+    classes: Any,
+    teachers: int,
+    rows_a_teacher: int,
+    rng: np.random.Generator,  # noqa: TID251 - simulation
+) -> NDArray[np.int64]:
+    """Return the votes on `queries` of so many teachers, each taught with public rows drawn at random.
+
+    Rows may serve several teachers: their votes agree a little more than those of real ones if public rows are few.
+    """
+    form, declared = form_of(queries), np.unique(np.asarray(classes))
+    public, labels, missing = form.read(rows), class_indices(targets, declared), takes_missing(teacher)
+    if not 1 <= rows_a_teacher <= len(labels):
+        raise RangeError(f"rows_a_teacher must be from 1 to the {len(labels)} public rows, got {rows_a_teacher}")
+    cast = []
+    for number in range(teachers):
+        mine = rng.choice(len(labels), rows_a_teacher, replace=False)
+        mine = mine[(labels[mine] >= 0) & public.usable(mine, missing=missing)]
+        found = ballot(teacher, public.take(mine), labels[mine], form.like, classes=declared, seed=number)
+        if isinstance(found, Failed):
+            raise RangeError(f"the teacher cannot be trained with {rows_a_teacher} public rows:\n{found.cause}")
+        cast.append(found)
+    return counted(cast, len(declared))
+
+
+def votes_of_agreement(share: float, *, teachers: int, classes: int) -> NDArray[np.int64]:
+    """Return one query's votes: this share of teachers agrees, all others vote for one other class (the closest case).
+
+    >>> votes_of_agreement(0.9, teachers=250, classes=4).tolist()
+    [[225, 25, 0, 0]]
+    """
+    if not 0.5 < share <= 1:
+        raise RangeError(f"the share of teachers who agree must lie above 0.5 and be at most 1, got {share}")
+    agree = round(share * teachers)
+    return np.array([[agree, teachers - agree, *[0] * (classes - 2)]], np.int64)
 
 
 def public_queries(queries: Any, *, teacher: Any) -> Form:

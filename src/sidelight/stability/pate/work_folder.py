@@ -22,8 +22,7 @@ import numpy as np
 
 from sidelight.errors import RangeError, SourceError
 from sidelight.release import Outcome, outcome_from_json
-from sidelight.stability.pate.partition import checked_key
-from sidelight.stability.pate.teachers import Ballot, Lessons
+from sidelight.stability.pate.teachers import Ballot, Lessons, checked_key
 
 _FORMAT = "2"  # 1 shared records out by other identities of ids
 

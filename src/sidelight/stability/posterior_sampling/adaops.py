@@ -14,19 +14,18 @@ from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
-from sidelight.stability.distance_test import upper_quantile
+from sidelight.stability.budgets import OrderBudget, order_budget, row_budget
 from sidelight.stability.engine import PreparedCertificate, propose_and_certify
-from sidelight.stability.order_budget import OrderBudget, order_budget
-from sidelight.stability.posterior_sampling.divergence import largest_precision, residual_move
 from sidelight.stability.posterior_sampling.ridge import (
     Ridge,
     checked_rows,
     checked_shares,
+    largest_precision,
     penalty_grid,
     posterior_answer,
+    residual_move,
 )
-from sidelight.stability.private_bounds import private_lower_bound, private_upper_bound
-from sidelight.stability.row_budget import row_budget
+from sidelight.stability.tests_and_bounds import private_lower_bound, private_upper_bound, upper_quantile
 
 #: Penalties that may be chosen, for rows of length 1: from none worth mentioning to more than data ever weigh.
 _PENALTIES = penalty_grid(1e-2, 1e8, 301)
@@ -115,7 +114,7 @@ class AdaOPS:
             proposal,
             claims=row.claims,
             request={
-                "kind": "posterior sample",
+                "kind": "posterior_sample",
                 "features": list(self.features),
                 "target": self.target,
                 "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),

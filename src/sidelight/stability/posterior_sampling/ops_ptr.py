@@ -14,12 +14,18 @@ from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_sq
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 from sidelight.session.query import Refusal
+from sidelight.stability.budgets import row_budget
 from sidelight.stability.engine import PreparedCertificate, propose_and_certify
-from sidelight.stability.posterior_sampling.divergence import largest_precision, residual_move
-from sidelight.stability.posterior_sampling.ridge import Ridge, checked_rows, penalty_grid, posterior_answer
+from sidelight.stability.posterior_sampling.ridge import (
+    Ridge,
+    checked_rows,
+    largest_precision,
+    penalty_grid,
+    posterior_answer,
+    residual_move,
+)
 from sidelight.stability.posterior_sampling.selection_price import SelectionPrice, selection_price
-from sidelight.stability.private_bounds import private_lower_bound, private_upper_bound
-from sidelight.stability.row_budget import row_budget
+from sidelight.stability.tests_and_bounds import private_lower_bound, private_upper_bound
 from sidelight.tuning import PublicScore, Runs, best_of, geometric
 
 #: Of one run's budget, what the bound of the coefficients' length takes.
@@ -108,7 +114,7 @@ class OPSPTR:
             _Proposal(codes, price, self.score, self.runs, penalties, self.rows_at_most),
             claims=row.claims,
             request={
-                "kind": "selected posterior sample",
+                "kind": "selected_posterior_sample",
                 "features": list(self.features),
                 "target": self.target,
                 "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),

@@ -1,10 +1,17 @@
-"""The ridge problem of private rows, scaled to length 1, and what is drawn from its posterior. All secret."""
+"""The ridge problem of private rows, scaled to length 1, and what is drawn from its posterior. All secret.
+
+How private one sample is, given the data, are exact Renyi divergences. Rows and targets are scaled to length 1: |x| <=
+1, |y| <= 1. The sample is N(θ, (γH)^-1) with H = XᵀX + λI and θ = H^-1 Xᵀy; h bounds the leverage xᵀH^-1x (1 over the
+smallest eigenvalue of H), R the residual |y - xᵀθ| (1 + |θ|). Hand-made because the printed formulas of the literature
+use a tail that is too short and count additions only (stability proof page, Theorem 9).
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +28,10 @@ Floats = NDArray[np.float64]
 #: Floating-point eigenvalues are lowered by this share of the largest possible one, a public number.
 EIGENVALUE_TOLERANCE = 1e-9
 _LIMIT_STEPS = 2.0**48
+
+
+#: "forward": M(X) from M(X') for every neighbour X' of X. "both": M(X') from M(X), too, by numbers of X alone.
+Directions: TypeAlias = Literal["forward", "both"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,3 +113,57 @@ def checked_shares(**shares: Fraction) -> Fraction:
 def penalty_grid(lowest: float, highest: float, points: int) -> tuple[float, ...]:
     """Return penalties, evenly spaced in logarithms."""
     return tuple(float(x) for x in np.geomspace(lowest, highest, points))
+
+
+def posterior_divergence(
+    order: float, *, leverage: float, residual: float, precision: float, directions: Directions
+) -> float:
+    """Return the largest divergence of an order over all added and removed records; infinite where it has no bound.
+
+    >>> round(posterior_divergence(8, leverage=0.02, residual=3, precision=0.5, directions="forward"), 10)
+    0.4112684667
+    """
+    curvature, slope = _terms(order, leverage, directions)
+    return curvature + slope * precision * residual * residual
+
+
+def largest_precision(
+    budget: float, order: float, *, leverage: float, residual: float, directions: Directions
+) -> float | None:
+    """Return the largest γ whose divergence is at most the budget; None if there is none. A NaN anywhere gives None.
+
+    >>> round(largest_precision(1, 20, leverage=0.01, residual=2, directions="forward"), 6)
+    2.044084
+    """
+    curvature, slope = _terms(order, leverage, directions)
+    if not (math.isfinite(curvature) and slope > 0 and residual > 0 and math.isfinite(residual)):
+        return None
+    precision = (budget - curvature) / (slope * residual * residual) * (1 - 1e-12)
+    return precision if precision > 0 and math.isfinite(precision) else None
+
+
+def _terms(order: float, leverage: float, directions: Directions) -> tuple[float, float]:
+    """Return the divergence as (what remains at γ = 0, what multiplies γR²); infinite outside the range of validity."""
+    if not order >= 2:
+        raise RangeError(f"posterior sampling is certified for orders of at least 2, got {order}")
+    h, t = leverage, order - 1
+    reach = t * h if directions == "forward" else order * h
+    if not (h > 0 and reach < 1):
+        return math.inf, math.inf
+    if directions == "forward":
+        return (
+            -math.log1p(h) / 2 - math.log1p(-t * h) / (2 * t),
+            order * h / (2 * (1 + h) * (1 - t * h)),
+        )
+    return (
+        math.log1p(-h) / 2 + (math.log1p(-h) - math.log1p(-order * h)) / (2 * t),
+        order * h / (2 * (1 - h) * (1 - order * h)),
+    )
+
+
+def residual_move(leverage: float) -> float:
+    """Return how far one record moves ln(1 + |θ|), added or removed: -ln(1 - h) (Lemma 10); infinite for h >= 1.
+
+    The smaller ln(1 + h) of the literature holds for additions only.
+    """
+    return -math.log1p(-leverage) if 0 <= leverage < 1 else math.inf

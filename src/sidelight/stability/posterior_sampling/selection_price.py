@@ -17,7 +17,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Profile, decimal_text
 from sidelight.guarantees.conversions import gdp_within, renyi_delta, renyi_epsilon
 from sidelight.guarantees.intervals import round_up
-from sidelight.stability.order_budget import order_budget
+from sidelight.stability.budgets import order_budget
 from sidelight.tuning.pricing import ratio_bound
 from sidelight.tuning.runs import Poisson, Runs
 

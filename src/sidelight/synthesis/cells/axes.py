@@ -1,6 +1,9 @@
 """The axes of a synthetic table's domain: a category's labels or a number's bins, and back from places to values.
 
 An axis is public: it is made of the schema and the query alone, and stands in the release as JSON.
+
+A number becomes the place of its bin by comparisons with the edges' nearest floats alone, which every engine computes
+alike. Hand-made because the fixed-point codings have steps of one size, and people's bins (age groups, incomes) do not.
 """
 
 from __future__ import annotations
@@ -11,27 +14,96 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import ceil, floor
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.coding import CategoryCoding, Coding, SideBySide
+from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, Keep, SideBySide
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.noise.integers import integers_below
 from sidelight.records import Category, Fill, Number
 from sidelight.records.numbers import exact_number, nearest_float, number_text
-from sidelight.synthesis.cells.coding import BinCoding
+from sidelight.records.rows import Batch, Wanted
 from sidelight.synthesis.cells.domain import Domain
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+
+@dataclass(frozen=True)
+class BinCoding:
+    """The number of inner edges at or below a value: bins are closed below, and the outer ones take what lies outside.
+
+    `missing` is the code of a missing number; its row is left out where it is None. `places` is the number of codes.
+
+    Guarantee: every code lies in 0..places-1, whatever the value.
+    """
+
+    column: str
+    inner: tuple[float, ...]
+    missing: int | None
+    places: int
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The number column."""
+        return (self.column,)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """No text columns are read."""
+        return ()
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The places of the bins, and of the missing ones."""
+        return ((0, self.places - 1),)
+
+    @property
+    def drops(self) -> bool:
+        """Missing numbers are left out unless they have a code."""
+        return self.missing is None
+
+    @cached_property
+    def _edges(self) -> Any:
+        return np.array(self.inner, np.float64)
+
+    def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+        """Look every number up."""
+        values = batch.numbers[self.column]
+        with np.errstate(all="ignore"):  # a signalling NaN makes NumPy warn, and rows must not decide that
+            absent = np.isnan(values)
+            codes = np.searchsorted(self._edges, values, side="right").astype(np.int64)
+        codes[absent] = 0 if self.missing is None else self.missing
+        return (codes,), ~absent if self.drops else None
+
+    def lower(
+        self, frame: nw.LazyFrame[Any], wanted: Wanted, names: Sequence[str]
+    ) -> tuple[nw.LazyFrame[Any], nw.Expr | None]:
+        """Count the edges below inside an engine."""
+        import narwhals.stable.v2 as nw
+
+        column = nw.col(wanted.number_alias(self.column))
+        absent = column.is_null() | column.is_nan()
+        one, none = nw.lit(1, nw.Int64), nw.lit(0, nw.Int64)
+        code: Any = none
+        for edge in self.inner:
+            code = code + nw.when(column >= edge).then(one).otherwise(none)
+        stand_in = nw.lit(0 if self.missing is None else self.missing, nw.Int64)
+        code = nw.when(absent).then(stand_in).otherwise(code)
+        return frame.with_columns(code.alias(names[0])), ~absent if self.drops else None
+
 
 #: What stands for a missing cell among the labels of a category whose missing cells are kept.
 _MISSING_LABEL = "(missing)"
+
 #: A number whose grid has at most this many values gets a bin for each.
 _VALUES_AS_BINS = 32
+
 #: Otherwise, and without a granularity, so many bins of one width.
 _DEFAULT_BINS = 16
-
 Within = Literal["uniform", "middle"]
 
 

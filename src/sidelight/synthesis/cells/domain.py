@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import inf, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,3 +146,28 @@ class Domain:
         for part in self.impossible:
             found &= ~part.cells.ravel()[self.ravel(codes, part.columns)]
         return found
+
+
+@dataclass(frozen=True)
+class CellNoise:
+    """The columns of a measured marginal, none of them grouped, and the standard deviation of the noise of a cell."""
+
+    columns: tuple[str, ...]
+    deviation: float
+
+
+def cell_deviation(columns: tuple[str, ...], domain: Domain, noises: Iterable[CellNoise]) -> float:
+    """Return the standard deviation of one cell of some columns; infinite if no measured marginal contains them.
+
+    A cell of the columns S is a sum of cells(T)/cells(S) cells of a measured marginal T that contains them.
+
+    >>> domain = Domain(("a", "b"), (2, 3))
+    >>> round(cell_deviation(("a",), domain, [CellNoise(("a", "b"), 2.0)]), 6)
+    3.464102
+    """
+    information = 0.0
+    for each in noises:
+        if set(columns) <= set(each.columns):
+            summed = prod(domain.shape_of(each.columns)) / prod(domain.shape_of(columns))
+            information += 1.0 / (each.deviation**2 * summed)
+    return 1.0 / sqrt(information) if information else inf

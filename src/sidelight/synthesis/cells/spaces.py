@@ -1,25 +1,39 @@
-"""Where a distribution lives: on all cells of a domain, or on chosen rows (the support). Marginals, and their adjoint.
+"""Where a distribution lives: on all cells of a domain, or on chosen rows (the support).
 
 Weights are one flat array; no object has a size of cells times queries.
+
+Many marginals of one dense table are summed one axis at a time, with shared partial sums. Every set of columns is
+reached by dropping the other columns in one fixed order, the longest first. Sets that drop the same columns first share
+those sums; the sums form a tree, which is walked depth first, so that only one path of it is in memory: less than the
+table itself when the first columns have two values or more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
+from sidelight.noise import Source, integers_below
 from sidelight.synthesis.cells.domain import Codes, Domain
-from sidelight.synthesis.cells.marginal_sums import marginal_sums, spread_sums
 from sidelight.synthesis.cells.workload import Marginal
 
 Floats = NDArray[np.float64]
 
+Axes = tuple[int, ...]
+
+
 #: Three copies of this many cells are 480 MB.
 MOST_DENSE_CELLS = 20_000_000
+
+
+#: Rows drawn from the product of the public one-way marginals, added to keep coverage.
+EXTRA_POINTS = 20_000
+MOST_POINTS = 2_000_000
 
 
 class Space(Protocol):
@@ -39,10 +53,6 @@ class Space(Protocol):
 
     def marginals(self, weights: Floats, wanted: Sequence[Marginal]) -> list[Floats]:
         """Return the mass of each cell of each partition."""
-        ...
-
-    def spread(self, parts: Sequence[Floats], given: Sequence[Marginal]) -> Floats:
-        """Return, for every point, the sum of the entries of the cells it lies in."""
         ...
 
     def multiply(self, weights: Floats, factor: Floats, marginal: Marginal) -> None:
@@ -78,11 +88,6 @@ class DenseSpace:
         distinct = list(dict.fromkeys(axes))
         found = dict(zip(distinct, marginal_sums(weights, self.domain.sizes, distinct), strict=True))
         return [each.grouped(found[a]) for each, a in zip(wanted, axes, strict=True)]
-
-    def spread(self, parts: Sequence[Floats], given: Sequence[Marginal]) -> Floats:
-        """Add up the tree of sums, backwards."""
-        fine = [each.spread(part, self.domain) for part, each in zip(parts, given, strict=True)]
-        return spread_sums(fine, self.domain.sizes, [self.domain.axes(each.columns) for each in given])
 
     def multiply(self, weights: Floats, factor: Floats, marginal: Marginal) -> None:
         """Multiply by broadcasting."""
@@ -155,16 +160,31 @@ class SupportSpace:
             for each in wanted
         ]
 
-    def spread(self, parts: Sequence[Floats], given: Sequence[Marginal]) -> Floats:
-        """Look the cells up."""
-        total = np.zeros(self.points)
-        for part, each in zip(parts, given, strict=True):
-            total += np.asarray(part).reshape(-1)[self.cells(each)]
-        return total
-
     def multiply(self, weights: Floats, factor: Floats, marginal: Marginal) -> None:
         """Look the factors up."""
         weights *= np.asarray(factor).reshape(-1)[self.cells(marginal)]
+
+
+def public_support(
+    domain: Domain, codes: Codes, *, extra_points: int = EXTRA_POINTS, source: Source | None = None
+) -> SupportSpace:
+    """Return the distinct public rows, and rows drawn around them: each column from a public row of its own.
+
+    Nothing here sees private rows. What no point covers cannot be fitted; `Fitted.missed_regions` finds such regions
+    from released numbers.
+    """
+    rows = domain.check_codes(codes)
+    rows = rows[domain.possible_rows(rows)]
+    if not len(rows):
+        raise RangeError("the support needs public rows that the domain allows, got none")
+    if not 0 <= extra_points <= MOST_POINTS:
+        raise RangeError(f"extra_points must lie in 0..{MOST_POINTS}, got {extra_points}")
+    if extra_points and source is not None:
+        drawn = np.empty((extra_points, len(domain.columns)), np.int64)
+        for place in range(len(domain.columns)):
+            drawn[:, place] = rows[integers_below(len(rows), extra_points, source).astype(np.int64), place]
+        rows = np.concatenate([rows, drawn[domain.possible_rows(drawn)]])
+    return SupportSpace(domain, np.unique(rows, axis=0))
 
 
 def check_dense(domain: Domain) -> None:
@@ -175,3 +195,64 @@ def check_dense(domain: Domain) -> None:
             "rows use engine='support', without them engine='graphical' (pip install 'sidelight[graphical]'), or "
             "release fewer columns, coarser bins"
         )
+
+
+def marginal_sums(table: NDArray[Any], sizes: Sequence[int], wanted: Sequence[Axes]) -> list[NDArray[Any]]:
+    """Return the sums of a table over all axes but those wanted, for each wanted set of increasing axes.
+
+    >>> table = np.arange(6)
+    >>> [sums.tolist() for sums in marginal_sums(table, (2, 3), [(0,), (1,), ()])]
+    [[3, 12], [3, 5, 7], 15]
+    """
+    found: dict[Axes, NDArray[Any]] = {}
+    _descend(table.reshape(-1), tuple(range(len(sizes))), sizes, _grouped(sizes, wanted), found)
+    return [found[axes].reshape([sizes[axis] for axis in axes]) for axes in wanted]
+
+
+#: A tree: for each axis that is dropped next, the sets that drop it, as a tree; `None` marks a set that is complete.
+_Tree = dict[int | None, Any]
+
+
+def _grouped(sizes: Sequence[int], wanted: Sequence[Axes]) -> _Tree:
+    order = sorted(range(len(sizes)), key=lambda axis: (-sizes[axis], axis))
+    tree: _Tree = {}
+    for axes in wanted:
+        node = tree
+        for axis in order:
+            if axis not in axes:
+                node = node.setdefault(axis, {})
+        node[None] = None
+    return tree
+
+
+def _split(axes: Axes, axis: int, sizes: Sequence[int]) -> tuple[int, int, int]:
+    place = axes.index(axis)
+    return prod(sizes[a] for a in axes[:place]), sizes[axis], prod(sizes[a] for a in axes[place + 1 :])
+
+
+def _without(axes: Axes, axis: int) -> Axes:
+    return tuple(a for a in axes if a != axis)
+
+
+def _descend(
+    table: NDArray[Any], axes: Axes, sizes: Sequence[int], tree: _Tree, found: dict[Axes, NDArray[Any]]
+) -> None:
+    for axis, below in tree.items():
+        if axis is None:
+            found[axes] = table
+            continue
+        sums = _summed(table.reshape(_split(axes, axis, sizes)))
+        _descend(sums.reshape(-1), _without(axes, axis), sizes, below, found)
+
+
+def _summed(table: NDArray[Any]) -> NDArray[Any]:
+    """Sum the middle axis; a short inner axis is faster one slice at a time than NumPy's loop over it."""
+    _, middle, after = table.shape
+    if after >= 16 or middle > 64 or table.size < 4096:
+        return np.asarray(table.sum(axis=1))
+    if after == 1 and table.dtype == np.float64:
+        return np.asarray(table[:, :, 0] @ np.ones(middle))
+    total = table[:, 0, :].copy()
+    for place in range(1, middle):
+        total += table[:, place, :]
+    return total

@@ -23,9 +23,8 @@ from sidelight.synthesis.engines.marginals import first_rows, run_rounds
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import Prior, PublicRows, UniformPrior
-from sidelight.synthesis.measuring.measurement import Measurement
+from sidelight.synthesis.measuring.measurement import Measurement, RowsEstimate
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
-from sidelight.synthesis.measuring.rows_estimate import RowsEstimate
 
 #: A junction tree has at most this many cells.
 MOST_TREE_CELLS = 10_000_000

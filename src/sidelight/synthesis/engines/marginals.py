@@ -14,16 +14,13 @@ from sidelight.noise import Source
 from sidelight.progress import progress
 from sidelight.synthesis.cells.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.cells.workload import Marginal
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.engines.rounds_by_noise import SizedPlan
+from sidelight.synthesis.engines.plan import MarginalPlan, SizedPlan
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import Prior, Setting, UniformPrior, current_weights
 from sidelight.synthesis.fitting.refit import Refit
-from sidelight.synthesis.measuring.measurement import Measurement, measure, noisy_rows
+from sidelight.synthesis.measuring.measurement import Measurement, RowsEstimate, measure, noisy_rows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
-from sidelight.synthesis.measuring.round_records import MarginalRound, RoundRecords
-from sidelight.synthesis.measuring.rows_estimate import RowsEstimate
-from sidelight.synthesis.measuring.selection import open_candidates, select_marginal
+from sidelight.synthesis.measuring.selection import MarginalRound, RoundRecords, open_candidates, select_marginal
 
 #: Sweeps of a refit between rounds and of the last one, on few points and on many.
 FEW_POINTS_SWEEPS, MANY_POINTS_SWEEPS = (3, 60), (1, 20)

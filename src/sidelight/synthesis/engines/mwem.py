@@ -2,9 +2,9 @@
 
 Algorithm 2 of Khodak, Amin, Dick and Vassilvitskii (2023) after Hardt, Ligett and McSherry (2012), with each weight
 vector normalised, and the sensitivity taken from the class of queries: `engine="mwem"`. Kept because it is what the
-literature means; as published it often returns little more than the prediction. Improvements that cost no privacy are
-options, and `engine="queries"` takes them: the distribution is refitted to all answers, met queries are not asked
-again, and the number of rounds follows from the noise. For marginals the default engine is far better.
+literature means; as published it often returns little more than the prediction. `engine="queries"` makes improvements
+that cost no privacy (`refit`): the distribution is refitted to all answers, met queries are not asked again, and the
+number of rounds follows from the noise. For marginals the default engine is far better.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, Neighbours, exact
+from sidelight.guarantees import Amount, Claims, exact
 from sidelight.guarantees.claims import Context
 from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Categorical, Source
@@ -29,13 +29,14 @@ from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.query_blocks import MATRIX_STEPS, QueryBlock
 from sidelight.synthesis.cells.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.cells.workload import Workload
+from sidelight.synthesis.engines.plan import check_sizes
 from sidelight.synthesis.fitting.fitted import Fitted
 from sidelight.synthesis.fitting.prior import HEDGE, Prior, Setting, UniformPrior, current_weights
-from sidelight.synthesis.fitting.query_refit import QueryRefit
-from sidelight.synthesis.measuring.measurement import MOST_ROWS, measured_rows
+from sidelight.synthesis.fitting.refit import QueryRefit
+from sidelight.synthesis.measuring.measurement import measured_rows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.measuring.round_records import QueryRound, RoundRecords
-from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
+from sidelight.synthesis.measuring.selection import RoundRecords
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QueryRound, QuerySpace
 
 #: A query is open again while its released residual is above so many noise scales.
 AGAIN_ABOVE = 2.0
@@ -57,10 +58,8 @@ class MWEMPlan:
             for the number of rows; that is public or released first.
         sensitivity: "class" takes Δ from the declared bounds of the queries: 1 for counting queries; "printed" takes
             that of queries in [-1, 1] for all, which for counting queries under replacement is twice too noisy.
-        output: "average" of the weights before each round, as printed; the "last" weights; or those of a "refit" to all
-            answers after each round, which replaces the printed update.
-        replay: After each round, cycle this many times through all answers so far, with the printed update.
-        thrifty: Leave out queries whose released answer the weights already meet, and do not update on those.
+        refit: Release the weights of a refit to all answers, which replaces the printed update, and leave out queries
+            whose released answer they already meet; if not, the average of the weights before each round, as printed.
         selection_share: Of a round's price.
 
     The other arguments are those of `MarginalPlan`.
@@ -73,9 +72,7 @@ class MWEMPlan:
     rows: int | None = None
     rounds: int | None = None
     sensitivity: Literal["class", "printed"] = "class"
-    output: Literal["average", "last", "refit"] = "average"
-    replay: int = 0
-    thrifty: bool = False
+    refit: bool = False
     selection_share: Amount = Fraction(1, 2)
     size_share: Amount = Fraction(1, 50)
 
@@ -85,18 +82,9 @@ class MWEMPlan:
             if not 0 < share < 1:
                 raise RangeError(f"{name} must lie strictly between 0 and 1, got {getattr(self, name)}")
             object.__setattr__(self, name, share)
-        if (self.protection.neighbours is Neighbours.REPLACE) != (self.rows is not None):
-            raise RangeError("the number of rows is public exactly where a row is replaced: give rows, or neither")
-        if self.rows is not None and (isinstance(self.rows, bool) or not 1 <= self.rows <= MOST_ROWS):
-            raise RangeError(f"rows must be a whole number from 1 to 2**40, got {self.rows!r}")
-        if self.rounds is not None and (isinstance(self.rounds, bool) or self.rounds < 1):
-            raise RangeError(f"rounds must be a whole number of at least 1, got {self.rounds!r}")
-        if self.sensitivity not in ("class", "printed") or self.output not in ("average", "last", "refit"):
-            raise RangeError("sensitivity is 'class' or 'printed', output is 'average', 'last' or 'refit'")
-        if isinstance(self.replay, bool) or self.replay < 0:
-            raise RangeError(f"replay must be a whole number of at least 0, got {self.replay!r}")
-        if self.replay and self.output == "refit":
-            raise RangeError("replay repeats the printed update, which a refit replaces; leave replay out")
+        check_sizes(self.protection, rows=self.rows, rounds=self.rounds)
+        if self.sensitivity not in ("class", "printed"):
+            raise RangeError(f"sensitivity must be 'class' or 'printed', got {self.sensitivity!r}")
         _ = self.claims
 
     @cached_property
@@ -160,7 +148,7 @@ class MWEMPlan:
 
         Guarantee: whatever the number is, the rounds cost at most what `size_share` leaves of the price.
         """
-        if self.rounds is not None or self.output != "refit":
+        if self.rounds is not None or not self.refit:
             return self
         return replace(self, rounds=worthwhile_answers(self, rows))
 
@@ -194,8 +182,8 @@ def release_by_single_queries(
     counts.prepare(block.columns for block in plan.blocks)
     fit: _PrintedSteps | QueryRefit = (
         QueryRefit(queries, weights, rows=rows, deviation=plan.deviation)
-        if plan.output == "refit"
-        else _PrintedSteps(queries, weights, rows, plan)
+        if plan.refit
+        else _PrintedSteps(queries, weights, rows=rows)
     )
     answered: list[AnsweredQuery] = []
     records: RoundRecords[QueryRound] = RoundRecords()
@@ -229,31 +217,28 @@ def release_by_single_queries(
 
 
 class _PrintedSteps:
-    """The printed update after each round, then replays; the average of the weights before each, or the last ones."""
+    """The printed update after each round, and the average of the weights before each."""
 
-    def __init__(self, queries: QuerySpace, weights: Floats, rows: float, plan: MWEMPlan) -> None:
+    def __init__(self, queries: QuerySpace, weights: Floats, *, rows: float) -> None:
         self.weights = weights
-        self._queries, self._rows, self._plan = queries, rows, plan
+        self._queries, self._rows = queries, rows
         self._total = np.zeros_like(weights)
-        self._answered: list[AnsweredQuery] = []
 
     def learn(self, answer: AnsweredQuery) -> None:
-        """Move the weights towards an answer."""
+        """Multiply the weights by exp(q (y - N⟨q, w⟩)/(2N)) and normalise."""
         self._total += self.weights
-        self._answered.append(answer)
-        _update(self._queries, self.weights, [answer], self._rows, self._plan)
-        for _ in range(self._plan.replay):
-            _update(self._queries, self.weights, self._answered, self._rows, self._plan)
+        apart = answer.value - self._rows * self._queries.answer(self.weights, answer)
+        self._queries.tilt(self.weights, answer, float(np.clip(apart / (2 * self._rows), -700.0, 700.0)))
 
     def finish(self) -> Floats:
         """Return what is released."""
-        return self._total / self._total.sum() if self._plan.output == "average" else self.weights
+        return np.asarray(self._total / self._total.sum())
 
 
 def _open(plan: MWEMPlan, answered: Sequence[AnsweredQuery], fitted: Floats) -> Any:
     """Return the places of the queries to choose from: all, or without those met so far, by released numbers alone."""
     places = np.arange(len(fitted))
-    if not plan.thrifty:
+    if not plan.refit:
         return places
     closed = {each.place for each in answered if abs(each.value - fitted[each.place]) <= AGAIN_ABOVE * plan.noise_scale}
     kept = np.array([place not in closed for place in places])
@@ -280,17 +265,6 @@ def _measure(
     )
 
 
-def _update(
-    queries: QuerySpace, weights: Floats, answers: Sequence[AnsweredQuery], rows: float, plan: MWEMPlan
-) -> None:
-    """Multiply by exp(q (y - N⟨q, w⟩)/(2N)) and normalise, for each answer in turn."""
-    for each in answers:
-        apart = each.value - rows * queries.answer(weights, each)
-        if plan.thrifty and abs(apart) <= plan.noise_scale:
-            continue
-        queries.tilt(weights, each, float(np.clip(apart / (2 * rows), -700.0, 700.0)))
-
-
 def worthwhile_answers(plan: MWEMPlan, rows: float) -> int:
     """Return how many answers to ask for: what balances the fit's error n√(KL/m) and the noise s(m)·log|Q| of m rounds.
 
@@ -308,24 +282,3 @@ def worthwhile_answers(plan: MWEMPlan, rows: float) -> int:
     power = 2 / 3 if plan.price.kind == "epsilon" else 1.0
     balanced = (max(rows, 1.0) * sqrt(divergence) / noise_of_one) ** power
     return int(min(max(ceil(BALANCED_SHARE * balanced), least), most))
-
-
-def utility_rounds(*, epsilon: float, rows: float, queries: int, divergence: float) -> int:
-    """Return the m that minimises the bound on the error, (ε²n²·KL/(32 log²|Q|))^(1/3) rounded up: public numbers.
-
-    `divergence` bounds KL(x/n ‖ prior): log(cells/λ) for a hedge λ.
-    """
-    if queries < 2:
-        return 1
-    return min(max(1, int(np.ceil((epsilon**2 * rows**2 * divergence / (32 * log(queries) ** 2)) ** (1 / 3)))), queries)
-
-
-def error_bound(
-    *, epsilon: float, rows: float, queries: int, rounds: int, divergence: float, failure_probability: float
-) -> float:
-    """Bound max_q |⟨q, x - x̂⟩| of the average output for queries in [-1, 1] under replacement, pure privacy.
-
-    2n√(KL/m) + (4m/ε)(2 log|Q| + 3 log(2m/β)), with probability 1 - β (synthesis proof page, Theorem 6).
-    """
-    tail = 2 * log(queries) + 3 * log(2 * rounds / failure_probability)
-    return 2 * rows * sqrt(divergence / rounds) + 4 * rounds / epsilon * tail

@@ -13,8 +13,8 @@ from sidelight.synthesis.cells.domain import Codes, Domain
 from sidelight.synthesis.cells.spaces import Floats, Space, SupportSpace
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows
-from sidelight.synthesis.measuring.round_records import MarginalRound, QueryRound
-from sidelight.synthesis.measuring.single_queries import AnsweredQuery
+from sidelight.synthesis.measuring.selection import MarginalRound
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QueryRound
 
 #: A released cell this many deviations above 0 without a point of the support is worth a word.
 _CLEARLY_THERE = 4.0

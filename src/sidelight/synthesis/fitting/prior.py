@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.synthesis.cells.cell_deviation import CellNoise
-from sidelight.synthesis.cells.domain import Codes, Domain
+from sidelight.synthesis.cells.domain import CellNoise, Codes, Domain
 from sidelight.synthesis.cells.spaces import Floats, Space, SupportSpace
 from sidelight.synthesis.fitting.starting_point import StartingPoint, product, uniform_weights
 from sidelight.synthesis.measuring.measurement import Measurement

@@ -4,25 +4,39 @@ Minimises F(W) = Σ (N·M_i W - y_i)² / (2σ_i²) + τ·N·KL(W ‖ w) over dis
 may each have a σ of their own. The minimiser has the form W ∝ w · Π f_i with one factor for each cell of each measured
 marginal. `fit` improves one factor after the other, each exactly: a small problem in the cells of one marginal, solved
 with the Wright omega function (synthesis proof page, Theorem 4). Like iterative proportional fitting, which is the case
-of no noise, it needs a few sweeps where entropic mirror descent (`mirror_descent`) needs a hundred steps; both find the
+of no noise, it needs a few sweeps where entropic mirror descent needs a hundred steps; both find the
 same W, which is a test.
+
+`QueryRefit` does the same for answers to single queries: it minimises Σ_j (y_j - N⟨q_j, w⟩)²/(2σ²) + τN·KL(w ‖ prior).
+The minimum is w ∝ prior·exp(Σ θ_j q_j) with θ_j = (y_j - N⟨q_j, w⟩)/(τσ²), which is solved for one θ_j after the other
+by Newton steps. A step of the published update takes away at most an eighth of the error of a counting query: one query
+alone needs dozens of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from sidelight.synthesis.cells.spaces import Floats, Space
 from sidelight.synthesis.cells.workload import Marginal
+from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
 
 #: How much the prior counts against the measurements, as a share of one observation a row.
 PRIOR_WEIGHT = 0.05
+
 #: Weights never fall below this, so that no possible point is lost to underflow.
 _LEAST = 1e-280
 _LOWEST_LOG = -500.0
+
+
+#: A step changes log-weights by at most this, where the variance is within a factor e² of that of the start.
+_LONGEST = 1.0
+
+#: A sweep whose largest step changes log-weights by less is the last.
+_SETTLED = 1e-4
+_SWEEPS_AT_THE_END = 30
 
 
 class Evidence(Protocol):
@@ -136,15 +150,51 @@ def nearest_marginal(
     return result
 
 
-def objective(
-    space: Space, weights: Floats, prior: Floats, measurements: Sequence[Evidence], *, rows: float, tau: float
-) -> float:
-    """Return F(W)."""
-    fitted = space.marginals(weights, [each.marginal for each in measurements])
-    misfit = sum(
-        float((((rows * mass - each.values) / each.deviation) ** 2).sum()) / 2
-        for mass, each in zip(fitted, measurements, strict=True)
-    )
-    positive = weights > 0
-    divergence = float((weights[positive] * np.log(weights[positive] / prior[positive])).sum())
-    return misfit + tau * rows * divergence
+class QueryRefit:
+    """Weights on the points of a space, and the answers that they fit. A function of released numbers and the prior.
+
+    `deviation` is the noise's standard deviation, in rows.
+    """
+
+    def __init__(
+        self, queries: QuerySpace, prior: Floats, *, rows: float, deviation: float, prior_weight: float = PRIOR_WEIGHT
+    ) -> None:
+        self.weights = np.array(prior)
+        self._queries = queries
+        self._rows = rows
+        self._stiffness = prior_weight * deviation**2  # τσ²
+        self._answers: list[tuple[AnsweredQuery, Floats]] = []
+        self._tilts: list[float] = []
+
+    def learn(self, answer: AnsweredQuery) -> None:
+        """Take an answer in and refit, roughly."""
+        self._answers.append((answer, answer.block.coefficients(answer.inside)))
+        self._tilts.append(0.0)
+        self.fit(sweeps=1)
+
+    def finish(self) -> Floats:
+        """Refit until nothing moves, and return the weights."""
+        self.fit(sweeps=_SWEEPS_AT_THE_END)
+        return self.weights
+
+    def fit(self, *, sweeps: int) -> None:
+        """Go through all answers so many times, the latest first, or until nothing moves."""
+        for _ in range(sweeps):
+            steps = [abs(self._step(place)) for place in reversed(range(len(self._answers)))]
+            if max(steps, default=0.0) < _SETTLED:
+                return
+
+    def _step(self, place: int) -> float:
+        """Solve for one θ, approximately; return by how much it moved."""
+        answer, query = self._answers[place]
+        marginal, space = Marginal(answer.block.columns), self._queries.space
+        (mass,) = space.marginals(self.weights, [marginal])
+        mean = float((mass * query).sum())
+        variance = max(float((mass * query**2).sum()) - mean**2, 0.0)
+        apart = answer.value - self._rows * mean
+        step = (apart - self._stiffness * self._tilts[place]) / (self._stiffness + self._rows * variance)
+        step = float(np.clip(step, -_LONGEST, _LONGEST))
+        self._tilts[place] += step
+        space.multiply(self.weights, np.exp(query * step), marginal)
+        self.weights /= self.weights.sum()
+        return step

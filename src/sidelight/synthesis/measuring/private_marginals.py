@@ -18,7 +18,7 @@ from sidelight.aggregates.counts import SQRT2
 from sidelight.errors import RangeError
 from sidelight.guarantees import Neighbours, Row, Unit
 from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.marginal_sums import marginal_sums
+from sidelight.synthesis.cells.spaces import marginal_sums
 
 Integers = NDArray[np.int64]
 

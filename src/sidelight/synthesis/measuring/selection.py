@@ -2,13 +2,16 @@
 
 What the fit expects is put on a public integer grid first; the distance to the private counts is then a sum of integers
 and moves by exactly the counts' sensitivity, so no allowance for rounding is needed (synthesis proof page, Theorem 2).
+
+What a round saw and released is kept for the error bounds, in memory while a release is made, and no longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +27,8 @@ from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
 SCORE_STEPS = 1 << 16
 #: A measured marginal is a candidate again while its released residual is above so many times the noise.
 AGAIN_ABOVE = 2.0
+#: At most this many expected counts are kept, 128 MB; beyond, the oldest rounds are forgotten.
+MOST_KEPT = 1 << 24
 
 
 def on_grid(values: Floats | float) -> NDArray[np.int64]:
@@ -80,3 +85,50 @@ def open_candidates(
         if each not in last or last[each].residual(mass) > AGAIN_ABOVE
     ]
     return places or list(range(len(candidates)))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MarginalRound:
+    """A marginal was drawn among `candidates` with probability ∝ exp(steepness · score), score in rows, and measured.
+
+    The score is ‖counts - expected‖₁ - penalty, both put on the grid of the scores first.
+    """
+
+    candidates: tuple[Marginal, ...]
+    expected: tuple[Floats, ...] = field(repr=False)
+    penalties: tuple[float, ...] = field(repr=False)
+    steepness: float
+    chosen: int
+    measured: Measurement
+
+    @property
+    def size(self) -> int:
+        """How many numbers are kept."""
+        return sum(each.size for each in self.expected)
+
+
+class _Sized(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+Kept = TypeVar("Kept", bound=_Sized)
+
+
+class RoundRecords(Generic[Kept]):
+    """The rounds so far, the latest at least."""
+
+    def __init__(self, *, most: int = MOST_KEPT) -> None:
+        self._most = most
+        self._kept: list[Kept] = []
+
+    def add(self, record: Kept) -> None:
+        """Keep a round; forget old ones where it gets too much."""
+        self._kept.append(record)
+        while len(self._kept) > 1 and sum(each.size for each in self._kept) > self._most:
+            del self._kept[0]
+
+    @property
+    def kept(self) -> Sequence[Kept]:
+        """The rounds that are kept, in order."""
+        return tuple(self._kept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,26 @@ class AnsweredQuery:
     inside: int
     value: float
     scale: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QueryRound:
+    """A query was drawn among `places` with probability ∝ exp(steepness · |⟨q, x⟩ - expected|), and answered.
+
+    `expected` belongs to all queries of the workload, on the grid of the scores; `noise_scale` is that of the answer,
+    in steps of its block.
+    """
+
+    places: NDArray[np.int64] = field(repr=False)
+    expected: Floats = field(repr=False)
+    steepness: float
+    answered: AnsweredQuery
+    noise_scale: float
+
+    @property
+    def size(self) -> int:
+        """How many numbers are kept."""
+        return int(self.expected.size + self.places.size)
 
 
 class QuerySpace:

@@ -11,18 +11,18 @@ from typing import Any
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.release import Outcome, Release
-from sidelight.synthesis.bounds.error_bounds import ErrorBounds
 from sidelight.synthesis.cells.axes import Axis, Within, axis_from_json, domain_of
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.workload import Workload, marginals
-from sidelight.synthesis.output.answers import Answers, Measured, answer_workload, expected_errors
-from sidelight.synthesis.output.sampling import PublicEntropy, sample_codes
-from sidelight.synthesis.output.table_output import (
+from sidelight.synthesis.output.answers import Answers, ErrorBounds, Measured, answer_workload, expected_errors
+from sidelight.synthesis.output.synthetic_rows import (
     Library,
+    PublicEntropy,
     as_typed,
     library_of,
     make_frame,
+    sample_codes,
     with_enumerations,
     write_table,
 )

@@ -1,0 +1,308 @@
+"""Confidence intervals that are exact for the noise: counts, means, proportions, published labels; all groups at once.
+
+They cover the number of the bounded, clipped table that was released, not that of a population: sampling error and
+clipping are not in them unless asked for. Post-processing of released numbers (summaries proof page, section 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_GRID = 4096
+_HALVINGS = 45
+#: Between the knots of the table of quantiles they are interpolated; this covers what that may take away.
+_WIDENED = 1 + 1e-6
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Ends:
+    """The lower and the upper end of each interval."""
+
+    low: Floats
+    high: Floats
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
+
+
+def laplace_bound(scale: Fraction | float, *, confidence: float = 0.95, cells: int = 1) -> int:
+    """Return the smallest t with P(all of `cells` independent |Z| <= t) >= confidence, for discrete Laplace noise.
+
+    >>> [laplace_bound(1, cells=cells) for cells in (1, 10, 1000)]
+    [3, 5, 10]
+    """
+    rate = 1 / float(scale)
+    miss = _miss(confidence, cells)
+    # P(|Z| > t) = 2 a^(t+1) / (1 + a), a = exp(-rate)
+    bound = max(0, math.ceil((math.log(2 / (1 + math.exp(-rate))) - math.log(miss)) / rate - 1))
+
+    def beyond(t: int) -> float:
+        return 2 * math.exp(-rate * (t + 1)) / (1 + math.exp(-rate))
+
+    while beyond(bound) > miss * (1 + 1e-12):
+        bound += 1
+    while bound > 0 and beyond(bound - 1) <= miss:
+        bound -= 1
+    return bound
+
+
+def gaussian_bound(scale: Fraction | float, *, confidence: float = 0.95, cells: int = 1) -> int:
+    """Return ⌈σz - ½⌉, z the two-sided normal quantile: the bound for rounded Gaussian noise.
+
+    >>> gaussian_bound(10), gaussian_bound(10, cells=1000)
+    (20, 40)
+    """
+    return max(0, math.ceil(float(scale) * _normal_quantile(_miss(confidence, cells)) - 0.5))
+
+
+def around(unbiased: ArrayLike, bound: ArrayLike, *, lowest: float = 0.0) -> Ends:
+    """Return unbiased ± bound, cut at the lowest possible value."""
+    y, t = np.asarray(unbiased, dtype=np.float64), np.asarray(bound, dtype=np.float64)
+    return Ends(low=np.maximum(y - t, lowest), high=np.maximum(y + t, lowest))
+
+
+def _miss(confidence: float, cells: int) -> float:
+    """Return what each of independent cells may miss so that all hold with the confidence: 1 - (1-β)^(1/G)."""
+    if not 0 < confidence < 1 or cells < 1:
+        raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is usual")
+    return -math.expm1(math.log(confidence) / cells)
+
+
+def _normal_quantile(miss: float) -> float:
+    return -NormalDist().inv_cdf(miss / 2)
+
+
+# --- means and proportions: Fieller -----------------------------------------------------------------------------------
+
+
+def laplace_difference_quantile(share: ArrayLike, *, confidence: float = 0.95) -> Floats:
+    """Return q with P(|Z₁(1-u) - Z₂u| > q) = 1 - confidence for independent Laplace variables of scale 1, u = share.
+
+    >>> laplace_difference_quantile([0.5, 0.75, 1.0]).round(6).tolist()
+    [2.056502, 2.334972, 2.995732]
+    """
+    u = np.asarray(share, dtype=np.float64)
+    quantiles = _quantile_table(confidence)
+    # the knots are evenly spaced: the place between two of them needs no search
+    place = np.clip((np.maximum(u, 1 - u) - 0.5) * (2 * _GRID), 0.0, _GRID - 1e-9)
+    knot = place.astype(np.intp)
+    return np.asarray(quantiles[knot] + (place - knot) * (quantiles[knot + 1] - quantiles[knot]))
+
+
+@lru_cache(maxsize=16)
+def _quantile_table(confidence: float) -> Floats:
+    """Return quantiles at shares from ½ to 1; at other shares they are interpolated."""
+    miss = _miss(confidence, 1)
+    alpha = np.linspace(0.5, 1.0, _GRID + 1)
+    beta = 1 - alpha
+    low, high = np.zeros_like(alpha), np.full_like(alpha, 40.0 - 2 * math.log(miss))
+    for _ in range(70):
+        middle = (low + high) / 2
+        inside = _difference_tail(middle, alpha, beta) > miss
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return high
+
+
+def _difference_tail(t: Floats, alpha: Floats, beta: Floats) -> Floats:
+    """Return P(|αX - βY| > t) for independent standard Laplace X, Y, α >= β >= 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        second = np.where(beta > 0, beta**2 * np.exp(-t / np.where(beta > 0, beta, 1.0)), 0.0)
+        apart = (alpha**2 * np.exp(-t / alpha) - second) / (alpha**2 - beta**2)
+    near = (1 + t / (2 * alpha)) * np.exp(-t / alpha)
+    return np.where(alpha - beta < 1e-6, near, apart)
+
+
+def mean_from_pair(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    scale: Fraction | float,
+    lower: float,
+    upper: float,
+    confidence: float = 0.95,
+) -> Ends:
+    """Return the interval of each mean from a pair A = Σc, B = Σ(M-c) with discrete Laplace noise of this scale.
+
+    Accuracy: covers the mean of the clipped rows with the confidence, exactly up to one code step that is added because
+    the noise is whole (Theorem 5). The whole range where the pair says nothing.
+    """
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    size = float(scale)
+
+    def half_width(u: Floats) -> Floats:
+        return laplace_difference_quantile(u, confidence=confidence) * (size * _WIDENED) + 1.0
+
+    return _fieller(a, a + b, half_width, 0.0, 1.0, lower, upper)
+
+
+def mean_from_count_and_sum(
+    count: ArrayLike,
+    total: ArrayLike,
+    *,
+    levels: int,
+    count_scale: Fraction | float,
+    sum_scale: Fraction | float,
+    lower: float,
+    upper: float,
+    confidence: float = 0.95,
+    sampling_variance: ArrayLike = 0.0,
+) -> Ends:
+    """Return the interval of each mean from n and Σe, e = 2c - M, with rounded Gaussian noise of these scales.
+
+    {τ: |ŝ - τn̂| <= z√(σ_s² + τ²σ_n² + n̂·extra) + ½(|τ| + 1/M)}, s = Σe/M.
+
+    Args:
+        count: n̂.
+        total: Σe.
+        levels: M.
+        count_scale: Of the noise of n̂.
+        sum_scale: Of the noise of Σe.
+        lower: Of the interval of values.
+        upper: Of the interval of values.
+        confidence: Of each interval.
+        sampling_variance: Of one value, in units of half the width; for the mean of a population. 0: of the table.
+    """
+    n, s = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64) / levels
+    v_n, v_s = float(count_scale) ** 2, (float(sum_scale) / levels) ** 2
+    extra = np.maximum(n, 0.0) * np.asarray(sampling_variance, dtype=np.float64)
+    z = _normal_quantile(_miss(confidence, 1))
+
+    def half_width(tau: Floats) -> Floats:
+        return np.asarray(z * np.sqrt(v_s + tau**2 * v_n + extra) + 0.5 * (np.abs(tau) + 1 / levels))
+
+    return _fieller(s, n, half_width, -1.0, 1.0, lower, upper)
+
+
+def share_of_total(cell: ArrayLike, rest: ArrayLike, *, variance: float, cells: int, confidence: float = 0.95) -> Ends:
+    """Return the interval of a cell's share of all; the rest has the noise of `cells` - 1 cells. Normal, not exact."""
+    a, b = np.asarray(cell, dtype=np.float64), np.asarray(rest, dtype=np.float64)
+    z = _normal_quantile(_miss(confidence, 1))
+
+    def half_width(u: Floats) -> Floats:
+        return np.asarray(z * np.sqrt(variance * ((1 - u) ** 2 + (cells - 1) * u**2)))
+
+    return _fieller(a, a + b, half_width, 0.0, 1.0, 0.0, 1.0)
+
+
+def _fieller(
+    numerator: Floats,
+    denominator: Floats,
+    half_width: Callable[[Floats], Floats],
+    first: float,
+    last: float,
+    lower: float,
+    upper: float,
+) -> Ends:
+    """Solve |numerator - x·denominator| <= half_width(x) for x of first..last by bisection away from the ratio.
+
+    Where the ratio itself does not satisfy it, or the denominator is within its own noise, nothing is excluded.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.clip(np.where(denominator > 0, numerator / denominator, first), first, last)
+    start = np.where(np.isfinite(ratio), ratio, first)
+
+    def inside(x: Floats) -> NDArray[np.bool_]:
+        return np.asarray(np.abs(numerator - x * denominator) <= half_width(x))
+
+    nothing = ~inside(start) | (denominator <= half_width(start))
+    ends = []
+    for end in (first, last):
+        good, bad = start.copy(), np.full_like(start, end)
+        whole = inside(bad)
+        for _ in range(_HALVINGS):
+            middle = (good + bad) / 2
+            holds = inside(middle)
+            good, bad = np.where(holds, middle, good), np.where(holds, bad, middle)
+        ends.append(np.where(whole | nothing, end, bad))  # the outer end of the last bracket
+    scale = (upper - lower) / (last - first)
+    return Ends(low=np.asarray(lower + scale * (ends[0] - first)), high=np.asarray(lower + scale * (ends[1] - first)))
+
+
+# --- variances, and anything with a standard error --------------------------------------------------------------------
+
+
+def variance_ends(estimates: ArrayLike, noise_variance: ArrayLike, *, largest: float, confidence: float = 0.95) -> Ends:
+    """Return the interval of each variance by the delta method, within 0..largest; from 0 where noise exceeds it."""
+    v, sd = np.asarray(estimates, dtype=np.float64), np.sqrt(np.asarray(noise_variance, dtype=np.float64))
+    reach = _normal_quantile(_miss(confidence, 1)) * sd
+    low = np.where(sd > v, 0.0, np.clip(v - reach, 0.0, largest))
+    return Ends(low=low, high=np.clip(v + reach, 0.0, largest))
+
+
+def normal_ends(estimates: ArrayLike, variance: ArrayLike, *, confidence: float = 0.95) -> Ends:
+    """Return estimates ± z standard deviations: for values pooled by least squares, whose noise is a sum of many."""
+    y = np.asarray(estimates, dtype=np.float64)
+    reach = _normal_quantile(_miss(confidence, 1)) * np.sqrt(np.asarray(variance, dtype=np.float64))
+    return Ends(low=y - reach, high=y + reach)
+
+
+# --- counts of published labels ---------------------------------------------------------------------------------------
+
+
+class Tail(Protocol):
+    """The noise of a threshold mechanism: `TruncatedLaplace` or `GaussianThreshold`."""
+
+    def tail(self, t: Floats) -> Floats:
+        """Return P(Z >= t) for whole numbers t."""
+        ...
+
+
+def published_ends(values: ArrayLike, law: Tail, *, least: int, reach: float, confidence: float = 0.95) -> Ends:
+    """Return the interval of the count of each published label, given that it was published.
+
+    A published count is too high on average, and y ± t would never cover small counts. This one has at least the
+    confidence given publication: all n >= 1 for which neither "as high as y" nor "as low as y" is rarer than half of
+    what may be missed.
+
+    Args:
+        values: The published noisy counts y, each at least `least`.
+        law: The noise.
+        least: The smallest count that is published.
+        reach: How far noise goes for practical purposes: the cutoff, or 10 standard deviations.
+        confidence: Given publication.
+
+    >>> from sidelight.mechanisms.truncated_laplace import truncated_laplace
+    >>> law = truncated_laplace(epsilon=1, delta=1e-6)
+    >>> ends = published_ends([15, 20, 40], law, least=law.least, reach=law.cutoff)
+    >>> ends.low.astype(int).tolist(), ends.high.astype(int).tolist()
+    ([1, 17, 37], [17, 23, 43])
+    """
+    half = _miss(confidence, 1) / 2
+    y = np.atleast_1d(np.asarray(values, dtype=np.float64))
+
+    def shown(n: Floats) -> Floats:
+        return np.maximum(law.tail(least - n), 1e-300)
+
+    def high_enough(n: Floats) -> NDArray[np.bool_]:  # P(n + Z >= y | published), grows with n
+        return np.asarray(law.tail(y - n) >= half * shown(n))
+
+    def low_enough(n: Floats) -> NDArray[np.bool_]:  # P(n + Z <= y | published), falls with n
+        return np.asarray(shown(n) - law.tail(y + 1 - n) >= half * shown(n))
+
+    low = _first_whole(high_enough, np.zeros_like(y), np.maximum(y, 1.0))
+    high = _first_whole(lambda n: ~low_enough(n), np.zeros_like(y), np.floor(y + reach) + 1) - 1
+    return Ends(low=low, high=np.maximum(high, low))
+
+
+def _first_whole(holds: Callable[[Floats], NDArray[np.bool_]], below: Floats, at: Floats) -> Floats:
+    """Return the least whole number above `below` and up to `at` for which a condition that stays true holds."""
+    low, high = below.copy(), at.copy()
+    while (high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        found = holds(middle)
+        apart = high - low > 1
+        low, high = np.where(apart & ~found, middle, low), np.where(apart & found, middle, high)
+    return high

@@ -1,0 +1,319 @@
+"""Draw released numbers towards a prediction, chosen after the noise, so that total squared error does not grow.
+
+Post-processing: nothing here sees a record. For Gaussian noise "never worse in total squared error" is a theorem for
+every truth and every prediction (summaries proof page, Theorem 8); for Laplace noise it is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError
+
+Floats: TypeAlias = NDArray[np.float64]
+
+#: The relative doubt of a prediction that nobody stated a doubt for.
+USUAL_DOUBT = 0.25
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Shrunk:
+    """Values drawn towards a prediction, and how much of each deviation stayed: 1 is the raw value, 0 the prediction.
+
+    `change` is an unbiased estimate of how much total squared error changed (Gaussian noise): negative is better.
+    """
+
+    values: Floats
+    kept: Floats
+    change: float
+
+
+def shrink(
+    values: ArrayLike,
+    prediction: ArrayLike,
+    *,
+    variance: ArrayLike,
+    directions: ArrayLike,
+    step: float = 1.0,
+    fitted: bool = False,
+    largest_eigenvalue: float | None = None,
+) -> Shrunk:
+    """Return p + (1 - c·a/S)₊·(y - p), S = k + Σa²(y-p)², c = Σda - 2·max(da), k = Σa²·step²/12.
+
+    Accuracy: expected total squared error below that of `values` for every truth and prediction if the noise is
+    independent and Gaussian and the prediction does not depend on it (Theorem 8). Nothing is drawn where c <= 0.
+
+    Args:
+        values: y, unbiased.
+        prediction: p; NaN where there is none, which leaves that value alone.
+        variance: d, the noise variance of each value, or one for all.
+        directions: a >= 0, public: how much to draw each value (`count_directions`).
+        step: The grid of the noise in the unit of y: 1 for counts. Integer noise is exactly 0 with positive
+            probability, and without k an exact prediction of small cells would drag a large one along.
+        fitted: Whether the prediction was scaled to the sum of these very values: one more is taken off c.
+        largest_eigenvalue: Of the covariance of correlated noise, whose diagonal `variance` then is.
+
+    >>> shrink([3, -1, 4, 1, -5], 0, variance=4, directions=1).values.round(6).tolist()
+    [2.313196, -0.771065, 3.084261, 0.771065, -3.855326]
+    """
+    y = np.asarray(values, dtype=np.float64)
+    p, d, a = (
+        np.broadcast_to(np.asarray(each, dtype=np.float64), y.shape) for each in (prediction, variance, directions)
+    )
+    if y.ndim != 1 or (a < 0).any() or (d < 0).any() or step < 0:
+        raise RangeError("shrinking needs a list of values, and variances, directions and a step of at least 0")
+    absent = ~np.isfinite(p)
+    a = np.where(absent, 0.0, a)
+    r = np.where(absent, 0.0, y - np.where(absent, 0.0, p))
+    da = d * a
+    strongest = float(da.max(initial=0.0))
+    if largest_eigenvalue is not None:
+        strongest = max(strongest, largest_eigenvalue * float(a.max(initial=0.0)))
+    weight = float(da.sum()) - (3.0 if fitted else 2.0) * strongest
+    spread = float((a * a).sum()) * step * step / 12 + float((a * a * r * r).sum())
+    if weight <= 0 or spread <= 0:
+        # S = 0: nothing deviates and the noise has no grid, so prediction and value agree where a > 0
+        return Shrunk(values=y.copy(), kept=np.ones_like(y), change=0.0)
+    kept = np.maximum(1.0 - weight * a / spread, 0.0)
+    change = (weight**2 - 2 * weight * float(da.sum())) / spread
+    change += 4 * weight * float((da * a * a * r * r).sum()) / spread**2
+    return Shrunk(values=y - (1.0 - kept) * r, kept=kept, change=change)
+
+
+def count_doubt(prediction: ArrayLike, *, relative: float = USUAL_DOUBT) -> Floats:
+    """Return γ = (0.25·p)² + p + 1: a relative doubt, the Poisson variance, and one.
+
+    >>> count_doubt([100.0, 0.0]).tolist()
+    [726.0, 1.0]
+    """
+    p = np.maximum(np.asarray(prediction, dtype=np.float64), 0.0)
+    return np.asarray((relative * p) ** 2 + p + 1)
+
+
+def sum_doubt(prediction: ArrayLike, *, width: float, relative: float = USUAL_DOUBT) -> Floats:
+    """Return γ = (0.25·p)² + width² for tables of sums of values on an interval of this width."""
+    p = np.asarray(prediction, dtype=np.float64)
+    return np.asarray((relative * p) ** 2 + width**2)
+
+
+def directions(variance: ArrayLike, doubt: ArrayLike) -> Floats:
+    """Return a = v/(v + γ): cells whose prediction is sharper than the noise are drawn, others are left alone.
+
+    A doubt that is infinite or NaN gives 0.
+    """
+    v, g = np.broadcast_arrays(np.asarray(variance, dtype=np.float64), np.asarray(doubt, dtype=np.float64))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = v / (v + g)
+    return np.asarray(np.where(np.isfinite(share), share, 0.0))
+
+
+def shrink_counts(
+    values: ArrayLike,
+    prediction: ArrayLike,
+    *,
+    variance: ArrayLike,
+    doubt: ArrayLike | None = None,
+    fitted: bool = False,
+    largest_eigenvalue: float | None = None,
+) -> Shrunk:
+    """Draw a table of counts towards predicted counts, in the default directions or those of a stated doubt (variance).
+
+    >>> drawn = shrink_counts([120, 60, 35, 30, 10], [100, 50, 33, 25, 20], variance=200)
+    >>> drawn.values.round(6).tolist()
+    [110.942812, 50.0, 33.0, 25.0, 20.0]
+    """
+    p = np.maximum(np.asarray(prediction, dtype=np.float64), 0.0)  # keeps NaN
+    gamma = count_doubt(p) if doubt is None else np.asarray(doubt, dtype=np.float64)
+    return shrink(
+        values,
+        p,
+        variance=variance,
+        directions=directions(variance, gamma),
+        fitted=fitted,
+        largest_eigenvalue=largest_eigenvalue,
+    )
+
+
+def best_of(candidates: Sequence[Shrunk], values: ArrayLike) -> Shrunk:
+    """Return the candidate with the lowest estimated change of total squared error, the raw values if none is below 0.
+
+    The theorem does not cover the choice; measured, it was within 8 % of the best single one.
+    """
+    best = min(candidates, key=lambda each: each.change, default=None)
+    if best is None or best.change >= 0:
+        y = np.asarray(values, dtype=np.float64)
+        return Shrunk(values=y.copy(), kept=np.ones_like(y), change=0.0)
+    return best
+
+
+def shrink_to_span(values: ArrayLike, shapes: ArrayLike, *, variance: float, step: float = 1.0) -> Shrunk:
+    """Draw values towards the nearest mixture of q predicted shapes, each times an unknown scale.
+
+    Accuracy: Theorem 8 in the G - q coordinates orthogonal to the shapes, for equal Gaussian noise; with fewer than
+    three of them nothing is drawn.
+
+    Args:
+        values: y, unbiased, of equal variance.
+        shapes: One predicted table, or several as columns.
+        variance: Of each value.
+        step: The grid of the noise.
+    """
+    y = np.asarray(values, dtype=np.float64)
+    columns = np.asarray(shapes, dtype=np.float64).reshape(y.size, -1)
+    basis, singular, _ = np.linalg.svd(columns, full_matrices=False)
+    basis = basis[:, singular > 1e-12 * max(float(singular.max(initial=0.0)), 1e-300)]
+    fitted = basis @ (basis.T @ y)
+    free = y.size - basis.shape[1]
+    r = y - fitted
+    spread = free * step * step / 12 + float(r @ r)
+    if free < 3 or spread <= 0:
+        return Shrunk(values=y.copy(), kept=np.ones_like(y), change=0.0)
+    weight = (free - 2) * variance
+    kept = max(0.0, 1.0 - weight / spread)
+    change = (weight**2 - 2 * weight * free * variance) / spread + 4 * weight * variance * float(r @ r) / spread**2
+    return Shrunk(values=fitted + kept * r, kept=np.full(y.size, kept), change=change)
+
+
+def shrink_each(
+    values: ArrayLike,
+    prediction: ArrayLike,
+    *,
+    variance: ArrayLike,
+    cap: float = 1.0,
+    weights: ArrayLike | None = None,
+) -> Floats:
+    """Draw each value by at most `cap` standard deviations of its noise, by a weight of the other values alone.
+
+    Accuracy: no value's expected squared error exceeds (1 + cap²) times its variance, whatever the truth, the
+    prediction and the law of the independent noise (Theorem 9).
+
+    Args:
+        values: y, unbiased.
+        prediction: p; NaN where there is none.
+        variance: Of each value, or one for all.
+        cap: M.
+        weights: Public or made from other values only; left out, min(1, v / mean of the others' squared deviations).
+            A single value needs them.
+
+    >>> shrink_each([10.0, 11.0], [10.0, 0.0], variance=4.0, cap=1.0).tolist()
+    [10.0, 9.0]
+    """
+    y = np.asarray(values, dtype=np.float64)
+    p, v = (np.broadcast_to(np.asarray(each, dtype=np.float64), y.shape) for each in (prediction, variance))
+    absent = ~np.isfinite(p)
+    r = np.where(absent, 0.0, y - np.where(absent, 0.0, p))
+    if weights is None:
+        w = _leave_one_out(r, v, absent)
+    else:
+        w = np.clip(np.broadcast_to(np.asarray(weights, dtype=np.float64), y.shape), 0.0, 1.0)
+    reach = cap * np.sqrt(v)
+    return np.asarray(y - np.where(absent, 0.0, np.clip(w * r, -reach, reach)))
+
+
+def _leave_one_out(r: Floats, v: Floats, absent: NDArray[np.bool_]) -> Floats:
+    """Return min(1, 1 / mean over the other predicted values of r²/v), 0/0 = 1; without another one 0."""
+    others = np.count_nonzero(~absent) - 1
+    if others < 1:
+        return np.zeros_like(r)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.where(absent | (v <= 0), 0.0, r * r / v)
+    return np.asarray(np.minimum(1.0, others / np.maximum(_of_the_others(ratio), 1e-300)))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pulled:
+    """Group means drawn towards a prediction, and the estimated variance γ of groups around it."""
+
+    means: Floats
+    spread: float
+
+
+def pull_means(
+    residuals: ArrayLike, variances: ArrayLike, counts: ArrayLike, prediction: ArrayLike, *, lower: float, upper: float
+) -> Pulled:
+    """Return p + n̂·R/(n̂² + V/γ̂), clamped: R_g = Σ(x - p_g) of group g, with noise of known variance V_g.
+
+    γ̂ = max(0, Σω(R²-V)/Σω n̂²), ω = n̂²/(n̂² + median V/w²), w = upper - lower. A group without rows gets p. Nothing is
+    divided by a small count, and the unit of x does not matter.
+
+    Accuracy: measured (worst 1.04 to 1.11 times the plain means, usually far below); summaries proof page, section 5.
+
+    Args:
+        residuals: Noisy sums of x - p_g by group (`ratio.pair_residuals` or `ratio.sum_residuals`).
+        variances: Their noise variances.
+        counts: Noisy counts n̂; below 0 counts as 0.
+        prediction: p_g, one for all or one a group, within the bounds; NaN is taken as the middle.
+        lower: Of the interval of values.
+        upper: Of the interval of values.
+    """
+    r, v, n = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts))
+    p = np.broadcast_to(np.asarray(prediction, dtype=np.float64), r.shape)
+    p = np.clip(np.where(np.isfinite(p), p, (lower + upper) / 2), lower, upper)
+    n = np.maximum(n, 0.0)
+    width = upper - lower
+    if r.size == 0 or width <= 0:
+        return Pulled(means=p.copy(), spread=0.0)
+    squares = n * n
+    omega = squares / (squares + max(float(np.median(v)) / width**2, 1e-300))
+    below = float((omega * squares).sum())
+    spread = max(0.0, float((omega * (r * r - v)).sum()) / below) if below > 0 else 0.0
+    if spread == 0.0:
+        return Pulled(means=p.copy(), spread=0.0)
+    means = p + n * r / (squares + v / spread)
+    return Pulled(means=np.clip(means, lower, upper), spread=spread)
+
+
+def outside_weights(
+    residuals: ArrayLike, variances: ArrayLike, counts: ArrayLike, *, width: float, sizes: ArrayLike | None = None
+) -> Floats:
+    """Return w_g = V_g/(V_g + γ̂·n⁰_g²) with nothing of group g's own noise in it, for `shrink_each` on residual sums.
+
+    `shrink_each(residuals, 0, variance=variances, cap=M, weights=...)` then bounds each group's error by √(1+M²) times
+    that of its plain residual (Theorem 9), if the predictions behind the residuals leave the own group out, too.
+
+    Args:
+        residuals: R_g, noisy sums of x - p_g.
+        variances: Their noise variances.
+        counts: Noisy counts n̂.
+        width: Of the interval of values.
+        sizes: Predicted sizes n⁰; left out, the mean of the other groups' n̂.
+    """
+    r, v, n = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts))
+    if r.size < 2:
+        return np.zeros_like(r)
+    n = np.maximum(n, 0.0)
+    squares = n * n
+    omega = squares / (squares + max(float(np.median(v)) / width**2, 1e-300))
+    above, below = _of_the_others(omega * (r * r - v)), _of_the_others(omega * squares)
+    spread = np.where(below > 0, np.maximum(above, 0.0) / np.maximum(below, 1e-300), 0.0)
+    expected = _of_the_others(n) / (r.size - 1) if sizes is None else np.asarray(sizes, dtype=np.float64)
+    return np.asarray(v / np.maximum(v + spread * expected**2, 1e-300))
+
+
+def _of_the_others(terms: Floats) -> Floats:
+    """Return for each place the sum over all others, added up from both ends so that the own term never enters."""
+    before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
+    after = np.concatenate([np.cumsum(terms[::-1])[::-1][1:], [0.0]])
+    return np.asarray(before + after)
+
+
+def drifted_variance(past: ArrayLike, drift: ArrayLike) -> Floats:
+    """Return the doubt P + q of an earlier estimate of variance P whose truth has since moved with variance q."""
+    return np.asarray(np.asarray(past, dtype=np.float64) + np.asarray(drift, dtype=np.float64))
+
+
+def estimated_drift(innovations: ArrayLike, variances: ArrayLike) -> float:
+    """Return max(0, mean of (y - x̂)² - v - P) over earlier periods only; `variances` are v + P."""
+    e, v = np.asarray(innovations, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+    return max(0.0, float(np.mean(e * e - v))) if e.size else 0.0
+
+
+def pooled_variance(variance: ArrayLike, doubt: ArrayLike) -> Floats:
+    """Return v(P+q)/(v+P+q), the variance of a value pooled with an earlier estimate, for the next period."""
+    v, g = np.asarray(variance, dtype=np.float64), np.asarray(doubt, dtype=np.float64)
+    return np.asarray(v * g / (v + g))
