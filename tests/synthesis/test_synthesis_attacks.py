@@ -298,7 +298,8 @@ def test_no_division_of_a_price_spends_more_than_the_price() -> None:
                     return 1000
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(Budget, "measure", lambda self, bounded, source: 1000)
+                for law in (additive.LaplaceNoise, additive.GaussianNoise):
+                    patch.setattr(law, "release", lambda self, source: 1000)
                 later = sized(plan, Counts(), source=None)  # type: ignore[arg-type]
             size = spent(plan.size_price.on(plan.protection.bounded(0, "l1")).claims, price.kind)
             assert size + spent(later.claims, price.kind) <= total * (1 + Fraction(1, 10**20))
