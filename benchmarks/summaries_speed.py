@@ -1,8 +1,8 @@
 """How fast are counts and means by group, as a ratio to DuckDB's own GROUP BY from Parquet and to pandas' groupby?
 
 One pass gives the count and the pair of a mean for each of 1000 groups, with a group column of text, of whole numbers,
-and of pandas' categories. The best of several runs counts, in seconds and in processor seconds. `--rows 10000000` is the
-size of the target: at most 2 times DuckDB, at most 3 times pandas.
+and of pandas' categories. The best of several runs counts, in seconds and in processor seconds. `--rows 10000000` is
+the size of the target: at most 2 times DuckDB, at most 3 times pandas.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from sidelight.aggregates.contributions import places_that_count
 from sidelight.aggregates.groups import Groups
 from sidelight.records import Table
 from sidelight.records.persons import person_key
-from sidelight.records.rows import Wanted
+from sidelight.records.rows import DistinctTexts, Wanted
 
 #: The range of the hash of a label.
 _KEYS = (0, (1 << 60) - 1)
@@ -39,11 +39,13 @@ def labelled_rows(table: Table, groups: Groups, coding: Coding) -> tuple[tuple[s
     persons: list[str] = []
     for batch in table.rows.batches(wanted):
         codes, kept = coding.kernel(batch)
-        cells = batch.texts[label.name].tolist()
+        texts_here = batch.texts[label.name]
+        cells = texts_here.cells if isinstance(texts_here, DistinctTexts) else texts_here.tolist()
         for text in set(cells) - numbers.keys():
             name = label.label_of(text)
             numbers[text] = -1 if name is None else names.setdefault(name, len(names))
         places = np.fromiter((numbers[text] for text in cells), np.int64, len(cells))
+        places = places[texts_here.places] if isinstance(texts_here, DistinctTexts) else places
         stays: NDArray[np.bool_] = places >= 0 if kept is None else kept & (places >= 0)
         if batch.person is not None:
             stays = stays & np.array([text is not None for text in batch.person.tolist()], bool)

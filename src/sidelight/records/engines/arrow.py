@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError
 from sidelight.records.cells import texts_of
 from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, TypeKind, Wanted
+from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, DistinctTexts, TextCells, TypeKind, Wanted
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -52,7 +52,7 @@ class ArrowRows:
             yield Batch(
                 batch.num_rows,
                 {name: numbers_of_arrow(batch.column(name)) for name in wanted.numbers},
-                {name: texts_of(cells_of_arrow(batch.column(name))) for name in wanted.texts},
+                {name: distinct_of_arrow(batch.column(name)) for name in wanted.texts},
                 None if wanted.person is None else texts_of(cells_of_arrow(batch.column(wanted.person))),
             )
 
@@ -112,6 +112,20 @@ def cells_of_arrow(column: Any) -> list[Any]:
         return list(column.to_pylist())
     except UnicodeDecodeError:
         return [_decoded(cell) for cell in column.cast(pa.large_binary(), safe=False).to_pylist()]
+
+
+def distinct_of_arrow(column: Any) -> TextCells:
+    """Return a column as its different texts and their places, or cell by cell where Arrow cannot tell them apart."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray) or kind_of(column.type) not in ("integer", "boolean", "text"):
+        return texts_of(cells_of_arrow(column))
+    if getattr(pa.types, "is_string_view", bool)(column.type):
+        column = column.cast(pa.binary_view(), safe=False).cast(pa.large_binary()).view(pa.large_string())
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    places = encoded.indices.fill_null(-1) if encoded.indices.null_count else encoded.indices
+    cells = texts_of(cells_of_arrow(encoded.dictionary)).tolist()
+    return DistinctTexts([*cells, None], places.to_numpy(zero_copy_only=False))  # the place -1 is the last: missing
 
 
 def _decoded(cell: bytes | None) -> str | None:

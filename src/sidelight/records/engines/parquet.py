@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import groupby
 from typing import Any
 
@@ -26,11 +26,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, SourceError
+from sidelight.records.cells import texts_of
+from sidelight.records.engines.arrow import cells_of_arrow, distinct_of_arrow, numbers_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, connect
+from sidelight.records.quiet import quietly
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
 
 #: Rows to a batch that Arrow hands to DuckDB.
 _STREAM_ROWS = 1 << 16
+#: Rows to a batch that Arrow reads itself, and the types of DuckDB whose cells both read alike.
+_PLAIN_ROWS = 1 << 17
+_PLAIN = ("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "VARCHAR")
 #: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
 #: knows takes its place.
 _MAGIC, _NOTE, _NO_NOTE = b"PAR1", b"\x0cARROW:schema", b"\x0cleft out now"
@@ -43,6 +49,7 @@ class Footer:
     path: str
     places: Mapping[str, int]
     types: Mapping[str, ColumnType]
+    unique: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +99,11 @@ class ParquetRows:
         return self._footers[0].types
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Stream the records, those of files with the same types together."""
+        """Stream the records, those of files with the same types together; plain columns are read by Arrow alone."""
+        names = (*wanted.numbers, *wanted.texts, *filter(None, [wanted.person]))
+        if all(_is_plain(footer, names, self.types) for footer in self._footers):
+            yield from self._plain_batches(wanted, names)
+            return
         for part in self._parts(wanted):
             yield from part.batches(wanted, rows=rows)
 
@@ -105,6 +116,22 @@ class ParquetRows:
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and stream its integer columns."""
         return RelationRows.stream(frame, columns)
+
+    def _plain_batches(self, wanted: Wanted, names: Sequence[str]) -> Iterator[Batch]:
+        """Read columns whose cells Arrow and DuckDB read alike, without a detour through DuckDB."""
+        columns = list(dict.fromkeys(names))
+        labels = [name for name in wanted.texts if self.types[name].kind == "text"]
+        for footer in self._footers:
+            with _open(footer.path, read_dictionary=labels) as file:
+                found = file.iter_batches(_PLAIN_ROWS, columns=columns)
+                while (batch := quietly(partial(next, found, None))) is not None:
+                    person = None if wanted.person is None else batch.column(columns.index(wanted.person))
+                    yield Batch(
+                        batch.num_rows,
+                        {name: numbers_of_arrow(batch.column(columns.index(name))) for name in wanted.numbers},
+                        {name: distinct_of_arrow(batch.column(columns.index(name))) for name in wanted.texts},
+                        None if person is None else texts_of(cells_of_arrow(person)),
+                    )
 
     def _parts(self, wanted: Wanted) -> list[RelationRows]:
         """Return one relation for the files of each combination of types, all on one connection."""
@@ -162,7 +189,14 @@ def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
     return tuple((name, found.native) for name, found in footer.types.items())
 
 
-def _open(path: str) -> pq.ParquetFile:
+def _is_plain(footer: Footer, names: Sequence[str], types: Mapping[str, ColumnType]) -> bool:
+    """Tell by public types whether the columns are numbers and texts that need no reading of their own."""
+    return all(footer.types[name].native in _PLAIN and footer.types[name] == types[name] for name in names) and (
+        footer.unique and footer.places.keys() >= set(names)
+    )
+
+
+def _open(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
     """Open a file by its footer without Arrow's note; the rows are read as the types that Parquet itself knows."""
     with open(path, "rb") as file:
         file.seek(-8, os.SEEK_END)
@@ -171,7 +205,7 @@ def _open(path: str) -> pq.ParquetFile:
         footer = file.read()[:-8]
     # a column of that name is called otherwise here, and its own place still finds it
     plain = pq.read_metadata(pa.BufferReader(_MAGIC + footer.replace(_NOTE, _NO_NOTE) + end))
-    return pq.ParquetFile(path, metadata=plain)
+    return pq.ParquetFile(path, metadata=plain, read_dictionary=list(read_dictionary))
 
 
 def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:
@@ -190,7 +224,10 @@ def _footer_of(path: str, connection: duckdb.DuckDBPyConnection) -> Footer:
     try:
         relation = _read(connection, [path])
         types = RelationRows(relation).types
-        return Footer(path, {name: place for place, name in enumerate(relation.columns)}, types)
+        with _open(path) as file:  # names are told apart by capitals here, and by numbers in DuckDB
+            own = file.schema_arrow.names
+        unique = len({name.lower() for name in own}) == len(own) and own == list(relation.columns)
+        return Footer(path, {name: place for place, name in enumerate(relation.columns)}, types, unique)
     except duckdb.Error as error:
         reason = type(error).__name__
     raise SourceError(f"the footer of {path!r} cannot be read ({reason}); write the file again")
