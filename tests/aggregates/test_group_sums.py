@@ -260,6 +260,33 @@ def test_no_person_moves_a_statistic_further_than_it_says(pairs, k, g, m, who):
     assert np.abs(both[0].value - both[1].value).sum() <= both[0].sensitivity == g * 14
 
 
+@settings(max_examples=40)
+@given(st.lists(records, max_size=8), records, records, st.sampled_from(["pair", "centred", "triple", "disc"]))
+def test_no_replaced_row_moves_a_statistic_further_than_it_says(pairs, first, second, kind):
+    """Rows are units: no person is declared. Signed statistics pay twice."""
+    schema = [Category("c", ["a", "b"]), Number("x", lower=-1, upper=1, granularity="0.25")]
+    found = []
+    for row in (first, second):
+        columns = list(zip(*pairs, row, strict=True))
+        table = Table({"c": list(columns[1]), "x": np.array(columns[2], np.float64)}, schema=schema)
+        groups = groups_of(table.schema, by="c", neighbours=Neighbours.REPLACE)
+        found.append(group_statistics(table, groups, [value_of(table.schema, "x")], kind=kind, norm="l2").values[0])
+    moved = (found[0].value - found[1].value).ravel().astype(object)
+    assert sum(each * each for each in moved) <= found[0].sensitivity ** 2
+
+
+def test_the_factor_for_signed_statistics_is_needed():
+    """t = 1 replaced by -1 moves the centred sum by twice the levels, more than the square root of two of them."""
+    schema = [Number("x", lower=-1, upper=1, granularity="0.25")]
+    tables = [Table({"x": [end]}, schema=schema) for end in (-1.0, 1.0)]
+    groups = groups_of(tables[0].schema, neighbours=Neighbours.REPLACE)
+    found = [
+        group_statistics(table, groups, [value_of(table.schema, "x")], kind="centred", norm="l2").values[0]
+        for table in tables
+    ]
+    assert abs(found[0].value - found[1].value) == found[0].sensitivity == 16
+
+
 def test_adding_a_row_moves_the_pair_by_its_code():
     columns = {"c": ["a", "b", "a"], "x": [0.5, -1.0, math.nan]}
     schema = [Category("c", ["a", "b"]), Number("x", lower=-1, upper=1, granularity="0.25")]

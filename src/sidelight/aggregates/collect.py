@@ -150,7 +150,7 @@ def coded_rows(
     if wanted.person is None:
         for batch in table.rows.batches(wanted):
             codes, kept = coding.kernel(batch)
-            yield codes if kept is None else tuple(code[kept] for code in codes)
+            yield codes if kept is None or kept.all() else tuple(code[kept] for code in codes)
     elif table.rows.length is None:
         # Elsewhere a person's rows may be far apart: the engine, which can work out of core, caps them.
         frame, columns = coded_frame(table, coding, cap=cap, totals=totals)

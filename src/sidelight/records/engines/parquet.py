@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from itertools import groupby
 from typing import Any
 
@@ -35,7 +36,7 @@ from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
 #: Rows to a batch that Arrow hands to DuckDB.
 _STREAM_ROWS = 1 << 16
 #: Rows to a batch that Arrow reads itself, and the types of DuckDB whose cells both read alike.
-_PLAIN_ROWS = 1 << 17
+_PLAIN_ROWS = 1 << 18
 _PLAIN = ("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "VARCHAR")
 #: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
 #: knows takes its place.
@@ -102,7 +103,7 @@ class ParquetRows:
         """Stream the records, those of files with the same types together; plain columns are read by Arrow alone."""
         names = (*wanted.numbers, *wanted.texts, *filter(None, [wanted.person]))
         if all(_is_plain(footer, names, self.types) for footer in self._footers):
-            yield from self._plain_batches(wanted, names)
+            yield from self._plain_batches(wanted, names, rows)
             return
         for part in self._parts(wanted):
             yield from part.batches(wanted, rows=rows)
@@ -117,21 +118,25 @@ class ParquetRows:
         """Run a frame and stream its integer columns."""
         return RelationRows.stream(frame, columns)
 
-    def _plain_batches(self, wanted: Wanted, names: Sequence[str]) -> Iterator[Batch]:
+    def _plain_batches(self, wanted: Wanted, names: Sequence[str], rows: int) -> Iterator[Batch]:
         """Read columns whose cells Arrow and DuckDB read alike, without a detour through DuckDB."""
         columns = list(dict.fromkeys(names))
         labels = [name for name in wanted.texts if self.types[name].kind == "text"]
         for footer in self._footers:
             with _open(footer.path, read_dictionary=labels) as file:
-                found = file.iter_batches(_PLAIN_ROWS, columns=columns)
-                while (batch := quietly(partial(next, found, None))) is not None:
+                for batch in _ahead(file.iter_batches(_PLAIN_ROWS, columns=columns)):
+                    numbers = {name: numbers_of_arrow(batch.column(columns.index(name))) for name in wanted.numbers}
+                    texts = {name: distinct_of_arrow(batch.column(columns.index(name))) for name in wanted.texts}
                     person = None if wanted.person is None else batch.column(columns.index(wanted.person))
-                    yield Batch(
-                        batch.num_rows,
-                        {name: numbers_of_arrow(batch.column(columns.index(name))) for name in wanted.numbers},
-                        {name: distinct_of_arrow(batch.column(columns.index(name))) for name in wanted.texts},
-                        None if person is None else texts_of(cells_of_arrow(person)),
-                    )
+                    ids = None if person is None else texts_of(cells_of_arrow(person))
+                    for start in range(0, batch.num_rows, rows):  # pieces that stay in the cache of a core
+                        piece = slice(start, min(start + rows, batch.num_rows))
+                        yield Batch(
+                            piece.stop - start,
+                            {name: column[piece] for name, column in numbers.items()},
+                            {name: column[piece] for name, column in texts.items()},
+                            None if ids is None else ids[piece],
+                        )
 
     def _parts(self, wanted: Wanted) -> list[RelationRows]:
         """Return one relation for the files of each combination of types, all on one connection."""
@@ -187,6 +192,15 @@ def _streams(footers: Sequence[Footer], names: tuple[str, ...]) -> Iterator[Colu
 
 def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
     return tuple((name, found.native) for name, found in footer.types.items())
+
+
+def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
+    """Read one batch while the one before is worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := quietly(coming.result)) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
 
 
 def _is_plain(footer: Footer, names: Sequence[str], types: Mapping[str, ColumnType]) -> bool:
