@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import product
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -310,7 +311,7 @@ def chosen_groups(source, schema, by):
 
 
 @pytest.mark.parametrize("label", [False, True], ids=["declared", "not declared"])
-def test_a_person_in_twenty_groups_moves_the_same_three_everywhere(label):
+def test_a_person_in_twenty_groups_moves_the_same_three_everywhere(label, tmp_path):
     names = [f"g{number:02d}" for number in range(20)]
     mine = [("ann", name) for name in names for _ in range(1 + int(name[1:]) // 4)]
     others = [(f"other {number}", names[number % 20]) for number in range(200)]
@@ -320,10 +321,19 @@ def test_a_person_in_twenty_groups_moves_the_same_three_everywhere(label):
         "pandas": lambda frame: frame,
         "polars": lambda frame: pl.from_pandas(frame).lazy(),
         "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+        "duckdb": lambda frame: duckdb.connect().from_arrow(pa.Table.from_pandas(frame, preserve_index=False)),
+        "csv": lambda frame: written(frame, "csv"),
+        "parquet": lambda frame: written(frame, "parquet"),
     }
+
+    def written(frame, ending):
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.{ending}"
+        getattr(frame, f"to_{ending}")(path, index=False)
+        return path
+
     moved = []
     for convert in sources.values():
-        for crowd in (others, others[:7], []):
+        for crowd in (others, []):
             with_ann = pd.DataFrame([*mine, *crowd], columns=["p", "c"]).sample(frac=1, random_state=3)
             without = pd.DataFrame(crowd, columns=["p", "c"]).astype("str")
             more, less = chosen_groups(convert(with_ann), schema, "c"), chosen_groups(convert(without), schema, "c")
@@ -387,6 +397,21 @@ def test_labels_that_nobody_declared():
     assert empty.counts.value.shape == (0,)
     ranks = collect_codes(table, value_of(table.schema, "x").coding, groups)
     assert ranks.size == 4
+
+
+@pytest.mark.parametrize("source", [{"c": [], "x": []}, {"c": [None, "z"], "x": [1.0, None]}, {"c": ["a", "a"], "x": ["?", None]}])
+def test_nothing_to_count_is_no_error(source):
+    """Empty tables, groups and columns give zeros of the public shape."""
+    schema = [Category("c", ["a", "b"], other=None), Number("x", lower=0, upper=1), PersonId("p", max_rows=2)]
+    for person in (False, True):
+        ids = {"p": ["q"] * len(source["c"])} if person else {}
+        table = Table(source | ids, schema=schema[: 2 + person])
+        groups = groups_of(table.schema, by="c", max_groups=1)
+        for kind in ("pair", "triple", "disc", "centred"):
+            found = group_statistics(table, groups, [value_of(table.schema, "x")], kind=kind)
+            assert not found.counts.value.any()
+            assert not found.values[0].value.any()
+        assert distinct_counts(table, groups_of(table.schema, where=col("x") > 0), "c").value == 0
 
 
 def test_totals_of_persons():

@@ -197,6 +197,8 @@ def group_statistics(
     if groups.totals != any(value.total for value in given) or (groups.totals and len(given) != 1):
         raise RangeError("groups of totals need one value made by total_of, and other groups none of them")
     sums = GroupSums(groups=groups, values=given, kind=kind)
+    if lowering == "auto" and not table.rows.streams and table.rows.length is None:
+        lowering = "engine"  # such an engine would hold all rows at once to hand them over
     present: tuple[tuple[str, ...], ...] | None = None
     if groups.label is None:
         state = collect(table, sums, lowering=lowering).reshape(-1, *groups.shape)
