@@ -399,7 +399,9 @@ def test_labels_that_nobody_declared():
     assert ranks.size == 4
 
 
-@pytest.mark.parametrize("source", [{"c": [], "x": []}, {"c": [None, "z"], "x": [1.0, None]}, {"c": ["a", "a"], "x": ["?", None]}])
+@pytest.mark.parametrize(
+    "source", [{"c": [], "x": []}, {"c": [None, "z"], "x": [1.0, None]}, {"c": ["a", "a"], "x": ["?", None]}]
+)
 def test_nothing_to_count_is_no_error(source):
     """Empty tables, groups and columns give zeros of the public shape."""
     schema = [Category("c", ["a", "b"], other=None), Number("x", lower=0, upper=1), PersonId("p", max_rows=2)]

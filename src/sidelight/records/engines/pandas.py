@@ -77,7 +77,7 @@ class PandasRows:
         if _type_of(column.dtype).kind == "any":
             return numbers_of(cells_of_series(column))
         if isinstance(column.dtype, pd.ArrowDtype):
-            from sidelight.records.engines.arrow import numbers_of_arrow
+            from sidelight.records.engines.arrow_cells import numbers_of_arrow
 
             return numbers_of_arrow(column.array.__arrow_array__())
         with np.errstate(all="ignore"):
@@ -108,7 +108,7 @@ def cells_of_series(column: pd.Series[Any]) -> list[Any]:
         labels = [*cells_of_series(pd.Series(column.cat.categories)), None]  # the code -1 is a missing cell
         return [labels[code] for code in column.cat.codes.tolist()]
     if _held_by_arrow(column):
-        from sidelight.records.engines.arrow import cells_of_arrow
+        from sidelight.records.engines.arrow_cells import cells_of_arrow
 
         return cells_of_arrow(column.array.__arrow_array__())
     return list(column.tolist())
@@ -120,7 +120,7 @@ def distinct_of_series(column: pd.Series[Any]) -> TextCells:
         cells = texts_of(cells_of_series(pd.Series(column.cat.categories))).tolist()
         return DistinctTexts([*cells, None], column.cat.codes.to_numpy())  # the code -1 is a missing cell
     if _held_by_arrow(column):
-        from sidelight.records.engines.arrow import distinct_of_arrow
+        from sidelight.records.engines.arrow_cells import distinct_of_arrow
 
         return distinct_of_arrow(column.array.__arrow_array__())
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iub":
@@ -137,7 +137,7 @@ def _held_by_arrow(column: pd.Series[Any]) -> bool:
 
 def _type_of(dtype: Any) -> ColumnType:
     if isinstance(dtype, pd.ArrowDtype):
-        from sidelight.records.engines.arrow import kind_of
+        from sidelight.records.engines.arrow_cells import kind_of
 
         return ColumnType(kind_of(dtype.pyarrow_dtype), str(dtype))
     text = isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype))

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.cells import texts_of
-from sidelight.records.engines.arrow import cells_of_arrow, distinct_of_arrow, numbers_of_arrow
+from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, numbers_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, connect
 from sidelight.records.quiet import quietly
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
