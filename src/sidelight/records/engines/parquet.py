@@ -124,18 +124,14 @@ class ParquetRows:
         labels = [name for name in wanted.texts if self.types[name].kind == "text"]
         for footer in self._footers:
             with _open(footer.path, read_dictionary=labels) as file:
-                for batch in _ahead(file.iter_batches(_PLAIN_ROWS, columns=columns)):
-                    numbers = {name: numbers_of_arrow(batch.column(columns.index(name))) for name in wanted.numbers}
-                    texts = {name: distinct_of_arrow(batch.column(columns.index(name))) for name in wanted.texts}
-                    person = None if wanted.person is None else batch.column(columns.index(wanted.person))
-                    ids = None if person is None else texts_of(cells_of_arrow(person))
-                    for start in range(0, batch.num_rows, rows):  # pieces that stay in the cache of a core
-                        piece = slice(start, min(start + rows, batch.num_rows))
+                for batch in _ahead(_converted(file.iter_batches(_PLAIN_ROWS, columns=columns), columns, wanted)):
+                    for start in range(0, batch.length, rows):  # pieces that stay in the cache of a core
+                        piece = slice(start, min(start + rows, batch.length))
                         yield Batch(
                             piece.stop - start,
-                            {name: column[piece] for name, column in numbers.items()},
-                            {name: column[piece] for name, column in texts.items()},
-                            None if ids is None else ids[piece],
+                            {name: column[piece] for name, column in batch.numbers.items()},
+                            {name: column[piece] for name, column in batch.texts.items()},
+                            None if batch.person is None else batch.person[piece],
                         )
 
     def _parts(self, wanted: Wanted) -> list[RelationRows]:
@@ -194,7 +190,19 @@ def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
     return tuple((name, found.native) for name, found in footer.types.items())
 
 
-def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
+def _converted(batches: Iterator[Any], columns: Sequence[str], wanted: Wanted) -> Iterator[Batch]:
+    """Make floats and labels of Arrow batches."""
+    places = {name: place for place, name in enumerate(columns)}
+    for batch in batches:
+        yield Batch(
+            batch.num_rows,
+            {name: numbers_of_arrow(batch.column(places[name])) for name in wanted.numbers},
+            {name: distinct_of_arrow(batch.column(places[name])) for name in wanted.texts},
+            None if wanted.person is None else texts_of(cells_of_arrow(batch.column(places[wanted.person]))),
+        )
+
+
+def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
     """Read one batch while the one before is worked on."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, batches, None)
