@@ -1,5 +1,7 @@
 """Parquet files: the footers are looked at, and DuckDB runs what is asked of the columns.
 
+Batches of plain numbers and texts are read by Arrow alone, one ahead of the work, to the same bits.
+
 DuckDB reads the files itself as long as no texts are wanted. Its reader refuses a file for one text that is no UTF-8;
 so columns with texts are read by Arrow, which takes them as they are, and DuckDB makes such a cell null. Arrow takes
 them so only as long as it reads plain texts: what type they had in memory, which Arrow's writers note in the footer,
