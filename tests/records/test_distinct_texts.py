@@ -112,3 +112,24 @@ def test_plain_columns_of_parquet_are_what_duckdb_reads(tmp_path, monkeypatch):
     assert {name: sorted(map(str, cells)) for name, cells in short.items()} == {
         name: sorted(map(str, cells)) for name, cells in long.items()
     }
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("kind", ["string", "large_string", "dictionary"])
+def test_a_text_that_is_no_utf8_is_missing_in_a_dictionary_too(kind, dictionary, tmp_path):
+    """However a file was written; small pages make Arrow fall back from dictionaries to plain texts."""
+    cells = pa.array(
+        [b"\xff\xfe", b"a", None, b"b\xc3"] * 500 + [b"x%d" % number for number in range(500)], pa.binary()
+    )
+    column = cells.view(pa.string())
+    if kind == "large_string":
+        column = cells.cast(pa.large_binary()).view(pa.large_string())
+    if kind == "dictionary":
+        encoded = cells.dictionary_encode()
+        column = pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.view(pa.string()))
+    path = tmp_path / "t.parquet"
+    pages = {"dictionary_pagesize_limit": 1000, "data_page_size": 500}
+    pq.write_table(pa.table({"c": column}), path, use_dictionary=dictionary, **pages)
+    table = Table(path, schema=[Category("c", ["a"])])
+    found = [cell for batch in table.rows.batches(Wanted(texts=("c",))) for cell in batch.texts["c"].tolist()]
+    assert found == [None, "a", None, None] * 500 + [f"x{number}" for number in range(500)]
