@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.fixed_point import Encoding
 from sidelight.records import Category
-from sidelight.records.rows import Batch, Wanted
+from sidelight.records.rows import Batch, DistinctTexts, Wanted
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -127,13 +127,19 @@ class CategoryCoding:
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
         """Look every label up; -1 stands for a row left out."""
-        places: dict[Any, int] = {label: place for place, label in enumerate(self.category.labels)}
-        unknown, missing = self.category.unknown_code, self.category.missing_code
-        places[None] = -1 if missing is None else missing
-        default = -1 if unknown is None else unknown
-        cells = batch.texts[self.category.name].tolist()
-        codes = np.fromiter((places.get(cell, default) for cell in cells), np.int64, len(cells))
+        default = -1 if self.category.unknown_code is None else self.category.unknown_code
+        texts = batch.texts[self.category.name]
+        if isinstance(texts, DistinctTexts):
+            codes = texts.codes(self.category, self._table, default)
+        else:
+            table, cells = self._table(), texts.tolist()
+            codes = np.fromiter((table.get(cell, default) for cell in cells), np.int64, len(cells))
         return (codes,), codes >= 0 if self.drops else None
+
+    def _table(self) -> dict[str | None, int]:
+        missing = self.category.missing_code
+        places: dict[str | None, int] = {label: place for place, label in enumerate(self.category.labels)}
+        return places | {None: -1 if missing is None else missing}
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
         """Look every label up inside an engine."""

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays, Coding
-from sidelight.aggregates.contributions import cap_arrays, cap_frame
+from sidelight.aggregates.contributions import UnitCap, cap_arrays, cap_frame, places_that_count, run_starts
 from sidelight.errors import SourceError
 from sidelight.records import Table
 from sidelight.records.quiet import quietly
@@ -71,16 +72,30 @@ class FoldsBatches(Protocol):
         """Add the rows of batches, of which every row is a unit or one of its bounded number; the state is used up."""
 
 
+@runtime_checkable
+class CapsUnits(Protocol):
+    """An aggregate that limits a person's rows in its own way, instead of to the schema's `max_rows`."""
+
+    @property
+    def cap(self) -> UnitCap:
+        """What of one person counts."""
+
+    @property
+    def totals(self) -> bool:
+        """Whether the last code is added up for each person and group before it is counted."""
+
+
 def collect(table: Table, aggregate: Aggregate[State, Result_co], *, lowering: Lowering = "auto") -> Result_co:
     """Read the rows in one pass and return the finished statistic. Nothing about the values raises."""
+    cap, totals = (aggregate.cap, aggregate.totals) if isinstance(aggregate, CapsUnits) else (None, False)
     if _uses_engine(table, aggregate.coding, lowering, wide=aggregate.wide):
-        frame, columns = coded_frame(table, aggregate.coding)
+        frame, columns = coded_frame(table, aggregate.coding, cap=cap, totals=totals)
         return aggregate.finish(quietly(lambda: aggregate.query(frame, columns)))
     state = aggregate.empty()
     if isinstance(aggregate, FoldsBatches) and aggregate.folds_batches and table.schema.person is None:
         wanted = wanted_by(table, aggregate.coding)
         return aggregate.finish(aggregate.fold_batches(state, table.rows.batches(wanted, rows=aggregate.batch_rows)))
-    for codes in coded_rows(table, aggregate.coding):
+    for codes in coded_rows(table, aggregate.coding, cap=cap, totals=totals):
         state = aggregate.fold(state, codes)
     return aggregate.finish(state)
 
@@ -99,8 +114,14 @@ def wanted_by(table: Table, coding: Coding) -> Wanted:
     return Wanted(numbers=coding.numbers, texts=coding.texts, person=None if person is None else person.name)
 
 
-def coded_frame(table: Table, coding: Coding) -> tuple[nw.LazyFrame[Any], tuple[str, ...]]:
-    """Return the frame of coded rows that the engine will run, and the names of its code columns."""
+def coded_frame(
+    table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool = False
+) -> tuple[nw.LazyFrame[Any], tuple[str, ...]]:
+    """Return the frame of coded rows that the engine will run, and the names of its code columns.
+
+    `cap` says what of one person counts, at most `max_rows` rows if it is left out. With `totals` the rows of a person
+    and group become one, whose last code is the sum of theirs.
+    """
     import narwhals.stable.v2 as nw
 
     wanted = wanted_by(table, coding)
@@ -113,26 +134,32 @@ def coded_frame(table: Table, coding: Coding) -> tuple[nw.LazyFrame[Any], tuple[
         frame = frame.filter(kept)
     if wanted.person is not None:
         frame = frame.filter(~nw.col("person").is_null()).select("person", "person_key", *columns)
-        frame = cap_frame(frame, columns, coding.ranges, table.schema.rows_per_unit)
+        frame = cap_frame(frame, columns, coding.ranges, table.schema.rows_per_unit if cap is None else cap)
+        if totals:
+            frame = frame.group_by("person", *columns[:-1]).agg(nw.col(columns[-1]).sum().alias("total"))
+            # a sum of integers is a wider type in DuckDB; it fits 64 bits by the limits of rows and codes
+            frame = frame.with_columns(nw.col("total").cast(nw.Int64).alias(columns[-1]))
     return frame.select(*columns), columns
 
 
-def coded_rows(table: Table, coding: Coding) -> Iterator[CodeArrays]:
-    """Return the coded rows that count, in batches."""
+def coded_rows(
+    table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool = False
+) -> Iterator[CodeArrays]:
+    """Return the coded rows that count, in batches; `cap` and `totals` as in `coded_frame`."""
     wanted = wanted_by(table, coding)
     if wanted.person is None:
         for batch in table.rows.batches(wanted):
             codes, kept = coding.kernel(batch)
-            yield codes if kept is None else tuple(code[kept] for code in codes)
+            yield codes if kept is None or kept.all() else tuple(code[kept] for code in codes)
     elif table.rows.length is None:
         # Elsewhere a person's rows may be far apart: the engine, which can work out of core, caps them.
-        frame, columns = coded_frame(table, coding)
+        frame, columns = coded_frame(table, coding, cap=cap, totals=totals)
         yield from table.rows.stream(frame, columns)
     else:
-        yield _capped_in_memory(table, coding, wanted)
+        yield _capped_in_memory(table, coding, wanted, cap, totals=totals)
 
 
-def _capped_in_memory(table: Table, coding: Coding, wanted: Wanted) -> CodeArrays:
+def _capped_in_memory(table: Table, coding: Coding, wanted: Wanted, cap: UnitCap | None, *, totals: bool) -> CodeArrays:
     persons: list[str] = []
     parts: list[CodeArrays] = []
     for batch in table.rows.batches(wanted):
@@ -145,4 +172,17 @@ def _capped_in_memory(table: Table, coding: Coding, wanted: Wanted) -> CodeArray
     width = len(coding.ranges)
     none = np.empty(0, np.int64)
     codes = tuple(np.concatenate([none, *(part[place] for part in parts)]) for place in range(width))
-    return cap_arrays(persons, codes, coding.ranges, table.schema.rows_per_unit)
+    if cap is None or not totals:
+        return cap_arrays(persons, codes, coding.ranges, table.schema.rows_per_unit if cap is None else cap)
+    stays, person = places_that_count(persons, codes, codes, coding.ranges, cap)
+    return totals_of(person, tuple(code[stays] for code in codes))
+
+
+def totals_of(person: NDArray[np.int64], codes: CodeArrays) -> CodeArrays:
+    """Make one row of the rows of each person and group: the last code is the sum of theirs."""
+    *groups, value = codes
+    order = np.lexsort((*groups, person))
+    keys = [person[order], *(group[order] for group in groups)]
+    starts = np.flatnonzero(run_starts(keys))
+    sums = np.add.reduceat(value[order], starts) if len(starts) else value[:0]
+    return (*(group[order][starts] for group in groups), sums)

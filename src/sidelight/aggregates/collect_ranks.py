@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from sidelight.aggregates.code_buffer import CodeBuffer
-from sidelight.aggregates.coding import NumberCoding
+from sidelight.aggregates.coding import Coding, NumberCoding
 from sidelight.aggregates.collect import coded_frame, coded_rows
 from sidelight.aggregates.fixed_point import Encoding, FixedPoint
 from sidelight.aggregates.float_codes import FloatCodes
-from sidelight.aggregates.ranks import Codes, CountedCodes, DitheredRanks
+from sidelight.aggregates.groups import Groups
+from sidelight.aggregates.label_groups import labelled_rows
+from sidelight.aggregates.ranks import Codes, CountedCodes, DitheredRanks, order_codes
+from sidelight.errors import SchemaError
 from sidelight.grid import Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.records import Number, Table
@@ -22,7 +27,9 @@ from sidelight.records.rows import Wanted
 _FEW_CODES = 1 << 20
 
 
-def collect_ranks(table: Table, column: str, grid: Outcomes, source: Source) -> DitheredRanks:
+def collect_ranks(
+    table: Table, column: str, grid: Outcomes, source: Source, *, groups: Groups | None = None
+) -> DitheredRanks:
     """Read a number column in one pass and return its ranks on a public grid.
 
     Guarantee: one protected unit adds or takes away at most `table.schema.rows_per_unit` records. A record's code
@@ -33,7 +40,11 @@ def collect_ranks(table: Table, column: str, grid: Outcomes, source: Source) -> 
         column: a declared `Number`.
         grid: the public grid; the column's bounds clamp before the grid's ends do.
         source: where the dither comes from; asked when ranks are.
+        groups: which rows count, and how many of a unit, whatever their group: at most `groups.norms.total` of one.
     """
+    if groups is not None:
+        coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
+        return DitheredRanks(collect_codes(table, coding, groups), grid, source)
     coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
     if not table.rows.streams and table.rows.length is None and _is_coarse(grid):
         frame, (code,) = coded_frame(table, coding)
@@ -46,6 +57,48 @@ def collect_ranks(table: Table, column: str, grid: Outcomes, source: Source) -> 
         for (codes,) in coded_rows(table, coding):
             buffer.fold_codes(codes)
     return DitheredRanks(buffer.finish(), grid, source)
+
+
+def collect_group_ranks(
+    table: Table, column: str, grid: Outcomes, source: Source, *, groups: Groups
+) -> tuple[DitheredRanks, ...]:
+    """Read a number column in one pass and return its ranks in each declared group, in the order of the cells.
+
+    Guarantee: one unit adds or takes away at most `groups.norms.total` records in all, in at most `groups.norms.l0`
+    groups, at most `groups.norms.linf` in each.
+    """
+    if groups.label is not None:
+        raise SchemaError("ranks by group need declared labels; declare a Category")
+    encode = encoding_of(table.schema.number(column), grid)
+    cells, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    coding = groups.coding(NumberCoding(column, encode))
+    for *axes, code in coded_rows(table, coding, cap=groups.cap):
+        cell = np.zeros(len(code), np.int64)
+        for axis, size in zip(axes, groups.shape, strict=True):
+            cell = cell * size + axis
+        cells.append(cell)
+        codes.append(code)
+    all_cells, all_codes = np.concatenate(cells), np.concatenate(codes)
+    order = np.argsort(all_cells, kind="stable")
+    ends = np.searchsorted(all_cells[order], np.arange(groups.cells + 1))
+    return tuple(
+        DitheredRanks(order_codes(all_codes[order[start:end]]), grid, source) for start, end in pairwise(ends.tolist())
+    )
+
+
+def collect_codes(table: Table, coding: Coding, groups: Groups) -> Codes:
+    """Return the codes of a number in all rows that count, in order: of totals, where the groups are of totals.
+
+    Guarantee: one unit adds or takes away at most `groups.norms.total` of them.
+    """
+    whole = groups.coding(coding)
+    buffer = CodeBuffer(FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1))), rows=0)
+    if groups.label is None:
+        for *_, codes in coded_rows(table, whole, cap=groups.cap, totals=groups.totals):
+            buffer.fold_codes(np.array(codes, np.int64))
+    else:
+        buffer.fold_codes(labelled_rows(table, groups, whole)[1][-1])
+    return buffer.finish()
 
 
 def encoding_of(number: Number, grid: Outcomes) -> Encoding:

@@ -5,6 +5,11 @@ mix(person, codes, n), and the k smallest keys stay (ties by the codes themselve
 pseudo-random one: no order of the file, no other person, no size of a value enters, and the multiset of codes that
 stays is the same wherever it is computed. Adding or removing one person leaves every other person's rows as they are.
 
+Where rows lie in groups (the first codes of a row name its group), three limits apply one after the other, each a map
+of one person's rows: of the person's distinct groups, ordered by mix(person, group codes), the first g stay; in each
+group the m rows of smallest mix; of what is left the k rows of smallest mix. The first does not look at rows, otherwise
+large groups would win and small ones would be starved.
+
 The mix is integer arithmetic on numbers below 2**62, because engines disagree on everything else (wrapping, signed
 remainders, hash functions). The codes, split into words of 20 bits, are combined linearly modulo a prime p; then three
 rounds of x -> x**3 + c, a permutation modulo p since 3 does not divide p - 1, destroy the linear order.
@@ -13,6 +18,7 @@ rounds of x -> x**3 + c, a permutation modulo p since 3 does not divide p - 1, d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -32,35 +38,137 @@ _WORD = 1 << 20
 Whole = TypeVar("Whole", NDArray[np.int64], "nw.Expr")
 
 
-def cap_arrays(persons: Sequence[str], codes: CodeArrays, ranges: Sequence[tuple[int, int]], k: int) -> CodeArrays:
+@dataclass(frozen=True, kw_only=True)
+class UnitCap:
+    """How many rows of one person count: `rows` in all, in at most `groups` groups, at most `per_group` in each.
+
+    The first `group_codes` codes of a row name its group. With `once`, rows of a person with the same codes are one.
+    """
+
+    rows: int
+    group_codes: int = 0
+    groups: int | None = None
+    per_group: int | None = None
+    once: bool = False
+
+    @property
+    def limits_groups(self) -> bool:
+        """Whether the first limit does anything: k rows lie in at most k groups."""
+        return self.group_codes > 0 and self.groups is not None and self.groups < self.rows
+
+    @property
+    def limits_per_group(self) -> bool:
+        """Whether the second limit does anything."""
+        return self.per_group is not None and self.per_group < self.rows
+
+    @property
+    def limits_rows(self) -> bool:
+        """Whether the third limit does anything after the other two."""
+        if not self.limits_per_group or self.groups is None or self.per_group is None:
+            return True
+        if self.group_codes > 0 and not self.limits_groups:
+            return True
+        return self.groups * self.per_group > self.rows
+
+
+def cap_arrays(
+    persons: Sequence[str], codes: CodeArrays, ranges: Sequence[tuple[int, int]], cap: int | UnitCap
+) -> CodeArrays:
     """Keep at most k rows of each person; rows come out in no particular order."""
-    places: dict[str, int] = {}
-    person = np.fromiter((places.setdefault(text, len(places)) for text in persons), np.int64, len(persons))
-    keys = np.fromiter((person_key(text) for text in places), np.int64, len(places))[person]
-    order = np.lexsort((*codes, person))
-    person, keys, codes = person[order], keys[order], tuple(code[order] for code in codes)
-    nth = _place_in_run([person, *codes])
-    mixed = linear_mix(keys, codes, ranges, nth)
-    for constant in _ROUNDS:
-        mixed = cube_round(mixed, constant)
-    order = np.lexsort((*codes, mixed, person))
-    stays = order[_place_in_run([person[order]]) < k]
+    stays, _ = places_that_count(persons, codes, codes, ranges, UnitCap(rows=cap) if isinstance(cap, int) else cap)
     return tuple(code[stays] for code in codes)
 
 
-def cap_frame(frame: nw.LazyFrame[Any], columns: Sequence[str], ranges: Sequence[tuple[int, int]], k: int) -> Any:
-    """Keep at most k rows of each person inside an engine: `cap_arrays` as expressions."""
+def places_that_count(
+    persons: Sequence[str], codes: CodeArrays, mixed: CodeArrays, ranges: Sequence[tuple[int, int]], cap: UnitCap
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return which rows count, and the number of the person of each of them.
+
+    `mixed` are the codes as they enter the mix, within `ranges`; `codes` tell rows apart and break ties. They differ
+    for labels that nobody declared, which are mixed by a hash of their text.
+    """
+    numbers: dict[str, int] = {}
+    person = np.fromiter((numbers.setdefault(text, len(numbers)) for text in persons), np.int64, len(persons))
+    keys = np.fromiter((person_key(text) for text in numbers), np.int64, len(numbers))
+    stays = np.lexsort((*codes, person))
+    nth = _place_in_run([person[stays], *(code[stays] for code in codes)])
+    if cap.once:
+        stays, nth = stays[nth == 0], nth[nth == 0]
+    if cap.limits_groups and cap.groups is not None:
+        first = cap.group_codes
+        mix = _mixed(keys[person[stays]], [code[stays] for code in mixed[:first]], ranges[:first], np.zeros_like(nth))
+        groups = [code[stays] for code in codes[:first]]
+        order = np.lexsort((*groups, mix, person[stays]))
+        ordered = person[stays][order]
+        starts = run_starts([ordered, mix[order], *(group[order] for group in groups)])
+        place = np.cumsum(starts) - 1  # the number of the group among all
+        leading = np.maximum.accumulate(np.where(run_starts([ordered]), place, 0))
+        kept = np.sort(order[place - leading < cap.groups])
+        stays, nth = stays[kept], nth[kept]
+    mix = _mixed(keys[person[stays]], [code[stays] for code in mixed], ranges, nth)
+    if cap.limits_per_group and cap.per_group is not None:
+        groups = [code[stays] for code in codes[: cap.group_codes]]
+        order = np.lexsort((*(code[stays] for code in codes), mix, *groups, person[stays]))
+        place = _place_in_run([person[stays][order], *(group[order] for group in groups)])
+        kept = order[place < cap.per_group]
+        stays, mix = stays[kept], mix[kept]
+    if cap.limits_rows:
+        order = np.lexsort((*(code[stays] for code in codes), mix, person[stays]))
+        stays = stays[order[_place_in_run([person[stays][order]]) < cap.rows]]
+    return stays, person[stays]
+
+
+def _mixed(
+    keys: NDArray[np.int64],
+    codes: Sequence[NDArray[np.int64]],
+    ranges: Sequence[tuple[int, int]],
+    nth: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    mixed = linear_mix(keys, codes, ranges, nth)
+    for constant in _ROUNDS:
+        mixed = cube_round(mixed, constant)
+    return mixed
+
+
+def cap_frame(
+    frame: nw.LazyFrame[Any], columns: Sequence[str], ranges: Sequence[tuple[int, int]], cap: int | UnitCap
+) -> Any:
+    """Keep the rows of each person that count inside an engine: `cap_arrays` as expressions."""
     import narwhals.stable.v2 as nw
 
-    codes = tuple(nw.col(column) for column in columns)
+    cap = UnitCap(rows=cap) if isinstance(cap, int) else cap
+    groups = list(columns[: cap.group_codes])
     frame = frame.with_columns(nw.lit(1, nw.Int64).alias("one"))
     nth = nw.col("one").cum_sum().over("person", *columns, order_by="one").cast(nw.Int64) - 1
     frame = frame.with_columns(nth.alias("nth"))
-    frame = frame.with_columns(linear_mix(nw.col("person_key"), codes, ranges, nw.col("nth")).alias("mix"))
+    if cap.once:
+        frame = frame.filter(nw.col("nth") == 0)
+    if cap.limits_groups:
+        frame = _mix_frame(frame, groups, ranges[: cap.group_codes], nw.lit(0, nw.Int64))
+        among = nw.col("one").cum_sum().over("person", *groups, order_by="one").cast(nw.Int64)
+        frame = frame.with_columns(among.alias("among"))  # 1 for one row of each group, which leads it below
+        first = nw.when(nw.col("among") == 1).then(nw.lit(1, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
+        frame = frame.with_columns(first.alias("leads"))
+        place = nw.col("leads").cum_sum().over("person", order_by=["mix", *groups, "among"])
+        frame = frame.with_columns(place.cast(nw.Int64).alias("place")).filter(nw.col("place") <= cap.groups)
+    frame = _mix_frame(frame, columns, ranges, nw.col("nth"))
+    if cap.limits_per_group:
+        place = nw.col("one").cum_sum().over("person", *groups, order_by=["mix", *columns])
+        frame = frame.with_columns(place.cast(nw.Int64).alias("place")).filter(nw.col("place") <= cap.per_group)
+    if cap.limits_rows:
+        place = nw.col("one").cum_sum().over("person", order_by=["mix", *columns])
+        frame = frame.with_columns(place.cast(nw.Int64).alias("place")).filter(nw.col("place") <= cap.rows)
+    return frame
+
+
+def _mix_frame(frame: Any, columns: Sequence[str], ranges: Sequence[tuple[int, int]], nth: Any) -> Any:
+    import narwhals.stable.v2 as nw
+
+    codes = tuple(nw.col(column) for column in columns)
+    frame = frame.with_columns(linear_mix(nw.col("person_key"), codes, ranges, nth).alias("mix"))
     for constant in _ROUNDS:  # one projection a round: nested in one expression, the cubes would grow exponentially
         frame = frame.with_columns(cube_round(nw.col("mix"), constant).alias("mix"))
-    place = nw.col("one").cum_sum().over("person", order_by=["mix", *columns])
-    return frame.with_columns(place.cast(nw.Int64).alias("place")).filter(nw.col("place") <= k)
+    return frame
 
 
 def linear_mix(keys: Whole, codes: Iterable[Whole], ranges: Sequence[tuple[int, int]], nth: Whole) -> Whole:
@@ -87,12 +195,16 @@ def words_of(width: int) -> int:
     return max(1, -(-width.bit_length() // 20))
 
 
-def _place_in_run(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return 0, 1, 2, ... within each run of equal rows."""
-    size = len(columns[0])
-    starts = np.zeros(size, bool)
+def run_starts(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    """Tell where a run of equal rows begins."""
+    starts = np.zeros(len(columns[0]), bool)
     starts[:1] = True
     for column in columns:
         starts[1:] |= column[1:] != column[:-1]
-    places = np.arange(size)
-    return places - np.maximum.accumulate(np.where(starts, places, 0))
+    return starts
+
+
+def _place_in_run(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return 0, 1, 2, ... within each run of equal rows."""
+    places = np.arange(len(columns[0]))
+    return places - np.maximum.accumulate(np.where(run_starts(columns), places, 0))

@@ -7,9 +7,12 @@ differ between engines), split into words of 20 bits, and the words are summed: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.aggregates.contributions import words_of
 
 if TYPE_CHECKING:
@@ -37,3 +40,23 @@ def engine_sums(frame: nw.LazyFrame[Any], terms: Mapping[str, tuple[nw.Expr, int
         shifted = sum(int(found[f"{name}_{place}"] or 0) << (20 * place) for place in range(words_of(last - first)))
         totals[name] = shifted + rows * first
     return rows, totals
+
+
+def engine_group_sums(frame: nw.LazyFrame[Any], key: str, terms: Sequence[str]) -> tuple[Any, Any]:
+    """Return the groups that are there, and for each the number of rows and the sums of terms below 2**40.
+
+    The second array has a row for the numbers of rows and one for each term. Sums saturate at `VALUE_LIMIT`.
+    """
+    import narwhals.stable.v2 as nw
+
+    words = {f"{name}_0": nw.col(name) % _WORD for name in terms}
+    words |= {f"{name}_1": nw.col(name) // _WORD for name in terms}
+    if words:
+        frame = frame.with_columns(*(word.alias(name) for name, word in words.items()))
+    found = frame.group_by(key).agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in words)).collect()
+    columns = {name: [int(each) for each in found[name].to_list()] for name in found.columns}
+    rows = [columns["rows"]]
+    for name in terms:
+        both = zip(columns[f"{name}_0"], columns[f"{name}_1"], strict=True)
+        rows.append([min(low + (high << 20), VALUE_LIMIT) for low, high in both])
+    return np.array(columns[key], np.int64), np.array(rows, np.int64)

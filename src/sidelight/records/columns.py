@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +16,8 @@ from sidelight.records.numbers import Real, exact_number, nearest_float
 MAX_ROWS_LIMIT = 2**20
 #: Bounds beyond this leave no room for sums, differences and steps among the floats.
 BOUND_LIMIT = 2**1000
+#: Longer labels that nobody declared are cut: so many characters, a mark, and so many digits of their SHA-256.
+_LONGEST_LABEL, _CUT_LABEL, _LABEL_DIGITS = 200, 180, 12
 
 
 @dataclass(frozen=True, init=False)
@@ -91,6 +95,8 @@ class Category:
         categories: The public labels.
         other: The label for those that are not listed; None drops their rows.
         missing: `Drop()`, `Fill(label)`, or, left out, the same as for labels that are not listed.
+        per_person: In how many of these labels' groups the rows of a person are at most: a limit that statistics
+            enforce, not a belief. None: no limit.
 
     >>> Category("sex", ["F", "M"]).labels
     ('F', 'M', 'other')
@@ -100,6 +106,7 @@ class Category:
     categories: tuple[str, ...]
     other: str | None
     missing: Missing | None
+    per_person: int | None = None
 
     def __init__(
         self,
@@ -108,6 +115,7 @@ class Category:
         *,
         other: str | None = "other",
         missing: Missing | None = None,
+        per_person: int | None = None,
     ) -> None:
         _check_name(name)
         if isinstance(categories, str):
@@ -128,7 +136,8 @@ class Category:
                 if missing.value not in (*texts, other):
                     hint = nearest(str(missing.value), texts)
                     raise SchemaError(f"the fill value of column {name!r} must be one of its labels; {hint}")
-        for field, content in zip(_CATEGORY_FIELDS, (name, texts, other, missing), strict=True):
+        _check_per_person(per_person, name)
+        for field, content in zip(_CATEGORY_FIELDS, (name, texts, other, missing, per_person), strict=True):
             object.__setattr__(self, field, content)
 
     @property
@@ -151,7 +160,62 @@ class Category:
         return self.labels.index(str(self.missing.value)) if isinstance(self.missing, Fill) else None
 
 
-_CATEGORY_FIELDS = ("name", "categories", "other", "missing")
+_CATEGORY_FIELDS = ("name", "categories", "other", "missing", "per_person")
+
+
+@dataclass(frozen=True, init=False)
+class Label:
+    """A column of labels that nobody listed: employers, drugs, places. It can only stand in `by=`.
+
+    Labels are normalised record by record by a public map, so that spellings of one label meet: Unicode NFC, no spaces
+    around, with `casefold=True` no capitals; a text longer than 200 characters becomes its first 180, "…" and 12 digits
+    of its SHA-256. What is empty then is missing, and its row is dropped, or gets the label of `missing=Fill(...)`.
+
+    >>> Label("employer", casefold=True).normalised("  Acme\u0301 ")
+    'acmé'
+    """
+
+    name: str
+    casefold: bool
+    missing: Missing
+    per_person: int | None = None
+
+    def __init__(
+        self, name: str, *, casefold: bool = False, missing: Missing | None = None, per_person: int | None = None
+    ) -> None:
+        _check_name(name)
+        if not isinstance(casefold, bool):
+            raise SchemaError(f"casefold of column {name!r} must be True or False, got {casefold!r}")
+        policy = Drop() if missing is None else _policy(missing, name)
+        for field, content in (("name", name), ("casefold", casefold)):
+            object.__setattr__(self, field, content)
+        if isinstance(policy, Fill):
+            if isinstance(policy.value, (float, Fraction)):
+                raise SchemaError(f"the fill value of column {name!r} must be a label")
+            filled = self.normalised(_label(policy.value, name))
+            if filled is None:
+                raise SchemaError(f"the fill value of column {name!r} must not be empty")
+            policy = Fill(filled)
+        _check_per_person(per_person, name)
+        object.__setattr__(self, "missing", policy)
+        object.__setattr__(self, "per_person", per_person)
+
+    def normalised(self, text: str | None) -> str | None:
+        """Return the one spelling of a label; None if nothing is left of it."""
+        if text is None:
+            return None
+        found = unicodedata.normalize("NFC", text).strip()
+        if self.casefold:
+            found = unicodedata.normalize("NFC", found.casefold()).strip()
+        if len(found) > _LONGEST_LABEL:
+            digest = hashlib.sha256(found.encode("utf-8", "surrogatepass")).hexdigest()
+            found = f"{found[:_CUT_LABEL]}…{digest[:_LABEL_DIGITS]}"
+        return found or None
+
+    def label_of(self, text: str | None) -> str | None:
+        """Return the label of a cell, by the policy for missing ones; None if its row is dropped."""
+        found = self.normalised(text)
+        return str(self.missing.value) if found is None and isinstance(self.missing, Fill) else found
 
 
 @dataclass(frozen=True, init=False)
@@ -183,12 +247,22 @@ class PersonId:
         object.__setattr__(self, "max_rows", max_rows)
 
 
-Column = Number | Category | PersonId
+Column = Number | Category | Label | PersonId
 
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"a column needs a name, got {name!r}")
+
+
+def _check_per_person(per_person: object, name: str) -> None:
+    if per_person is None:
+        return
+    if isinstance(per_person, bool) or not isinstance(per_person, int) or not 1 <= per_person <= MAX_ROWS_LIMIT:
+        raise RangeError(
+            f"per_person of column {name!r} must be a whole number from 1 to 2**20, got {per_person!r}; 1 says that "
+            "all rows of a person have one label"
+        )
 
 
 def _short(given: object) -> str:

@@ -8,7 +8,7 @@ statistics everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -53,13 +53,66 @@ class Wanted:
         return f"t{self.texts.index(name)}"
 
 
+class DistinctTexts:
+    """A text column as its different cells and the place of each row's among them: labels are looked up once.
+
+    It can be sliced and read like an array of texts and None. Slices share what was looked up.
+    """
+
+    __slots__ = ("_looked_up", "cells", "places")
+    ndim = 1
+
+    def __init__(
+        self, cells: list[str | None], places: NDArray[Any], *, looked_up: dict[Any, NDArray[np.int64]] | None = None
+    ) -> None:
+        self.cells = cells
+        self.places = places
+        self._looked_up: dict[Any, NDArray[np.int64]] = {} if looked_up is None else looked_up
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of rows: private."""
+        return self.places.shape
+
+    def codes(self, of: Hashable, table: Callable[[], Mapping[str | None, int]], default: int) -> NDArray[np.int64]:
+        """Return the code of each row by a table of texts; `of` tells tables apart."""
+        if of not in self._looked_up:
+            found = table()
+            self._looked_up[of] = np.array([found.get(cell, default) for cell in self.cells], np.int64)
+        codes: NDArray[np.int64] = self._looked_up[of][self.places]
+        return codes
+
+    def tolist(self) -> list[str | None]:
+        """Return the cells one by one."""
+        return [self.cells[place] for place in self.places.tolist()]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, chosen: Any) -> DistinctTexts:
+        return DistinctTexts(self.cells, self.places[chosen], looked_up=self._looked_up)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        array = np.empty(len(self.cells), object)
+        array[:] = self.cells
+        cells: NDArray[Any] = array[self.places]
+        return cells
+
+    def __repr__(self) -> str:
+        return "DistinctTexts(private)"
+
+
+#: What a batch holds of a text column.
+TextCells = NDArray[Any] | DistinctTexts
+
+
 @dataclass(frozen=True, repr=False)
 class Batch:
     """Some rows. Arrays may be views of the user's own: never write into them."""
 
     length: int
     numbers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    texts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    texts: Mapping[str, TextCells] = field(default_factory=dict)
     person: NDArray[Any] | None = None
 
     def __repr__(self) -> str:

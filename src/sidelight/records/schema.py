@@ -10,16 +10,17 @@ from typing import Any, TypeVar
 
 from sidelight.errors import SchemaError, nearest
 from sidelight.guarantees.neighbours import Person, Row, Unit
-from sidelight.records.columns import Category, Column, Number, PersonId
+from sidelight.records.columns import Category, Column, Label, Number, PersonId
 from sidelight.records.missing import Drop, Fill, Missing
 from sidelight.records.numbers import exact_number, number_text
 
 _ADVICE = {
     Number: "Number({!r}, lower=..., upper=...)",
     Category: "Category({!r}, [...])",
+    Label: "Label({!r})",
     PersonId: "PersonId({!r}, max_rows=...)",
 }
-Kind = TypeVar("Kind", Number, Category, PersonId)
+Kind = TypeVar("Kind", Number, Category, Label, PersonId)
 
 
 @dataclass(frozen=True, init=False)
@@ -39,17 +40,17 @@ class Schema:
     def __init__(self, columns: Iterable[Column]) -> None:
         given: tuple[Any, ...] = tuple(columns) if isinstance(columns, Iterable) else (columns,)
         for column in given:
-            if not isinstance(column, (Number, Category, PersonId)):
+            if not isinstance(column, (Number, Category, Label, PersonId)):
                 raise SchemaError(
-                    f"a schema is a list of Number, Category and PersonId, got {type(column).__name__} in it; write "
-                    'schema=[sl.Number("age"), sl.Category("sex", ["F", "M"])]'
+                    f"a schema is a list of Number, Category, Label and PersonId, got {type(column).__name__} in it; "
+                    'write schema=[sl.Number("age"), sl.Category("sex", ["F", "M"])]'
                 )
         given = tuple(given)
         names = [column.name for column in given]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SchemaError(f"column {twice[0]!r} is declared twice")
-        if not any(isinstance(column, (Number, Category)) for column in given):
+        if all(isinstance(column, PersonId) for column in given):
             raise SchemaError("a schema needs at least one Number or Category column")
         if sum(isinstance(column, PersonId) for column in given) > 1:
             raise SchemaError("a schema names one PersonId at most; the protected unit is one person")
@@ -67,6 +68,10 @@ class Schema:
     def category(self, name: str) -> Category:
         """Return the declaration of a category column; an error that says what to declare if there is none."""
         return self._find(name, Category)
+
+    def label(self, name: str) -> Label:
+        """Return the declaration of a label column; an error that says what to declare if there is none."""
+        return self._find(name, Label)
 
     @property
     def person(self) -> PersonId | None:
@@ -121,7 +126,13 @@ def _column_to_json(column: Column) -> dict[str, Any]:
         entry: dict[str, Any] = {"kind": "category", "name": column.name, "categories": list(column.categories)}
         if column.other is not None:
             entry["other"] = column.other
+        if column.per_person is not None:
+            entry["per_person"] = str(column.per_person)
         return entry | ({} if column.missing is None else {"missing": _missing_to_json(column.missing)})
+    if isinstance(column, Label):
+        entry = {"kind": "label", "name": column.name, "missing": _missing_to_json(column.missing)}
+        entry |= {"casefold": "true"} if column.casefold else {}
+        return entry | ({} if column.per_person is None else {"per_person": str(column.per_person)})
     numbers = {"lower": column.lower, "upper": column.upper, "granularity": column.granularity}
     texts = {key: number_text(value) for key, value in numbers.items() if value is not None}
     return {"kind": "number", "name": column.name, **texts, "missing": _missing_to_json(column.missing)}
@@ -146,11 +157,14 @@ def _column_from_json(data: Mapping[str, Any]) -> Column:
     if data["kind"] == "person":
         return PersonId(name, max_rows=int(data["max_rows"]))
     missing = _missing_from_json(data["missing"]) if "missing" in data else None
+    per_person = int(data["per_person"]) if "per_person" in data else None
     if data["kind"] == "category":
-        return Category(name, data["categories"], other=data.get("other"), missing=missing)
+        return Category(name, data["categories"], other=data.get("other"), missing=missing, per_person=per_person)
+    if data["kind"] == "label":
+        return Label(name, casefold=data.get("casefold") == "true", missing=missing, per_person=per_person)
     if data["kind"] == "number":
         bounds = {key: data.get(key) for key in ("lower", "upper", "granularity")}
         return Number(name, **bounds, missing=missing)
     raise SchemaError(
-        f"unknown kind of column {data['kind']!r}; {nearest(data['kind'], ('number', 'category', 'person'))}"
+        f"unknown kind of column {data['kind']!r}; {nearest(data['kind'], ('number', 'category', 'label', 'person'))}"
     )

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from sidelight.errors import SchemaError, nearest
-from sidelight.records.columns import Category, Column, Number
+from sidelight.records.columns import Category, Column, Label, Number
 from sidelight.records.engines import open_rows
 from sidelight.records.engines.arrays import ArrayRows, check_no_texts
 from sidelight.records.engines.frames import ColumnRows
@@ -18,6 +18,7 @@ from sidelight.records.schema import Schema
 _FIT = {
     Number: ("integer", "float", "boolean", "any"),
     Category: ("integer", "boolean", "text", "any"),
+    Label: ("integer", "boolean", "text", "any"),
 }
 _PERSON_FIT = ("integer", "text", "any")
 
@@ -126,6 +127,7 @@ def _check_type(column: Column, found: ColumnType) -> None:
     advice = {
         "Number": "convert it to numbers, or declare a Category if it holds labels",
         "Category": "convert it to text or whole numbers, or declare a Number",
+        "Label": "convert it to text or whole numbers, or declare a Number",
         "PersonId": "convert it to whole numbers or text",
     }[kind]
     if found.native == TWICE:

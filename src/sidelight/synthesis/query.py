@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
-from sidelight.records import Category, Fill, Number, PersonId, Schema
+from sidelight.records import Category, Fill, Number, Schema
 from sidelight.records.numbers import exact_number, number_text
 from sidelight.release import Outcome
 from sidelight.session import release_once
@@ -112,7 +112,7 @@ class SyntheticTable:
 
     def axes(self, schema: Schema) -> tuple[Axis, ...]:
         """Return the axes of the domain: the columns in the order they were asked for with their labels and bins."""
-        known = {column.name: column for column in schema.columns if not isinstance(column, PersonId)}
+        known = {column.name: column for column in schema.columns if isinstance(column, Category | Number)}
         wanted = tuple(known) if self.columns is None else self.columns
         for name in (*wanted, *self.bins, *self.missing):
             if name not in known:

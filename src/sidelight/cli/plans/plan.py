@@ -16,7 +16,7 @@ from sidelight.accounting import ROUTES, Route
 from sidelight.errors import PlanError, nearest
 from sidelight.guarantees import Claim, Unit, parse_claim
 from sidelight.plan_section import Amount, Section, key_lines
-from sidelight.records import Category, Drop, Fill, Number, PersonId, Schema
+from sidelight.records import Category, Drop, Fill, Label, Number, PersonId, Schema
 from sidelight.registry import PLAN_KINDS, plan_reader
 from sidelight.session import Prepared, Query, request_key
 from sidelight.session.query import prepare_query
@@ -207,7 +207,7 @@ def ledger_url(url: str, *, folder: Path) -> str:
 
 # `[[column]]` of a plan: the public schema, one table a column.
 
-Column = Number | Category | PersonId
+Column = Number | Category | Label | PersonId
 
 
 def read_schema(sections: Sequence[Section], *, whole: Section) -> Schema:
@@ -242,13 +242,25 @@ def _number(section: Section) -> Number:
 
 
 def _category(section: Section) -> Category:
-    section.only("kind", "name", "categories", "other", "missing")
+    section.only("kind", "name", "categories", "other", "missing", "per_person")
     given: dict[str, Any] = _missing(section, number=False)
     if section.values.get("other") is False:
         given["other"] = None  # rows with a label that is not listed are dropped
     elif "other" in section:
         given["other"] = section.text("other")
+    if "per_person" in section:
+        given["per_person"] = section.integer("per_person")
     return Category(section.text("name"), section.labels("categories"), **given)
+
+
+def _label(section: Section) -> Label:
+    section.only("kind", "name", "casefold", "missing", "per_person")
+    given: dict[str, Any] = _missing(section, number=False)
+    if "per_person" in section:
+        given["per_person"] = section.integer("per_person")
+    if "casefold" in section:
+        given["casefold"] = section.flag("casefold", default=False)
+    return Label(section.text("name"), **given)
 
 
 def _person(section: Section) -> PersonId:
@@ -268,4 +280,9 @@ def _missing(section: Section, *, number: bool) -> dict[str, Any]:
     return {"missing": Fill(fill.amount("fill") if number else fill.text("fill"))}
 
 
-_KINDS: dict[str, Callable[[Section], Column]] = {"number": _number, "category": _category, "person": _person}
+_KINDS: dict[str, Callable[[Section], Column]] = {
+    "number": _number,
+    "category": _category,
+    "label": _label,
+    "person": _person,
+}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
 from sidelight.records.cells import numbers_of, texts_of
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, TextCells, TypeKind, Wanted
 
 _KINDS: dict[str, TypeKind] = {
     "i": "integer",
@@ -53,13 +53,18 @@ class ArrayRows:
     name = "numpy"
     streams = True
 
-    def __init__(self, columns: Mapping[str, NDArray[Any]], *, listed: Collection[str] = ()) -> None:
+    def __init__(self, columns: Mapping[str, TextCells], *, listed: Collection[str] = ()) -> None:
         if any(column.ndim != 1 for column in columns.values()):
             raise SchemaError("every column must be a one-dimensional array; a two-dimensional one is given by itself")
         if len({column.shape[0] for column in columns.values()}) > 1:
             raise SchemaError(DIFFERENT_LENGTHS)
-        self.columns = dict(columns)
+        self.cells = dict(columns)
         self._listed = tuple(listed)
+
+    @property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """The columns that are arrays."""
+        return {name: column for name, column in self.cells.items() if isinstance(column, np.ndarray)}
 
     @property
     def lists(self) -> Mapping[str, NDArray[Any]]:
@@ -74,7 +79,7 @@ class ArrayRows:
     @property
     def length(self) -> int:
         """The number of rows: private."""
-        return next((column.shape[0] for column in self.columns.values()), 0)
+        return next((column.shape[0] for column in self.cells.values()), 0)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows in slices; float64 columns are views, others are converted slice by slice."""
@@ -83,8 +88,8 @@ class ArrayRows:
             yield Batch(
                 stop - start,
                 {name: as_numbers(self.columns[name][start:stop]) for name in wanted.numbers},
-                {name: as_texts(self.columns[name][start:stop]) for name in wanted.texts},
-                None if wanted.person is None else as_texts(self.columns[wanted.person][start:stop]),
+                {name: as_distinct(self.cells[name][start:stop]) for name in wanted.texts},
+                None if wanted.person is None else as_texts(np.asarray(self.cells[wanted.person][start:stop])),
             )
 
     def frame(self, wanted: Wanted) -> None:
@@ -186,6 +191,24 @@ def as_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
         return numbers_of(values.tolist())
     with np.errstate(all="ignore"):  # a warning about a value would be one that rows decide
         return values.astype(np.float64)
+
+
+def as_distinct(values: TextCells) -> TextCells:
+    """Return a slice as its different texts, or one by one where its type does not tell them apart."""
+    if isinstance(values, DistinctTexts):
+        return values
+    if type(values) is not np.ndarray or values.dtype.kind not in "iu" or not len(values):
+        return as_texts(values)
+    low, high = int(values.min()), int(values.max())
+    if high - low < 4 * len(values):  # count instead of sorting
+        wide = values if values.dtype == np.uint64 else values.astype(np.int64)
+        shifted = (wide - wide.dtype.type(low)).astype(np.int64)
+        there = np.flatnonzero(np.bincount(shifted))
+        places = np.empty(high - low + 1, np.int64)
+        places[there] = np.arange(len(there))
+        return DistinctTexts(texts_of(place + low for place in there.tolist()).tolist(), places[shifted])
+    distinct, inverse = np.unique(values, return_inverse=True)
+    return DistinctTexts(texts_of(distinct.tolist()).tolist(), inverse)
 
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:

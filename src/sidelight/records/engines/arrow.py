@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
 from sidelight.records.cells import texts_of
-from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, TypeKind, Wanted
+from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, kind_of, numbers_of_arrow
+from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, Wanted
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -52,7 +51,7 @@ class ArrowRows:
             yield Batch(
                 batch.num_rows,
                 {name: numbers_of_arrow(batch.column(name)) for name in wanted.numbers},
-                {name: texts_of(cells_of_arrow(batch.column(name))) for name in wanted.texts},
+                {name: distinct_of_arrow(batch.column(name)) for name in wanted.texts},
                 None if wanted.person is None else texts_of(cells_of_arrow(batch.column(wanted.person))),
             )
 
@@ -88,50 +87,3 @@ def table_of(source: Any, names: Sequence[str]) -> pa.Table:
         f"an Arrow source must be a table, a record batch or an array, got {type(source).__name__}; "
         "a reader can be read only once: call read_all() on it"
     )
-
-
-def numbers_of_arrow(column: Any) -> NDArray[np.float64]:
-    """Return an array or chunks of arrays as floats, NaN where nothing is."""
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    # safe=False: the safe cast raises for an integer beyond 2**53, an error that a value decides.
-    floats = column if column.type == pa.float64() else quietly(lambda: pc.cast(column, pa.float64(), safe=False))
-    whole = isinstance(floats, pa.ChunkedArray)  # these have no such argument
-    return np.asarray(floats.to_numpy() if whole else floats.to_numpy(zero_copy_only=False), np.float64)
-
-
-def cells_of_arrow(column: Any) -> list[Any]:
-    """Return the cells as Python objects; a text that is no UTF-8 is None.
-
-    Nobody checks texts that come in from a file or from another library. Python does, and would refuse all of them for
-    one; so each is decoded by itself as soon as one is no text.
-    """
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    try:
-        return list(column.to_pylist())
-    except UnicodeDecodeError:
-        return [_decoded(cell) for cell in column.cast(pa.large_binary(), safe=False).to_pylist()]
-
-
-def _decoded(cell: bytes | None) -> str | None:
-    try:
-        return None if cell is None else cell.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def kind_of(kind: Any) -> TypeKind:
-    """Return what columns of an Arrow type hold."""
-    if pa.types.is_dictionary(kind):
-        return kind_of(kind.value_type)
-    if pa.types.is_integer(kind):
-        return "integer"
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "float"
-    if pa.types.is_boolean(kind):
-        return "boolean"
-    if pa.types.is_null(kind):
-        return "any"
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or getattr(pa.types, "is_string_view", bool)(kind)
-    return "text" if text else "other"

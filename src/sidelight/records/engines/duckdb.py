@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.records.cells import texts_of
+from sidelight.records.engines.arrow_cells import distinct_of_arrow
 from sidelight.records.quiet import quietly
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
 
@@ -103,7 +104,7 @@ class RelationRows:
             yield Batch(
                 batch.num_rows,
                 {name: _numbers(batch.column(wanted.number_alias(name))) for name in wanted.numbers},
-                {name: texts_of(batch.column(wanted.text_alias(name)).to_pylist()) for name in wanted.texts},
+                {name: distinct_of_arrow(batch.column(wanted.text_alias(name))) for name in wanted.texts},
                 None if wanted.person is None else texts_of(batch.column("person").to_pylist()),
             )
 

@@ -59,7 +59,8 @@ def cells_of(source: Any) -> list[Any]:
 
         return cells_of_polars(source)
     if library_of(source) == "pyarrow" and not hasattr(source, "schema"):
-        from sidelight.records.engines.arrow import cells_of_arrow, table_of
+        from sidelight.records.engines.arrow import table_of
+        from sidelight.records.engines.arrow_cells import cells_of_arrow
 
         return cells_of_arrow(table_of(source, ["x"]).column("x"))
     raise SchemaError(f"one column was wanted, an array, a list or a column of a frame, got {type(source).__name__}")

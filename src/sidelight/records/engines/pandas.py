@@ -14,7 +14,7 @@ from sidelight.records.cells import numbers_of, texts_of
 from sidelight.records.engines.arrays import ArrayRows
 from sidelight.records.persons import person_key
 from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, TypeKind, Wanted
+from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, DistinctTexts, TextCells, TypeKind, Wanted
 
 _KINDS: dict[str, TypeKind] = {"i": "integer", "u": "integer", "f": "float", "b": "boolean", "U": "text", "O": "any"}
 
@@ -63,8 +63,8 @@ class PandasRows:
         yield tuple(result[column].to_numpy() for column in columns)
 
     def _arrays(self, wanted: Wanted) -> ArrayRows:
-        columns = {name: self._numbers(name) for name in wanted.numbers}
-        columns |= {name: self._texts(name) for name in wanted.texts if name not in columns}
+        columns: dict[str, TextCells] = {name: self._numbers(name) for name in wanted.numbers}
+        columns |= {name: distinct_of_series(self._column(name)) for name in wanted.texts if name not in columns}
         if wanted.person is not None and wanted.person not in columns:
             columns[wanted.person] = self._texts(wanted.person)
         return ArrayRows(columns)
@@ -77,7 +77,7 @@ class PandasRows:
         if _type_of(column.dtype).kind == "any":
             return numbers_of(cells_of_series(column))
         if isinstance(column.dtype, pd.ArrowDtype):
-            from sidelight.records.engines.arrow import numbers_of_arrow
+            from sidelight.records.engines.arrow_cells import numbers_of_arrow
 
             return numbers_of_arrow(column.array.__arrow_array__())
         with np.errstate(all="ignore"):
@@ -107,19 +107,37 @@ def cells_of_series(column: pd.Series[Any]) -> list[Any]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         labels = [*cells_of_series(pd.Series(column.cat.categories)), None]  # the code -1 is a missing cell
         return [labels[code] for code in column.cat.codes.tolist()]
-    held_by_arrow = isinstance(column.dtype, pd.ArrowDtype) or (
-        isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow"
-    )
-    if held_by_arrow:
-        from sidelight.records.engines.arrow import cells_of_arrow
+    if _held_by_arrow(column):
+        from sidelight.records.engines.arrow_cells import cells_of_arrow
 
         return cells_of_arrow(column.array.__arrow_array__())
     return list(column.tolist())
 
 
+def distinct_of_series(column: pd.Series[Any]) -> TextCells:
+    """Return a column as its different texts and their places, or cell by cell where it has no type of its own."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        cells = texts_of(cells_of_series(pd.Series(column.cat.categories))).tolist()
+        return DistinctTexts([*cells, None], column.cat.codes.to_numpy())  # the code -1 is a missing cell
+    if _held_by_arrow(column):
+        from sidelight.records.engines.arrow_cells import distinct_of_arrow
+
+        return distinct_of_arrow(column.array.__arrow_array__())
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iub":
+        places, distinct = pd.factorize(column.to_numpy())
+        return DistinctTexts(texts_of(distinct.tolist()).tolist(), places)
+    return texts_of(cells_of_series(column))
+
+
+def _held_by_arrow(column: pd.Series[Any]) -> bool:
+    return isinstance(column.dtype, pd.ArrowDtype) or (
+        isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow"
+    )
+
+
 def _type_of(dtype: Any) -> ColumnType:
     if isinstance(dtype, pd.ArrowDtype):
-        from sidelight.records.engines.arrow import kind_of
+        from sidelight.records.engines.arrow_cells import kind_of
 
         return ColumnType(kind_of(dtype.pyarrow_dtype), str(dtype))
     text = isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype))

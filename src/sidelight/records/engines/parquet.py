@@ -1,5 +1,7 @@
 """Parquet files: the footers are looked at, and DuckDB runs what is asked of the columns.
 
+Batches of plain numbers and texts are read by Arrow alone, one ahead of the work, to the same bits.
+
 DuckDB reads the files itself as long as no texts are wanted. Its reader refuses a file for one text that is no UTF-8;
 so columns with texts are read by Arrow, which takes them as they are, and DuckDB makes such a cell null. Arrow takes
 them so only as long as it reads plain texts: what type they had in memory, which Arrow's writers note in the footer,
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
@@ -26,11 +29,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, SourceError
+from sidelight.records.cells import texts_of
+from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, numbers_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, connect
+from sidelight.records.quiet import quietly
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
 
 #: Rows to a batch that Arrow hands to DuckDB.
 _STREAM_ROWS = 1 << 16
+#: Rows to a batch that Arrow reads itself, and the types of DuckDB whose cells both read alike.
+_PLAIN_ROWS = 1 << 18
+_PLAIN = ("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "VARCHAR")
 #: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
 #: knows takes its place.
 _MAGIC, _NOTE, _NO_NOTE = b"PAR1", b"\x0cARROW:schema", b"\x0cleft out now"
@@ -43,6 +52,7 @@ class Footer:
     path: str
     places: Mapping[str, int]
     types: Mapping[str, ColumnType]
+    unique: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +102,11 @@ class ParquetRows:
         return self._footers[0].types
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Stream the records, those of files with the same types together."""
+        """Stream the records, those of files with the same types together; plain columns are read by Arrow alone."""
+        names = (*wanted.numbers, *wanted.texts, *filter(None, [wanted.person]))
+        if all(_is_plain(footer, names, self.types) for footer in self._footers):
+            yield from self._plain_batches(wanted, names, rows)
+            return
         for part in self._parts(wanted):
             yield from part.batches(wanted, rows=rows)
 
@@ -105,6 +119,22 @@ class ParquetRows:
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and stream its integer columns."""
         return RelationRows.stream(frame, columns)
+
+    def _plain_batches(self, wanted: Wanted, names: Sequence[str], rows: int) -> Iterator[Batch]:
+        """Read columns whose cells Arrow and DuckDB read alike, without a detour through DuckDB."""
+        columns = list(dict.fromkeys(names))
+        labels = [name for name in wanted.texts if self.types[name].kind == "text"]
+        for footer in self._footers:
+            with _open(footer.path, read_dictionary=labels) as file:
+                for batch in _ahead(_converted(file.iter_batches(_PLAIN_ROWS, columns=columns), columns, wanted)):
+                    for start in range(0, batch.length, rows):  # pieces that stay in the cache of a core
+                        piece = slice(start, min(start + rows, batch.length))
+                        yield Batch(
+                            piece.stop - start,
+                            {name: column[piece] for name, column in batch.numbers.items()},
+                            {name: column[piece] for name, column in batch.texts.items()},
+                            None if batch.person is None else batch.person[piece],
+                        )
 
     def _parts(self, wanted: Wanted) -> list[RelationRows]:
         """Return one relation for the files of each combination of types, all on one connection."""
@@ -162,7 +192,35 @@ def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
     return tuple((name, found.native) for name, found in footer.types.items())
 
 
-def _open(path: str) -> pq.ParquetFile:
+def _converted(batches: Iterator[Any], columns: Sequence[str], wanted: Wanted) -> Iterator[Batch]:
+    """Make floats and labels of Arrow batches."""
+    places = {name: place for place, name in enumerate(columns)}
+    for batch in batches:
+        yield Batch(
+            batch.num_rows,
+            {name: numbers_of_arrow(batch.column(places[name])) for name in wanted.numbers},
+            {name: distinct_of_arrow(batch.column(places[name])) for name in wanted.texts},
+            None if wanted.person is None else texts_of(cells_of_arrow(batch.column(places[wanted.person]))),
+        )
+
+
+def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Read one batch while the one before is worked on."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := quietly(coming.result)) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
+
+
+def _is_plain(footer: Footer, names: Sequence[str], types: Mapping[str, ColumnType]) -> bool:
+    """Tell by public types whether the columns are numbers and texts that need no reading of their own."""
+    return all(footer.types[name].native in _PLAIN and footer.types[name] == types[name] for name in names) and (
+        footer.unique and footer.places.keys() >= set(names)
+    )
+
+
+def _open(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
     """Open a file by its footer without Arrow's note; the rows are read as the types that Parquet itself knows."""
     with open(path, "rb") as file:
         file.seek(-8, os.SEEK_END)
@@ -171,7 +229,7 @@ def _open(path: str) -> pq.ParquetFile:
         footer = file.read()[:-8]
     # a column of that name is called otherwise here, and its own place still finds it
     plain = pq.read_metadata(pa.BufferReader(_MAGIC + footer.replace(_NOTE, _NO_NOTE) + end))
-    return pq.ParquetFile(path, metadata=plain)
+    return pq.ParquetFile(path, metadata=plain, read_dictionary=list(read_dictionary))
 
 
 def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:
@@ -190,7 +248,10 @@ def _footer_of(path: str, connection: duckdb.DuckDBPyConnection) -> Footer:
     try:
         relation = _read(connection, [path])
         types = RelationRows(relation).types
-        return Footer(path, {name: place for place, name in enumerate(relation.columns)}, types)
+        with _open(path) as file:  # names are told apart by capitals here, and by numbers in DuckDB
+            own = file.schema_arrow.names
+        unique = len({name.lower() for name in own}) == len(own) and own == list(relation.columns)
+        return Footer(path, {name: place for place, name in enumerate(relation.columns)}, types, unique)
     except duckdb.Error as error:
         reason = type(error).__name__
     raise SourceError(f"the footer of {path!r} cannot be read ({reason}); write the file again")

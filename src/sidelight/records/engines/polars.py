@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from sidelight.records.cells import texts_of
 from sidelight.records.engines.arrays import ArrayRows
-from sidelight.records.engines.arrow import cells_of_arrow
+from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow
 from sidelight.records.persons import person_key
 from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TextCells, TypeKind, Wanted
 
 _TEXT = pa.large_string()
 
@@ -47,10 +47,13 @@ class PolarsRows:
         """Return all rows in slices of NumPy arrays."""
         typed = quietly(lambda: self._typed(wanted, keyed=False).collect())
         columns = {name: typed[wanted.number_alias(name)].to_numpy() for name in wanted.numbers}
-        texts = {name: texts_of(typed[wanted.text_alias(name)].to_list()) for name in wanted.texts}
+        texts: dict[str, TextCells] = {
+            name: distinct_of_arrow(typed[wanted.text_alias(name)].to_arrow()) for name in wanted.texts
+        }
         if wanted.person is not None:
             texts[wanted.person] = texts_of(typed["person"].to_list())
-        return ArrayRows(columns | {name: text for name, text in texts.items() if name not in columns}).batches(
+        cells: dict[str, TextCells] = dict(columns)
+        return ArrayRows(cells | {name: text for name, text in texts.items() if name not in columns}).batches(
             wanted, rows=rows
         )
 

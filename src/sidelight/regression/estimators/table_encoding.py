@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, SideBySide
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.records import Category, Number, PersonId, Schema, Table
+from sidelight.records import Category, Number, Schema, Table
 from sidelight.records.rows import Wanted
 from sidelight.regression.losses import Floats
 
@@ -207,7 +207,8 @@ def encoding_for(schema: Schema, *, target: str, features: Sequence[str] | None)
     """Choose the features of a table: the named ones, or all but the target and the person."""
     if isinstance(features, str):
         raise SchemaError(f"features must be a list of column names, got one text; write [{features!r}]")
-    names = [column.name for column in schema.columns if not isinstance(column, PersonId) and column.name != target]
+    usable = {each.name: each for each in schema.columns if isinstance(each, Number | Category)}
+    names = [name for name in usable if name != target]
     chosen = names if features is None else list(features)
     if not chosen:
         raise SchemaError(f"a model needs at least one feature beside the target {target!r}")
@@ -215,13 +216,11 @@ def encoding_for(schema: Schema, *, target: str, features: Sequence[str] | None)
         raise SchemaError(f"the target {target!r} is among the features; leave it out")
     if len(set(chosen)) != len(chosen):
         raise SchemaError("features names one column twice")
-    by_name = {column.name: column for column in schema.columns}
     found: list[Number | Category] = []
     for name in chosen:
         if name not in names:
             raise SchemaError(f"the schema has no feature {name!r}; {nearest(str(name), names)}")
-        column = by_name[name]
-        assert not isinstance(column, PersonId)
+        column = usable[name]
         if isinstance(column, Number):
             check_bounds(column)
         found.append(column)

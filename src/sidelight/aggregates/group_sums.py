@@ -1,0 +1,303 @@
+"""Counts, sums and squares by group, in one pass: everything that means and spreads are made of.
+
+A pass adds up, for each group, the number of rows and a few non-negative terms of each value (`values`); pairs, triples
+and discs are whole-number combinations of these. Terms are at most 2**30, so a chunk of 2**20 rows is added exactly in
+floats; sums saturate at 2**62, which moves no two tables further apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded, Norm
+from sidelight.aggregates.coding import CodeArrays, Coding
+from sidelight.aggregates.collect import Lowering, collect
+from sidelight.aggregates.contributions import UnitCap
+from sidelight.aggregates.engine_sums import engine_group_sums
+from sidelight.aggregates.groups import Groups, groups_of
+from sidelight.aggregates.label_groups import labelled_rows, present_groups
+from sidelight.aggregates.values import Value
+from sidelight.errors import RangeError
+from sidelight.records import Table
+from sidelight.records.expressions import Expression
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+Kind = Literal["sum", "pair", "centred", "triple", "disc"]
+#: Rows to a chunk: sums of terms up to 2**30 stay below 2**53, where floats are exact.
+_CHUNK = 1 << 20
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GroupSums:
+    """The number of rows and the sums of some terms in each group.
+
+    The state is an array of a row for the counts and a row for each term; groups are its columns.
+    """
+
+    groups: Groups
+    values: tuple[Value, ...] = ()
+    kind: Kind = "pair"
+
+    @cached_property
+    def coding(self) -> Coding:
+        """Group codes first, then the values."""
+        return self.groups.coding(*(value.coding for value in self.values))
+
+    @property
+    def cap(self) -> UnitCap:
+        """What of one person counts."""
+        return self.groups.cap
+
+    @property
+    def totals(self) -> bool:
+        """Whether a person's rows of a group are added up first."""
+        return self.groups.totals
+
+    @property
+    def wide(self) -> bool:
+        """Whether batches are cheaper even in an engine: labels are looked up quickly there."""
+        return self.groups.schema.person is None
+
+    @cached_property
+    def terms(self) -> tuple[tuple[int, Callable[[Any], Any]], ...]:
+        """Which value each term is of, and what is added up of its code c."""
+        found: list[tuple[int, Callable[[Any], Any]]] = []
+        for place, value in enumerate(self.values):
+            if self.kind == "triple":
+                found += [(place, value.upper_square), (place, value.lower_square)]
+            else:
+                found.append((place, _itself))
+            if self.kind == "disc":
+                found.append((place, value.product))
+        return tuple(found)
+
+    def empty(self) -> Whole:
+        """Return the sums of no rows."""
+        return np.zeros((1 + len(self.terms), self.groups.cells), np.int64)
+
+    def fold(self, state: Whole, codes: CodeArrays) -> Whole:
+        """Add a batch."""
+        for start in range(0, len(codes[0]), _CHUNK):
+            part = tuple(code[start : start + _CHUNK] for code in codes)
+            add_terms(state, self._cells(part), self.terms_of(part[len(self.groups.axes) :]))
+        return state
+
+    def merge(self, first: Whole, second: Whole) -> Whole:
+        """Add two states."""
+        both: Whole = np.minimum(first + second, VALUE_LIMIT)
+        return both
+
+    def finish(self, state: Whole) -> Whole:
+        """Return the state: the functions below make statistics of it."""
+        return state
+
+    def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Whole:
+        """Let the engine group and add."""
+        import narwhals.stable.v2 as nw
+
+        axes = len(self.groups.axes)
+        cell: Any = nw.lit(0, nw.Int64)
+        for column, size in zip(columns[:axes], self.groups.shape, strict=True):
+            cell = cell * size + nw.col(column)
+        if not axes:
+            cell = nw.when(nw.col(columns[0]).is_null()).then(cell).otherwise(cell)
+        clamped = [value.clamped(nw.col(columns[axes + place])) for place, value in enumerate(self.values)]
+        frame = frame.select(
+            cell.alias("cell"), *(code.cast(nw.Int64).alias(f"c{place}") for place, code in enumerate(clamped))
+        )
+        named = {f"t{place}": term(nw.col(f"c{of}")) for place, (of, term) in enumerate(self.terms)}
+        if named:
+            frame = frame.with_columns(*(term.alias(name) for name, term in named.items()))
+        cells, sums = engine_group_sums(frame, "cell", list(named))
+        state = self.empty()
+        state[:, cells] = sums
+        return state
+
+    def _cells(self, codes: CodeArrays) -> Whole:
+        cells = np.zeros(len(codes[0]), np.int64)
+        for code, size in zip(codes[: len(self.groups.axes)], self.groups.shape, strict=True):
+            cells = code if size == self.groups.cells else cells * size + code
+        return cells
+
+    def terms_of(self, codes: CodeArrays) -> list[Whole]:
+        """Return the terms of rows by the codes of their values."""
+        clamped = [value.clamped(code) for value, code in zip(self.values, codes, strict=False)]
+        return [term(clamped[of]) for of, term in self.terms]
+
+
+def _itself(code: Any) -> Any:
+    return code
+
+
+def add_terms(state: Whole, cells: Whole, terms: Sequence[Whole]) -> None:
+    """Add at most 2**20 rows to a state: their number, and each term, by cell."""
+    size = state.shape[1]
+    if size <= 4 * len(cells):
+        state[0] += np.bincount(cells, minlength=size)
+        for row, term in enumerate(terms, start=1):
+            sums = np.bincount(cells, weights=term, minlength=size)
+            np.minimum(state[row] + sums.astype(np.int64), VALUE_LIMIT, out=state[row])
+        return
+    present, places = np.unique(cells, return_inverse=True)
+    state[0, present] += np.bincount(places, minlength=len(present))
+    for row, term in enumerate(terms, start=1):
+        sums = np.bincount(places, weights=term, minlength=len(present)).astype(np.int64)
+        state[row, present] = np.minimum(state[row, present] + sums, VALUE_LIMIT)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupStatistics:
+    """What one pass found: counts, and a statistic of each value, all with the sensitivity of one unit.
+
+    With labels that nobody declared the last axis of every array is that of `present`, private as the rest; otherwise
+    the axes of the groups come last, in the order of `by`.
+    """
+
+    counts: Bounded
+    values: tuple[Bounded, ...]
+    present: tuple[tuple[str, ...], ...] | None = None
+
+
+def group_statistics(
+    table: Table,
+    groups: Groups,
+    values: Sequence[Value] = (),
+    *,
+    kind: Kind = "pair",
+    norm: Norm = "l1",
+    lowering: Lowering = "auto",
+) -> GroupStatistics:
+    """Count the rows of each group and add up statistics of some values, in one pass.
+
+    Guarantee: adding or removing a unit moves the counts as `groups.norms` says, and each statistic by that times the
+    norm of one row: "sum" and "pair" M (l1, l2), "triple" T (l1; l2 too), "centred" M, "disc" T (l2), of `Value`.
+    Statistics of several values move together: budgets add up.
+
+    Args:
+        table: the rows, of the schema that `groups` was made for.
+        groups: which rows count, where, and how many of a unit.
+        values: what is added up; of totals exactly one.
+        kind: "sum" gives Σc; "pair" Σc and Σ(M - c); "centred" Σ(2c - M); "triple" and "disc" as in `values`. The
+            parts of a pair, triple or disc are the first axis.
+        norm: in which norm sensitivities are stated. "centred" and "disc" have signs, which replaced units pay for.
+        lowering: for tests: "batches" or "engine".
+    """
+    given = tuple(values)
+    if groups.totals != any(value.total for value in given) or (groups.totals and len(given) != 1):
+        raise RangeError("groups of totals need one value made by total_of, and other groups none of them")
+    sums = GroupSums(groups=groups, values=given, kind=kind)
+    if lowering == "auto" and not table.rows.streams and table.rows.length is None:
+        lowering = "engine"  # such an engine would hold all rows at once to hand them over
+    present: tuple[tuple[str, ...], ...] | None = None
+    if groups.label is None:
+        state = collect(table, sums, lowering=lowering).reshape(-1, *groups.shape)
+    else:
+        present, state = _sums_of_labels(table, sums)
+
+    def bounded(value: Any, width: int, *, signed: bool = False) -> Bounded:
+        reach = groups.norms.sensitivity(norm, Fraction(width), signed=signed)
+        return Bounded(value, reach, norm, groups.norms.neighbours, groups.unit)
+
+    rows = state[0]
+    found, at = [], 1
+    for value in given:
+        used = 1 + (kind in ("triple", "disc"))
+        found.append(_statistic(value, kind, rows.astype(object), state[at : at + used].astype(object), bounded))
+        at += used
+    return GroupStatistics(bounded(rows, 1), tuple(found), present)
+
+
+def _statistic(value: Value, kind: Kind, rows: Any, sums: Any, bounded: Callable[..., Bounded]) -> Bounded:
+    """Combine exact sums (Python integers) into a statistic of one value."""
+    levels, factor = value.levels, value.factor
+    if kind == "sum":
+        return bounded(sums[0], levels)
+    if kind == "pair":
+        return bounded(_stacked(sums[0], rows * levels - sums[0]), levels)
+    if kind == "centred":
+        return bounded(2 * sums[0] - rows * levels, levels, signed=True)
+    if kind == "triple":
+        middle = rows * value.square_levels - sums[0] - sums[1]
+        return bounded(_stacked(sums[0], middle, sums[1]), value.square_levels)
+    signed = (2 * sums[0] - rows * levels) * factor
+    return bounded(_stacked(signed, sums[1]), value.square_levels, signed=True)
+
+
+def _stacked(*parts: Any) -> Any:
+    found = np.empty((len(parts), *np.shape(parts[0])), object)
+    for place, part in enumerate(parts):
+        found[place] = part
+    return found
+
+
+def group_counts(table: Table, groups: Groups, *, norm: Norm = "l1", lowering: Lowering = "auto") -> Bounded:
+    """Count the rows of each declared group: one axis a column of `by`, none for all rows.
+
+    >>> from sidelight.aggregates.groups import groups_of
+    >>> from sidelight.records import Category, Number
+    >>> from sidelight.records.expressions import col
+    >>> people = Table(
+    ...     {"sex": ["F", "M", "F", "F"], "age": [31, 47, None, 12]},
+    ...     schema=[Category("sex", ["F", "M"], other=None), Number("age", granularity=1)],
+    ... )
+    >>> group_counts(people, groups_of(people.schema, by="sex", where=col("age") >= 18)).value.tolist()
+    [1, 1]
+    """
+    return group_statistics(table, groups, norm=norm, lowering=lowering).counts
+
+
+def distinct_counts(
+    table: Table, groups: Groups, of: str | Expression, *, norm: Norm = "l1", lowering: Lowering = "auto"
+) -> Bounded:
+    """Count the different labels of a column in each group.
+
+    Guarantee: rows of a person with the same codes are one, then `groups.cap` bounds them; each row that is left adds
+    at most 1 to its group. So the counts of distinct labels move as counts of rows do, by `groups.norms`, where
+    `max_rows_per_group` is how many labels a person adds to one group.
+
+    Args:
+        table: the rows.
+        groups: the groups, by declared labels.
+        of: a category, a derived label, or a column of labels that nobody declared.
+        norm: in which norm the sensitivity is stated.
+        lowering: for tests: "batches" or "engine".
+    """
+    if groups.label is not None or groups.totals:
+        raise RangeError("distinct labels are counted in groups of declared labels")
+    inner = groups_of(groups.schema, by=of, max_groups=1)
+    whole = replace(groups, axes=(*groups.axes, *inner.axes), label=inner.label, cap=replace(groups.cap, once=True))
+    sums = GroupSums(groups=whole)
+    if inner.label is None:
+        rows = collect(table, sums, lowering=lowering)[0].reshape(*groups.shape, -1)
+        found = (rows > 0).sum(axis=-1, dtype=np.int64)
+    else:
+        names, codes = labelled_rows(table, whole, sums.coding)
+        keys, _ = present_groups(whole, names, codes)
+        found = np.zeros(groups.shape, np.int64)
+        at = [{label: place for place, label in enumerate(labels)} for labels in groups.keys]
+        for key in keys:
+            found[tuple(places[label] for places, label in zip(at, key, strict=False))] += 1
+    reach = groups.norms.sensitivity(norm)
+    return Bounded(found, reach, norm, groups.norms.neighbours, groups.unit)
+
+
+def _sums_of_labels(table: Table, sums: GroupSums) -> tuple[tuple[tuple[str, ...], ...], Whole]:
+    names, codes = labelled_rows(table, sums.groups, sums.coding)
+    keys, places = present_groups(sums.groups, names, codes)
+    state = np.zeros((1 + len(sums.terms), len(keys)), np.int64)
+    values = codes[len(sums.groups.axes) + 1 :]
+    for start in range(0, len(places), _CHUNK):
+        part = tuple(code[start : start + _CHUNK] for code in values)
+        add_terms(state, places[start : start + _CHUNK], sums.terms_of(part))
+    return keys, state

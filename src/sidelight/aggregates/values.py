@@ -1,0 +1,219 @@
+"""A bounded number of a row as a code c in 0..M, and the vectors of whole numbers that statistics add up of it.
+
+A row's code stands for the value lower + c * step, where [lower, upper] is a public or a released interval and M is at
+most 2**30. All vectors are non-negative whole numbers but for e = 2c - M:
+
+    pair     (c, M - c)                                        l1 = M
+    triple   (p, T - p - r, r), p = ⌊c² F/M⌋, r = ⌊(M-c)² F/M⌋ l1 = T
+    disc     (e F, ⌊4 c (M-c) F/M⌋)                            l2 <= T
+
+with a public factor F, T = F M <= 2**30: squares on a grid of 2**30 levels as well, so that sums of 2**32 rows stay
+below 2**62. p + r <= ⌊(c² + (M-c)²) F/M⌋ <= T, so the middle is not negative. (M²-e²) = 4c(M-c), and e²M² + (M²-e²)²
+= M⁴ - e²(M²-e²) <= M⁴; rounding the second entry down makes it no longer. F is a multiple of M where that fits
+(M <= 2**15): then nothing is rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from sidelight.aggregates.coding import Coding, NumberCoding
+from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.groups import ROWS_OF_A_TOTAL
+from sidelight.aggregates.predicates import ExpressionCoding
+from sidelight.errors import RangeError, SchemaError
+from sidelight.grid import Grid
+from sidelight.records import Number, Schema
+from sidelight.records.expressions import Expression, Named
+from sidelight.records.numbers import Real, exact_number
+from sidelight.records.shapes import Reals, Steps, Truths
+
+#: Codes and squares have at most so many levels.
+LEVELS = 1 << 30
+#: An interval reaches no further, so that its step stays a step of a grid.
+_FARTHEST = Fraction(2) ** 929
+_FINEST = Fraction(1, 2**900)
+#: Where rows of a total have no bounds they are clamped to so many steps.
+TOTAL_STEPS = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Value:
+    """A number of each row: coding gives whole numbers of `step`; c = (clamp(code, first, last) - first) // divisor."""
+
+    coding: Coding
+    step: Fraction
+    first: int
+    last: int
+    divisor: int = 1
+    total: bool = False
+
+    @property
+    def levels(self) -> int:
+        """The largest code M."""
+        return (self.last - self.first) // self.divisor
+
+    @property
+    def lower(self) -> Fraction:
+        """The value of code 0."""
+        return self.first * self.step
+
+    @property
+    def upper(self) -> Fraction:
+        """The value of code M."""
+        return self.lower + self.levels * self.code_step
+
+    @property
+    def code_step(self) -> Fraction:
+        """What one code is worth."""
+        return self.step * self.divisor
+
+    @cached_property
+    def factor(self) -> int:
+        """The public F, by which squares are scaled."""
+        most = LEVELS // self.levels
+        return most - most % self.levels if most >= self.levels else most
+
+    @property
+    def square_levels(self) -> int:
+        """T: the norm of the triple and the disc of one row."""
+        return self.factor * self.levels
+
+    def clamped(self, code: Any) -> Any:
+        """Return c of a row's code: an array, or an expression of an engine."""
+        ((low, high),) = self.coding.ranges
+        if self.total or low < self.first or high > self.last:
+            code = code.clip(self.first, self.last)
+        code = code - self.first
+        return code if self.divisor == 1 else code // self.divisor
+
+    def upper_square(self, c: Any) -> Any:
+        """Return p of the triple."""
+        return c * c * self.factor // self.levels
+
+    def lower_square(self, c: Any) -> Any:
+        """Return r of the triple."""
+        return (self.levels - c) * (self.levels - c) * self.factor // self.levels
+
+    def product(self, c: Any) -> Any:
+        """Return the second entry of the disc."""
+        return c * (self.levels - c) * 4 * self.factor // self.levels
+
+
+def value_of(schema: Schema, of: str | Expression, *, lower: Real | None = None, upper: Real | None = None) -> Value:
+    """Return the code of a column, a derived number or a condition on an interval.
+
+    Args:
+        schema: the public declarations.
+        of: a number column, a derived number, or a condition (0 where it is false, 1 where it is true).
+        lower: where the interval begins; the declared bound if that is larger or this is left out.
+        upper: where the interval ends; the declared bound if that is smaller or this is left out.
+
+    Returns:
+        The value. Its interval is the asked one, rounded to whole steps; an empty one is made one step wide, never an
+        error, since it may come from an earlier release.
+
+    Raises:
+        SchemaError: a bound that is neither given nor declared.
+    """
+    expression = Named(of) if isinstance(of, str) else of
+    shape = expression.check(schema)
+    low = None if lower is None else exact_number(lower, name="lower")
+    high = None if upper is None else exact_number(upper, name="upper")
+    if isinstance(shape, Truths):
+        return Value(coding=ExpressionCoding(expression, schema), step=Fraction(1), first=0, last=1)
+    if isinstance(expression, Named) and isinstance(shape, (Reals, Steps)):
+        return _column_value(schema.number(expression.name), low, high)
+    if not isinstance(shape, Steps):
+        raise SchemaError(f"{expression} gives labels, and a number is needed")
+    first, last = shape.first, shape.last
+    if low is not None:
+        first = min(max(first, _nearest(low / shape.step)), last)
+    if high is not None:
+        last = max(min(last, _nearest(high / shape.step)), first)
+    return _clipped(ExpressionCoding(expression, schema), shape.step, first, last)
+
+
+def total_of(
+    schema: Schema, column: str, *, step: Real | None = None, lower: Real | None = None, upper: Real | None = None
+) -> Value:
+    """Return the total of a person's rows as a value: rows in whole steps, their sum clamped to an interval.
+
+    Args:
+        schema: the public declarations.
+        column: a number column; its rows are clamped to its own bounds, or to 2**40 steps.
+        step: the unit of rows; left out, the granularity, or by the declared bounds.
+        lower: where the interval of totals begins, in the unit of the column; left out, the least total there can be.
+        upper: where it ends.
+    """
+    number = schema.number(column)
+    unit = number.granularity if step is None else exact_number(step, name="step")
+    if unit is None:
+        if number.lower is None or number.upper is None:
+            raise SchemaError(f"a total of column {column!r} needs a step, a granularity or both bounds; give step=...")
+        unit = _column_value(number, None, None).step
+    if unit <= 0:
+        raise RangeError(f"step must be positive, got {step}")
+    low = -TOTAL_STEPS if number.lower is None else max(_nearest(number.lower / unit), -TOTAL_STEPS)
+    high = TOTAL_STEPS if number.upper is None else min(_nearest(number.upper / unit), TOTAL_STEPS)
+    low, high = min(low, TOTAL_STEPS), max(high, -TOTAL_STEPS)
+    coding = NumberCoding(
+        column, FixedPoint.on_grid(number, Grid(resolution=unit, first=low, last=high, snap="nearest"))
+    )
+    first, last = min(low, low * ROWS_OF_A_TOTAL), max(high, high * ROWS_OF_A_TOTAL)
+    if lower is not None:
+        first = min(max(first, _nearest(exact_number(lower, name="lower") / unit)), last)
+    if upper is not None:
+        last = max(min(last, _nearest(exact_number(upper, name="upper") / unit)), first)
+    return replace(_clipped(coding, unit, first, last), total=True)
+
+
+def _column_value(number: Number, low: Fraction | None, high: Fraction | None) -> Value:
+    start, end = number.lower if low is None else low, number.upper if high is None else high
+    if start is None or end is None:
+        raise SchemaError(
+            f"column {number.name!r} needs an interval; declare Number({number.name!r}, lower=..., upper=...)"
+        )
+    start, end = _within(start, number), _within(end, number)
+    end = max(start, end)
+    far = max(abs(start), abs(end))
+    step = number.granularity
+    if step is None or (end - start) / step > LEVELS or far / step > 2**53:
+        least = max((end - start) / LEVELS, far / 2**52, _FINEST)
+        step = Fraction(2) ** _exponent(least)
+    first = _nearest(start / step)
+    last = max(_nearest(end / step), first + 1)
+    grid = Grid(resolution=step, first=first, last=last, snap="nearest")
+    return Value(coding=NumberCoding(number.name, FixedPoint.on_grid(number, grid)), step=step, first=first, last=last)
+
+
+def _within(end: Fraction, number: Number) -> Fraction:
+    """Move the end of an interval into the column's bounds, and where a step of it is a step of a grid."""
+    end = min(max(end, -_FARTHEST), _FARTHEST)
+    end = end if number.lower is None else max(end, number.lower)
+    return end if number.upper is None else min(end, number.upper)
+
+
+def _clipped(coding: Coding, step: Fraction, first: int, last: int) -> Value:
+    last = max(last, first + 1)
+    divisor = -(-(last - first) // LEVELS)
+    return Value(
+        coding=coding, step=step, first=first, last=first + (last - first) // divisor * divisor, divisor=divisor
+    )
+
+
+def _nearest(number: Fraction) -> int:
+    return (number + Fraction(1, 2)).__floor__()
+
+
+def _exponent(number: Fraction) -> int:
+    """Return the least e with 2**e >= number."""
+    guess = number.numerator.bit_length() - number.denominator.bit_length()
+    while Fraction(2) ** guess < number:
+        guess += 1
+    while Fraction(2) ** (guess - 1) >= number:
+        guess -= 1
+    return guess

@@ -1,0 +1,219 @@
+"""Expressions in plan files: `'age >= 18 and region in ["N", "S"]'`, read by Python's own parser and a strict list.
+
+Only what is named here is understood: columns, constants, comparisons, lists of constants, `is None`, `and`, `or`,
+`not`, `+ - * /`, and the three words `col("odd name")`, `lookup(job, {"a": "b"}, default="c")` and
+`cut(age, [0, 18, 65], outside="drop")`. Nothing is run. `str(expression)` writes what is read here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, Literal, NoReturn
+
+from sidelight.errors import RangeError, nearest
+from sidelight.records.expressions import (
+    CALLED,
+    Arithmetic,
+    Compare,
+    Comparison,
+    Cut,
+    Expression,
+    IsIn,
+    IsMissing,
+    Joined,
+    Literally,
+    Lookup,
+    Named,
+    Not,
+    Operator,
+)
+from sidelight.records.shapes import Constant, constant
+
+#: Longer texts and deeper trees are no conditions that a person wrote.
+_LONGEST, _DEEPEST = 100_000, 100
+
+_OPERATORS: dict[type[ast.operator], Operator] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_COMPARISONS: dict[type[ast.cmpop], Comparison] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+
+
+def parse_expression(text: str) -> Expression:
+    """Read an expression from its text.
+
+    Raises:
+        RangeError: it is not understood; the message names the part.
+
+    >>> parse_expression('0 <= age < 18 or region not in ["N", "S"]')
+    <0 <= age and age < 18 or not region in ["N", "S"]>
+    """
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        raise RangeError(f"an expression is a text of at most {_LONGEST} characters, got {type(text).__name__}")
+    failed = ""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError as error:
+        failed = f"it does not parse at character {error.offset}"
+    except (ValueError, RecursionError, MemoryError):
+        failed = "it does not parse"
+    if failed:
+        raise RangeError(f"the expression {_short(text)} is not understood: {failed}; write age >= 18 and sex == 'F'")
+    return _Reader(text.strip()).read(tree.body, 0)
+
+
+class _Reader:
+    """Reads one text; keeps it, because numbers are read from their own digits."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def read(self, node: ast.expr, depth: int) -> Expression:
+        if depth > _DEEPEST:
+            raise RangeError(f"the expression is nested more than {_DEEPEST} deep; split it")
+        reader: Callable[..., Expression] | None = self._KNOWN.get(type(node))
+        if reader is None:
+            self._refuse(node, "it is none of: columns, constants, comparisons, and, or, not, in, is None, + - * /")
+        return reader(self, node, depth + 1)
+
+    def _constant_node(self, node: ast.Constant, depth: int) -> Expression:
+        value: Any = node.value
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = self._number(node, value)
+        elif not isinstance(value, (str, bool)):
+            self._refuse(node, "a constant is a number, a text, True or False; `is None` asks for missing cells")
+        return Literally(constant(value))
+
+    def _number(self, node: ast.Constant, value: float) -> Fraction | float:
+        digits = (ast.get_source_segment(self._text, node) or "").replace("_", "")
+        try:
+            return Fraction(Decimal(digits))
+        except (InvalidOperation, ValueError, OverflowError):
+            return value  # 0x1f and the like
+
+    def _name(self, node: ast.Name, depth: int) -> Expression:
+        return Named(node.id)
+
+    def _unary(self, node: ast.UnaryOp, depth: int) -> Expression:
+        if isinstance(node.op, ast.Not):
+            return Not(self.read(node.operand, depth))
+        if isinstance(node.op, (ast.USub, ast.UAdd)):
+            of = self.read(node.operand, depth)
+            sign = -1 if isinstance(node.op, ast.USub) else 1
+            if isinstance(of, Literally) and isinstance(of.value, Fraction):
+                return Literally(sign * of.value)
+            return -of if sign < 0 else of
+        return self._refuse(node, "write not instead of ~")
+
+    def _binary(self, node: ast.BinOp, depth: int) -> Expression:
+        operator = _OPERATORS.get(type(node.op))
+        if operator is None:
+            self._refuse(node, "only + - * / are known; write and, or instead of & and |")
+        left, right = self.read(node.left, depth), self.read(node.right, depth)
+        if isinstance(left, Literally) and isinstance(right, Literally):
+            return Literally(self._folded(node, operator, left.value, right.value))
+        return Arithmetic(operator, left, right)
+
+    def _folded(self, node: ast.expr, operator: Operator, left: Constant, right: Constant) -> Fraction:
+        if isinstance(left, str) or isinstance(right, str):
+            self._refuse(node, "labels cannot be added or multiplied")
+        if operator == "/":
+            if right == 0:
+                self._refuse(node, "division by zero")
+            return left / right
+        return {"+": left + right, "-": left - right, "*": left * right}[operator]
+
+    def _boolean(self, node: ast.BoolOp, depth: int) -> Expression:
+        word: Literal["and", "or"] = "and" if isinstance(node.op, ast.And) else "or"
+        whole, *rest = (self.read(value, depth) for value in node.values)
+        for part in rest:
+            whole = Joined(word, whole, part)
+        return whole
+
+    def _comparison(self, node: ast.Compare, depth: int) -> Expression:
+        left, whole = node.left, None
+        for operator, right in zip(node.ops, node.comparators, strict=True):
+            each = self._one_comparison(node, left, operator, right, depth)
+            whole = each if whole is None else Joined("and", whole, each)
+            left = right
+        assert whole is not None
+        return whole
+
+    def _one_comparison(
+        self, node: ast.Compare, left: ast.expr, operator: ast.cmpop, right: ast.expr, depth: int
+    ) -> Expression:
+        of = self.read(left, depth)
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            if not isinstance(right, (ast.List, ast.Tuple, ast.Set)):
+                self._refuse(node, 'in needs a list of constants: region in ["N", "S"]')
+            found = IsIn(of, tuple(self._constant(each, depth) for each in right.elts))
+            return found if isinstance(operator, ast.In) else Not(found)
+        if isinstance(operator, (ast.Is, ast.IsNot)):
+            if not isinstance(right, ast.Constant) or right.value is not None:
+                self._refuse(node, "is asks for missing cells only: age is None, age is not None")
+            return IsMissing(of) if isinstance(operator, ast.Is) else Not(IsMissing(of))
+        return Compare(_COMPARISONS[type(operator)], of, self.read(right, depth))
+
+    def _constant(self, node: ast.expr, depth: int) -> Constant:
+        found = self.read(node, depth)
+        if not isinstance(found, Literally):
+            self._refuse(node, "a constant is needed here")
+        return found.value
+
+    def _call(self, node: ast.Call, depth: int) -> Expression:
+        called = node.func.id if isinstance(node.func, ast.Name) else ""
+        if called not in CALLED:
+            word = called or "a method"
+            self._refuse(
+                node, f"an expression calls no functions, and {word} is none of the words; {nearest(word, CALLED)}"
+            )
+        options = {each.arg: each.value for each in node.keywords}
+        allowed = {"col": 1, "lookup": 2, "cut": 2}[called]
+        option = {"lookup": "default", "cut": "outside"}.get(called)
+        if len(node.args) != allowed or not options.keys() <= {option}:
+            self._refuse(node, 'write col("name"), lookup(job, {"a": "b"}, default="c") or cut(age, [0, 18])')
+        if called == "col":
+            name = self._constant(node.args[0], depth)
+            if not isinstance(name, str):
+                self._refuse(node, "col takes the name of a column as a text")
+            return Named(name)
+        of, table = self.read(node.args[0], depth), node.args[1]
+        given = {name: self._constant(value, depth) for name, value in options.items()}
+        if called == "lookup":
+            if not isinstance(table, ast.Dict) or any(key is None for key in table.keys):
+                self._refuse(node, 'lookup takes a table of constants: {"nurse": "health"}')
+            keys = [self._constant(key, depth) for key in table.keys if key is not None]
+            values = [self._constant(value, depth) for value in table.values]
+            return Lookup(of, tuple(zip(keys, values, strict=True)), given.get("default"))
+        if not isinstance(table, (ast.List, ast.Tuple)):
+            self._refuse(node, "cut takes a list of edges: [0, 18, 65]")
+        edges = [self._constant(edge, depth) for edge in table.elts]
+        if any(isinstance(edge, str) for edge in edges):
+            self._refuse(node, "edges are numbers")
+        outside: Any = given.get("outside", "keep")
+        return Cut(of, tuple(edge for edge in edges if isinstance(edge, Fraction)), outside)
+
+    def _refuse(self, node: ast.expr, why: str) -> NoReturn:
+        part = ast.get_source_segment(self._text, node) or self._text
+        raise RangeError(f"{_short(part)} in an expression is not understood: {why}")
+
+    _KNOWN: dict[type[ast.expr], Callable[..., Expression]] = {  # noqa: RUF012
+        ast.Constant: _constant_node,
+        ast.Name: _name,
+        ast.UnaryOp: _unary,
+        ast.BinOp: _binary,
+        ast.BoolOp: _boolean,
+        ast.Compare: _comparison,
+        ast.Call: _call,
+    }
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,135 @@
+"""Labels are looked up once for each different text: the cells are those of reading one by one, on every engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sidelight.aggregates import cell_counts
+from sidelight.records import Category, Number, Table
+from sidelight.records.cells import texts_of
+from sidelight.records.engines import parquet
+from sidelight.records.engines.arrays import as_distinct
+from sidelight.records.rows import DistinctTexts, Wanted
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_whole_numbers_at_the_ends_of_their_type(dtype):
+    limits = np.iinfo(dtype)
+    for values in (
+        [limits.min, limits.max, limits.min, limits.max // 2],
+        [limits.max, limits.max - 3, limits.max],
+        [limits.min, limits.min + 2] * 40,
+        list(range(100)) * 2,
+        [7],
+        [],
+    ):
+        array = np.array(values, dtype)
+        assert as_distinct(array).tolist() == texts_of(array.tolist()).tolist()
+
+
+def test_slices_share_what_was_looked_up():
+    texts = DistinctTexts(["a", "b", None], np.array([0, 1, -1, 1, 0]))
+    asked = []
+
+    def table():
+        asked.append(1)
+        return {"a": 5, None: 9}
+
+    assert texts.codes("x", table, 7).tolist() == [5, 7, 9, 7, 5]
+    assert texts[1:3].codes("x", table, 7).tolist() == [7, 9]
+    assert texts[np.array([True, False, True, False, False])].tolist() == ["a", None]
+    assert np.asarray(texts).tolist() == texts.tolist() == ["a", "b", None, "b", "a"]
+    assert len(asked) == 1
+    assert (len(texts), texts.shape, repr(texts)) == (5, (5,), "DistinctTexts(private)")
+
+
+CELLS = ["a", "", None, "b", "a", "é", "zz", "a"]
+SOURCES = {
+    "categories": lambda: pd.DataFrame({"c": pd.Categorical(CELLS)}),
+    "str": lambda: pd.DataFrame({"c": pd.array(CELLS, "str")}),
+    "object": lambda: pd.DataFrame({"c": pd.Series(CELLS, dtype=object)}),
+    "arrow strings": lambda: pd.DataFrame({"c": pd.array(CELLS, pd.ArrowDtype(pa.string()))}),
+    "polars": lambda: pl.DataFrame({"c": CELLS}),
+    "polars categories": lambda: pl.DataFrame({"c": pl.Series(CELLS, dtype=pl.Categorical)}),
+    "arrow": lambda: pa.table({"c": CELLS}),
+    "dictionary": lambda: pa.table({"c": pa.array(CELLS).dictionary_encode()}),
+    "chunks": lambda: pa.table({"c": pa.chunked_array([CELLS[:3], CELLS[3:]])}),
+    "view": lambda: pa.table({"c": pa.array(CELLS, pa.string_view())}),
+    "mapping": lambda: {"c": pd.Series(CELLS, dtype="str")},
+    "list": lambda: {"c": CELLS},
+}
+
+
+@pytest.mark.parametrize("name", list(SOURCES))
+def test_texts_of_every_source(name):
+    table = Table(SOURCES[name](), schema=[Category("c", ["a", "é"])])
+    cells = [cell for batch in table.rows.batches(Wanted(texts=("c",))) for cell in batch.texts["c"].tolist()]
+    assert cells == [cell or None for cell in CELLS]
+    assert cell_counts(table, ["c"], lowering="batches").value.tolist() == [3, 1, 4]
+
+
+def test_plain_columns_of_parquet_are_what_duckdb_reads(tmp_path, monkeypatch):
+    """The short way gives bit for bit what the long one does."""
+    generator = np.random.default_rng(3)
+    columns = {
+        "x": pa.array([*generator.normal(size=400), np.nan, np.inf, -0.0, None]),
+        "f": pa.array([*generator.normal(size=402), None, np.nan], pa.float32()),
+        "i": pa.array([2**62 + 1, -(2**63), None, 2**53 + 1] * 101),
+        "c": pa.array(["a", "b\x00", None, "", "é"] * 80 + ["a"] * 4),
+        "n": pa.array(list(range(404)), pa.int16()),
+    }
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table(columns), path, row_group_size=97)
+    schema = [Number("x"), Number("f"), Number("i"), Category("c", ["a"]), Category("n", [1])]
+
+    def read():
+        wanted = Wanted(numbers=("x", "f", "i"), texts=("c", "n"), person="c")
+        found = {name: [] for name in (*wanted.numbers, *wanted.texts, "person")}
+        for batch in Table(path, schema=schema).rows.batches(wanted):
+            for name in wanted.numbers:
+                found[name] += batch.numbers[name].view(np.int64).tolist()
+            for name in wanted.texts:
+                found[name] += batch.texts[name].tolist()
+            found["person"] += batch.person.tolist()
+        return found
+
+    opened = parquet.open_parquet([str(path)], list(columns))
+    assert parquet._is_plain(opened._footers[0], list(columns), opened.types)
+    short = read()
+    monkeypatch.setattr(parquet, "_is_plain", lambda *_: False)
+    long = read()
+    nans = [name for name in ("x", "f", "i") if short[name] != long[name]]
+    for name in nans:  # NaN and null are one: both are missing, whatever their bits
+        short[name], long[name] = (
+            [None if np.isnan(np.int64(bits).view(np.float64)) else bits for bits in found[name]]
+            for found in (short, long)
+        )
+    assert {name: sorted(map(str, cells)) for name, cells in short.items()} == {
+        name: sorted(map(str, cells)) for name, cells in long.items()
+    }
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("kind", ["string", "large_string", "dictionary"])
+def test_a_text_that_is_no_utf8_is_missing_in_a_dictionary_too(kind, dictionary, tmp_path):
+    """However a file was written; small pages make Arrow fall back from dictionaries to plain texts."""
+    cells = pa.array(
+        [b"\xff\xfe", b"a", None, b"b\xc3"] * 500 + [b"x%d" % number for number in range(500)], pa.binary()
+    )
+    column = cells.view(pa.string())
+    if kind == "large_string":
+        column = cells.cast(pa.large_binary()).view(pa.large_string())
+    if kind == "dictionary":
+        encoded = cells.dictionary_encode()
+        column = pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.view(pa.string()))
+    path = tmp_path / "t.parquet"
+    pages = {"dictionary_pagesize_limit": 1000, "data_page_size": 500}
+    pq.write_table(pa.table({"c": column}), path, use_dictionary=dictionary, **pages)
+    table = Table(path, schema=[Category("c", ["a"])])
+    found = [cell for batch in table.rows.batches(Wanted(texts=("c",))) for cell in batch.texts["c"].tolist()]
+    assert found == [None, "a", None, None] * 500 + [f"x{number}" for number in range(500)]
