@@ -20,7 +20,7 @@ import numpy as np
 
 import sidelight as sl
 from sidelight.quantiles.evaluate import nonprivate_gap
-from sidelight.quantiles.levels import even_levels
+from sidelight.quantiles.tree import even_levels
 
 #: diffprivlib 0.6.6 works with scikit-learn up to 1.7.2 only; python-dp below 1.1 has no quantile tree.
 PACKAGES = {

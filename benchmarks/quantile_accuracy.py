@@ -16,8 +16,7 @@ from benchmarks.baselines.quantile_simulation import simulate_quantiles
 from sidelight.predictions import ScaleFree, Uniform
 from sidelight.quantiles.bounds import gap_bound_single
 from sidelight.quantiles.evaluate import nonprivate_gap
-from sidelight.quantiles.levels import even_levels
-from sidelight.quantiles.tree import Score, balanced_branching, quantile_tree
+from sidelight.quantiles.tree import Score, balanced_branching, even_levels, quantile_tree
 
 #: Mean largest gap (and mean average gap) of the specification: n = 1000, N(0,1), Uniform(-10, 10), 60 trials.
 REFERENCE: dict[tuple[str, int], tuple[tuple[float, float | None], ...]] = {

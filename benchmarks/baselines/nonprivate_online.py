@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.predictions.learning.public_intervals import optimal_intervals
 from sidelight.quantiles.evaluate import sorted_values
-from sidelight.quantiles.levels import LevelLike, exact_levels
 from sidelight.quantiles.sequence.proximate import CocobMap, PubProx
+from sidelight.quantiles.tree import LevelLike, exact_levels
 
 Floats = NDArray[np.float64]
 

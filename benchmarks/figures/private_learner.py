@@ -15,7 +15,7 @@ from benchmarks.baselines.prefix_noise import simulate_prefix_noise
 from benchmarks.figures.streams import ORIGIN, Stream
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.prefix_sums import PrefixSums
-from sidelight.predictions.learning.laplace_loss import lse_loss
+from sidelight.predictions.learning.laplace_fit import lse_loss
 from sidelight.predictions.learning.public_intervals import optimal_intervals
 from sidelight.quantiles.tree import QuantileTree
 

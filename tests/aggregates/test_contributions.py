@@ -16,7 +16,7 @@ from sidelight.aggregates import cell_counts, grid_counts, row_count
 from sidelight.aggregates.contributions import PRIME, cap_arrays, cube_round, linear_mix, words_of
 from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, Grid
 from sidelight.records import Category, Number, PersonId, Table
-from sidelight.records.persons import person_key
+from sidelight.records.schema import person_key
 
 RANGE = ((-(2**61), 2**61), (0, 9))
 

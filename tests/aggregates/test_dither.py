@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sidelight.aggregates import dither
-from sidelight.aggregates.dither import Atom, heads
+from sidelight.aggregates import ranks as dither
+from sidelight.aggregates.ranks import Atom, heads
 from sidelight.noise import Source, integers_below
 from sidelight.testing import SeededEntropy
 

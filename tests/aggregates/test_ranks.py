@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.aggregates import code_buffer, collect_ranks, ranks_of_codes
-from sidelight.aggregates.code_buffer import CodeBuffer
+from sidelight.aggregates import collect_ranks, ranks_of_codes
+from sidelight.aggregates import collect_ranks as code_buffer
+from sidelight.aggregates.collect_ranks import CodeBuffer
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.aggregates.ranks import CountedCodes, DitheredRanks, SortedCodes, order_codes
 from sidelight.errors import RangeError

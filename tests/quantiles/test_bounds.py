@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
 from sidelight.quantiles import bounds
-from sidelight.quantiles.levels import even_levels
-from sidelight.quantiles.tree import quantile_tree
+from sidelight.quantiles.tree import even_levels, quantile_tree
 
 DECILES = even_levels(9)
 

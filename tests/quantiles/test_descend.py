@@ -19,8 +19,7 @@ from sidelight.predictions import Cauchy, Gaussian, Uniform
 from sidelight.quantiles import descend as descend_module
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.evaluate import nonprivate_gap
-from sidelight.quantiles.levels import even_levels
-from sidelight.quantiles.tree import balanced_branching, quantile_tree
+from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree
 from sidelight.testing import SeededEntropy
 
 SMALL = Grid(resolution=Fraction(1), first=0, last=7, dither_bits=0)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.quantiles.levels import even_levels, exact_levels
+from sidelight.quantiles.tree import even_levels, exact_levels
 
 
 def test_floats_are_read_as_the_decimal_that_was_written():

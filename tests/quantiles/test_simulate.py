@@ -17,8 +17,7 @@ from sidelight.predictions import Cauchy, Gaussian, HalfCauchy, Histogram, Lapla
 from sidelight.quantiles.bounds import gap_bounds_tree
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
-from sidelight.quantiles.levels import even_levels
-from sidelight.quantiles.tree import balanced_branching, quantile_tree
+from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree
 from sidelight.testing import SeededEntropy
 
 DATA = (1, 2, 4, 7, 11)

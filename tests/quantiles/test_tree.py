@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from sidelight.errors import RangeError
 from sidelight.guarantees.claims import BoundedRange
 from sidelight.guarantees.neighbours import Person
-from sidelight.quantiles.levels import even_levels
-from sidelight.quantiles.tree import balanced_branching, quantile_tree, tree_depth
+from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree, tree_depth
 
 DECILES = even_levels(9)
 

@@ -10,8 +10,7 @@ import pytest
 from exact_tree_law import SmallRanks, correct_selection, largest_loss, law_of
 
 from sidelight.predictions.compiled import CompiledPrior, Line
-from sidelight.quantiles.levels import even_levels
-from sidelight.quantiles.tree import quantile_tree
+from sidelight.quantiles.tree import even_levels, quantile_tree
 
 QUARTILES = quantile_tree(even_levels(3), epsilon=1)
 

@@ -15,7 +15,7 @@ from sidelight.predictions import Mixture, ScaleFree, Uniform
 from sidelight.predictions.compiled import UNIT
 from sidelight.predictions.knots import WHOLE_OCTAVES, WholeNumbers
 from sidelight.quantiles import nonprivate_gap
-from sidelight.quantiles.expected import ASSUMED_RECORDS, expected_gap
+from sidelight.quantiles.bounds import ASSUMED_RECORDS, expected_gap
 from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.tree import quantile_tree
 from sidelight.testing import seeded_release

@@ -16,8 +16,7 @@ import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.release import Release, outcome_from_json
 from sidelight.report import Item, Report, render, write_report
-from sidelight.report.marginal_charts import column_chart, pair_chart
-from sidelight.report.synthetic import MOST_PAIRS, open_table, synthetic_card
+from sidelight.report.synthetic import MOST_PAIRS, column_chart, open_table, pair_chart, synthetic_card
 from sidelight.testing import seeded_release
 
 ROWS = 2000

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays
-from sidelight.records.persons import person_key
+from sidelight.records.schema import person_key
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw

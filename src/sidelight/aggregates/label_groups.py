@@ -17,8 +17,8 @@ from sidelight.aggregates.collect import totals_of
 from sidelight.aggregates.contributions import places_that_count
 from sidelight.aggregates.groups import Groups
 from sidelight.records import Table
-from sidelight.records.persons import person_key
 from sidelight.records.rows import DistinctTexts, Wanted
+from sidelight.records.schema import person_key
 
 #: The range of the hash of a label.
 _KEYS = (0, (1 << 60) - 1)

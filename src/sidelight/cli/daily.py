@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from sidelight.accounting import Charge, Rule, Totals
-from sidelight.cli.accounts import account_of
 from sidelight.cli.plans.sequences import DailyPlan, read_daily_plan
 from sidelight.cli.pricing import account, route_table
 from sidelight.cli.running import inputs_of, shown_place
-from sidelight.cli.terminal import console, tell, today
+from sidelight.cli.terminal import account_of, console, tell, today
 from sidelight.errors import FailedError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP

@@ -11,9 +11,8 @@ import numpy as np
 from rich.table import Table as RichTable
 
 from sidelight.accounting import Route, Rule, Totals, find_remaining, find_spent
-from sidelight.cli.accounts import routes_of
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
-from sidelight.cli.terminal import console, plain, table, tell
+from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError
 from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import Entry, open_ledger

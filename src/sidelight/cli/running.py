@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sidelight.accounting import find_shortfall
-from sidelight.cli.accounts import account_of
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote
-from sidelight.cli.terminal import tell, today
+from sidelight.cli.terminal import account_of, tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place

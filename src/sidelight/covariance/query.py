@@ -19,7 +19,7 @@ from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.budget import Budget, share_of
 from sidelight.mechanisms.noisy_moments import MatrixLaw
 from sidelight.records import Number, Schema, Table
-from sidelight.records.bare_numbers import bare_number, bare_numbers
+from sidelight.records.bare_rows import bare_number, bare_numbers
 from sidelight.records.numbers import exact_number
 from sidelight.release import Release
 from sidelight.session import release_once

@@ -9,12 +9,10 @@ from sidelight.quantiles.bounds import (
     robust_bound,
 )
 from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
-from sidelight.quantiles.levels import even_levels
-from sidelight.quantiles.public import fit_public
-from sidelight.quantiles.public_baselines import public_cauchy, public_quantiles
+from sidelight.quantiles.public import fit_public, public_cauchy, public_quantiles
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence import PrivateHistograms, PubPrev, PubProx, Sequence
-from sidelight.quantiles.tree import balanced_branching, quantile_tree
+from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree
 
 __all__ = [
     "PrivateHistograms",

@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount, exact
 from sidelight.predictions.priors import Prior
-from sidelight.quantiles.levels import exact_levels
-from sidelight.quantiles.tree import Score
+from sidelight.quantiles.tree import Score, exact_levels
 
 
 def nonprivate_gap(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, nearest
 from sidelight.predictions import Cauchy, Laplace, Prior, PublicSample, hedge, public
@@ -18,16 +20,17 @@ from sidelight.predictions.learning.laplace_fit import (
 )
 from sidelight.predictions.learning.public_intervals import public_intervals
 from sidelight.predictions.priors import positive
-from sidelight.quantiles.levels import LevelLike, exact_levels
-from sidelight.quantiles.public_baselines import check_public, check_size, tied
+from sidelight.quantiles.tree import LevelLike, exact_levels
 
 Solver = Literal["average", "cocob", "descent"]
 _SOLVERS: Final = ("average", "cocob", "descent")
 
 #: The share of the robust prior. Chosen on generated populations (gamma, normal, log-normal; see `fit_public`).
 HEDGE_WEIGHT: Final = 0.5
+
 #: Where nothing says how fine the values are: this share of their spread.
 _FINEST_SHARE: Final = 1e-8
+
 #: The largest scale that a fit may have, in spreads of the public data.
 _WIDEST: Final = 1e3
 
@@ -131,4 +134,75 @@ def _fit(
     # Its steps are as long as these bounds are far apart, so they are kept near the spread.
     return fit_laplace_averaged(
         a, b, **guess, smallest_scale=max(smallest, spread / 50), largest_scale=max(2 * smallest, 10 * spread)
+    )
+
+
+# What public data gives without fitting anything: its own quantiles, alone or as the centres of Cauchy priors.
+
+
+def public_quantiles(sample: PublicSample, *, levels: LevelLike | Sequence[LevelLike]) -> NDArray[np.float64]:
+    """Return the quantiles of the public data themselves: they cost nothing and never look at the private data.
+
+    Accuracy: as good as the two populations are alike; no budget makes it better. Publish them as what they are.
+    """
+    check_public(sample)
+    return np.asarray(np.quantile(sample.values, [float(level) for level in exact_levels(levels)]))
+
+
+def public_cauchy(
+    sample: PublicSample,
+    *,
+    levels: LevelLike | Sequence[LevelLike],
+    scale: float | None = None,
+    size: int | None = None,
+) -> list[Cauchy]:
+    """Return Cauchy priors centred on the public quantiles.
+
+    `scale` is a guess of how far the private quantiles lie from the public ones. With `size` instead (a public guess of
+    the number of private records) it is the spread that so many records of the same population show, read off the
+    public data: sqrt(q(1-q)(1/size + 1/N)) in probability.
+
+    >>> sample = PublicSample(range(1001), "the numbers to 1000")
+    >>> [prior.location for prior in public_cauchy(sample, levels=[0.25, 0.5], scale=10)]
+    [250.0, 500.0]
+    """
+    check_public(sample)
+    if (scale is None) == (size is None):
+        raise RangeError("public_cauchy wants either scale=... (a guess) or size=... (read the spread off the data)")
+    origin = public(sample.description)
+    read = [float(level) for level in exact_levels(levels)]
+    centres = np.quantile(sample.values, read).tolist()
+    if scale is not None:
+        return [Cauchy(centre, scale, origin=origin) for centre in centres]
+    priors = []
+    for level, centre in zip(read, centres, strict=True):
+        spread = math.sqrt(level * (1 - level) * (1 / check_size(size) + 1 / len(sample)))
+        low, high = np.quantile(sample.values, [max(level - spread, 0), min(level + spread, 1)]).tolist()
+        if not high > low:
+            raise tied(level)
+        priors.append(Cauchy(centre, (high - low) / 2, origin=origin))
+    return priors
+
+
+def check_public(sample: object) -> None:
+    """Refuse anything that nobody has declared public."""
+    if not isinstance(sample, PublicSample):
+        raise RangeError(
+            f"this wants a PublicSample, got {type(sample).__name__}; write sl.PublicSample(values, 'where they are "
+            "published') if, and only if, these values are public"
+        )
+
+
+def check_size(size: object) -> int:
+    """Return the public guess of the number of private records."""
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise RangeError(f"size must be a whole number of at least 1, got {size!r}; a public guess is enough")
+    return size
+
+
+def tied(level: float) -> RangeError:
+    """Raise: public values without spread need a granularity."""
+    return RangeError(
+        f"the public values are tied around level {level:g}, so they show no spread; pass granularity=..., the step on "
+        "which values lie"
     )

@@ -16,12 +16,10 @@ from sidelight.grid import Outcomes
 from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior, describe, warn_if_unhedged
-from sidelight.quantiles.bounds import Adaptation
+from sidelight.quantiles.bounds import Adaptation, expected_gap
 from sidelight.quantiles.descend import descend
-from sidelight.quantiles.expected import expected_gap
-from sidelight.quantiles.levels import LevelLike, exact_levels
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
-from sidelight.quantiles.tree import QuantileTree, Score, balanced_branching, quantile_tree
+from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, balanced_branching, exact_levels, quantile_tree
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release
 from sidelight.session import Answer, release_once

@@ -9,8 +9,7 @@ import pytest
 
 from sidelight.errors import RangeError
 from sidelight.predictions import PublicSample
-from sidelight.predictions.learning.laplace_fit import fit_laplace, fit_laplace_averaged, fit_laplace_online
-from sidelight.predictions.learning.laplace_loss import lse_loss
+from sidelight.predictions.learning.laplace_fit import fit_laplace, fit_laplace_averaged, fit_laplace_online, lse_loss
 from sidelight.predictions.learning.public_intervals import (
     _resampled,
     public_intervals,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sidelight.errors import RangeError, nearest
 from sidelight.predictions import Prior
 from sidelight.predictions.learning.cocob import Cocob
-from sidelight.predictions.learning.laplace_loss import lse_loss
+from sidelight.predictions.learning.laplace_fit import lse_loss
 from sidelight.predictions.learning.recursive_regression import RecursiveRegression
 from sidelight.predictions.priors import finite
 from sidelight.quantiles.sequence.start import Floats, Start, spread_over, started
