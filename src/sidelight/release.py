@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from sidelight.errors import RangeError, SourceError
+from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
 
 FORMAT = "1"
@@ -158,7 +159,10 @@ class Release:
 
     def __str__(self) -> str:
         lines = [*_brand(self.circumstances), f"{self.kind} · {self.guarantee}"]
-        lines += [f"  {label}: {_number(entry)}" for label, entry in _entries(self)]
+        if isinstance(self.value, GroupTable):
+            lines += [f"  {line}" for line in repr(self.value).splitlines()]
+        else:
+            lines += [f"  {label}: {_number(entry)}" for label, entry in _entries(self)]
         if self.error is not None:
             bound = float(np.max(self.error.at(0.95)))
             lines.append(f"  worst case at 95 %: off by {bound:.3g} {self.error.unit}, if {self.error.assumption}")
@@ -170,6 +174,8 @@ class Release:
 
     def _repr_html_(self) -> str:
         brand = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in _brand(self.circumstances))
+        if isinstance(self.value, GroupTable):
+            return f"{brand}<p>{html.escape(f'{self.kind} · {self.guarantee}')}</p>{self.value._repr_html_()}"
         rows = "".join(
             f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(_number(entry))}</td></tr>"
             for label, entry in _entries(self)
@@ -332,6 +338,8 @@ def _encode_value(value: Any) -> Any:
         return {"array": value.tolist(), "dtype": value.dtype.name}
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, GroupTable):
+        return {"groups": value.to_json()}
     if isinstance(value, Mapping):
         return {"mapping": {str(key): _encode_value(entry) for key, entry in value.items()}}
     if isinstance(value, list | tuple):
@@ -355,6 +363,8 @@ def _decode_value(value: Any) -> Any:
         little = np.dtype(value["dtype"]).newbyteorder("<")
         read = np.frombuffer(base64.b64decode(value["bytes"], validate=True), dtype=little)
         return read.astype(value["dtype"]).reshape(value["shape"])
+    if isinstance(value, dict) and "groups" in value:
+        return GroupTable.from_json(value["groups"])
     if isinstance(value, dict):
         return {key: _decode_value(entry) for key, entry in value["mapping"].items()}
     if isinstance(value, list):
