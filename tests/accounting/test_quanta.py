@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.accounting import QUANTUM, Rule, Totals, amount_of, capacity_quanta, charge_quanta
-from sidelight.accounting.quanta import quanta_from_text
+from sidelight.accounting.charges import quanta_from_text
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, PureDP
 

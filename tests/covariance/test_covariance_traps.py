@@ -12,7 +12,7 @@ import sidelight as sl
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.covariance.pairs import clipped_integers, pair_moments, pair_statistics, random_order
 from sidelight.covariance.separate import paired
-from sidelight.guarantees.neighbours import Row
+from sidelight.guarantees.claims import Row
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy, seeded_release
 

@@ -14,7 +14,7 @@ from sidelight.covariance import separate as module
 from sidelight.covariance.noisy_eigenvalues import noisy_values, on_integers, values_claims, values_scale
 from sidelight.covariance.separate import paired, separate, separate_claims
 from sidelight.errors import RangeError, StrictError
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.noisy_moments import NoisyMatrix, noisy_second_moment
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy

@@ -23,7 +23,7 @@ from sidelight.gaussians.mixture.supercluster import Ball
 from sidelight.gaussians.mixture.terrific_balls import TerrificBall
 from sidelight.guarantees import Neighbours
 from sidelight.guarantees.claim_sets import claims_to_replace
-from sidelight.guarantees.neighbours import Row
+from sidelight.guarantees.claims import Row
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from sidelight.guarantees import Claims, Profile
-from sidelight.guarantees import renyi_from_profile as module
+from sidelight.guarantees import from_profile as module
 from sidelight.guarantees.curves import ApproxCurve, HingedGaussianCurve, ZCDPCurve
-from sidelight.guarantees.renyi_from_profile import zcdp_from_profile
+from sidelight.guarantees.from_profile import zcdp_from_profile
 from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
 
 F = Fraction

@@ -12,7 +12,7 @@ from sidelight.aggregates import Bounded
 from sidelight.audit import audit
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees import PureDP
-from sidelight.guarantees.neighbours import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours, Row
 from sidelight.mechanisms.two_sided_wishart import two_sided_wishart, wishart_claims, wishart_deviation, wishart_noise
 from sidelight.noise import Source, standard_normal
 from sidelight.testing import SeededEntropy

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.claims import BoundedRange
-from sidelight.guarantees.neighbours import Person
+from sidelight.guarantees.claims import BoundedRange, Person
 from sidelight.quantiles.levels import even_levels
 from sidelight.quantiles.tree import balanced_branching, quantile_tree, tree_depth
 

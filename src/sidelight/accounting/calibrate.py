@@ -27,8 +27,7 @@ from sidelight.guarantees import (
     short_text,
 )
 from sidelight.guarantees import conversions as convert
-from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.normal import erfc, inverse_erfc_upper
+from sidelight.guarantees.intervals import Interval, erfc, inverse_erfc_upper, round_up
 from sidelight.guarantees.search import grid_ceil, grid_floor, largest, smallest
 
 _ROOT_2 = Interval.of(2).sqrt()

@@ -18,7 +18,7 @@ from sidelight.covariance.projection import nearest_covariance
 from sidelight.covariance.released import read_release
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Unit
-from sidelight.guarantees.neighbours import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours, Row
 from sidelight.mechanisms.prefix_sums import PrefixSums
 from sidelight.noise import Source
 from sidelight.predictions.learning.euclidean import Ball, Euclidean

@@ -15,7 +15,7 @@ from sidelight.covariance.prepared import effective_scale
 from sidelight.covariance.price import Price
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Claims, Neighbours, PureDP
-from sidelight.guarantees.neighbours import Unit
+from sidelight.guarantees.claims import Unit
 from sidelight.mechanisms.noisy_moments import (
     NoisyMatrix,
     NoisyVector,

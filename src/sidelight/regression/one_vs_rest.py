@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from sidelight.accounting import batch, gaussian_noise_scale
-from sidelight.accounting.profiles import compose
+from sidelight.accounting.loss_distributions import compose
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, Claims, positive, short_text
 from sidelight.guarantees.intervals import Interval, round_up

@@ -14,7 +14,7 @@ from math import isqrt
 from typing import Any, Literal
 
 from sidelight.accounting import batch
-from sidelight.accounting.profiles import compose, interval_for
+from sidelight.accounting.loss_distributions import compose, interval_for
 from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import GDP, Amount, Claims, HingedGaussianCurve, decimal_text, exact
 from sidelight.guarantees.conversions import root_of_sum_of_squares

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sidelight.errors import ClaimError
 from sidelight.guarantees import RDP, Claim, Claims, Profile, RenyiOrders
-from sidelight.guarantees.steps import MostCurve
+from sidelight.guarantees.derived_curves import MostCurve
 
 
 def common_price(claims: Sequence[Claims]) -> Claims:

@@ -32,8 +32,8 @@ from sidelight.guarantees import (
 )
 from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.amounts import positive
+from sidelight.guarantees.implications import delta_of, epsilon_of
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.proved import delta_of, epsilon_of
 from sidelight.guarantees.search import grid_ceil, smallest
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial
 

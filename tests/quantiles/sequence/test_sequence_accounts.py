@@ -11,7 +11,7 @@ from daily_fixtures import Make, day, features, today
 
 import sidelight as sl
 from probes import Unreadable
-from sidelight.accounting.quanta import QUANTUM
+from sidelight.accounting.charges import QUANTUM
 from sidelight.errors import BudgetError, LedgerError, RangeError
 from sidelight.guarantees import Claims, Row
 from sidelight.ledger import Ledger

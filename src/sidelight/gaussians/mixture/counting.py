@@ -20,7 +20,7 @@ from sidelight.aggregates.counts import SQRT2
 from sidelight.aggregates.mapped_vector import clean
 from sidelight.errors import SourceError
 from sidelight.gaussians.mixture.partition import Partition
-from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.mechanisms.additive import gaussian, gaussian_scale
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table

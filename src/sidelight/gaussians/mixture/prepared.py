@@ -15,7 +15,7 @@ from sidelight.gaussians.mixture.search import Found, Setting
 from sidelight.gaussians.mixture.value import MixtureValue
 from sidelight.gaussians.possible import Limits
 from sidelight.guarantees import GDP, ZCDP, Claims
-from sidelight.guarantees.neighbours import Unit
+from sidelight.guarantees.claims import Unit
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session import Answer, Refusal

@@ -20,7 +20,7 @@ from sidelight.errors import SourceError
 from sidelight.gaussians.mixture.partition import SplitTree
 from sidelight.gaussians.mixture.supercluster import Floats
 from sidelight.gaussians.mixture.terrific_balls import MOST_CANDIDATES, TerrificBall
-from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records import Number
 from sidelight.records.rows import Batch, Wanted
 

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import RenyiOrders
-from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.normal import normal_cdf
+from sidelight.guarantees.intervals import Interval, normal_cdf, round_up
 from sidelight.mechanisms.objective_perturbation.directions import Bound, curvature_shift, remove_curve, thesis_shift
 from sidelight.mechanisms.objective_perturbation.shape import LossShape
 
