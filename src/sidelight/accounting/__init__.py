@@ -10,14 +10,13 @@ from sidelight.accounting.calibrate import (
     calibrate,
     gaussian_noise_scale,
 )
-from sidelight.accounting.charges import QUANTUM, Charge, Route, Totals, amount_of, capacity_quanta, charge_quanta
+from sidelight.accounting.charges import Charge, Route, Totals, amount_of, capacity_quanta, charge_quanta
 from sidelight.accounting.filters import ROUTES, Rule
 from sidelight.accounting.loss_distributions import to_dp_event, to_pld
 from sidelight.accounting.parallel import dearest_path
 from sidelight.accounting.remaining import Remaining, Shortfall, Spent, find_remaining, find_shortfall, find_spent
 
 __all__ = [
-    "QUANTUM",
     "ROUTES",
     "Accuracy",
     "BatchPrice",

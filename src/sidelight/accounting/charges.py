@@ -26,7 +26,6 @@ Route: TypeAlias = Literal["basic", "gdp", "zcdp"]
 NAMES: dict[Route, Literal["epsilon", "mu_squared", "rho"]] = {"basic": "epsilon", "gdp": "mu_squared", "zcdp": "rho"}
 DECIMALS = 30
 QUANTA_PER_ONE: int = 10**DECIMALS
-QUANTUM = Fraction(1, QUANTA_PER_ONE)
 #: Deltas are tried from the pool down to this share of it: halves, and the round numbers that people declare.
 _LEAST_SHARE = Fraction(1, 1024)
 _DIGITS = tuple(Fraction(text) for text in ("1", "1.5", "2", "2.5", "3", "4", "5", "6", "7", "8", "9"))

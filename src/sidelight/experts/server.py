@@ -24,7 +24,7 @@ from sidelight.experts.report import Report, ReportError, check_terms
 from sidelight.experts.reporting import Reporting
 from sidelight.experts.states import STATE_VERSION, checked_kind
 from sidelight.experts.stream import Stream
-from sidelight.noise.entropy import OS_BRANDING
+from sidelight.noise.source import OS_BRANDING
 
 Late = Literal["drop", "next"]
 #: How many closed rounds' clients are remembered, to tell a late report from a second one (late="next").

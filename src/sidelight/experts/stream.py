@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.experts.leader_change import Floats
 from sidelight.noise import OSEntropy, Source, integers_below, standard_normal
-from sidelight.noise.entropy import SEEDED_BRANDING
+from sidelight.noise.source import SEEDED_BRANDING
 
 _PREFIX = b"sidelight/experts/1\0"
 _KEY_BYTES = 32

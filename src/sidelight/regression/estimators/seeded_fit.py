@@ -9,7 +9,7 @@ from typing import Any
 
 from sidelight.errors import PrivacyWarning, RangeError
 from sidelight.noise import Entropy, OSEntropy
-from sidelight.noise.entropy import SEEDED_BRANDING
+from sidelight.noise.source import SEEDED_BRANDING
 
 
 class NotPrivateWarning(PrivacyWarning):

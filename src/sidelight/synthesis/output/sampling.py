@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.noise import Source
-from sidelight.noise.integers import below
+from sidelight.noise.integers_and_coins import below
 from sidelight.synthesis.cells.packing import Mass
 
 #: Rows beyond this are a mistake: positions are computed in 64-bit integers.
