@@ -40,8 +40,8 @@ from sidelight.guarantees import (
     positive,
 )
 from sidelight.guarantees import conversions as convert
+from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.search import grid_ceil
 
 _ADD_REMOVE = Neighbours.ADD_REMOVE
 

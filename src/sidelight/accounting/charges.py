@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 from sidelight.errors import LedgerError, RangeError
 from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims, Profile, short_text
-from sidelight.guarantees.search import grid_floor
+from sidelight.guarantees.amounts import grid_floor
 
 Route: TypeAlias = Literal["basic", "gdp", "zcdp"]
 

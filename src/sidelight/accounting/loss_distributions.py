@@ -33,8 +33,8 @@ from sidelight.guarantees import (
     ProfileCurve,
     PureDP,
 )
+from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.implications import curves_of
-from sidelight.guarantees.search import grid_ceil
 
 if TYPE_CHECKING:
     import numpy as np

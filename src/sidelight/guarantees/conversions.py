@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import erfc, exp, sqrt
 
+from sidelight.guarantees.amounts import grid_floor, largest, smallest
 from sidelight.guarantees.intervals import (
     ONE,
     UP,
@@ -23,7 +24,6 @@ from sidelight.guarantees.intervals import (
     round_down,
     round_up,
 )
-from sidelight.guarantees.search import grid_floor, largest, smallest
 
 _ONE = Interval(ONE, ONE)
 _TWO = Interval.of(2)

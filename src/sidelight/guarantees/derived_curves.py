@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sidelight.guarantees.amounts import decimal_text
+from sidelight.guarantees.amounts import decimal_text, grid_floor
 from sidelight.guarantees.curves import ApproxCurve, ProfileCurve
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.search import grid_floor
 
 if TYPE_CHECKING:
     from sidelight.guarantees.curves import Floats

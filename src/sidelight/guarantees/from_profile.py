@@ -20,8 +20,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sidelight.errors import RangeError
+from sidelight.guarantees.amounts import grid_ceil, smallest
 from sidelight.guarantees.curves import ProfileCurve, gaussian_float_error, gaussian_floats
-from sidelight.guarantees.search import grid_ceil, smallest
 
 if TYPE_CHECKING:
     from sidelight.guarantees.curves import Floats

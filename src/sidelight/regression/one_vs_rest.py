@@ -15,8 +15,8 @@ from sidelight.accounting import batch, gaussian_noise_scale
 from sidelight.accounting.loss_distributions import compose
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, Claims, positive, short_text
+from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.search import grid_ceil
 from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
 from sidelight.regression.losses import OneVsRestLoss
 from sidelight.regression.plan import LinearPlan, plan_linear

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sidelight.guarantees import Claims, Neighbours, Person
-from sidelight.guarantees.amounts import bound_text
-from sidelight.guarantees.search import grid_floor
+from sidelight.guarantees.amounts import bound_text, grid_floor
 from sidelight.report.numbers import at_most, shown
 
 #: How sure someone may have been before; shown with how sure they can be afterwards.
