@@ -131,37 +131,6 @@ def remaining_along(chain: Sequence[tuple[ScopeDefinition, Books]], *, delta: Am
     return result or _NOTHING
 
 
-def _two_steps(left: Remaining) -> Remaining:
-    """Turn amounts for a replace scope into the add/remove amounts that become them: 2ε, 4ρ, 2μ."""
-
-    def part(amount: Fraction | None, share: int) -> Fraction | None:
-        return None if amount is None else amount / share
-
-    return Remaining(
-        epsilon=part(left.epsilon, 2),
-        exponential_epsilon=part(left.exponential_epsilon, 2),
-        rho=part(left.rho, 4),
-        mu=part(left.mu, 2),
-        approx=None,  # its delta grows with epsilon; no number is better than a wrong one
-    )
-
-
-def _smaller(one: Remaining, other: Remaining) -> Remaining:
-    def least(first: Fraction | None, second: Fraction | None) -> Fraction | None:
-        return None if first is None or second is None else min(first, second)
-
-    approx: ApproxDP | None = None
-    if one.approx is not None and other.approx is not None:
-        approx = min(one.approx, other.approx, key=lambda claim: claim.epsilon)
-    return Remaining(
-        epsilon=least(one.epsilon, other.epsilon),
-        exponential_epsilon=least(one.exponential_epsilon, other.exponential_epsilon),
-        rho=least(one.rho, other.rho),
-        mu=least(one.mu, other.mu),
-        approx=approx,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Entry:
     """One charge as the ledger knows it. `text` is the released value or refusal; `head` the hash of its outcome."""
@@ -212,6 +181,37 @@ def list_finished(transaction: Transaction, *, scope_id: str | None, after: str 
         for reserve, outcome in rows
     )
     return [entry for entry in found if entry is not None]
+
+
+def _two_steps(left: Remaining) -> Remaining:
+    """Turn amounts for a replace scope into the add/remove amounts that become them: 2ε, 4ρ, 2μ."""
+
+    def part(amount: Fraction | None, share: int) -> Fraction | None:
+        return None if amount is None else amount / share
+
+    return Remaining(
+        epsilon=part(left.epsilon, 2),
+        exponential_epsilon=part(left.exponential_epsilon, 2),
+        rho=part(left.rho, 4),
+        mu=part(left.mu, 2),
+        approx=None,  # its delta grows with epsilon; no number is better than a wrong one
+    )
+
+
+def _smaller(one: Remaining, other: Remaining) -> Remaining:
+    def least(first: Fraction | None, second: Fraction | None) -> Fraction | None:
+        return None if first is None or second is None else min(first, second)
+
+    approx: ApproxDP | None = None
+    if one.approx is not None and other.approx is not None:
+        approx = min(one.approx, other.approx, key=lambda claim: claim.epsilon)
+    return Remaining(
+        epsilon=least(one.epsilon, other.epsilon),
+        exponential_epsilon=least(one.exponential_epsilon, other.exponential_epsilon),
+        rho=least(one.rho, other.rho),
+        mu=least(one.mu, other.mu),
+        approx=approx,
+    )
 
 
 def _entry(event: Event, outcome: Event | None, *, scope_id: str | None) -> Entry | None:

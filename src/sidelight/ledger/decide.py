@@ -63,12 +63,6 @@ class Stored:
     head: str
 
 
-def _asked(body: Any) -> str:
-    # charges are left out: a later version may prove a smaller one for the same claims
-    claims = [[share["scope_id"], share["part"], share["claims"]] for share in body["charges"]]
-    return canonical({"claims": claims, "request": body["request"]})
-
-
 def reserve(
     transaction: Transaction, request: Request, definitions: Mapping[str, ScopeDefinition], *, key: bytes | None
 ) -> Stored | None:
@@ -294,3 +288,9 @@ def _earlier(transaction: Transaction, request: Request, *, key: bytes | None) -
         text=str(outcome.content["text"]),
         head=outcome.hash,
     )
+
+
+def _asked(body: Any) -> str:
+    # charges are left out: a later version may prove a smaller one for the same claims
+    claims = [[share["scope_id"], share["part"], share["claims"]] for share in body["charges"]]
+    return canonical({"claims": claims, "request": body["request"]})

@@ -146,33 +146,6 @@ def definition_from_row(row: Sequence[Any]) -> ScopeDefinition:
     return definition_from_body(scope_id, body)
 
 
-def adapted(claims: Claims, definition: ScopeDefinition, *, inherited: bool) -> Claims:
-    """Return the claims as the scope charges them, or say why it cannot.
-
-    A scope charges claims for its own unit only. One level up the person is the same person under another column name:
-    that is what declaring a parent says, so there the unit is restated. Add/remove claims enter a replace scope by
-    group privacy of two steps; the other direction has no proof.
-    """
-    name = definition.scope_id
-    if claims.audience != "everyone":
-        raise ClaimError(
-            f"scope {name!r} charges what everyone may see, got claims for {claims.audience}; "
-            "charge the claims that hold against everybody"
-        )
-    if claims.unit != definition.unit:
-        if not (inherited and type(claims.unit) is type(definition.unit)):
-            raise ClaimError(f"scope {name!r} protects one {definition.unit}, got claims for one {claims.unit}")
-        claims = claims.with_unit(definition.unit)
-    if claims.neighbours is definition.neighbours:
-        return claims
-    if claims.neighbours is Neighbours.ADD_REMOVE and definition.neighbours is Neighbours.REPLACE:
-        return claims_to_replace(claims)
-    raise ClaimError(
-        f"scope {name!r} counts neighbours by '{definition.neighbours}', got claims for '{claims.neighbours}'; "
-        "no conversion between these is known"
-    )
-
-
 def check_parent(child: ScopeDefinition, parent: ScopeDefinition) -> None:
     """Refuse a parent whose rule could not count the child's claims."""
     names = f"scope {child.scope_id!r} under {parent.scope_id!r}"
@@ -203,6 +176,17 @@ def checked_name(text: str, *, what: str) -> str:
             "use a short name, or the sha256 of a long one"
         )
     return str.__str__(text)
+
+
+def with_ancestors(names: Iterable[str], definitions: Mapping[str, ScopeDefinition]) -> set[str]:
+    """Return the names of these scopes and of all above them."""
+    found: set[str] = set()
+    for name in names:
+        current: str | None = name
+        while current is not None and current not in found:
+            found.add(current)
+            current = definitions[current].parent_id
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +254,33 @@ def spread(claims: Mapping[str, Claims], definitions: Mapping[str, ScopeDefiniti
     return tuple(sorted(shares, key=lambda share: (share.scope_id, share.part or "")))
 
 
+def adapted(claims: Claims, definition: ScopeDefinition, *, inherited: bool) -> Claims:
+    """Return the claims as the scope charges them, or say why it cannot.
+
+    A scope charges claims for its own unit only. One level up the person is the same person under another column name:
+    that is what declaring a parent says, so there the unit is restated. Add/remove claims enter a replace scope by
+    group privacy of two steps; the other direction has no proof.
+    """
+    name = definition.scope_id
+    if claims.audience != "everyone":
+        raise ClaimError(
+            f"scope {name!r} charges what everyone may see, got claims for {claims.audience}; "
+            "charge the claims that hold against everybody"
+        )
+    if claims.unit != definition.unit:
+        if not (inherited and type(claims.unit) is type(definition.unit)):
+            raise ClaimError(f"scope {name!r} protects one {definition.unit}, got claims for one {claims.unit}")
+        claims = claims.with_unit(definition.unit)
+    if claims.neighbours is definition.neighbours:
+        return claims
+    if claims.neighbours is Neighbours.ADD_REMOVE and definition.neighbours is Neighbours.REPLACE:
+        return claims_to_replace(claims)
+    raise ClaimError(
+        f"scope {name!r} counts neighbours by '{definition.neighbours}', got claims for '{claims.neighbours}'; "
+        "no conversion between these is known"
+    )
+
+
 def _check_enough(stated: Charge, below: Iterable[Claims], definition: ScopeDefinition) -> None:
     """Refuse claims for an ancestor that are less than what a scope below it is charged: its people are the same."""
     for theirs in below:
@@ -282,17 +293,6 @@ def _check_enough(stated: Charge, below: Iterable[Claims], definition: ScopeDefi
 
 def _share(definition: ScopeDefinition, claims: Claims, *, part: str | None) -> Share:
     return Share(scope_id=definition.scope_id, part=part, claims=claims, charge=definition.rule.charge(claims))
-
-
-def with_ancestors(names: Iterable[str], definitions: Mapping[str, ScopeDefinition]) -> set[str]:
-    """Return the names of these scopes and of all above them."""
-    found: set[str] = set()
-    for name in names:
-        current: str | None = name
-        while current is not None and current not in found:
-            found.add(current)
-            current = definitions[current].parent_id
-    return found
 
 
 def _depth(name: str, definitions: Mapping[str, ScopeDefinition]) -> int:

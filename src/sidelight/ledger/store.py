@@ -42,7 +42,6 @@ _RETRIES: Final = 12
 _AGAIN: Final = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the database asks to try again
 #: What a connection says of itself that reads a file as it stands, without a lock.
 LOCKLESS: Final = "sidelight_lockless"
-_abandoned: list[sa.Engine] = []  # engines of a parent process: closing their connections here would disturb it
 _ADVICE: Final = {
     "not a database": "check the path",
     "malformed": "the file is damaged; restore a backup and check it with `sidelight ledger verify --expect-head`",
@@ -208,6 +207,7 @@ def _check_lasting(connection: sa.Connection, shown: str) -> None:
 
 _shared: dict[tuple[Path, bool], SharedFile] = {}
 _turn = threading.RLock()  # of `_shared`; a finaliser may come in the middle of it, hence R
+_abandoned: list[sa.Engine] = []  # engines of a parent process: closing their connections here would disturb it
 
 
 class SharedFile:

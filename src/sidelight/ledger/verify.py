@@ -22,6 +22,8 @@ from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION, trigger_names,
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction
     from sidelight.ledger.store import Store
+#: Gives the claims of a stored request again, or None where it does not know that kind of request.
+Rederive: TypeAlias = Callable[[Mapping[str, Json]], Claims | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,60 @@ def verify_ledger(
 def problems_in(transaction: Transaction, *, key: bytes | None) -> list[str]:
     """Verify the ledger as an open transaction sees it, its own changes included."""
     return _compared(transaction, key=key, rederive=None)[1]
+
+
+@dataclass
+class ReplayedEntry:
+    """An entry as the events tell it."""
+
+    scope_id: str
+    key: str
+    attempt: int
+    reserve_seq: int
+    at_utc: str
+    state: str = "reserved"
+    outcome_seq: int | None = None
+
+
+@dataclass
+class Replay:
+    """What a history amounts to. `problems` is empty if nothing is wrong with it."""
+
+    definitions: dict[str, ScopeDefinition] = field(default_factory=dict)
+    books: dict[str, Books] = field(default_factory=dict)
+    entries: dict[str, ReplayedEntry] = field(default_factory=dict)
+    last_seq: dict[str, int] = field(default_factory=dict)  # of each scope
+    charges: list[tuple[Event, tuple[Share, ...]]] = field(default_factory=list)
+    hashes: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+    genesis: Event | None = None
+    last: Event | None = None
+    schema: str = ""  # that of the first event, or what the last migration led to
+    rows: dict[str, str] = field(default_factory=dict)  # the digest of each scope's row
+    unsigned: bool = False  # an event did not sign what the rows amount to; those after it are off as well
+    live: dict[tuple[str, str], str] = field(default_factory=dict)
+    attempts: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+def replay(events: Iterable[Event], *, key: bytes | None, rederive: Rederive | None = None) -> Replay:
+    """Go through the events once. Wrong ones become problems, never exceptions."""
+    result = Replay()
+    for event in events:
+        problem = link_problem(event, previous=result.last, key=key)
+        if problem is not None:
+            result.problems.append(problem)
+        result.genesis = result.genesis or event
+        result.last = event
+        result.hashes.add(event.hash)
+        try:
+            found = _apply(result, event, rederive)
+        except (SidelightError, KeyError, TypeError, ValueError, AttributeError) as error:
+            found = [f"cannot be read ({type(error).__name__}: {error})"]
+        found += _signature(result, event)
+        result.problems += [f"event {event.seq} ({event.kind}) {text}" for text in found]
+    if result.last is None:
+        result.problems.append("there is no event at all")
+    return result
 
 
 def _compared(transaction: Transaction, *, key: bytes | None, rederive: Rederive | None) -> tuple[Replay, list[str]]:
@@ -157,64 +213,6 @@ def _entries(transaction: Transaction, history: Replay) -> Iterator[str]:
         wanted = (told.scope_id, told.key, told.attempt, told.reserve_seq, told.outcome_seq, told.state)
         if stored[entry_id] != wanted:
             yield f"the entry {entry_id} is not what its events say"
-
-
-#: Gives the claims of a stored request again, or None where it does not know that kind of request.
-Rederive: TypeAlias = Callable[[Mapping[str, Json]], Claims | None]
-
-
-@dataclass
-class ReplayedEntry:
-    """An entry as the events tell it."""
-
-    scope_id: str
-    key: str
-    attempt: int
-    reserve_seq: int
-    at_utc: str
-    state: str = "reserved"
-    outcome_seq: int | None = None
-
-
-@dataclass
-class Replay:
-    """What a history amounts to. `problems` is empty if nothing is wrong with it."""
-
-    definitions: dict[str, ScopeDefinition] = field(default_factory=dict)
-    books: dict[str, Books] = field(default_factory=dict)
-    entries: dict[str, ReplayedEntry] = field(default_factory=dict)
-    last_seq: dict[str, int] = field(default_factory=dict)  # of each scope
-    charges: list[tuple[Event, tuple[Share, ...]]] = field(default_factory=list)
-    hashes: set[str] = field(default_factory=set)
-    problems: list[str] = field(default_factory=list)
-    genesis: Event | None = None
-    last: Event | None = None
-    schema: str = ""  # that of the first event, or what the last migration led to
-    rows: dict[str, str] = field(default_factory=dict)  # the digest of each scope's row
-    unsigned: bool = False  # an event did not sign what the rows amount to; those after it are off as well
-    live: dict[tuple[str, str], str] = field(default_factory=dict)
-    attempts: dict[tuple[str, str], int] = field(default_factory=dict)
-
-
-def replay(events: Iterable[Event], *, key: bytes | None, rederive: Rederive | None = None) -> Replay:
-    """Go through the events once. Wrong ones become problems, never exceptions."""
-    result = Replay()
-    for event in events:
-        problem = link_problem(event, previous=result.last, key=key)
-        if problem is not None:
-            result.problems.append(problem)
-        result.genesis = result.genesis or event
-        result.last = event
-        result.hashes.add(event.hash)
-        try:
-            found = _apply(result, event, rederive)
-        except (SidelightError, KeyError, TypeError, ValueError, AttributeError) as error:
-            found = [f"cannot be read ({type(error).__name__}: {error})"]
-        found += _signature(result, event)
-        result.problems += [f"event {event.seq} ({event.kind}) {text}" for text in found]
-    if result.last is None:
-        result.problems.append("there is no event at all")
-    return result
 
 
 def _apply(result: Replay, event: Event, rederive: Rederive | None) -> list[str]:
