@@ -197,7 +197,7 @@ def _column(values: ArrayLike, rows: int, name: str) -> Column:
     return column
 
 
-def _text(value: float | bool) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -205,7 +205,7 @@ def _text(value: float | bool) -> str:
     return str(value)
 
 
-def _written(value: float | bool) -> float | bool | None:
+def _written(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

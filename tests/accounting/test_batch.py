@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from sidelight.accounting import Rule, Totals, batch, price_batch
-from sidelight.accounting.equal_items import (
-    equal_responses_delta,
+from sidelight.accounting.batch import (
     equal_responses_epsilon,
     independent_selections_delta,
     independent_selections_epsilon,
 )
-from sidelight.accounting.profiles import compose, convex_in_exponential, distribution, profile_values
+from sidelight.accounting.loss_distributions import compose, convex_in_exponential, distribution, profile_values
 from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import (
     GDP,
@@ -130,6 +130,20 @@ def test_independent_selections_against_a_search_over_t() -> None:
         found = float(independent_selections_delta(F(epsilon), k, F(x)))
         assert best <= found + 1e-12
         assert found <= best + 1e-6
+
+
+def equal_responses_delta(epsilon: Fraction, reveal: Fraction, k: int, x: Fraction) -> Fraction:
+    """Kairouz-Oh-Viswanath 2015, outcome by outcome: the sum of max(0, P - e^x Q), and the reveals."""
+    with localcontext(prec=80):
+        up, at_x = _decimal(epsilon).exp(), _decimal(x).exp()
+        gains = (math.comb(k, lies) * (up ** (k - lies) - at_x * up**lies) for lies in range(k + 1))
+        honest = sum((gain for gain in gains if gain > 0), Decimal(0)) / (1 + up) ** k
+        stays = (1 - _decimal(reveal)) ** k
+        return Fraction(1 - stays + stays * honest)
+
+
+def _decimal(x: Fraction) -> Decimal:
+    return Decimal(x.numerator) / Decimal(x.denominator)
 
 
 def test_kov_references() -> None:

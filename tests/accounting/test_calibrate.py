@@ -23,7 +23,7 @@ from sidelight.accounting import (
 )
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, ApproxDP, BoundedRange, PureDP
-from sidelight.guarantees.search import grid_ceil, grid_floor, largest, smallest
+from sidelight.guarantees.amounts import grid_ceil, grid_floor, largest, smallest
 
 F = Fraction
 mpmath = oracle.MPContext()

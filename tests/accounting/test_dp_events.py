@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import pytest
 
-from sidelight.accounting import Odometer, Totals, to_dp_event, to_pld
-from sidelight.errors import ClaimError, RangeError
+from sidelight.accounting import to_dp_event, to_pld
+from sidelight.errors import ClaimError
 from sidelight.guarantees import (
     GDP,
     RDP,
@@ -97,26 +97,3 @@ def test_imports_stay_light() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
-
-
-def test_odometer_levels() -> None:
-    """Eight levels at epsilon 1 leave 83.0 % of mu squared: mu 0.215694458."""
-    odometer = Odometer.with_levels([F(i, 8) for i in range(1, 9)], delta="1e-6", routes=["gdp"])
-    top = odometer.rules[-1]
-    capacity = top.capacity("gdp") / 10**30
-    assert abs(math.sqrt(capacity) - 0.215694458) < 1e-9
-    assert abs(capacity / 0.236704380663**2 - 0.830) < 5e-4
-    totals, readings = Totals.zero(), []
-    charge = top.charge(Claims.of(GDP("0.05")))
-    for _ in range(25):
-        readings.append(odometer.reading(totals))
-        totals = totals.plus(charge)
-    assert readings[0] == F(1, 8)
-    assert readings[-1] is None
-    assert F(1) in readings
-    known = [r for r in readings if r is not None]
-    assert known == sorted(known)
-    with pytest.raises(RangeError):
-        Odometer.with_levels([1, 1], delta="1e-6")
-    with pytest.raises(RangeError):
-        Odometer.with_levels([], delta="1e-6")

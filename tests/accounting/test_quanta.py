@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.accounting import QUANTUM, Rule, Totals, amount_of, capacity_quanta, charge_quanta
-from sidelight.accounting.quanta import quanta_from_text
+from sidelight.accounting import Rule, Totals, amount_of, capacity_quanta, charge_quanta
+from sidelight.accounting.charges import quanta_from_text
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, PureDP
 
@@ -22,8 +22,8 @@ F = Fraction
 
 @given(st.fractions(min_value=0, max_value=10**6))
 def test_directed_rounding(x: Fraction) -> None:
-    assert amount_of(charge_quanta(x)) >= x > amount_of(charge_quanta(x)) - QUANTUM or x == 0
-    assert amount_of(capacity_quanta(x)) <= x < amount_of(capacity_quanta(x)) + QUANTUM
+    assert amount_of(charge_quanta(x)) >= x > amount_of(charge_quanta(x)) - amount_of(1) or x == 0
+    assert amount_of(capacity_quanta(x)) <= x < amount_of(capacity_quanta(x)) + amount_of(1)
 
 
 def test_a_tiny_charge_is_never_lost() -> None:

@@ -11,7 +11,7 @@ import pytest
 from sidelight.aggregates import Bounded
 from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.errors import RangeError
-from sidelight.guarantees.neighbours import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours, Row
 
 
 def bounded(value, **changes):

@@ -19,7 +19,7 @@ import pytest
 
 from sidelight.aggregates import cell_counts, clipped_moments, clipped_sum, collect_ranks, grid_counts, row_count
 from sidelight.grid import Grid
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 from sidelight.noise import Source
 from sidelight.records import Category, Drop, Fill, Number, PersonId, Table
 from sidelight.testing import SeededEntropy

@@ -24,7 +24,7 @@ from sidelight.aggregates.unit_norms import UnitNorms, sqrt_up
 from sidelight.aggregates.values import LEVELS, total_of, value_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 from sidelight.noise import Source
 from sidelight.records import Category, Drop, Fill, Label, Number, PersonId, Schema, Table
 from sidelight.records.expressions import col

@@ -18,7 +18,7 @@ from sidelight.aggregates.mapped_moments import as_table, mapped_aggregate, mapp
 from sidelight.aggregates.mapped_vector import RowMap, affine
 from sidelight.aggregates.moments import MomentState
 from sidelight.errors import RangeError, SourceError
-from sidelight.guarantees.neighbours import Neighbours, Person, Row
+from sidelight.guarantees.claims import Neighbours, Person, Row
 from sidelight.records import Fill, Number, PersonId, Table
 from sidelight.records.rows import Batch
 

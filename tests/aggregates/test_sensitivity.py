@@ -27,7 +27,7 @@ from sidelight.aggregates import (
 )
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.grid import Grid
-from sidelight.guarantees.neighbours import Neighbours, Person, Row
+from sidelight.guarantees.claims import Neighbours, Person, Row
 from sidelight.noise import Source
 from sidelight.records import Category, Drop, Fill, Number, PersonId, Table
 from sidelight.records.rows import Batch

@@ -16,7 +16,7 @@ from sidelight.aggregates import cell_counts, clipped_moments, clipped_sum, grid
 from sidelight.aggregates.engine_sums import engine_sums
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 from sidelight.records import Category, Fill, Number, PersonId, Table
 
 

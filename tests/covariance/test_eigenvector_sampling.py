@@ -11,7 +11,7 @@ from sidelight.aggregates import mapped_moments
 from sidelight.covariance import eigenvector_methods as module
 from sidelight.covariance.eigenvector_methods import complement, picks, sample_eigenvectors, sampling_claims
 from sidelight.errors import RangeError, StrictError
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy

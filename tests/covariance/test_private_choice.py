@@ -19,7 +19,7 @@ from sidelight.covariance.private_choice import (
 )
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees import PureDP
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy

@@ -14,7 +14,7 @@ from sidelight.aggregates import Bounded, mapped_moments
 from sidelight.covariance import eigenvector_methods as module
 from sidelight.covariance.eigenvector_methods import eigenvalue_noise, on_integers, paired, separate, separate_claims
 from sidelight.errors import RangeError, StrictError
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.noisy_moments import matrix_noise
 from sidelight.noise import Source

@@ -22,7 +22,7 @@ from sidelight.gaussians.mixture.regions import Ball, Frame, region_moments
 from sidelight.gaussians.mixture.search import check_statistics, count_checks, noisy_rows
 from sidelight.guarantees import Neighbours
 from sidelight.guarantees.claim_sets import claims_to_replace
-from sidelight.guarantees.neighbours import Row
+from sidelight.guarantees.claims import Row
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

@@ -18,7 +18,7 @@ from sidelight.guarantees import (
     RenyiOrders,
     ZCDPCurve,
 )
-from sidelight.guarantees.steps import LeastCurve, TwoStepCurve
+from sidelight.guarantees.derived_curves import LeastCurve, TwoStepCurve
 
 F = Fraction
 CURVES: list[ProfileCurve] = [

@@ -99,7 +99,7 @@ def test_transitive(a: Claim, b: Claim, c: Claim) -> None:
 @settings(max_examples=200, deadline=None)
 @given(simple, simple)
 def test_a_stronger_claim_gives_a_smaller_delta(a: Claim, b: Claim) -> None:
-    from sidelight.guarantees.proved import delta_of
+    from sidelight.guarantees.implications import delta_of
 
     if implies(a, b):
         for x in (F(0), F(1, 2), F(2)):

@@ -12,9 +12,9 @@ import pytest
 from benchmarks.baselines.objective_perturbation import closed_form_zcdp
 
 from sidelight.guarantees import Claims, Profile
-from sidelight.guarantees import renyi_from_profile as module
+from sidelight.guarantees import from_profile as module
 from sidelight.guarantees.curves import ApproxCurve, HingedGaussianCurve, ZCDPCurve
-from sidelight.guarantees.renyi_from_profile import zcdp_from_profile
+from sidelight.guarantees.from_profile import zcdp_from_profile
 from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
 
 F = Fraction

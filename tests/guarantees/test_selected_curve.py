@@ -10,7 +10,7 @@ import pytest
 
 from sidelight.accounting import batch
 from sidelight.guarantees import GDP, ApproxCurve, Claims, HingedGaussianCurve, Profile, claim_from_json, claim_to_json
-from sidelight.guarantees.selected_curve import SelectedCurve
+from sidelight.guarantees.derived_curves import SelectedCurve
 from sidelight.tuning import geometric, selection_claims, selection_epsilon
 
 CURVES = [

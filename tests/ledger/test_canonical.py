@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.canonical import canonical, is_canonical, read
+from sidelight.ledger.chain import canonical, is_canonical, read
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 KEYS = st.text(st.characters(max_codepoint=127), max_size=8)

@@ -11,7 +11,7 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import connections, migrations, open_ledger
+from sidelight.ledger import connections, open_ledger, opening
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_copy_is_closed_to_others_while_it_is_written(path: Path, monkeypatch:
     try:
         with open_ledger(path) as ledger:
             monkeypatch.setattr(connections.sqlite3, "connect", watched)
-            kept = ledger.store.decide(lambda transaction: migrations._keep(transaction, path, 0))
+            kept = ledger.store.decide(lambda transaction: opening._keep(transaction, path, 0))
     finally:
         os.umask(before)
     assert modes == [0o600]

@@ -19,7 +19,7 @@ import pytest
 import sidelight
 from sidelight.errors import BudgetError, LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, connections, engines, open_ledger
+from sidelight.ledger import Ledger, connections, open_ledger, store
 from sidelight.ledger.place import check_not_mounted
 
 Beside = Callable[[str], Any]
@@ -115,7 +115,7 @@ def test_sessions_on_one_file_share_connections_and_the_last_closes_them(path: P
     del first, second, third
     gc.collect()
     assert not connections.log_of(path).exists()  # and one that nobody closed is closed when it is forgotten
-    assert not engines._shared
+    assert not store._shared
 
 
 def test_threads_that_open_close_and_spend(path: Path) -> None:
@@ -314,7 +314,7 @@ SOURCE = Path(sidelight.__file__).parent
 #: What may open files in the package of the ledger, and which: never the ledger's own.
 OPENERS = {
     "exchange.py": "exports, which are JSON lines",
-    "migrations.py": "the draft of the copy that a migration keeps, after SQLite has written it",
+    "opening.py": "the draft of the copy that a migration keeps, after SQLite has written it",
     "place.py": "/proc/self/mountinfo",
 }
 OPENING = {"open", "read_bytes", "read_text", "write_bytes", "write_text", "copy", "copy2", "copyfile", "copytree"}
@@ -346,8 +346,8 @@ def test_only_one_module_opens_a_ledgers_file() -> None:
 
 SQLITE_USERS = {
     "ledger/connections.py": "the one place",
-    "ledger/engines.py": "names the type of a connection",
-    "ledger/migrations.py": "catches its errors",
+    "ledger/store.py": "names the type of a connection",
+    "ledger/opening.py": "catches its errors",
 }
 PATH_USERS = {
     "cli/running.py": "shows its name in a report",

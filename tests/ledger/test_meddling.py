@@ -149,9 +149,9 @@ def test_a_commit_lasts_though_the_server_was_told_otherwise(
     postgres_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
-    from sidelight.ledger import transaction as module
+    from sidelight.ledger import schema
 
-    run: Callable[..., int] = module.Transaction.run
+    run: Callable[..., int] = schema.Transaction.run
 
     def watched(self: Any, sql: str, **parameters: object) -> int:
         seen.append(str(self.rows("SELECT current_setting('synchronous_commit')")[0][0]))
@@ -169,6 +169,6 @@ def test_a_commit_lasts_though_the_server_was_told_otherwise(
         with engine.connect() as connection:
             connection.execute(sa.text(f"ALTER DATABASE {name} SET synchronous_commit = off"))
         engine.dispose()
-        monkeypatch.setattr(module.Transaction, "run", watched)
+        monkeypatch.setattr(schema.Transaction, "run", watched)
         assert granted(ledger)
     assert set(seen) == {"on"}

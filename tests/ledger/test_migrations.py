@@ -13,11 +13,11 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, exchange, genesis, journal, migrations, open_ledger, verify
+from sidelight.ledger import Ledger, Reservation, exchange, journal, open_ledger, opening, verify
 from sidelight.ledger.chain import Event, chained
-from sidelight.ledger.migrations import Step
-from sidelight.ledger.replay import replay
+from sidelight.ledger.opening import Step
 from sidelight.ledger.schema import Dialect, create_statements
+from sidelight.ledger.verify import replay
 
 KEY = bytes(range(32))
 INDEX = "CREATE UNIQUE INDEX one_live ON entry (scope_id, idem_key) WHERE state IN ('reserved','released','refused')"
@@ -31,10 +31,10 @@ def _made_of_less(dialect: Dialect) -> list[str]:
 def the_older_program() -> Iterator[None]:
     """Be the made-up version that knows schema 1 and nothing else."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (exchange, genesis, journal, migrations, verify):
+        for module in (exchange, journal, opening, verify):
             patch.setattr(module, "SCHEMA_VERSION", "1")
-        patch.setattr(migrations, "_CURRENT", 1)
-        patch.setattr(genesis, "create_statements", _made_of_less)
+        patch.setattr(opening, "_CURRENT", 1)
+        patch.setattr(opening, "create_statements", _made_of_less)
         yield
 
 
@@ -50,7 +50,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def both(dialect: Dialect) -> Sequence[str]:
             return statements
 
-        monkeypatch.setattr(migrations, "STEPS", (Step(before=1, statements=both),))
+        monkeypatch.setattr(opening, "STEPS", (Step(before=1, statements=both),))
 
     given(INDEX)
     return given
@@ -162,7 +162,7 @@ def test_a_copy_that_cannot_be_written_stops_the_migration(
 
 
 def test_without_a_step_an_older_ledger_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrations, "STEPS", ())
+    monkeypatch.setattr(opening, "STEPS", ())
     an_older_ledger(tmp_path / "budget.db")
     with pytest.raises(LedgerError, match=r"has schema 1, older than this version reads \(2\)"):
         open_ledger(tmp_path / "budget.db")
@@ -200,9 +200,9 @@ def test_a_process_that_has_it_open_stops_writing_when_another_migrates_it(addre
     with the_older_program(), open_ledger(address) as old:
         spend(old, "before")
         with pytest.MonkeyPatch.context() as patch:  # the newer program, beside it
-            for module in (exchange, genesis, journal, migrations, verify):
+            for module in (exchange, journal, opening, verify):
                 patch.setattr(module, "SCHEMA_VERSION", "2")
-            patch.setattr(migrations, "_CURRENT", 2)
+            patch.setattr(opening, "_CURRENT", 2)
             with pytest.warns(UserWarning, match="from schema 1"), open_ledger(address) as new:
                 count = len(new.events())
         with pytest.raises(LedgerError, match="has migrated it while it was open here; nothing was written"):

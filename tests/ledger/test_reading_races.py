@@ -10,7 +10,7 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, engines, open_ledger
+from sidelight.ledger import Ledger, open_ledger, store
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_log_that_goes_before_the_file_is_opened(reader: Ledger, path: Path, m
     """The writer that was there closes just before the file is opened, and another one comes."""
     log = path.with_name(path.name + "-wal")
     log.touch()
-    monkeypatch.setattr(engines, "has_log", lambda _: log.unlink(missing_ok=True))
+    monkeypatch.setattr(store, "has_log", lambda _: log.unlink(missing_ok=True))
     with pytest.raises(LedgerError, match="was written while it was read; try again"):
         read(reader, lambda: spend(path))
 

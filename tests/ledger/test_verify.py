@@ -14,11 +14,10 @@ import pytest
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import Ledger, Reservation, open_ledger
-from sidelight.ledger.canonical import Json, canonical
-from sidelight.ledger.chain import Event, chained
-from sidelight.ledger.replay import replay
+from sidelight.ledger.chain import Event, Json, canonical, chained
+from sidelight.ledger.journal import digest_of
 from sidelight.ledger.schema import trigger_statements
-from sidelight.ledger.signed import digest_of
+from sidelight.ledger.verify import replay
 
 KEY = bytes(range(32))
 

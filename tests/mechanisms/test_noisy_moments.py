@@ -15,7 +15,7 @@ from sidelight.aggregates import mapped_moments
 from sidelight.aggregates.mapped_moments import as_table, mapped_aggregate
 from sidelight.aggregates.mapped_vector import RowMap
 from sidelight.errors import RangeError, StrictError
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.idealized_noise import gridded_sum
 from sidelight.mechanisms.noisy_moments import count_noise, matrix_noise, vector_noise

@@ -10,7 +10,7 @@ from scipy import stats
 
 from sidelight.aggregates import Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees.neighbours import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours, Row
 from sidelight.mechanisms.additive import SymmetricGaussianNoise, root_half_up
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy

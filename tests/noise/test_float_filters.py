@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 from scripted import Played
 
 from sidelight.noise import Source
-from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, Strips
-from sidelight.noise.lazy import LazyReal, exact_exp, exact_floor, exact_keep, exact_strip
+from sidelight.noise.enclosures import (
+    EXPONENTIAL,
+    GAUSS,
+    LazyReal,
+    Strips,
+    exact_exp,
+    exact_floor,
+    exact_keep,
+    exact_strip,
+)
 from sidelight.noise.strips import run_trials
 from sidelight.noise.tables import strip_tables
 

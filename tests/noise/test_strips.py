@@ -10,8 +10,7 @@ from noise_laws import agrees, discrete_gaussian_pmf, laplace_pmf, p_values, rou
 from scripted import Dry, Played, Recorded
 
 from sidelight.noise import Source, discrete_gaussian, discrete_laplace, lattice, rounded_gaussian
-from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, Strips
-from sidelight.noise.lazy import LazyReal, exact_floor, exact_keep, exact_strip
+from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, LazyReal, Strips, exact_floor, exact_keep, exact_strip
 from sidelight.noise.scales import fixed_point, scaled_floor, wrapped
 from sidelight.noise.strips import Draws, draw, run_trials
 from sidelight.testing import SeededEntropy

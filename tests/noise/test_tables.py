@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sidelight.errors import NoiseError
-from sidelight.noise import selfcheck
+from sidelight.noise import tables as selfcheck
 from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, Strips, exp_neg
 from sidelight.noise.tables import LAST_STEP, step_table, strip_tables
 

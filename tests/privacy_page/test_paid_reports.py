@@ -11,7 +11,7 @@ import pytest
 from example_reports import tiny
 
 import sidelight as sl
-from sidelight.accounting.profiles import compose
+from sidelight.accounting.loss_distributions import compose
 from sidelight.errors import BudgetError, RangeError
 from sidelight.guarantees import HingedGaussianCurve
 from sidelight.mechanisms.goe_norm import goe_norm_quantile

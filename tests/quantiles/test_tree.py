@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.claims import BoundedRange
-from sidelight.guarantees.neighbours import Person
+from sidelight.guarantees.claims import BoundedRange, Person
 from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree, tree_depth
 
 DECILES = even_levels(9)

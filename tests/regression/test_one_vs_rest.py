@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.accounting.profiles import compose
+from sidelight.accounting.loss_distributions import compose
 from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
 from sidelight.regression import OneVsRestLoss, SoftmaxLoss
 from sidelight.regression.estimators.fit_query import plan_one_vs_rest, smallest_noise, together

@@ -15,7 +15,7 @@ import sidelight as sl
 from sidelight.audit.confidence import at_least, at_most
 from sidelight.errors import ClaimError
 from sidelight.guarantees import Claims, Profile, PureDP
-from sidelight.guarantees.proved import epsilon_of
+from sidelight.guarantees.implications import epsilon_of
 from sidelight.noise import Source, bernoulli
 from sidelight.testing import SeededEntropy
 from sidelight.tuning import geometric, ratio_bound, selection_claims

@@ -10,23 +10,19 @@ from sidelight.accounting.calibrate import (
     calibrate,
     gaussian_noise_scale,
 )
-from sidelight.accounting.dp_events import to_dp_event, to_pld
+from sidelight.accounting.charges import Charge, Route, Totals, amount_of, capacity_quanta, charge_quanta
 from sidelight.accounting.filters import ROUTES, Rule
-from sidelight.accounting.odometer import Odometer
+from sidelight.accounting.loss_distributions import to_dp_event, to_pld
 from sidelight.accounting.parallel import dearest_path
-from sidelight.accounting.quanta import QUANTUM, amount_of, capacity_quanta, charge_quanta
 from sidelight.accounting.remaining import Remaining, Shortfall, Spent, find_remaining, find_shortfall, find_spent
-from sidelight.accounting.totals import Charge, Route, Totals
 
 __all__ = [
-    "QUANTUM",
     "ROUTES",
     "Accuracy",
     "BatchPrice",
     "Calibrated",
     "Charge",
     "DiscreteLaplace",
-    "Odometer",
     "Remaining",
     "RoundedGaussian",
     "Route",

@@ -27,9 +27,8 @@ from sidelight.guarantees import (
     short_text,
 )
 from sidelight.guarantees import conversions as convert
-from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.normal import erfc, inverse_erfc_upper
-from sidelight.guarantees.search import grid_ceil, grid_floor, largest, smallest
+from sidelight.guarantees.amounts import grid_ceil, grid_floor, largest, smallest
+from sidelight.guarantees.intervals import Interval, erfc, inverse_erfc_upper, round_up
 
 _ROOT_2 = Interval.of(2).sqrt()
 _LOWEST, _HIGHEST = Fraction(1, 10**12), Fraction(10**6)

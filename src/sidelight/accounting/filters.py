@@ -14,9 +14,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from sidelight.accounting.items import chosen_item
-from sidelight.accounting.quanta import DECIMALS, amount_of, capacity_quanta, charge_quanta, quanta_from_text
-from sidelight.accounting.totals import NAMES, Charge, Route, Totals
+from sidelight.accounting.charges import (
+    DECIMALS,
+    NAMES,
+    Charge,
+    Route,
+    Totals,
+    amount_of,
+    capacity_quanta,
+    charge_quanta,
+    chosen_item,
+    quanta_from_text,
+)
 from sidelight.errors import ClaimError, RangeError, SidelightWarning, nearest
 from sidelight.guarantees import (
     GDP,

@@ -14,12 +14,11 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import NamedTuple
 
+from sidelight.accounting.charges import Charge, Route, Totals, amount_of
 from sidelight.accounting.filters import Rule
-from sidelight.accounting.quanta import amount_of
-from sidelight.accounting.totals import Charge, Route, Totals
 from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import GDP, ZCDP, Amount, ApproxDP, BoundedRange, Claim, Claims, PureDP, exact, short_text
-from sidelight.guarantees.search import grid_ceil, grid_floor, largest
+from sidelight.guarantees.amounts import grid_ceil, grid_floor, largest
 
 _DIGITS = 6
 _LOWEST, _HIGHEST = Fraction(1, 10**24), Fraction(10**6)

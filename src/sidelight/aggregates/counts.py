@@ -17,7 +17,7 @@ from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.errors import RangeError
 from sidelight.grid import Grid
-from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records import Number, PersonId, Table
 
 if TYPE_CHECKING:

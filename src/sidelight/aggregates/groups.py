@@ -17,7 +17,7 @@ from sidelight.aggregates.counts import MAX_CELLS
 from sidelight.aggregates.predicates import ExpressionCoding, filtered
 from sidelight.aggregates.unit_norms import UnitNorms
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records import Category, Label, Number, PersonId, Schema
 from sidelight.records.columns import MAX_ROWS_LIMIT
 from sidelight.records.expressions import Expression, Named

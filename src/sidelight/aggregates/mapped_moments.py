@@ -15,7 +15,7 @@ from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.mapped_vector import MappedVector, RowMap, Unusable
 from sidelight.aggregates.moments import ClippedMoments, Moments
 from sidelight.errors import RangeError
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 from sidelight.records import Number, Table
 from sidelight.records.numbers import Real
 

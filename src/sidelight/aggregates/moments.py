@@ -18,7 +18,7 @@ from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.counts import SQRT2
 from sidelight.aggregates.engine_sums import engine_sums
 from sidelight.errors import RangeError, nearest
-from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records import Table
 from sidelight.records.numbers import Real, exact_number
 from sidelight.records.rows import BATCH_ROWS, Batch

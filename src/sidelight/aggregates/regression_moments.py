@@ -16,7 +16,7 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CodeArrays, Keep, NumberCoding
 from sidelight.aggregates.engine_sums import engine_sums
 from sidelight.errors import RangeError
-from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records.rows import Batch, Wanted
 
 if TYPE_CHECKING:

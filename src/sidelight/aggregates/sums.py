@@ -13,7 +13,7 @@ from sidelight.aggregates.engine_sums import engine_sums
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
-from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records import Number, Table
 from sidelight.records.numbers import Real, exact_number
 

@@ -17,7 +17,7 @@ from fractions import Fraction
 from math import isqrt
 
 from sidelight.aggregates.bounded import Norm
-from sidelight.guarantees.neighbours import Neighbours
+from sidelight.guarantees.claims import Neighbours
 
 #: Irrational norms are rounded up to a multiple of 2**-40.
 _PLACES = 40

@@ -16,7 +16,7 @@ from sidelight.experts.reporting import Reporting
 from sidelight.guarantees import Claims, decimal_text
 from sidelight.ledger import Ledger, Scope, Stored, open_ledger
 from sidelight.noise import Entropy, OSEntropy, Source, rounded_gaussian
-from sidelight.noise.entropy import OS_BRANDING
+from sidelight.noise.source import OS_BRANDING
 
 #: The kind of a request in the ledger.
 _REQUEST = "experts_report"

@@ -21,7 +21,7 @@ from sidelight.experts.player import Player
 from sidelight.experts.report import Collected, Limits, Report, check_terms, collect
 from sidelight.experts.reporting import Reporting
 from sidelight.experts.states import STATE_VERSION, Stream, checked_kind
-from sidelight.noise.entropy import OS_BRANDING
+from sidelight.noise.source import OS_BRANDING
 
 Late = Literal["drop", "next"]
 #: How many closed rounds' clients are remembered, to tell a late report from a second one (late="next").

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError, SourceError
 from sidelight.experts.player import Floats
 from sidelight.noise import OSEntropy, Source, integers_below, standard_normal
-from sidelight.noise.entropy import SEEDED_BRANDING
+from sidelight.noise.source import SEEDED_BRANDING
 
 #: Changes when a stored state means something else than before.
 STATE_VERSION = 1

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.moments import Moments
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Claims, Neighbours, PureDP
-from sidelight.guarantees.neighbours import Unit
+from sidelight.guarantees.claims import Unit
 from sidelight.mechanisms.additive import Law
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.noisy_moments import count_noise, matrix_noise, vector_noise

@@ -1,4 +1,9 @@
-"""A release carries a set of claims that all hold; each consumer picks the one that it can use."""
+"""A release carries a set of claims that all hold; each consumer picks the one that it can use.
+
+Which mechanism may claim what by itself is a closed list (`native_claims`), because two of these are often confused.
+Permute-and-flip is pure but its loss has range 2 epsilon, not epsilon: charging it epsilon^2/8 charges too little.
+Discrete Gaussian noise has the Gaussian's zCDP, but not its profile: it is not GDP (accounting proof page, section 2).
+"""
 
 from __future__ import annotations
 
@@ -7,27 +12,44 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Unpack
 
-from sidelight.errors import ClaimError
+from sidelight.errors import ClaimError, nearest
 from sidelight.guarantees.amounts import Amount, positive
 from sidelight.guarantees.claims import (
     GDP,
     RDP,
     ZCDP,
     ApproxDP,
+    Audience,
     BoundedRange,
     Claim,
     Context,
+    Event,
+    Neighbours,
+    Numerics,
+    Person,
     Profile,
     PureDP,
+    Row,
+    Unit,
 )
 from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.guarantees.encoding import claim_from_json, claim_to_json
-from sidelight.guarantees.groups import for_group, to_replace
-from sidelight.guarantees.neighbours import Audience, Event, Neighbours, Numerics, Person, Row, Unit
-from sidelight.guarantees.order import implies
-from sidelight.guarantees.proved import epsilon_of, gdp_of, zcdp_of
+from sidelight.guarantees.implications import epsilon_of, for_group, gdp_of, implies, to_replace, zcdp_of
 
 _ORDER: tuple[type, ...] = (PureDP, BoundedRange, GDP, ZCDP, Profile, RDP, ApproxDP)
+NATIVE: dict[str, tuple[type, ...]] = {
+    "exponential": (BoundedRange, PureDP),
+    "permute_and_flip": (PureDP,),
+    "discrete_laplace": (PureDP,),
+    "two_sided_wishart": (PureDP,),
+    "rounded_gaussian": (GDP,),
+    "discrete_gaussian": (ZCDP,),
+    "objective_perturbation": (Profile, RDP, GDP, ApproxDP),
+    "propose_test_release": (ApproxDP,),
+    "truncated_laplace": (ApproxDP,),
+    "gaussian_threshold": (ApproxDP,),
+    "private_selection": (PureDP, ZCDP, RDP, Profile, ApproxDP),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,29 +187,19 @@ class Claims:
         return cls.of(*(claim_from_json(item) for item in data))
 
 
-def _superseded(claim: Claim, claims: tuple[Claim, ...], position: int) -> bool:
-    for i, other in enumerate(claims):
-        if i == position or type(other) is not type(claim):
-            continue
-        if isinstance(claim, PureDP | BoundedRange | ZCDP | GDP):
-            mine, theirs = _size(claim), _size(other)
-            if theirs < mine or (theirs == mine and i < position):
-                return True
-        elif claim == other and i < position:
-            return True
-    return False
+def native_claims(*claims: Claim, mechanism: str) -> Claims:
+    """Gather what a mechanism claims by itself, and refuse what its proof does not give.
 
-
-def _size(claim: Claim) -> Fraction:
-    match claim:
-        case PureDP() | BoundedRange():
-            return claim.epsilon
-        case ZCDP():
-            return claim.rho
-        case GDP():
-            return claim.mu
-        case _:
-            raise ClaimError(f"{claim} has no single size")
+    >>> print(native_claims(BoundedRange(1), mechanism="exponential"))
+    PureDP(ε = 1), BoundedRange(ε = 1)
+    """
+    if mechanism not in NATIVE:
+        raise ClaimError(f"no native claims are known for {mechanism!r}; {nearest(mechanism, NATIVE)}")
+    for claim in claims:
+        if not isinstance(claim, NATIVE[mechanism]):
+            allowed = ", ".join(kind.__name__ for kind in NATIVE[mechanism])
+            raise ClaimError(f"{mechanism} proves {allowed}; nothing proves {claim} for it")
+    return Claims.of(*claims)
 
 
 def claims_to_replace(claims: Claims) -> Claims:
@@ -243,3 +255,28 @@ def per_person(claims: Claims, *, column: str = "person", max_rounds_per_person:
                 return None if mu is None else GDP(root_of_sum_of_squares(k * mu * mu), **context)
 
     return claims.map(composed).with_unit(person)
+
+
+def _superseded(claim: Claim, claims: tuple[Claim, ...], position: int) -> bool:
+    for i, other in enumerate(claims):
+        if i == position or type(other) is not type(claim):
+            continue
+        if isinstance(claim, PureDP | BoundedRange | ZCDP | GDP):
+            mine, theirs = _size(claim), _size(other)
+            if theirs < mine or (theirs == mine and i < position):
+                return True
+        elif claim == other and i < position:
+            return True
+    return False
+
+
+def _size(claim: Claim) -> Fraction:
+    match claim:
+        case PureDP() | BoundedRange():
+            return claim.epsilon
+        case ZCDP():
+            return claim.rho
+        case GDP():
+            return claim.mu
+        case _:
+            raise ClaimError(f"{claim} has no single size")

@@ -13,9 +13,17 @@ from fractions import Fraction
 from functools import lru_cache
 from math import erfc, exp, sqrt
 
-from sidelight.guarantees.intervals import ONE, UP, ZERO, Interval, round_down, round_up
-from sidelight.guarantees.normal import gaussian_delta, inverse_erfc_upper
-from sidelight.guarantees.search import grid_floor, largest, smallest
+from sidelight.guarantees.amounts import grid_floor, largest, smallest
+from sidelight.guarantees.intervals import (
+    ONE,
+    UP,
+    ZERO,
+    Interval,
+    gaussian_delta,
+    inverse_erfc_upper,
+    round_down,
+    round_up,
+)
 
 _ONE = Interval(ONE, ONE)
 _TWO = Interval.of(2)

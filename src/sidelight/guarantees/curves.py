@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from sidelight.errors import RangeError
 from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.amounts import Amount, decimal_text, exact
-from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.normal import erfc, gaussian_delta
+from sidelight.guarantees.intervals import Interval, erfc, gaussian_delta, round_up
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,21 @@ from typing import Any
 
 from sidelight.errors import ClaimError, nearest
 from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive
-from sidelight.guarantees.claims import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Claim, Context, Profile, PureDP
+from sidelight.guarantees.claims import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    BoundedRange,
+    Claim,
+    Context,
+    Neighbours,
+    Profile,
+    PureDP,
+    Row,
+    unit_from_text,
+    unit_to_text,
+)
 from sidelight.guarantees.curves import (
     ApproxCurve,
     BoundedRangeCurve,
@@ -18,11 +32,9 @@ from sidelight.guarantees.curves import (
     RenyiOrders,
     ZCDPCurve,
 )
+from sidelight.guarantees.derived_curves import LeastCurve, MostCurve, SelectedCurve, TwoStepCurve
 from sidelight.guarantees.envelope_curve import EnvelopeCurve
-from sidelight.guarantees.neighbours import Neighbours, Row, unit_from_text, unit_to_text
 from sidelight.guarantees.perturbation_curves import HalfNormalCurve, HingedGaussiansCurve
-from sidelight.guarantees.selected_curve import SelectedCurve
-from sidelight.guarantees.steps import LeastCurve, MostCurve, TwoStepCurve
 
 _AMOUNTS: dict[str, tuple[str, ...]] = {
     "PureDP": ("epsilon",),

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sidelight.errors import ClaimError, nearest
 from sidelight.guarantees.amounts import decimal_text
-from sidelight.guarantees.intervals import round_up
-from sidelight.guarantees.normal import gaussian_delta
+from sidelight.guarantees.intervals import gaussian_delta, round_up
 from sidelight.guarantees.perturbation_curves import gaussian_upper, raised, tail_from, with_output
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sidelight.guarantees.amounts import decimal_text
 from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.guarantees.curves import gaussian_float_error, gaussian_floats
-from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.normal import erfc, gaussian_delta
+from sidelight.guarantees.intervals import Interval, erfc, gaussian_delta, round_up
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,14 +4,13 @@ A charge is committed before any data is opened and is never given back; concurr
 the history is append-only and hash-chained. SQLAlchemy is imported when the first ledger is opened.
 """
 
+from sidelight.ledger.books import Entry, State
 from sidelight.ledger.chain import Event, now_utc
-from sidelight.ledger.entry import Entry, FailReason, State, Stored
+from sidelight.ledger.decide import FailReason, Stored
 from sidelight.ledger.exchange import Imported
-from sidelight.ledger.handle import Ledger, open_ledger
-from sidelight.ledger.replay import Rederive
-from sidelight.ledger.reservation import Reservation
-from sidelight.ledger.scope import Scope
-from sidelight.ledger.verify import Verification
+from sidelight.ledger.ledger import Ledger, open_ledger
+from sidelight.ledger.scope import Reservation, Scope
+from sidelight.ledger.verify import Rederive, Verification
 
 __all__ = [
     "Entry",

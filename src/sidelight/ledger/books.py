@@ -1,18 +1,29 @@
-"""The running totals of one scope: its own charges and, if it is partitioned, those of each part in its own units.
+"""What a scope has charged: its running totals, what it can still grant, and its entries one by one.
 
-The total of a partitioned scope is its own charges plus the dearest part, for each quantity by itself; a route that any
-part closed is closed (accounting proof page, section 2.2).
+A partitioned scope keeps its own charges and those of each part in its own units. Its total is its own charges plus the
+dearest part, for each quantity by itself; a route that any part closed is closed (accounting proof page, section 2.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from sidelight.accounting import Charge, Route, Rule, Totals
+from sidelight.accounting import Charge, Remaining, Route, Rule, Totals, find_remaining
 from sidelight.errors import LedgerError
-from sidelight.ledger.shares import Share
+from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours
+from sidelight.ledger.chain import Event, Json
+from sidelight.ledger.definition import ScopeDefinition, Share, share_from_json
+from sidelight.ledger.journal import each_event, event_at
+
+if TYPE_CHECKING:
+    from sidelight.ledger.schema import Transaction
+_NOTHING = Remaining(epsilon=None, exponential_epsilon=None, rho=None, mu=None)
+State = Literal["reserved", "released", "refused", "failed"]
+#: What each kind of outcome makes of an entry.
+OUTCOMES: Final[dict[str, State]] = {"release": "released", "refuse": "refused", "fail": "failed"}
 
 
 @dataclass(frozen=True)
@@ -97,3 +108,131 @@ def by_scope(shares: Iterable[Share]) -> dict[str, list[Share]]:
     for share in shares:
         grouped.setdefault(share.scope_id, []).append(share)
     return grouped
+
+
+def remaining_along(chain: Sequence[tuple[ScopeDefinition, Books]], *, delta: Amount | None) -> Remaining:
+    """Return, for each kind of query, the largest parameter that the first scope and all its ancestors would grant.
+
+    `chain` begins with the scope that is asked and goes up to the top.
+    """
+    if any(books.shut for _, books in chain):
+        return _NOTHING
+    asked = chain[0][0]
+    result: Remaining | None = None
+    for (definition, books), below in zip(chain, [None, *(lower for lower, _ in chain)], strict=False):
+        if below is not None and definition.partitioned_by is not None:
+            totals = books.totals_for(below.scope_id, definition.rule)
+        else:
+            totals = books.totals()
+        left = find_remaining(definition.rule, totals, delta=delta)
+        if asked.neighbours is Neighbours.ADD_REMOVE and definition.neighbours is Neighbours.REPLACE:
+            left = _two_steps(left)
+        result = left if result is None else _smaller(result, left)
+    return result or _NOTHING
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One charge as the ledger knows it. `text` is the released value or refusal; `head` the hash of its outcome."""
+
+    entry_id: str
+    scope_id: str
+    key: str
+    attempt: int
+    state: State
+    at_utc: str
+    claims: Claims
+    charge: Charge
+    request: Mapping[str, Json]
+    text: str | None
+    head: str | None
+
+
+def list_entries(transaction: Transaction, *, scope_id: str | None) -> list[Entry]:
+    """Return all entries in order, or those that charged one scope, with that scope's claims and charge."""
+    reserved: dict[str, Event] = {}
+    outcomes: dict[str, Event] = {}
+    for event in each_event(transaction):
+        if event.entry_id is None:
+            continue
+        if event.kind == "reserve":
+            reserved[event.entry_id] = event
+        elif event.kind in OUTCOMES:
+            outcomes[event.entry_id] = event
+    found = (_entry(event, outcomes.get(entry_id), scope_id=scope_id) for entry_id, event in reserved.items())
+    return [entry for entry in found if entry is not None]
+
+
+def list_finished(transaction: Transaction, *, scope_id: str | None, after: str | None) -> list[Entry]:
+    """Return entries by their outcomes, those after a head if one is named; older events are not read."""
+    since = -1
+    if after is not None:
+        row = transaction.row("SELECT seq FROM event WHERE hash = :hash", hash=after)
+        if row is None:
+            raise LedgerError(
+                f"the ledger does not hold the head {after[:16]}...: this is another ledger or an older copy of it"
+            )
+        since = int(row[0])
+    rows = transaction.rows(
+        "SELECT reserve_seq, outcome_seq FROM entry WHERE outcome_seq > :since ORDER BY outcome_seq", since=since
+    )
+    found = (
+        _entry(event_at(transaction, reserve), event_at(transaction, outcome), scope_id=scope_id)
+        for reserve, outcome in rows
+    )
+    return [entry for entry in found if entry is not None]
+
+
+def _two_steps(left: Remaining) -> Remaining:
+    """Turn amounts for a replace scope into the add/remove amounts that become them: 2ε, 4ρ, 2μ."""
+
+    def part(amount: Fraction | None, share: int) -> Fraction | None:
+        return None if amount is None else amount / share
+
+    return Remaining(
+        epsilon=part(left.epsilon, 2),
+        exponential_epsilon=part(left.exponential_epsilon, 2),
+        rho=part(left.rho, 4),
+        mu=part(left.mu, 2),
+        approx=None,  # its delta grows with epsilon; no number is better than a wrong one
+    )
+
+
+def _smaller(one: Remaining, other: Remaining) -> Remaining:
+    def least(first: Fraction | None, second: Fraction | None) -> Fraction | None:
+        return None if first is None or second is None else min(first, second)
+
+    approx: ApproxDP | None = None
+    if one.approx is not None and other.approx is not None:
+        approx = min(one.approx, other.approx, key=lambda claim: claim.epsilon)
+    return Remaining(
+        epsilon=least(one.epsilon, other.epsilon),
+        exponential_epsilon=least(one.exponential_epsilon, other.exponential_epsilon),
+        rho=least(one.rho, other.rho),
+        mu=least(one.mu, other.mu),
+        approx=approx,
+    )
+
+
+def _entry(event: Event, outcome: Event | None, *, scope_id: str | None) -> Entry | None:
+    body = event.content
+    charges, request = body["charges"], body["request"]
+    shares = [share_from_json(share) for share in charges] if isinstance(charges, list) else []
+    wanted = event.scope_id if scope_id is None else scope_id
+    mine = next((share for share in shares if share.scope_id == wanted), None)
+    if mine is None or event.entry_id is None:
+        return None
+    text = None if outcome is None or outcome.kind == "fail" else str(outcome.content["text"])
+    return Entry(
+        entry_id=event.entry_id,
+        scope_id=str(event.scope_id),
+        key=str(body["idem_key"]),
+        attempt=int(str(body["attempt"])),
+        state="reserved" if outcome is None else OUTCOMES[outcome.kind],
+        at_utc=event.at_utc,
+        claims=mine.claims,
+        charge=mine.charge,
+        request=request if isinstance(request, dict) else {},
+        text=text,
+        head=None if outcome is None else outcome.hash,
+    )

@@ -1,26 +1,34 @@
-"""The hash chain: every event commits to the one before it.
+"""The hash chain: every event commits to the one before it, over one text for one value (canonical JSON).
 
 `hash = sha256("sidelight-ledger\\n" + C)`, C the canonical JSON of the event with the hash of its predecessor; with a
 secret key the same as HMAC-SHA256. A plain chain shows edits; it cannot show that the whole file was rewritten or is an
 older copy. Against the first there is the key, against the second the head that every release carries.
+
+Canonical JSON is UTF-8 with sorted ASCII keys, no spaces, escapes only where JSON demands them, and no JSON numbers: a
+number is a string, so no reader can round it. Hand-made because the chain depends on every byte, and because a reader
+that silently keeps the last of two equal keys (as the standard one does) would let one text hash alike and read
+otherwise.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.canonical import Json, canonical, is_canonical, read
 
+#: Far more than any query has, and far less than Python's own limit of nested calls.
+DEEPEST = 100
+Json: TypeAlias = "str | list[Json] | dict[str, Json] | None"
 Kind = Literal["open", "scope", "reserve", "release", "refuse", "fail", "import", "migrate", "close"]
 KINDS: Final = get_args(Kind)
-#: Selects the encoder: of an event without and with the digest of the scopes' rows after it (`signed`).
+#: Selects the encoder: of an event without and with the digest of the scopes' rows after it.
 _PLAIN: Final = "1"
 _SIGNING: Final = "2"
 NO_HASH: Final = "0" * 64
@@ -79,14 +87,6 @@ class Event:
         return fields if self.books is None else {"books": self.books, **fields}
 
 
-def event_hash(event: Event, *, key: bytes | None = None) -> str:
-    """Return the hash that the event should carry."""
-    committed = _PREFIX + event.committed_text().encode()
-    if key is None:
-        return hashlib.sha256(committed).hexdigest()
-    return hmac.new(key, committed, hashlib.sha256).hexdigest()
-
-
 def chained(
     *,
     seq: int,
@@ -112,6 +112,14 @@ def chained(
         books=books,
     )
     return Event(**{**vars(unhashed), "hash": event_hash(unhashed, key=key)})
+
+
+def event_hash(event: Event, *, key: bytes | None = None) -> str:
+    """Return the hash that the event should carry."""
+    committed = _PREFIX + event.committed_text().encode()
+    if key is None:
+        return hashlib.sha256(committed).hexdigest()
+    return hmac.new(key, committed, hashlib.sha256).hexdigest()
 
 
 def event_from_line(line: str) -> Event:
@@ -165,6 +173,25 @@ def link_problem(event: Event, *, previous: Event | None, key: bytes | None = No
     return None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What the first event says about a ledger."""
+
+    ledger_id: str
+    testing: bool
+    keyed: bool
+
+
+def identity_of(genesis: Event) -> Identity:
+    """Read the identity from the first event."""
+    body = genesis.content
+    if genesis.kind != "open" or not isinstance(body.get("ledger_id"), str):
+        raise LedgerError("the first event does not say which ledger this is; it is damaged")
+    return Identity(
+        ledger_id=str(body["ledger_id"]), testing=body.get("testing") == "1", keyed=body.get("mac") == "hmac-sha256"
+    )
+
+
 def now_utc() -> str:
     """Return the present time as a ledger writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -198,20 +225,79 @@ def checked_head(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identity:
-    """What the first event says about a ledger."""
+def canonical(value: object) -> str:
+    """Return the canonical JSON text of strings, None, lists and mappings.
 
-    ledger_id: str
-    testing: bool
-    keyed: bool
+    >>> canonical({"b": ["1", None], "a": "tab\\t"})
+    '{"a":"tab\\\\t","b":["1",null]}'
+    """
+    text = json.dumps(plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise LedgerError(
+            "a ledger stores text that is valid Unicode, got a lone surrogate; decode the text with the right encoding"
+        ) from None
+    return text
 
 
-def identity_of(genesis: Event) -> Identity:
-    """Read the identity from the first event."""
-    body = genesis.content
-    if genesis.kind != "open" or not isinstance(body.get("ledger_id"), str):
-        raise LedgerError("the first event does not say which ledger this is; it is damaged")
-    return Identity(
-        ledger_id=str(body["ledger_id"]), testing=body.get("testing") == "1", keyed=body.get("mac") == "hmac-sha256"
+def plain(value: object, *, where: str = "value", depth: int = 0) -> Json:
+    """Return the value rebuilt from plain strings, None, lists and dicts, or say where it is something else."""
+    if depth > DEEPEST:
+        raise LedgerError(f"a ledger stores what is nested at most {DEEPEST} deep; make the request flatter")
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return str.__str__(value)  # a NumPy string or a string enum becomes its plain text
+    if isinstance(value, Mapping):
+        return {_key(key, where): plain(entry, where=f"{where}.{key}", depth=depth + 1) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry, where=f"{where}[{index}]", depth=depth + 1) for index, entry in enumerate(value)]
+    raise LedgerError(
+        f"a ledger stores strings, lists and mappings of them only, got {type(value).__name__} at {where}; "
+        "write a number as its decimal text"
     )
+
+
+def read(text: str) -> Json:
+    """Parse JSON text, refusing numbers, booleans and doubled keys.
+
+    >>> read('{"a":"1"}')
+    {'a': '1'}
+    """
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_unique, parse_int=_no_number, parse_float=_no_number, parse_constant=_no_number
+        )
+        return plain(value)
+    except RecursionError:
+        raise LedgerError("the JSON of a ledger is nested too deeply to be one of its events") from None
+    except ValueError as error:
+        raise LedgerError(f"the text is not JSON of a ledger ({error})") from None
+
+
+def is_canonical(text: str) -> bool:
+    """Return whether the text is, byte for byte, what `canonical` writes for the value it holds."""
+    try:
+        return canonical(read(text)) == text
+    except LedgerError:
+        return False
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str) or not key.isascii():
+        raise LedgerError(
+            f"keys in a ledger are ASCII text, got {key!r} in {where}; put names that users choose into values"
+        )
+    return str.__str__(key)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return result
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"a bare {text[:20]} where a string was expected")

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sidelight.accounting import find_shortfall
 from sidelight.errors import BudgetError, InProgressError, LedgerError
-from sidelight.ledger.books import Books, books_from_json, by_scope
-from sidelight.ledger.canonical import Json, canonical, plain, read
-from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition
-from sidelight.ledger.entry import Stored
-from sidelight.ledger.journal import append, event_at, lock_head
-from sidelight.ledger.shares import Share
-from sidelight.ledger.signed import signed_scopes
+from sidelight.ledger.books import OUTCOMES, Books, books_from_json, by_scope
+from sidelight.ledger.chain import Json, canonical, now_utc, plain, read
+from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition, Share, definition_from_row
+from sidelight.ledger.journal import append, event_at, lock_head, signed_scopes
 
 if TYPE_CHECKING:
-    from sidelight.ledger.transaction import Transaction
+    from sidelight.ledger.schema import Transaction
 
-_STATE_OF = {"release": "released", "refuse": "refused", "fail": "failed"}
+#: Why an entry failed. A class name is written only for errors raised before the data was opened; after that the cause
+#: is a function of the data, and the entry says no more than "failed".
+FailReason = Literal["failed", "reaped", "SourceError", "SchemaError", "StrictError", "RangeError"]
+FAIL_REASONS: Final = get_args(FailReason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +53,14 @@ class Request:
         return _asked(self.body(0)) == _asked(plain(body))
 
 
-def _asked(body: Any) -> str:
-    # charges are left out: a later version may prove a smaller one for the same claims
-    claims = [[share["scope_id"], share["part"], share["claims"]] for share in body["charges"]]
-    return canonical({"claims": claims, "request": body["request"]})
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """The answer that the same key bought before: nothing was charged again."""
+
+    entry_id: str
+    state: Literal["released", "refused"]
+    text: str
+    head: str
 
 
 def reserve(
@@ -138,13 +142,42 @@ def settle(
     event = append(transaction, kind=kind, at_utc=at_utc, scope_id=scope_id, entry_id=entry_id, body=body, key=key)
     changed = transaction.run(
         "UPDATE entry SET state = :state, outcome_seq = :seq WHERE entry_id = :entry_id AND state = 'reserved'",
-        state=_STATE_OF[kind],
+        state=OUTCOMES[kind],
         seq=event.seq,
         entry_id=entry_id,
     )
     if changed != 1:
         raise LedgerError(f"the entry {entry_id} changed while its outcome was written; nothing was recorded")
     return event.hash
+
+
+def reap(transaction: Transaction, entry_id: str, scope_id: str, *, key: bytes | None) -> bool:
+    """Declare one entry dead, unless it has finished in the meantime, which is better."""
+    lock(transaction, [scope_id], key=key)
+    row = transaction.row("SELECT state FROM entry WHERE entry_id = :entry_id", entry_id=entry_id)
+    if row != ("reserved",):
+        return False
+    settle(transaction, entry_id=entry_id, kind="fail", body={"reason": "reaped"}, key=key)
+    return True
+
+
+def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key: bytes | None) -> ScopeDefinition:
+    scopes = signed_scopes(transaction, key=key)  # holds the head to the end: nobody makes the same scope meanwhile
+    columns = scopes.columns(wanted.scope_id)
+    if columns is not None:
+        return definition_from_row(list(columns.values()))
+    scopes.insert(wanted, totals=canonical(Books().to_json()), seq=next_seq(transaction))
+    append(transaction, kind="scope", at_utc=now_utc(), scope_id=wanted.scope_id, body=wanted.to_body(), key=key)
+    return wanted
+
+
+def close_scope(transaction: Transaction, scope_id: str, *, key: bytes | None) -> str:
+    books = lock(transaction, [scope_id], key=key)[scope_id]
+    if books.shut:
+        return lock_head(transaction)[1]
+    totals = canonical(books.closed().to_json())
+    signed_scopes(transaction, key=key).update(scope_id, seq=next_seq(transaction), totals=totals)
+    return append(transaction, kind="close", at_utc=now_utc(), scope_id=scope_id, body={}, key=key).hash
 
 
 def lock(
@@ -255,3 +288,9 @@ def _earlier(transaction: Transaction, request: Request, *, key: bytes | None) -
         text=str(outcome.content["text"]),
         head=outcome.hash,
     )
+
+
+def _asked(body: Any) -> str:
+    # charges are left out: a later version may prove a smaller one for the same claims
+    claims = [[share["scope_id"], share["part"], share["claims"]] for share in body["charges"]]
+    return canonical({"claims": claims, "request": body["request"]})

@@ -17,17 +17,16 @@ from sidelight.guarantees import Claims
 from sidelight.ledger.chain import Event, event_from_line, identity_of, now_utc
 from sidelight.ledger.connections import identity_of_file
 from sidelight.ledger.decide import book, check_budget, lock, next_seq
-from sidelight.ledger.definition import ScopeDefinition
-from sidelight.ledger.genesis import check_key
-from sidelight.ledger.journal import append, each_event
+from sidelight.ledger.definition import ScopeDefinition, Share, spread, with_ancestors
+from sidelight.ledger.journal import append, each_event, newest_hash
+from sidelight.ledger.opening import check_key
 from sidelight.ledger.place import check_output
-from sidelight.ledger.replay import Replay, replay
 from sidelight.ledger.schema import SCHEMA_VERSION
-from sidelight.ledger.shares import Share, spread
+from sidelight.ledger.verify import Replay, replay
 
 if TYPE_CHECKING:
+    from sidelight.ledger.schema import Transaction
     from sidelight.ledger.store import Store
-    from sidelight.ledger.transaction import Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +122,7 @@ def book_import(
     if genesis is None or last is None:
         raise LedgerError("the export holds no event")
     source_id = identity_of(genesis).ledger_id
-    touched = _with_ancestors(into.values(), definitions)
+    touched = with_ancestors(into.values(), definitions)
     books = lock(transaction, touched, key=key, definitions=definitions)
     seen = _seen(transaction, source_id, history)
     shares: list[Share] = []
@@ -133,7 +132,7 @@ def book_import(
         if claims:
             shares += spread(claims, definitions)
             booked += 1
-    head = event_head(transaction)
+    head = newest_hash(transaction)
     if booked:
         check_budget(shares, books, definitions, first=min(share.scope_id for share in shares))
         body = {
@@ -166,12 +165,6 @@ def scope_map(history: Replay, known: Sequence[str], into: Mapping[str, str] | N
     if len(set(result.values())) != len(result):
         raise LedgerError("two scopes of the export would be booked into one; import them one after the other")
     return result
-
-
-def event_head(transaction: Transaction) -> str:
-    """Return the hash of the last event."""
-    row = transaction.row("SELECT hash FROM event ORDER BY seq DESC LIMIT 1")
-    return str(row[0] if row else "")
 
 
 def _seen(transaction: Transaction, source_id: str, history: Replay) -> dict[tuple[str, str], int]:
@@ -212,13 +205,3 @@ def _mapped(
                 f"into a part of {target!r}; map the parts as well"
             )
     return claims
-
-
-def _with_ancestors(names: Any, definitions: Mapping[str, ScopeDefinition]) -> set[str]:
-    found: set[str] = set()
-    for name in names:
-        current: str | None = name
-        while current is not None:
-            found.add(current)
-            current = definitions[current].parent_id
-    return found

@@ -1,19 +1,24 @@
-"""The tables of a ledger and the triggers that keep them append-only: one text for SQLite and PostgreSQL.
+"""The tables of a ledger, the triggers that keep them append-only, and one open transaction on them.
 
-`event` is the history. `scope.totals` and `entry` are caches of it: `verify` rebuilds them from the events, and
-`event.books` is the digest of the scopes' rows by which a deciding transaction knows that they are the right ones. The
-triggers stop mistakes and casual edits; whoever owns the database can drop them, which is why the chain exists.
+One text for SQLite and PostgreSQL. `event` is the history. `scope.totals` and `entry` are caches of it: `verify`
+rebuilds them from the events, and `event.books` is the digest of the scopes' rows by which a deciding transaction knows
+that they are the right ones. The triggers stop mistakes and casual edits; whoever owns the database can drop them,
+which is why the chain exists.
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 Dialect = Literal["sqlite", "postgresql"]
 SCHEMA_VERSION: Final = "2"
 FIRST_SIGNED: Final = 2  # the schema from which on events carry the digest of the scopes' rows
 TABLES: Final = ("meta", "scope", "event", "entry")
-
 _TABLES_SQL: Final = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE scope (scope_id TEXT PRIMARY KEY, parent_id TEXT REFERENCES scope, unit TEXT NOT NULL,
@@ -75,6 +80,7 @@ _REFUSALS: Final = (
     ("meta", "UPDATE", "OLD.key <> 'head' OR NEW.key <> 'head'", "the identity of a ledger never changes"),
     ("meta", "INSERT", "EXISTS (SELECT 1 FROM meta WHERE key = NEW.key)", "the identity of a ledger never changes"),
 )
+Row = tuple[Any, ...]
 
 
 def create_statements(dialect: Dialect) -> list[str]:
@@ -122,3 +128,59 @@ def trigger_statements(dialect: Dialect) -> dict[str, str]:
 def trigger_names(dialect: Dialect) -> set[str]:
     """Return the names of the triggers, without PostgreSQL's functions."""
     return {name for name, text in trigger_statements(dialect).items() if text.startswith("CREATE TRIGGER")}
+
+
+class ComparedScopes(Protocol):
+    """The scopes' rows, once they are compared with what the newest event signs (`journal.SignedScopes`)."""
+
+    def digest(self) -> str:
+        """Return the digest of the rows as they are now."""
+        ...
+
+
+@lru_cache(maxsize=256)
+def _text(sql: str) -> sa.TextClause:
+    import sqlalchemy as sa  # whoever has a transaction has loaded it
+
+    return sa.text(sql)
+
+
+class Transaction:
+    """One open transaction: plain SQL text with named parameters, plain rows back."""
+
+    def __init__(self, connection: sa.Connection, dialect: Dialect, *, ledger_id: str | None = None) -> None:
+        self._connection = connection
+        self.ledger_id = ledger_id
+        self.dialect: Dialect = dialect
+        self.head: tuple[str, int, str] | None = None  # identity, seq and hash, once the head is locked
+        self.scopes: ComparedScopes | None = None
+
+    def rows(self, sql: str, **parameters: object) -> list[Row]:
+        """Return all rows of a query."""
+        return [tuple(row) for row in self._connection.execute(_text(sql), parameters)]
+
+    def row(self, sql: str, **parameters: object) -> Row | None:
+        """Return the first row of a query, or None."""
+        row = self._connection.execute(_text(sql), parameters).first()
+        return None if row is None else tuple(row)
+
+    def each(self, sql: str) -> Iterator[Row]:
+        """Go through the rows of a long query without holding them all."""
+        # for this statement alone: set on the connection it would stay, and PostgreSQL would open cursors for INSERTs
+        with self._connection.execute(_text(sql), execution_options={"yield_per": 1000}) as result:
+            for row in result:
+                yield tuple(row)
+
+    def run(self, sql: str, **parameters: object) -> int:
+        """Execute a statement and return how many rows it changed."""
+        return self._connection.execute(_text(sql), parameters).rowcount
+
+    def define(self, sql: str) -> None:
+        """Execute a statement that defines tables or triggers."""
+        self._connection.exec_driver_sql(sql)
+
+    def tables(self) -> set[str]:
+        """Return the names of the tables that are visible."""
+        import sqlalchemy as sa
+
+        return set(sa.inspect(self._connection).get_table_names())

@@ -1,93 +1,97 @@
-"""A scope: one data set's account in a ledger."""
+"""The handles by which a ledger is spent from: a scope (one data set's account), a reservation, and what keeps them.
+
+Nothing here decides; `decide` does, inside one transaction of `store`. A copied accountant is a second budget:
+scikit-learn's `clone` deep-copies parameters, and a grid search over a copied accountant books nothing. So handles
+refuse copies and pickles, and `clone` gets the identical object.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from sidelight.accounting import Remaining, Rule, Spent, Totals, find_spent
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Amount, Claim, Claims, Neighbours, Unit
-from sidelight.ledger.books import Books, books_from_json
-from sidelight.ledger.canonical import read
-from sidelight.ledger.definition import ScopeDefinition
-from sidelight.ledger.entry import Entry, Stored
-from sidelight.ledger.remaining import remaining_along
-from sidelight.ledger.reservation import Reservation
-from sidelight.ledger.unique import Unique
+from sidelight.ledger import decide
+from sidelight.ledger.books import Books, Entry, books_from_json, list_entries, list_finished, remaining_along
+from sidelight.ledger.chain import Identity, checked_time, now_utc, plain, read
+from sidelight.ledger.decide import FAIL_REASONS, FailReason, Stored
+from sidelight.ledger.definition import (
+    BUDGETS_ADD_UP,
+    ScopeDefinition,
+    checked_name,
+    define_scope,
+    definition_from_row,
+    spread,
+)
+from sidelight.ledger.exchange import book_external
+from sidelight.ledger.journal import DEFINITION_COLUMNS
 
 if TYPE_CHECKING:
-    from sidelight.ledger.place import Place
+    from sidelight.ledger.schema import Transaction
     from sidelight.ledger.store import Store
-    from sidelight.ledger.transaction import Transaction
 
 
-class ScopeKeeper(Protocol):
-    """What a scope asks of the ledger that it belongs to."""
+class Unique:
+    """Refuses `copy`, `deepcopy` and `pickle`; survives `sklearn.clone` as the identical object."""
 
-    testing: bool
+    def __copy__(self) -> NoReturn:
+        self._refuse("copied")
 
-    @property
-    def store(self) -> Store:
-        """The database."""
-        ...
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self._refuse("copied")
 
-    @property
-    def place(self) -> Place:
-        """Where it lives."""
-        ...
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        self._refuse("pickled")
 
-    def reserve(
-        self,
-        claims: Mapping[str, Claims],
-        *,
-        scope_id: str,
-        request: Mapping[str, object],
-        key: str | None = None,
-        at_utc: str | None = None,
-        resume: bool = False,
-    ) -> Reservation | Stored:
-        """Charge before any data is opened."""
-        ...
+    def __sklearn_clone__(self) -> Self:
+        return self
 
-    def record_external(self, claims: Mapping[str, Claims], *, note: str) -> str:
-        """Book what another tool spent."""
-        ...
+    def _refuse(self, what: str) -> NoReturn:
+        raise LedgerError(
+            f"a {type(self).__name__} cannot be {what}: two copies would each spend the budget. Pass the same object "
+            "to threads; in another process, open the ledger again by its address"
+        )
 
-    def reap(self, *, scope_id: str | None = None, key: str | None = None) -> list[str]:
-        """Declare unfinished attempts dead."""
-        ...
 
-    def close_scope(self, scope_id: str) -> str:
-        """Close a scope for good."""
-        ...
+class Reservation(Unique):
+    """The licence to open the data once. Exactly one of `release`, `refuse` and `fail` ends it; the charge stays.
 
-    def ancestry(self, scope_id: str) -> list[ScopeDefinition]:
-        """Return a scope and all above it."""
-        ...
+    A value may leave only after `release` (or `refuse`) has returned. If it raises, discard the value.
+    """
 
-    def entries(self, *, scope_id: str | None = None) -> list[Entry]:
-        """Return the entries that charged a scope."""
-        ...
+    def __init__(self, store: Store, *, entry_id: str, scope_id: str, key: bytes | None) -> None:
+        self._store = store
+        self._key = key
+        self.entry_id = entry_id
+        self.scope_id = scope_id
 
-    def finished(self, *, scope_id: str | None = None, after: str | None = None) -> list[Entry]:
-        """Return the entries that have an outcome."""
-        ...
+    def release(self, text: str) -> str:
+        """Store the released text durably; return the ledger's new head."""
+        return self._settle("release", {"text": _checked_text(text)})
 
-    def open_scope(
-        self,
-        scope_id: str,
-        *,
-        budget: Claim,
-        unit: Unit | None = None,
-        neighbours: Neighbours | None = None,
-        routes: Sequence[str] | None = None,
-        shares: Any = None,
-        parent: str | None = None,
-        partitioned_by: str | None = None,
-    ) -> Scope:
-        """Return another scope of the ledger, made if it is not there."""
-        ...
+    def refuse(self, text: str) -> str:
+        """Store a paid refusal, the same price and the same fields as a release; return the new head."""
+        return self._settle("refuse", {"text": _checked_text(text)})
+
+    def fail(self, reason: FailReason = "failed") -> str:
+        """Record that nothing came out; return the new head. After the data was opened, only "failed" may be said."""
+        if reason not in FAIL_REASONS:
+            raise LedgerError(
+                f"the reason of a failure comes from a closed list ({', '.join(FAIL_REASONS)}), because a free text "
+                "may quote a record; say 'failed'"
+            )
+        return self._settle("fail", {"reason": reason})
+
+    def _settle(self, kind: Literal["release", "refuse", "fail"], body: dict[str, object]) -> str:
+        return self._store.decide(
+            lambda transaction: decide.settle(transaction, entry_id=self.entry_id, kind=kind, body=body, key=self._key)
+        )
+
+    def __repr__(self) -> str:
+        return f"Reservation(entry_id={self.entry_id!r}, scope_id={self.scope_id!r})"
 
 
 class Scope(Unique):
@@ -184,8 +188,184 @@ class Scope(Unique):
         return f"Scope({self.scope_id!r}, budget={self.definition.budget}, ledger={self.ledger.place.shown!r})"
 
 
+class ScopeKeeper(Unique):
+    """The scopes of one ledger: opens them, charges them, and keeps what never changes of them, their definitions.
+
+    `Ledger` is the one that users hold.
+    """
+
+    def __init__(self, store: Store, *, identity: Identity, key: bytes | None) -> None:
+        self.store = store
+        self.store.ledger_id = identity.ledger_id
+        self.place = store.place
+        self.ledger_id = identity.ledger_id
+        self.testing = identity.testing
+        self._key = key
+        self._definitions: dict[str, ScopeDefinition] = {}
+
+    def open_scope(
+        self,
+        scope_id: str,
+        *,
+        budget: Claim,
+        unit: Unit | None = None,
+        neighbours: Neighbours | None = None,
+        routes: Sequence[str] | None = None,
+        shares: Any = None,
+        parent: str | None = None,
+        partitioned_by: str | None = None,
+    ) -> Scope:
+        """Return the scope with this name, making it if there is none; if there is one it must be the same.
+
+        Budget, unit, neighbours, rule, parent and partition are fixed for good. Unit and neighbours default to the
+        budget's. What is charged to a scope is charged to its parent too. `partitioned_by` describes the public rule by
+        which every protected unit belongs to exactly one child scope.
+        """
+        above = None if parent is None else self._definition(parent)
+        wanted = define_scope(
+            scope_id,
+            budget=budget,
+            unit=unit,
+            neighbours=neighbours,
+            routes=routes,
+            shares=shares,
+            parent=above,
+            partitioned_by=partitioned_by,
+        )
+        found = self.store.decide(lambda transaction: decide.find_or_make_scope(transaction, wanted, key=self._key))
+        different = found.differences(wanted)
+        if different:
+            raise LedgerError(
+                f"scope {scope_id!r} exists with another {' and '.join(different)} (budget {found.budget}, one "
+                f"{found.unit}, {found.neighbours}); a scope never changes, and {BUDGETS_ADD_UP}"
+            )
+        self._definitions[scope_id] = found
+        return Scope(self, found)
+
+    def reserve(
+        self,
+        claims: Mapping[str, Claims],
+        *,
+        scope_id: str | None = None,
+        request: Mapping[str, object],
+        key: str | None = None,
+        at_utc: str | None = None,
+        resume: bool = False,
+    ) -> Reservation | Stored:
+        """Charge one request to several scopes at once, all or none; `Scope.reserve` is the usual way to one.
+
+        `claims` gives each data set's own claims; ancestors are charged too. If two of the scopes share an ancestor,
+        state the claims for it as well. `scope_id` is the scope under which the key is remembered (the first, if left
+        out).
+        """
+        primary = next(iter(claims), "") if scope_id is None else scope_id
+        if primary not in claims:
+            raise LedgerError(f"the scope {primary!r} that remembers the key must be one of those charged")
+        entry_id = uuid.uuid4().hex
+        asked = decide.Request(
+            entry_id=entry_id,
+            scope_id=primary,
+            key=f"auto:{entry_id}" if key is None else checked_name(key, what="a key"),
+            shares=spread(claims, self._definitions_of(claims)),
+            request=_checked_request(request),
+            at_utc=now_utc() if at_utc is None else checked_time(at_utc),
+            resume=resume,
+        )
+        stored = self.store.decide(
+            lambda transaction: decide.reserve(transaction, asked, self._definitions, key=self._key)
+        )
+        if stored is not None:
+            return stored
+        with self.store.read() as transaction:
+            row = transaction.row("SELECT state FROM entry WHERE entry_id = :entry_id", entry_id=entry_id)
+        if row != ("reserved",):
+            raise LedgerError("the reservation could not be read back from the ledger; no data was opened")
+        return Reservation(self.store, entry_id=entry_id, scope_id=primary, key=self._key)
+
+    def record_external(self, claims: Mapping[str, Claims], *, note: str) -> str:
+        """Book what another tool spent; return the new head. Raises `BudgetError` if it does not fit."""
+        checked_name(note, what="the note of an external charge")
+        shares = spread(claims, self._definitions_of(claims))
+        mark = uuid.uuid4().hex
+        return self.store.decide(
+            lambda transaction: book_external(
+                transaction, shares, self._definitions, mark=mark, note=note, first=next(iter(claims)), key=self._key
+            )
+        )
+
+    def reap(self, *, scope_id: str | None = None, key: str | None = None) -> list[str]:
+        """Declare unfinished attempts dead; return their entry ids. The charges stay."""
+        with self.store.read() as transaction:
+            rows = transaction.rows(
+                "SELECT entry_id, scope_id, idem_key FROM entry WHERE state = 'reserved' ORDER BY reserve_seq"
+            )
+        chosen = [(row[0], row[1]) for row in rows if scope_id in (None, row[1]) and key in (None, row[2])]
+        return [entry_id for entry_id, scope in chosen if self._reap(entry_id, scope)]
+
+    def _reap(self, entry_id: str, scope_id: str) -> bool:
+        return self.store.decide(lambda transaction: decide.reap(transaction, entry_id, scope_id, key=self._key))
+
+    def close_scope(self, scope_id: str) -> str:
+        """Close a scope for good: it grants nothing more. Return the new head."""
+        self._definition(scope_id)
+        return self.store.decide(lambda transaction: decide.close_scope(transaction, scope_id, key=self._key))
+
+    def entries(self, *, scope_id: str | None = None) -> list[Entry]:
+        """Return all entries in order, or those that charged one scope (with its share of the charge)."""
+        with self.store.read() as transaction:
+            return list_entries(transaction, scope_id=scope_id)
+
+    def finished(self, *, scope_id: str | None = None, after: str | None = None) -> list[Entry]:
+        """Return entries with an outcome, in the order of their outcomes; with `after`, only those since that head.
+
+        A reader that keeps the head of what it has seen pays for what is new and nothing else.
+        """
+        with self.store.read() as transaction:
+            return list_finished(transaction, scope_id=scope_id, after=after)
+
+    def ancestry(self, scope_id: str) -> list[ScopeDefinition]:
+        """Return the definitions of a scope and its ancestors, from the scope to the top."""
+        chain = [self._definition(scope_id)]
+        while chain[-1].parent_id is not None:
+            chain.append(self._definition(chain[-1].parent_id))
+        return chain
+
+    def _definition(self, scope_id: str) -> ScopeDefinition:
+        if scope_id not in self._definitions:
+            with self.store.read() as transaction:
+                row = transaction.row(
+                    f"SELECT {DEFINITION_COLUMNS} FROM scope WHERE scope_id = :scope_id", scope_id=scope_id
+                )
+            if row is None:
+                raise LedgerError(
+                    f"there is no scope {scope_id!r} in {self.place.shown}; `sidelight ledger show` lists those there "
+                    "are, open_scope makes one"
+                )
+            self._definitions[scope_id] = definition_from_row(row)
+        return self._definitions[scope_id]
+
+    def _definitions_of(self, scope_ids: Mapping[str, object]) -> Mapping[str, ScopeDefinition]:
+        """Load the definitions of these scopes and of all their ancestors."""
+        for name in scope_ids:
+            self.ancestry(name)
+        return self._definitions
+
+
 def _read_books(transaction: Transaction, scope_id: str) -> Books:
     row = transaction.row("SELECT totals FROM scope WHERE scope_id = :scope_id", scope_id=scope_id)
     if row is None:
         raise LedgerError(f"the scope {scope_id!r} is gone from its ledger; run `sidelight ledger verify`")
     return books_from_json(read(str(row[0])))
+
+
+def _checked_request(request: Mapping[str, object]) -> dict[str, Any]:
+    value = plain(request, where="request")
+    if not isinstance(value, dict) or not value:
+        raise LedgerError("a request is a non-empty mapping that says what is asked; an empty request has no price")
+    return value
+
+
+def _checked_text(text: str) -> str:
+    if not isinstance(text, str):
+        raise LedgerError(f"an outcome is stored as text, got {type(text).__name__}; pass the release's JSON")
+    return text

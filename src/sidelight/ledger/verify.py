@@ -1,23 +1,29 @@
-"""Verification: everything a ledger stores, against what its events amount to."""
+"""Verification: a history replayed from its events alone, and every table of a ledger against what it amounts to.
+
+The replay trusts nothing but the code: hashes, order, states, charges and every prefix's budget are recomputed. Of a
+ledger the tables are compared with it; of an export there is nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sidelight.errors import LedgerError
-from sidelight.ledger.canonical import canonical
-from sidelight.ledger.chain import checked_head, identity_of
-from sidelight.ledger.journal import each_event
-from sidelight.ledger.replay import Rederive, Replay, replay
-from sidelight.ledger.schema import SCHEMA_VERSION, trigger_names, trigger_statements
+from sidelight.errors import LedgerError, SidelightError
+from sidelight.guarantees import Claims
+from sidelight.ledger.books import OUTCOMES, Books, by_scope
+from sidelight.ledger.chain import Event, Json, canonical, checked_head, identity_of, link_problem
+from sidelight.ledger.decide import FAIL_REASONS
+from sidelight.ledger.definition import ScopeDefinition, Share, check_parent, definition_from_body, share_from_json
+from sidelight.ledger.journal import digest_of, each_event, row_digest
+from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION, trigger_names, trigger_statements
 
 if TYPE_CHECKING:
+    from sidelight.ledger.schema import Transaction
     from sidelight.ledger.store import Store
-    from sidelight.ledger.transaction import Transaction
-
-__all__ = ["Rederive", "Verification", "verify_ledger"]
+#: Gives the claims of a stored request again, or None where it does not know that kind of request.
+Rederive: TypeAlias = Callable[[Mapping[str, Json]], Claims | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +76,60 @@ def verify_ledger(
 def problems_in(transaction: Transaction, *, key: bytes | None) -> list[str]:
     """Verify the ledger as an open transaction sees it, its own changes included."""
     return _compared(transaction, key=key, rederive=None)[1]
+
+
+@dataclass
+class ReplayedEntry:
+    """An entry as the events tell it."""
+
+    scope_id: str
+    key: str
+    attempt: int
+    reserve_seq: int
+    at_utc: str
+    state: str = "reserved"
+    outcome_seq: int | None = None
+
+
+@dataclass
+class Replay:
+    """What a history amounts to. `problems` is empty if nothing is wrong with it."""
+
+    definitions: dict[str, ScopeDefinition] = field(default_factory=dict)
+    books: dict[str, Books] = field(default_factory=dict)
+    entries: dict[str, ReplayedEntry] = field(default_factory=dict)
+    last_seq: dict[str, int] = field(default_factory=dict)  # of each scope
+    charges: list[tuple[Event, tuple[Share, ...]]] = field(default_factory=list)
+    hashes: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+    genesis: Event | None = None
+    last: Event | None = None
+    schema: str = ""  # that of the first event, or what the last migration led to
+    rows: dict[str, str] = field(default_factory=dict)  # the digest of each scope's row
+    unsigned: bool = False  # an event did not sign what the rows amount to; those after it are off as well
+    live: dict[tuple[str, str], str] = field(default_factory=dict)
+    attempts: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+def replay(events: Iterable[Event], *, key: bytes | None, rederive: Rederive | None = None) -> Replay:
+    """Go through the events once. Wrong ones become problems, never exceptions."""
+    result = Replay()
+    for event in events:
+        problem = link_problem(event, previous=result.last, key=key)
+        if problem is not None:
+            result.problems.append(problem)
+        result.genesis = result.genesis or event
+        result.last = event
+        result.hashes.add(event.hash)
+        try:
+            found = _apply(result, event, rederive)
+        except (SidelightError, KeyError, TypeError, ValueError, AttributeError) as error:
+            found = [f"cannot be read ({type(error).__name__}: {error})"]
+        found += _signature(result, event)
+        result.problems += [f"event {event.seq} ({event.kind}) {text}" for text in found]
+    if result.last is None:
+        result.problems.append("there is no event at all")
+    return result
 
 
 def _compared(transaction: Transaction, *, key: bytes | None, rederive: Rederive | None) -> tuple[Replay, list[str]]:
@@ -153,3 +213,151 @@ def _entries(transaction: Transaction, history: Replay) -> Iterator[str]:
         wanted = (told.scope_id, told.key, told.attempt, told.reserve_seq, told.outcome_seq, told.state)
         if stored[entry_id] != wanted:
             yield f"the entry {entry_id} is not what its events say"
+
+
+def _apply(result: Replay, event: Event, rederive: Rederive | None) -> list[str]:
+    body: Any = event.content
+    match event.kind:
+        case "open":
+            result.schema = str(body["schema"])
+            return []
+        case "migrate":
+            return _migrate(result, body)
+        case "scope":
+            return _scope(result, event, body)
+        case "reserve":
+            return _reserve(result, event, body, rederive)
+        case "release" | "refuse" | "fail":
+            return _outcome(result, event, body)
+        case "import":
+            return _charge(result, event, _shares(body), rederived=None)
+        case "close":
+            return _close(result, event)
+        case _:
+            return []
+
+
+def _signature(result: Replay, event: Event) -> list[str]:
+    """Compare the digest that an event carries with the rows that the events up to it amount to."""
+    for name, seq in result.last_seq.items():
+        if seq == event.seq and name in result.definitions:
+            totals = canonical(result.books[name].to_json())
+            result.rows[name] = row_digest(result.definitions[name].to_columns(), totals=totals, head_seq=seq)
+    wanted = result.schema.isdecimal() and int(result.schema) >= FIRST_SIGNED
+    right = event.books == digest_of(result.rows) if event.books is not None else not wanted
+    if right or result.unsigned:
+        return []
+    result.unsigned = True
+    return ["does not sign the totals and budgets that the events amount to"]
+
+
+def _migrate(result: Replay, body: Any) -> list[str]:
+    before, after = str(body["from"]), str(body["to"])
+    problems = [] if before == result.schema else [f"leads from schema {before}, and the ledger had {result.schema}"]
+    if not int(after) > int(before):
+        problems.append(f"leads back, from schema {before} to {after}")
+    result.schema = after
+    return problems
+
+
+def _scope(result: Replay, event: Event, body: Any) -> list[str]:
+    name = str(event.scope_id)
+    if name in result.definitions:
+        return [f"creates the scope {name!r} a second time"]
+    definition = definition_from_body(name, body)
+    if definition.parent_id is not None and definition.parent_id not in result.definitions:
+        return [f"creates the scope {name!r} under an unknown parent"]
+    if definition.parent_id is not None:
+        check_parent(definition, result.definitions[definition.parent_id])
+    result.definitions[name] = definition
+    result.books[name] = Books()
+    result.last_seq[name] = event.seq
+    return []
+
+
+def _reserve(result: Replay, event: Event, body: Any, rederive: Rederive | None) -> list[str]:
+    name, entry_id, key, attempt = str(event.scope_id), str(event.entry_id), str(body["idem_key"]), int(body["attempt"])
+    problems = []
+    if entry_id in result.entries:
+        problems.append(f"reserves entry {entry_id} a second time")
+    if (name, key) in result.live:
+        problems.append(f"reserves the key {key!r} while {result.live[name, key]} is live")
+    if attempt != result.attempts.get((name, key), 0) + 1:
+        problems.append(f"is attempt {attempt} of the key {key!r}, out of order")
+    shares = _shares(body)
+    if name not in {share.scope_id for share in shares}:
+        problems.append(f"does not charge its own scope {name!r}")
+    result.attempts[name, key] = attempt
+    result.live[name, key] = entry_id
+    result.entries[entry_id] = ReplayedEntry(
+        scope_id=name, key=key, attempt=attempt, reserve_seq=event.seq, at_utc=event.at_utc
+    )
+    derived = None if rederive is None else rederive(body["request"])
+    return problems + _charge(result, event, shares, rederived=derived)
+
+
+def _charge(result: Replay, event: Event, shares: tuple[Share, ...], *, rederived: Claims | None) -> list[str]:
+    problems = []
+    if not shares:
+        problems.append("charges nothing")
+    result.charges.append((event, shares))
+    for name, own in by_scope(shares).items():
+        definition = result.definitions[name]
+        if definition.parent_id is not None and definition.parent_id not in {share.scope_id for share in shares}:
+            problems.append(f"charges {name!r} and not its parent {definition.parent_id!r}")
+        for share in own:
+            problems += _share_problems(result, definition, share)
+            asked = rederived if name == event.scope_id else None
+            if asked is not None and not definition.rule.proves(share.charge, asked):
+                problems.append(f"charges {name!r} less than the stored request costs")
+        if not result.books[name].fits(definition.rule, own):
+            problems.append(f"overspends the scope {name!r}")
+        result.books[name] = result.books[name].plus(own)
+        result.last_seq[name] = event.seq
+    return problems
+
+
+def _share_problems(result: Replay, definition: ScopeDefinition, share: Share) -> list[str]:
+    problems = []
+    if not definition.rule.proves(share.charge, share.claims):
+        problems.append(f"charges {share.scope_id!r} less than its claims cost")
+    if share.claims.neighbours is not definition.neighbours or share.claims.unit != definition.unit:
+        problems.append(f"charges {share.scope_id!r} by claims for another unit or other neighbours")
+    if share.part is not None:
+        part = result.definitions.get(share.part)
+        if definition.partitioned_by is None or part is None or part.parent_id != share.scope_id:
+            problems.append(f"charges a part {share.part!r} that {share.scope_id!r} does not have")
+    return problems
+
+
+def _outcome(result: Replay, event: Event, body: Any) -> list[str]:
+    entry = result.entries.get(str(event.entry_id))
+    if entry is None:
+        return [f"ends entry {event.entry_id}, which was never reserved"]
+    if entry.state != "reserved":
+        return [f"ends entry {event.entry_id}, which is already {entry.state}"]
+    problems = []
+    if event.scope_id != entry.scope_id:
+        problems.append("names another scope than its reservation")
+    if event.at_utc != entry.at_utc:
+        problems.append("does not repeat its reservation's time")
+    if event.kind == "fail":
+        if set(body) != {"reason"} or body["reason"] not in FAIL_REASONS:
+            problems.append("gives a reason that is not in the closed list")
+        del result.live[entry.scope_id, entry.key]
+    elif set(body) != {"text"} or not isinstance(body["text"], str):
+        problems.append("has other fields than its text")
+    entry.state, entry.outcome_seq = OUTCOMES[event.kind], event.seq
+    result.last_seq[entry.scope_id] = event.seq
+    return problems
+
+
+def _close(result: Replay, event: Event) -> list[str]:
+    name = str(event.scope_id)
+    result.books[name] = result.books[name].closed()
+    result.last_seq[name] = event.seq
+    return []
+
+
+def _shares(body: Any) -> tuple[Share, ...]:
+    return tuple(share_from_json(share) for share in body["charges"])

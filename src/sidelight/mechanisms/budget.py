@@ -138,7 +138,7 @@ class Budget:
                 "goe", or "wishart" (pure, idealized, sensitivity in trace norm); of vectors "spherical" (pure,
                 idealized, sensitivity in l2).
 
-        >>> from sidelight.guarantees.neighbours import Neighbours, Row
+        >>> from sidelight.guarantees.claims import Neighbours, Row
         >>> count = Bounded(41, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
         >>> noise = Budget.of(rho="0.5").part(Fraction(1, 4)).on(count)
         >>> noise.law, round(noise.deviation, 9), str(noise.claims.zcdp())

@@ -20,8 +20,17 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, Claims, Context, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.guarantees.intervals import ONE, ZERO, Interval, root_down, root_up, round_down, round_up
-from sidelight.guarantees.normal import gaussian_delta, normal_cdf
+from sidelight.guarantees.intervals import (
+    ONE,
+    ZERO,
+    Interval,
+    gaussian_delta,
+    normal_cdf,
+    root_down,
+    root_up,
+    round_down,
+    round_up,
+)
 from sidelight.mechanisms.label_counts import LabelCounts, Published, published
 from sidelight.noise import Source, rounded_gaussian, scale_up
 

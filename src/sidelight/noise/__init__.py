@@ -4,15 +4,20 @@ Laws, proofs and costs: the noise proof page.
 """
 
 from sidelight.noise.categorical import Categorical
-from sidelight.noise.coins import bernoulli, bernoulli_exp, exp_coin
 from sidelight.noise.continuous import directions, gamma, standard_exponential, standard_normal, uniform
-from sidelight.noise.entropy import Entropy, OSEntropy
 from sidelight.noise.fullcheck import full_check
-from sidelight.noise.integers import below, integers_below, random_order
+from sidelight.noise.integers_and_coins import (
+    below,
+    bernoulli,
+    bernoulli_exp,
+    exp_coin,
+    integers_below,
+    random_order,
+)
 from sidelight.noise.lattice import discrete_gaussian, discrete_laplace, rounded_gaussian
 from sidelight.noise.rounding import disagreement, public_grid, to_grid
 from sidelight.noise.scales import scale_up
-from sidelight.noise.source import Numerics, Source
+from sidelight.noise.source import Entropy, Numerics, OSEntropy, Source
 
 __all__ = [
     "Categorical",

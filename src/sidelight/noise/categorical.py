@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.noise.integers import below
-from sidelight.noise.lazy import LazyReal, exact_exp
+from sidelight.noise.enclosures import LazyReal, exact_exp
+from sidelight.noise.integers_and_coins import below
 from sidelight.noise.scales import exact_scale
 from sidelight.noise.source import Source
 from sidelight.noise.tables import STEPS_PER_UNIT, step_table

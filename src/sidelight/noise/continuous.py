@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, Strips
-from sidelight.noise.integers import check_size
-from sidelight.noise.lazy import LazyReal
+from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, LazyReal, Strips
+from sidelight.noise.integers_and_coins import check_size
 from sidelight.noise.source import Source
 from sidelight.noise.strips import CHUNK, draw
 

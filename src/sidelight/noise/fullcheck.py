@@ -1,4 +1,4 @@
-"""The long form of the self-check, for `sidelight audit`: some seconds on the machine that will draw the noise.
+"""The long form of the self-check: some seconds on the machine that will draw the noise.
 
 Rebuilds every table, then makes the slow method decide thousands of trials and floors again from the very bits that the
 fast one used, without a bit more. One disagreement raises.
@@ -12,14 +12,19 @@ from typing import NoReturn
 import numpy as np
 
 from sidelight.errors import NoiseError
-from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, Strips
-from sidelight.noise.entropy import Entropy
-from sidelight.noise.lazy import LazyReal, exact_floor, exact_keep, exact_strip
+from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, LazyReal, Strips, exact_floor, exact_keep, exact_strip
 from sidelight.noise.scales import fixed_point, scaled_floor
-from sidelight.noise.selfcheck import check_arithmetic
-from sidelight.noise.source import Source
+from sidelight.noise.source import Entropy, Source
 from sidelight.noise.strips import Draws, run_trials
-from sidelight.noise.tables import KEEP_BITS, KEEP_BITS_2, STRIP_BITS, STRIP_BITS_2, step_table, strip_tables
+from sidelight.noise.tables import (
+    KEEP_BITS,
+    KEEP_BITS_2,
+    STRIP_BITS,
+    STRIP_BITS_2,
+    check_arithmetic,
+    step_table,
+    strip_tables,
+)
 
 _SCALES = (Fraction(3), Fraction(10, 7), Fraction(1, 5), Fraction(2**30), Fraction(2**45 + 1))
 

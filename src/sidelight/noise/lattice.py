@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.noise.coins import exp_coin
 from sidelight.noise.enclosures import EXPONENTIAL, GAUSS
-from sidelight.noise.integers import check_size
+from sidelight.noise.integers_and_coins import check_size, exp_coin
 from sidelight.noise.scales import exact_scale, fixed_point, scaled_floor, wrapped
 from sidelight.noise.source import Source
 from sidelight.noise.strips import CHUNK, draw

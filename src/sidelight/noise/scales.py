@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.noise.arithmetic import high_product
-from sidelight.noise.enclosures import Strips
-from sidelight.noise.lazy import LazyReal, exact_floor
+from sidelight.noise.enclosures import LazyReal, Strips, exact_floor
 from sidelight.noise.source import Source
 from sidelight.noise.strips import Draws
+from sidelight.noise.tables import high_product
 
 #: Below this many fractional bits too many draws are doubtful: every draw of such a scale takes the scalar path.
 _FEWEST_FRACTION_BITS = 8

@@ -1,4 +1,7 @@
-"""What samplers draw from: a guarded view of an entropy, opened for one release and closed with it.
+"""Where random bytes come from, and what samplers draw from: a guarded view, opened for one release and closed with it.
+
+Production uses `OSEntropy` and nothing else. The only other implementation is the seeded one of `sidelight.testing`,
+whose brand follows every release that it touched.
 
 No byte may serve two purposes. Bulk words are asked for and handed out at once, never stored. Scalar draws share a pool
 of 512 bytes (a system call for eight bytes costs more than the draw); a byte leaves the pool before it is used. The
@@ -11,17 +14,51 @@ import os
 import threading
 from collections import Counter
 from types import TracebackType
-from typing import Literal, NoReturn, Self
+from typing import Literal, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import NoiseError, StrictError
-from sidelight.noise.entropy import Entropy
 
+#: The brand of bytes that an attacker cannot predict.
+OS_BRANDING = "os"
+
+#: The brand of bytes that anybody who knows the seed can reproduce.
+SEEDED_BRANDING = "seeded: not private"
 Numerics = Literal["exact", "idealized"]
-
 POOL_BYTES = 512
+
+
+class Entropy(Protocol):
+    """Uniform random bytes, and a word on whether they are secret."""
+
+    @property
+    def branding(self) -> str:
+        """Return where the bytes come from; the release door copies this into the release."""
+        ...
+
+    def read(self, nbytes: int) -> bytes:
+        """Return exactly `nbytes` uniform bytes that were never returned before."""
+        ...
+
+
+class OSEntropy:
+    """The operating system's generator. It keeps nothing, so nothing can be used twice.
+
+    A failure of the operating system propagates: there is no second choice.
+    """
+
+    __slots__ = ()
+
+    @property
+    def branding(self) -> str:
+        """Return "os": the bytes are secret."""
+        return OS_BRANDING
+
+    def read(self, nbytes: int) -> bytes:
+        """Return `nbytes` bytes of `os.urandom`."""
+        return os.urandom(nbytes)
 
 
 class Source:

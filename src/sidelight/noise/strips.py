@@ -12,11 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.noise.arithmetic import taylor_exp_neg
-from sidelight.noise.enclosures import Strips
-from sidelight.noise.lazy import LazyReal, exact_keep, exact_strip
+from sidelight.noise.enclosures import LazyReal, Strips, exact_keep, exact_strip
 from sidelight.noise.source import Source
-from sidelight.noise.tables import KEEP_BITS, KEEP_BITS_2, STRIP_BITS, STRIP_BITS_2, StripTables, strip_tables
+from sidelight.noise.tables import (
+    KEEP_BITS,
+    KEEP_BITS_2,
+    STRIP_BITS,
+    STRIP_BITS_2,
+    StripTables,
+    strip_tables,
+    taylor_exp_neg,
+)
 
 #: Draws to a chunk: about 200 kB of words, so that everything stays in the cache.
 CHUNK = 1 << 14

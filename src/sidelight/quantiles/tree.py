@@ -20,10 +20,8 @@ from typing import TypeAlias
 from sidelight.accounting.parallel import dearest_path
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount, exact, positive
-from sidelight.guarantees.claim_sets import Claims, for_person
-from sidelight.guarantees.claims import BoundedRange
-from sidelight.guarantees.natives import native_claims
-from sidelight.guarantees.neighbours import Person, Row, Unit
+from sidelight.guarantees.claim_sets import Claims, for_person, native_claims
+from sidelight.guarantees.claims import BoundedRange, Person, Row, Unit
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON
 from sidelight.mechanisms.rings import Score as Score  # the trees, bounds and queries name it from here
 

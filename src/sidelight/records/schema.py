@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sidelight.errors import SchemaError, nearest
-from sidelight.guarantees.neighbours import Person, Row, Unit
+from sidelight.guarantees.claims import Person, Row, Unit
 from sidelight.records.columns import Category, Column, Label, Number, PersonId
 from sidelight.records.missing import Drop, Fill, Missing
 from sidelight.records.numbers import exact_number, number_text

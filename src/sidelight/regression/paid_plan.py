@@ -14,11 +14,11 @@ from math import isqrt
 from typing import Any, Literal
 
 from sidelight.accounting import batch
-from sidelight.accounting.profiles import compose, interval_for
+from sidelight.accounting.loss_distributions import compose, interval_for
 from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import GDP, Amount, Claims, HingedGaussianCurve, decimal_text, exact
+from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.conversions import root_of_sum_of_squares
-from sidelight.guarantees.search import grid_ceil
 from sidelight.regression.losses import Loss
 from sidelight.regression.plan import LinearPlan, plan_linear
 

@@ -21,8 +21,8 @@ from sidelight.guarantees import (
     short_text,
     unit_to_text,
 )
+from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.search import grid_ceil
 from sidelight.mechanisms.objective_perturbation import (
     Bound,
     ObjectivePerturbation,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidelight.guarantees import Claims, Neighbours, Person
-from sidelight.guarantees.amounts import bound_text
-from sidelight.guarantees.search import grid_floor
+from sidelight.guarantees.amounts import bound_text, grid_floor
 
 # Numbers as people read them, and the round numbers of an axis.
 

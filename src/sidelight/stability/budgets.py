@@ -16,8 +16,8 @@ from fractions import Fraction
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours, decimal_text, exact, native_claims, positive
 from sidelight.guarantees.claim_sets import for_person
+from sidelight.guarantees.claims import Person, Unit
 from sidelight.guarantees.intervals import Interval, round_down
-from sidelight.guarantees.neighbours import Person, Unit
 
 LEAST_ORDER = 2
 _POINTS = 400
@@ -92,7 +92,7 @@ class RowBudget:
 def row_budget(epsilon: Amount, delta: Amount, *, unit: Unit, neighbours: Neighbours) -> RowBudget:
     """Divide a unit's budget over its rows by group privacy: epsilon/k, and delta over the geometric sum.
 
-    >>> from sidelight.guarantees.neighbours import Row
+    >>> from sidelight.guarantees.claims import Row
     >>> print(row_budget(1, "1e-6", unit=Row(), neighbours=Neighbours.ADD_REMOVE).claims)
     ApproxDP(ε = 1, δ = 1e-6)
     """

@@ -9,9 +9,9 @@ from typing import Literal, Unpack
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Context, exact, native_claims, positive
+from sidelight.guarantees.amounts import largest
 from sidelight.guarantees.conversions import gdp_within, pure_within_gdp, zcdp_from_pure
 from sidelight.guarantees.intervals import root_down, root_up
-from sidelight.guarantees.search import largest
 from sidelight.mechanisms.peeling import peeling
 from sidelight.noise import scale_up
 from sidelight.summaries.norms import Norms

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from sidelight.errors import RangeError
-from sidelight.noise.entropy import SEEDED_BRANDING
+from sidelight.noise.source import SEEDED_BRANDING
 
 #: A change of the stream, or of the order in which a sampler consumes it, changes the version in this prefix.
 _PREFIX = b"sidelight/seeded/1\0"

@@ -31,11 +31,10 @@ from sidelight.guarantees import (
     native_claims,
 )
 from sidelight.guarantees import conversions as convert
-from sidelight.guarantees.amounts import positive
+from sidelight.guarantees.amounts import grid_ceil, positive, smallest
+from sidelight.guarantees.derived_curves import MostCurve
+from sidelight.guarantees.implications import delta_of, epsilon_of
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.proved import delta_of, epsilon_of
-from sidelight.guarantees.search import grid_ceil, smallest
-from sidelight.guarantees.steps import MostCurve
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial
 
 #: Enough orders for a curve that other accountants can add up; every one of them is a valid bound.

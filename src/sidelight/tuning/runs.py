@@ -13,9 +13,8 @@ from math import log
 from typing import Any, TypeAlias
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive, short_text
+from sidelight.guarantees.amounts import Amount, decimal_text, exact, grid_floor, positive, short_text
 from sidelight.guarantees.intervals import Interval
-from sidelight.guarantees.search import grid_floor
 from sidelight.noise import Source, bernoulli
 
 _ONE = Interval.of(1)

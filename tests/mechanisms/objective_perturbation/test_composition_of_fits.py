@@ -9,7 +9,7 @@ from benchmarks.baselines.objective_perturbation import non_linear_renyi
 from scipy.special import erf, ndtr
 
 from sidelight.accounting import batch
-from sidelight.accounting.profiles import compose
+from sidelight.accounting.loss_distributions import compose
 from sidelight.guarantees import Claims, HingedGaussianCurve
 from sidelight.guarantees.conversions import renyi_epsilon
 from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective

@@ -11,7 +11,7 @@ from daily_fixtures import Make, day, features, today
 
 import sidelight as sl
 from probes import Unreadable
-from sidelight.accounting.quanta import QUANTUM
+from sidelight.accounting import amount_of
 from sidelight.errors import BudgetError, LedgerError, RangeError
 from sidelight.guarantees import Claims, Row
 from sidelight.ledger import Ledger
@@ -24,7 +24,7 @@ def release(sequence: Any, t: int) -> Any:
 
 
 def spent(ledger: Ledger, scope: str = "trips") -> Fraction:
-    return ledger.scope(scope).totals().of("basic") * QUANTUM
+    return amount_of(ledger.scope(scope).totals().of("basic"))
 
 
 def test_every_day_is_charged_in_full_by_default(make: Make, ledger: Ledger) -> None:
@@ -62,11 +62,11 @@ def test_a_person_in_so_many_days_is_covered(make: Make, ledger: Ledger) -> None
     claims = [sl.Release.from_json(str(entry.text)).guarantee for entry in ledger.entries()]
     totals = ledger.scope("trips").totals()
     worst = sorted(claims, key=lambda each: -each.pure().epsilon)[:k]  # type: ignore[union-attr]
-    assert totals.of("basic") * QUANTUM >= sum(each.pure().epsilon for each in worst)  # type: ignore[union-attr]
-    assert totals.of("zcdp") * QUANTUM >= sum(each.zcdp().rho for each in worst)  # type: ignore[union-attr]
-    assert totals.of("gdp") * QUANTUM >= sum(each.gdp().mu ** 2 for each in worst)  # type: ignore[union-attr]
+    assert amount_of(totals.of("basic")) >= sum(each.pure().epsilon for each in worst)  # type: ignore[union-attr]
+    assert amount_of(totals.of("zcdp")) >= sum(each.zcdp().rho for each in worst)  # type: ignore[union-attr]
+    assert amount_of(totals.of("gdp")) >= sum(each.gdp().mu ** 2 for each in worst)  # type: ignore[union-attr]
     # and the planted mistake, one price instead of k, would not be
-    assert totals.of("basic") * QUANTUM * Fraction(1, k) < sum(each.pure().epsilon for each in worst)  # type: ignore[union-attr]
+    assert amount_of(totals.of("basic")) * Fraction(1, k) < sum(each.pure().epsilon for each in worst)  # type: ignore[union-attr]
 
 
 def test_a_day_that_is_tried_twice_is_paid_twice(make: Make, ledger: Ledger) -> None:

@@ -20,7 +20,7 @@ from sidelight.aggregates.mapped_vector import clean
 from sidelight.errors import SourceError
 from sidelight.gaussians.mixture.partition import SplitTree
 from sidelight.gaussians.mixture.regions import Floats, distances
-from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records import Number
 from sidelight.records.rows import Batch, Wanted
 

@@ -19,7 +19,7 @@ from sidelight.gaussians.mixture.regions import Floats
 from sidelight.gaussians.mixture.search import Found, Setting
 from sidelight.gaussians.public_rows import as_public_points
 from sidelight.guarantees import GDP, ZCDP, Claims
-from sidelight.guarantees.neighbours import Unit
+from sidelight.guarantees.claims import Unit
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session import Answer, Refusal

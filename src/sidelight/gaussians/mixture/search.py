@@ -22,7 +22,7 @@ from sidelight.aggregates.mapped_vector import clean
 from sidelight.errors import SourceError
 from sidelight.gaussians.mixture.partition import Partition
 from sidelight.gaussians.mixture.regions import Floats, least_group
-from sidelight.guarantees.neighbours import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.mechanisms.additive import GaussianNoise
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table

@@ -17,9 +17,9 @@ from sidelight.accounting import gaussian_noise_scale
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, EnvelopeCurve, ProfileCurve, exact, positive, short_text
 from sidelight.guarantees import conversions as convert
+from sidelight.guarantees.amounts import grid_ceil, smallest
 from sidelight.guarantees.curves import gaussian_floats
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.search import grid_ceil, smallest
 from sidelight.mechanisms.objective_perturbation.mechanism import ObjectivePerturbation
 from sidelight.mechanisms.objective_perturbation.privacy_loss import Bound, LossShape
 

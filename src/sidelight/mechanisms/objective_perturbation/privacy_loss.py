@@ -22,8 +22,7 @@ from sidelight.guarantees import (
     RenyiOrders,
     short_text,
 )
-from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.normal import normal_cdf
+from sidelight.guarantees.intervals import Interval, normal_cdf, round_up
 
 ORDERS = tuple(Fraction(a) for a in ("1.25", "1.5", "2", "3", "4", "6", "8", "12", "16", "24", "32", "64", "128"))
 Bound = Literal["tight", "generic", "thesis"]

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from sidelight.accounting import batch, gaussian_noise_scale
-from sidelight.accounting.profiles import compose
+from sidelight.accounting.loss_distributions import compose
 from sidelight.errors import RangeError, SidelightWarning
 from sidelight.guarantees import Amount, ApproxDP, Claims, positive, short_text
+from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.search import grid_ceil
 from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
 from sidelight.noise import Entropy, Source
 from sidelight.records import Number, Schema, Table

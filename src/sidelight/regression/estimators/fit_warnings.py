@@ -22,7 +22,7 @@ import numpy as np
 from sidelight.errors import NotPrivateWarning, RangeError
 from sidelight.guarantees import exact, short_text
 from sidelight.noise import Entropy, OSEntropy
-from sidelight.noise.entropy import SEEDED_BRANDING
+from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.records.row_prints import Prints, row_prints
 from sidelight.regression.estimators.examples import Examples
 from sidelight.session.paid_estimator import drivers_of, warn_at_users_line

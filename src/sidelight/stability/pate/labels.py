@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
-from sidelight.guarantees.groups import for_group
+from sidelight.guarantees.implications import for_group
 from sidelight.noise import OSEntropy, Source, rounded_gaussian
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome

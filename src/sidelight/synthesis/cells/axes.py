@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, Keep, SideBySide
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
-from sidelight.noise.integers import integers_below
+from sidelight.noise.integers_and_coins import integers_below
 from sidelight.records import Category, Fill, Number
 from sidelight.records.numbers import exact_number, nearest_float, number_text
 from sidelight.records.rows import Batch, Wanted

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import MissingPackageError, RangeError, SchemaError
 from sidelight.noise import Source
-from sidelight.noise.integers import below
+from sidelight.noise.integers_and_coins import below
 from sidelight.synthesis.cells.axes import Axis, Labels, Within
 from sidelight.synthesis.cells.packing import Mass
 
