@@ -132,7 +132,7 @@ def test_a_failed_day_is_paid_leaves_its_run_and_pays_again(make: Make, ledger: 
         raise LedgerError("the disk is full")
 
     with monkeypatch.context() as patch:  # the gradient was taken, and its outcome cannot be written
-        patch.setattr("sidelight.ledger.reservation.Reservation.release", lose)
+        patch.setattr("sidelight.ledger.scope.Reservation.release", lose)
         with pytest.raises(LedgerError):
             run(sequence, range(2, 3))
     assert state_of(sequence) == before

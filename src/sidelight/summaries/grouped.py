@@ -1,0 +1,114 @@
+"""What every statistic by group is asked with: groups, a condition, a price, and limits of what one person adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
+from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import Amount
+from sidelight.mechanisms.budget import Budget
+from sidelight.records import Number, Schema
+from sidelight.records.expression_text import parse_expression
+from sidelight.records.expressions import Expression
+from sidelight.release import Release
+from sidelight.session import release_once
+
+NoiseKind = Literal["auto", "laplace", "gaussian"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped:
+    """The parameters that statistics by group share; each query adds its own.
+
+    Args:
+        by: Columns or derived labels whose cells are the groups: "job", ["job", "region"], `sl.col("age").cut([18, 65])`.
+        where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
+        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
+        max_groups: In how many groups a person counts at most.
+        max_rows_per_group: How many rows of a person count in one group at most.
+        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
+        confidence: Of the intervals.
+        prediction: What is known beforehand: a table of groups, an earlier release, or what the query says.
+    """
+
+    by: str | Expression | Sequence[str | Expression] = ()
+    where: Expression | str | None = field(default=None, compare=False)
+    epsilon: Amount | None = None
+    delta: Amount | None = None
+    rho: Amount | None = None
+    mu: Amount | None = None
+    max_groups: int | None = None
+    max_rows_per_group: int | None = None
+    noise: NoiseKind = "auto"
+    confidence: float = 0.95
+    prediction: Any = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by = (self.by,) if isinstance(self.by, (str, Expression)) else tuple(self.by)
+        object.__setattr__(self, "by", by)
+        if isinstance(self.where, str):
+            object.__setattr__(self, "where", parse_expression(self.where))
+        Budget.of(**self.price)  # a price that is not one is found now
+        if self.noise not in ("auto", "laplace", "gaussian"):
+            raise RangeError(f"noise must be 'auto', 'laplace' or 'gaussian', got {self.noise!r}")
+        if not 0 < self.confidence < 1:
+            raise RangeError(f"confidence must lie strictly between 0 and 1, got {self.confidence}; 0.95 is usual")
+
+    @property
+    def price(self) -> dict[str, Amount | None]:
+        """The price as it was given."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the key columns of the table that comes out."""
+        assert isinstance(self.by, tuple)
+        return tuple(str(each) for each in self.by)
+
+    def groups(self, schema: Schema, *, totals: bool = False, per_group: int | None = None) -> Groups:
+        """Check groups and condition against a schema. Reads no row.
+
+        Args:
+            schema: The public declarations.
+            totals: One record for each person and group.
+            per_group: What `max_rows_per_group` is if the user did not say: 1 counts persons.
+        """
+        limit = self.max_rows_per_group if self.max_rows_per_group is not None else per_group
+        self._check_max_groups(schema)
+        where = self.where
+        assert where is None or isinstance(where, Expression)
+        return groups_of(
+            schema, by=self.by, where=where, max_groups=self.max_groups, max_rows_per_group=limit, totals=totals
+        )
+
+    def _check_max_groups(self, schema: Schema) -> None:
+        """Say what a missing `max_groups` means, with the noise for 1, 2 and all groups."""
+        if not self.by or schema.person is None or self.max_groups is not None:
+            return
+        if declared_max_groups(schema, self.by) is not None:
+            return
+        rows = schema.rows_per_unit
+        told = "; ".join(f"{groups}: {self._noise_for(groups)}" for groups in dict.fromkeys((1, min(2, rows), rows)))
+        raise SchemaError(
+            f"in how many groups does one person count? A person may have {rows} rows, and noise grows with max_groups "
+            f"(standard deviation of a count of persons at max_groups = {told}). Write max_groups=..., a small number "
+            "that holds most people's groups; where it is a fact, declare sl.Category(..., per_person=1)"
+        )
+
+    def _noise_for(self, groups: int) -> str:
+        from sidelight.summaries.noise_choice import choose_noise
+        from sidelight.summaries.norms import Contribution
+
+        norms = Contribution(rows=groups, groups=groups, rows_per_group=1).counts()
+        return f"{choose_noise(norms, **self.price, noise=self.noise).sd:.3g}"
+
+    def declare(self) -> Number:
+        """Refuse a bare array: statistics by group want named columns."""
+        raise SchemaError("statistics of a table want sl.Table(data, schema=[...]), with the columns declared")
+
+    def release(self, data: Any) -> Release:
+        """Release from a table with exactly this query's budget and no ledger."""
+        return release_once(self, data)  # type: ignore[arg-type]  # subclasses have `prepare`
