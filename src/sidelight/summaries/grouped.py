@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.errors import RangeError, SchemaError
@@ -15,6 +15,7 @@ from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
 from sidelight.release import Release
 from sidelight.session import release_once
+from sidelight.session.query import SureArrayQuery
 
 NoiseKind = Literal["auto", "laplace", "gaussian"]
 
@@ -24,7 +25,7 @@ class Grouped:
     """The parameters that statistics by group share; each query adds its own.
 
     Args:
-        by: Columns or derived labels whose cells are the groups: "job", ["job", "region"], `sl.col("age").cut([18, 65])`.
+        by: Columns or derived labels whose cells are the groups: "job", ["job", "sex"], `sl.col("age").cut([18, 65])`.
         where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
         epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
         max_groups: In how many groups a person counts at most.
@@ -111,4 +112,5 @@ class Grouped:
 
     def release(self, data: Any) -> Release:
         """Release from a table with exactly this query's budget and no ledger."""
-        return release_once(self, data)  # type: ignore[arg-type]  # subclasses have `prepare`
+        outcome: Release = release_once(cast("SureArrayQuery", self), data)  # subclasses have `prepare`
+        return outcome
