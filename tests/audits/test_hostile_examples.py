@@ -14,7 +14,7 @@ import sidelight as sl
 from hostile_cells import CELLS, RawText
 from sidelight.errors import SchemaError
 from sidelight.experts import Reporting
-from sidelight.experts.bounding import bounded_codes
+from sidelight.experts.reporter import bounded_codes
 from sidelight.records.engines.arrays import untyped
 from sidelight.regression.estimators.examples import examples
 from sidelight.regression.losses.loss import positions_of

@@ -12,10 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: Files with a function that is called; issue "one house" wants 70 at most. Lower it with each step, never raise it.
-MOST_FILES = 99
+#: Files with a function that is called. Lower it where you can.
+MOST_FILES = 70
 #: Modules of the library that are loaded at the end.
-MOST_MODULES = 409
+MOST_MODULES = 175
 
 PLAN = """
 [source]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
 from sidelight.experts import Reporting
-from sidelight.experts.bounding import bounded_codes
+from sidelight.experts.reporter import bounded_codes
 
 TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="presence", rounds=10, fill="0.25")
 

@@ -14,7 +14,7 @@ import pytest
 
 from sidelight.errors import RangeError
 from sidelight.experts import Reporting
-from sidelight.experts.bounding import bounded_codes
+from sidelight.experts.reporter import bounded_codes
 
 TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="presence", rounds=10, fill="0.25")
 FILL, THIRD = bounded_codes([0.25, 0.3, 0.3], TERMS).tolist()[:2]

@@ -6,7 +6,7 @@ import numpy as np
 
 from sidelight.audit import audit
 from sidelight.experts import Reporter, Reporting
-from sidelight.experts.bounding import bounded_codes
+from sidelight.experts.reporter import bounded_codes
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 

@@ -18,8 +18,7 @@ from sidelight.aggregates.coding import CodeArrays, Coding
 from sidelight.aggregates.contributions import UnitCap, cap_arrays, cap_frame, places_that_count, run_starts
 from sidelight.errors import SourceError
 from sidelight.records import Table
-from sidelight.records.quiet import quietly
-from sidelight.records.rows import Batch, Wanted
+from sidelight.records.rows import Batch, Wanted, quietly
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw

@@ -20,8 +20,7 @@ from sidelight.errors import SchemaError
 from sidelight.grid import Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.records import Number, Table
-from sidelight.records.quiet import quietly
-from sidelight.records.rows import Wanted
+from sidelight.records.rows import Wanted, quietly
 
 # Codes as they come in: blocks that grow without copying, and counts once there are many and they repeat.
 #

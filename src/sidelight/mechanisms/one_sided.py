@@ -17,9 +17,8 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Amount, BoundedRange, Claims, Context, native_claims, positive
-from sidelight.mechanisms.adapted import Masses
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON, draw
-from sidelight.mechanisms.rings import Gap, Rings, gap_score
+from sidelight.mechanisms.rings import Gap, Masses, Rings, gap_score
 from sidelight.noise import Source
 
 #: How many rows lie within outcome j of the centre: private, and it never falls as j grows.

@@ -11,8 +11,7 @@ from fractions import Fraction
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.guarantees import BoundedRange, Claims, native_claims
-from sidelight.mechanisms.adapted import Masses
-from sidelight.mechanisms.rings import DECAY, Decay, Rings, Score, gap_score
+from sidelight.mechanisms.rings import DECAY, Decay, Masses, Rings, Score, gap_score
 from sidelight.noise import Source, below, bernoulli, bernoulli_exp
 
 #: The rounding of the weights is paid by a sliver of epsilon; below this epsilon the sliver is too thin.

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
-from sidelight.mechanisms.adapted import Adaptation, Masses, adapt
+from sidelight.mechanisms.rings import Adaptation, Masses, adapt
 
 #: The mass that a prior spreads, on top of the single unit that every index has.
 UNIT_BITS = 128

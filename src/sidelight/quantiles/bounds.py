@@ -14,7 +14,7 @@ from fractions import Fraction
 from sidelight.errors import RangeError
 from sidelight.grid import CODE_LIMIT, FloatGrid, Outcomes
 from sidelight.guarantees.amounts import Amount, positive
-from sidelight.mechanisms.adapted import Adaptation as Adaptation  # bounds and queries name it from here
+from sidelight.mechanisms.rings import Adaptation as Adaptation  # bounds and queries name it from here
 from sidelight.predictions import Mixture, Prior, ScaleFree
 from sidelight.quantiles.tree import Pick, QuantileTree, Score, exact_levels
 from sidelight.release import TailBound

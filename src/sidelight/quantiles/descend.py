@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
-from sidelight.mechanisms.adapted import Adaptation
 from sidelight.mechanisms.rank_selection import RanksWithin, select_rank
+from sidelight.mechanisms.rings import Adaptation
 from sidelight.noise.source import Source
 from sidelight.predictions.compiled import CompiledPrior
 from sidelight.quantiles.tree import QuantileTree, Score

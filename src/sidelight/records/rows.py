@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.errors import SidelightError, SourceError
+
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
+
 
 #: "any" cells are read one by one (object columns, CSV cells); "other" is a type no declaration can use.
 TypeKind = Literal["integer", "float", "boolean", "text", "any", "other"]
@@ -163,3 +166,23 @@ class ChecksRecords(Protocol):
 def library_of(source: Any) -> str:
     """Return the name of the library that a source's class comes from."""
     return type(source).__module__.partition(".")[0]
+
+
+# Engines fail with messages that quote cells. Nothing of such a message may leave, only the fact of the failure.
+
+Result = TypeVar("Result")
+
+
+def quietly(action: Callable[[], Result]) -> Result:
+    """Run something that reads rows; if the engine raises, raise an error that quotes nothing."""
+    try:
+        return action()
+    except (SidelightError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException:  # a panic of Polars is no Exception
+        pass
+    # Outside the handler, so that the engine's error is not kept as the context of this one.
+    raise SourceError(
+        "the engine failed while it read the rows; its message is withheld because it may quote a record: "
+        "check that the file is whole and readable, and that there is enough memory"
+    )

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sidelight.records.cells import texts_of
-from sidelight.records.quiet import quietly
-from sidelight.records.rows import DistinctTexts, TextCells, TypeKind
+from sidelight.records.rows import DistinctTexts, TextCells, TypeKind, quietly
 
 
 def numbers_of_arrow(column: Any) -> NDArray[np.float64]:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from sidelight.records.cells import texts_of
 from sidelight.records.engines.arrow_cells import distinct_of_arrow
-from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted, quietly
 
 _INTEGERS = (
     "TINYINT",

@@ -12,8 +12,17 @@ from numpy.typing import NDArray
 
 from sidelight.records.cells import numbers_of, texts_of
 from sidelight.records.engines.arrays import ArrayRows
-from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, DistinctTexts, TextCells, TypeKind, Wanted
+from sidelight.records.rows import (
+    BATCH_ROWS,
+    TWICE,
+    Batch,
+    ColumnType,
+    DistinctTexts,
+    TextCells,
+    TypeKind,
+    Wanted,
+    quietly,
+)
 from sidelight.records.schema import person_key
 
 _KINDS: dict[str, TypeKind] = {"i": "integer", "u": "integer", "f": "float", "b": "boolean", "U": "text", "O": "any"}

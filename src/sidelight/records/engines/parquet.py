@@ -32,8 +32,7 @@ from sidelight.errors import SchemaError, SourceError
 from sidelight.records.cells import texts_of
 from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, numbers_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, connect
-from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted, quietly
 
 #: Rows to a batch that Arrow hands to DuckDB.
 _STREAM_ROWS = 1 << 16

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from sidelight.records.cells import texts_of
 from sidelight.records.engines.arrays import ArrayRows
 from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow
-from sidelight.records.quiet import quietly
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TextCells, TypeKind, Wanted
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TextCells, TypeKind, Wanted, quietly
 from sidelight.records.schema import person_key
 
 _TEXT = pa.large_string()
