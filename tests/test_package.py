@@ -105,6 +105,26 @@ def test_an_error_is_found_where_it_lives() -> None:
         sl.BudgetError  # noqa: B018
 
 
+def test_the_changelog_begins_with_this_version_and_names_what_there_is() -> None:
+    text = (Path(__file__).parents[1] / "CHANGELOG.md").read_text()
+    assert re.findall(r"^## (\S+)", text, re.MULTILINE)[0] == sl.__version__
+    named = set(re.findall(r"`sl\.(\w+)", text.partition("### What is there")[2].partition("### What changed")[0]))
+    assert [name for name in sorted(named) if not hasattr(sl, name)] == []
+    assert len(named) > 50
+
+
+def test_every_test_that_the_security_page_names_is_there() -> None:
+    folder = Path(__file__).parents[1]
+    text = (folder / "SECURITY.md").read_text()
+    named = re.findall(r"`((?:tests|benchmarks)/[\w/]+\.py)`", text)
+    assert [name for name in named if not (folder / name).is_file()] == []
+    entries = text.partition("## Defects before")[2].partition("\n## ")[0].split("\n### ")[1:]
+    for entry in entries:
+        for part in ("Could happen", "Affected", "Mended", "Held by"):
+            assert f"* **{part}:** " in entry, entry.splitlines()[0]
+    assert len(entries) >= 15
+
+
 def test_no_file_of_numbers_was_made_on_one_machine() -> None:
     """Stored floats differ between architectures; the two files of them are compared with a tolerance."""
     folder = Path(__file__).parents[1]

@@ -86,7 +86,7 @@ class Grouped:
         )
 
     def _check_max_groups(self, schema: Schema) -> None:
-        """Say what a missing `max_groups` means, with the noise for 1, 2 and all groups."""
+        """Refuse a missing `max_groups` and say what it means, with the noise for 1, 2 and all groups."""
         if not self.by or schema.person is None or self.max_groups is not None:
             return
         if declared_max_groups(schema, self.by) is not None:
