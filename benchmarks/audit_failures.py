@@ -73,12 +73,12 @@ def queries() -> dict[str, Any]:
         "Quantiles, predicted": sl.Quantiles([0.5], epsilon=1, column="b", prediction=sl.Cauchy(0, 1)),
         "Covariance": sl.Covariance(["a", "b"], radius=10, rho="0.5"),
         "Covariance of pairs": sl.Covariance(["a", "b"], radius=10, rho="0.5", center="pairs"),
-        "GaussianFit": sl.GaussianFit(["a", "b"], public=few, rho="0.5"),
+        "GaussianFit": sl.GaussianFit(["a", "b"], prediction=few, rho="0.5"),
         "GaussianFit, by ranges": sl.GaussianFit(["a", "b"], mean_bound=100, variance_bound=100, rho="0.5"),
-        "GaussianMean": sl.GaussianMean(["a", "b"], public=few, covariance=np.eye(2), rho="0.5"),
+        "GaussianMean": sl.GaussianMean(["a", "b"], prediction=few, covariance=np.eye(2), rho="0.5"),
         **{
             f"SeparatedMixture, {method}": sl.SeparatedMixture(
-                ["a", "b"], components=2, public=public, rho=2, method=method
+                ["a", "b"], components=2, prediction=public, rho=2, method=method
             )
             for method, public in (("project-link-verify", few), ("recursive", few), ("public-cluster", many))
         },

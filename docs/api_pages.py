@@ -24,7 +24,7 @@ PAGES = {
     ),
     "Predictions": (
         *("Uniform", "Cauchy", "HalfCauchy", "Laplace", "Gaussian", "Histogram", "ScaleFree", "Mixture", "hedge"),
-        *("PublicSample", "PublicRows", "PublicTable", "PubPrev", "PubProx"),
+        *("PublicData", "PubPrev", "PubProx"),
     ),
     "Records and schema": ("Table", "Schema", "Number", "Category", "PersonId", "Drop", "Fill"),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),

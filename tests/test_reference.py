@@ -75,7 +75,7 @@ def test_long_types_have_their_names() -> None:
 
 
 #: Names whose docstrings are still to come; they are about to change.
-TO_COME = {"PublicRows", "PublicSample", "PublicTable", "Sequence"}
+TO_COME = {"Sequence"}
 
 #: What a sentence about a public name begins with: what is returned or done. A new verb is added on purpose.
 VERBS = {

@@ -22,7 +22,7 @@ PRIVATE = ("Uniform", "public Cauchy", "PubFit", "PubFit robust", "PubFit, our h
 
 
 def predictions(
-    sample: sl.PublicSample, *, location: float, scale: float, step: float, bounds: list[Prior]
+    sample: sl.PublicData, *, location: float, scale: float, step: float, bounds: list[Prior]
 ) -> dict[str, list[Prior]]:
     """Return the priors of each method. "Not robust" still has a millionth of a wide uniform, as the authors have."""
     fit = {"levels": DECILES, "size": ROWS, "granularity": step}
@@ -45,7 +45,7 @@ def measure(size: Size) -> list[Panel]:
 def _panel(column: Column, epsilons: np.ndarray, trials: int) -> Panel:
     rng = np.random.default_rng(102)
     draws = [Records.of(rng.choice(column.private, ROWS, replace=False), step=1, seed=(2, t)) for t in range(trials)]
-    sample = sl.PublicSample(column.public, f"{column.name}, public file")
+    sample = sl.PublicData(column.public, f"{column.name}, public file")
     location, scale = GUESS[column.name]
     bounds: list[Prior] = [sl.Uniform(column.lower, column.upper)] * len(DECILES)
     ways = predictions(sample, location=location, scale=scale, step=1, bounds=bounds)

@@ -64,7 +64,7 @@ def measure(size: Size) -> list[Panel]:
     for name, (usual, others) in found.items():
         location, scale, step, bounds = settings[name]
         shuffled = np.random.default_rng(103).permutation(usual)
-        sample = sl.PublicSample(shuffled[HELD_OUT:], f"{name} of usual books")
+        sample = sl.PublicData(shuffled[HELD_OUT:], f"{name} of usual books")
         ways = predictions(sample, location=location, scale=scale, step=step, bounds=list(bounds))
         tree = quantile_tree(DECILES, epsilon=1)
         flat = np.rint(public_quantiles(sample, levels=DECILES) / step)

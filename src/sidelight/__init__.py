@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sidelight import synthesis as synthesis
     from sidelight import tuning as tuning
     from sidelight.covariance import Covariance as Covariance
-    from sidelight.covariance import PublicRows as PublicRows
     from sidelight.covariance.pca import PCA as PCA
     from sidelight.errors import NotPrivateWarning as NotPrivateWarning
     from sidelight.errors import PrivacyWarning as PrivacyWarning
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from sidelight.predictions import Histogram as Histogram
     from sidelight.predictions import Laplace as Laplace
     from sidelight.predictions import Mixture as Mixture
-    from sidelight.predictions import PublicSample as PublicSample
+    from sidelight.predictions import PublicData as PublicData
     from sidelight.predictions import ScaleFree as ScaleFree
     from sidelight.predictions import Uniform as Uniform
     from sidelight.predictions import hedge as hedge
@@ -82,7 +81,6 @@ if TYPE_CHECKING:
     from sidelight.stability import StableMode as StableMode
     from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
-    from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable
     from sidelight.synthesis import linear_queries as linear_queries
@@ -96,7 +94,6 @@ if TYPE_CHECKING:
 # Names are loaded when first used: importing sidelight costs little more than importing NumPy. Queries stand in the
 # registry; this is everything else.
 _HOME = {
-    "sidelight.covariance": ("PublicRows",),
     "sidelight.covariance.pca": ("PCA",),
     "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
     "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
@@ -110,7 +107,7 @@ _HOME = {
         "Histogram",
         "Laplace",
         "Mixture",
-        "PublicSample",
+        "PublicData",
         "ScaleFree",
         "Uniform",
         "hedge",
@@ -123,7 +120,7 @@ _HOME = {
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
     "sidelight.stability.pate.estimator": ("PATE",),
-    "sidelight.synthesis": ("PublicTable", "Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),
+    "sidelight.synthesis": ("Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),
     "sidelight.tuning": ("PrivateScore", "PublicScore"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -149,6 +146,9 @@ _FURTHER = (
     "testing",
 )
 
+#: What has another name now: the old one is answered with the new one.
+_RENAMED = {"PublicRows": "PublicData", "PublicSample": "PublicData", "PublicTable": "PublicData"}
+
 __all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 
 
@@ -157,6 +157,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"sidelight.{name}")
     if name in _MODULE_OF:
         return getattr(import_module(_MODULE_OF[name]), name)
+    if name in _RENAMED:
+        raise AttributeError(f"module 'sidelight' has no attribute {name!r}; it is sl.{_RENAMED[name]} now")
     from sidelight import errors
 
     if hasattr(errors, name):

@@ -12,7 +12,7 @@ from sidelight.gaussians.fit_query import GaussianFit
 from sidelight.gaussians.fitted import FittedGaussian
 from sidelight.gaussians.gaussian_steps import GaussianEstimate
 from sidelight.gaussians.mean_query import GaussianMean
-from sidelight.gaussians.public_rows import PublicPoints, as_public_points
+from sidelight.gaussians.point_cloud import PointCloud, as_point_cloud
 from sidelight.gaussians.step_arithmetic import norm_bound
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "GaussianEstimate",
     "GaussianFit",
     "GaussianMean",
-    "PublicPoints",
-    "as_public_points",
+    "PointCloud",
+    "as_point_cloud",
     "estimate_cells",
     "estimate_gaussian",
     "norm_bound",
