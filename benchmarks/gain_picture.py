@@ -33,7 +33,7 @@ def errors() -> dict[str, dict[str, float]]:
     knowledge: dict[str, dict[str, object]] = {
         "nothing at all": {},
         "bounds 0 to 120": {"lower": 0, "upper": 120},
-        "a guess: about 40, give or take 10": {"prediction": sl.Cauchy(40, 10)},
+        "a guess: about 40, give or take 10": {"prediction": sl.priors.Cauchy(40, 10)},
         "a public sample": {"prediction": fit_public(older, levels=LEVELS, size=1000, granularity=1)},
     }
     return {name: {eps: _error(people, eps, known) for eps in EPSILONS} for name, known in knowledge.items()}

@@ -94,10 +94,10 @@ def one_release(column: Column, *, epsilon: str, shift: float = 0.0) -> dict[str
     draws = [rng.choice(column.private, ROWS, replace=False) + shift for _ in range(TRIALS)]
     sample = sl.PublicData(column.public, f"{column.name}, public file")
     ways: dict[str, Sequence[Prior] | Prior] = {
-        "uniform": sl.Uniform(column.lower, column.upper),
+        "uniform": sl.priors.Uniform(column.lower, column.upper),
         "plain": fit_public(sample, levels=DECILES, size=ROWS, granularity=1, hedge_weight=0),
         "light": fit_public(
-            sample, levels=DECILES, size=ROWS, granularity=1, hedge_weight=0.1, fallback=sl.HalfCauchy(40)
+            sample, levels=DECILES, size=ROWS, granularity=1, hedge_weight=0.1, fallback=sl.priors.HalfCauchy(40)
         ),
         "robust": fit_public(sample, levels=DECILES, size=ROWS, granularity=1),
     }
@@ -209,7 +209,7 @@ def daily(series: Days, *, epsilon: str) -> dict[str, float]:
         for name, learner in learners.items()
     }
     learned = {name: plan.begin() for name, plan in plans.items()}
-    bounds = [sl.Uniform(*each) for each in series.bounds]
+    bounds = [sl.priors.Uniform(*each) for each in series.bounds]
     bare = SequencePlan(query=query, schema=schema, learner=learners["previous"], days_per_person=None)
     for t, (minutes, features) in enumerate(zip(series.values, series.features, strict=True)):
         table = sl.Table({"minutes": minutes}, schema=schema)

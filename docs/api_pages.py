@@ -22,10 +22,7 @@ PAGES = {
         *("LogisticRegression", "LinearSVC", "LinearRegression", "PoissonRegressor", "PCA"),
         *("GaussianModel", "GaussianMixture", "PATE", "PublicScaler", "TableEncoding"),
     ),
-    "Predictions": (
-        *("Uniform", "Cauchy", "HalfCauchy", "Laplace", "Gaussian", "Histogram", "ScaleFree", "Mixture", "hedge"),
-        *("PublicData", "PubPrev", "PubProx"),
-    ),
+    "Predictions": (*("PublicData", "priors", "hedge", "PubPrev", "PubProx"),),
     "Records and schema": ("Table", "Schema", "Number", "Category", "PersonId", "Drop", "Fill"),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),
     "Sessions, ledgers and releases": (
@@ -162,7 +159,7 @@ def as_restructured_text(lines: list[str]) -> None:
 def _escaped(line: str) -> str:
     parts = line.split("`")  # what stands between backticks is code, and a link where there is such a name
     parts[::2] = [re.sub(r"([|*])", r"\\\1", part) for part in parts[::2]]
-    parts[1::2] = [re.sub(r"^sl\.(\w+)$", r"sl.\1 <sidelight.\1>", part) for part in parts[1::2]]
+    parts[1::2] = [re.sub(r"^sl\.([\w.]+)$", r"sl.\1 <sidelight.\1>", part) for part in parts[1::2]]
     return "`".join(parts)
 
 

@@ -89,16 +89,16 @@ def _cloud(*means: tuple[float, float]) -> sl.Table:
 def _quantile_cases() -> Iterator[Case]:
     numbers = _numbers()
     priors = {
-        "uniform": sl.Uniform(0, 128),
-        "cauchy": sl.Cauchy(35, 8),
-        "half_cauchy": sl.HalfCauchy(50),
-        "laplace": sl.Laplace(35, 8),
-        "gaussian": sl.Gaussian(35, 16),
-        "histogram": sl.Histogram([0, 32, 64, 128], [0.25, 0.5, 0.25]),
-        "mixture": sl.Mixture([0.5, 0.5], [sl.Laplace(30, 4), sl.Uniform(0, 100)]),
-        "scale_free": sl.ScaleFree("1/32"),
-        "hedge": sl.hedge(sl.Gaussian(35, 2), with_=sl.Cauchy(0, 100)),
-        "each": [sl.Laplace(33, 2), sl.Laplace(39, 2), sl.Laplace(45, 2)],
+        "uniform": sl.priors.Uniform(0, 128),
+        "cauchy": sl.priors.Cauchy(35, 8),
+        "half_cauchy": sl.priors.HalfCauchy(50),
+        "laplace": sl.priors.Laplace(35, 8),
+        "gaussian": sl.priors.Gaussian(35, 16),
+        "histogram": sl.priors.Histogram([0, 32, 64, 128], [0.25, 0.5, 0.25]),
+        "mixture": sl.priors.Mixture([0.5, 0.5], [sl.priors.Laplace(30, 4), sl.priors.Uniform(0, 100)]),
+        "scale_free": sl.priors.ScaleFree("1/32"),
+        "hedge": sl.hedge(sl.priors.Gaussian(35, 2), with_=sl.priors.Cauchy(0, 100)),
+        "each": [sl.priors.Laplace(33, 2), sl.priors.Laplace(39, 2), sl.priors.Laplace(45, 2)],
         "public": sl.quantiles.fit_public(
             sl.PublicData(np.arange(20, 60, dtype=float), "public survey"), levels=QUARTILES, size=2000
         ),
@@ -207,7 +207,7 @@ def _other_cases() -> Iterator[Case]:
     for norm in (None, "2"):
         yield f"adassp, {norm}", sl.AdaSSP(**RIDGE, intercept=norm), people
     yield "adassp, rho", sl.AdaSSP(features=["a"], target="y", feature_norm=1, rho=1, shrinkage="directions"), people
-    median = [sl.Quantiles(HALF, epsilon="1/4", column="value", prediction=sl.Cauchy(at, 1)) for at in (0, 40)]
+    median = [sl.Quantiles(HALF, epsilon="1/4", column="value", prediction=sl.priors.Cauchy(at, 1)) for at in (0, 40)]
     near = sl.PublicScore(lambda answer: -abs(float(answer.value[0]) - 40), "distance to 40")
     yield "selection, geometric", sl.Selection(candidates=median, score=near, runs=sl.tuning.geometric(4)), numbers
     yield "selection, poisson", sl.Selection(candidates=median, score=near, runs=sl.tuning.Poisson(3)), numbers

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sidelight import errors as errors
     from sidelight import experts as experts
     from sidelight import gaussians as gaussians
+    from sidelight import priors as priors
     from sidelight import quantiles as quantiles
     from sidelight import synthesis as synthesis
     from sidelight import tuning as tuning
@@ -38,15 +39,7 @@ if TYPE_CHECKING:
     from sidelight.guarantees import Neighbours as Neighbours
     from sidelight.guarantees import PureDP as PureDP
     from sidelight.ledger import open_ledger as open_ledger
-    from sidelight.predictions import Cauchy as Cauchy
-    from sidelight.predictions import Gaussian as Gaussian
-    from sidelight.predictions import HalfCauchy as HalfCauchy
-    from sidelight.predictions import Histogram as Histogram
-    from sidelight.predictions import Laplace as Laplace
-    from sidelight.predictions import Mixture as Mixture
     from sidelight.predictions import PublicData as PublicData
-    from sidelight.predictions import ScaleFree as ScaleFree
-    from sidelight.predictions import Uniform as Uniform
     from sidelight.predictions import hedge as hedge
     from sidelight.public_scaler import PublicScaler as PublicScaler
     from sidelight.quantiles import PrivateHistograms as PrivateHistograms
@@ -100,18 +93,7 @@ _HOME = {
     "sidelight.gaussians.model": ("GaussianModel",),
     "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
     "sidelight.ledger": ("open_ledger",),
-    "sidelight.predictions": (
-        "Cauchy",
-        "Gaussian",
-        "HalfCauchy",
-        "Histogram",
-        "Laplace",
-        "Mixture",
-        "PublicData",
-        "ScaleFree",
-        "Uniform",
-        "hedge",
-    ),
+    "sidelight.predictions": ("PublicData", "hedge"),
     "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
@@ -125,7 +107,7 @@ _HOME = {
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _MODULE_OF |= {entry.name: entry.home for entry in ENTRIES}
-_PACKAGES = ("errors", "experts", "gaussians", "quantiles", "synthesis", "tuning")
+_PACKAGES = ("errors", "experts", "gaussians", "priors", "quantiles", "synthesis", "tuning")
 #: Where more is to be found, for those who write sl.stability.median_distance.
 _FURTHER = (
     "accounting",
@@ -147,7 +129,11 @@ _FURTHER = (
 )
 
 #: What has another name now: the old one is answered with the new one.
-_RENAMED = {"PublicRows": "PublicData", "PublicSample": "PublicData", "PublicTable": "PublicData"}
+_RENAMED = {
+    **dict.fromkeys(("PublicRows", "PublicSample", "PublicTable"), "PublicData"),
+    **{law: f"priors.{law}" for law in ("Cauchy", "Gaussian", "HalfCauchy", "Histogram")},
+    **{law: f"priors.{law}" for law in ("Laplace", "Mixture", "ScaleFree", "Uniform")},
+}
 
 __all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 

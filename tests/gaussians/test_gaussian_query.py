@@ -233,4 +233,4 @@ def test_bare_arrays() -> None:
 
 
 def test_the_prior_keeps_its_name() -> None:
-    assert sl.Gaussian(0, 1).__class__.__module__.startswith("sidelight.predictions")
+    assert sl.priors.Gaussian(0, 1).__class__.__module__.startswith("sidelight.predictions")

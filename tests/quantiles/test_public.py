@@ -50,9 +50,9 @@ def test_hedging_is_the_default_and_a_knob() -> None:
     (hedged,) = fit_public(sample, levels=[0.5], size=100)
     assert isinstance(hedged, Mixture)
     assert hedged.weights == (0.5, 0.5)
-    (own,) = fit_public(sample, levels=[0.5], size=100, hedge_weight=0.1, fallback=sl.HalfCauchy(50))
+    (own,) = fit_public(sample, levels=[0.5], size=100, hedge_weight=0.1, fallback=sl.priors.HalfCauchy(50))
     assert isinstance(own, Mixture)
-    assert own.priors[1] == sl.HalfCauchy(50)
+    assert own.priors[1] == sl.priors.HalfCauchy(50)
     assert not own.needs_hedge
     (plain,) = fit_public(sample, levels=[0.5], size=100, hedge_weight=0)
     assert isinstance(plain, Laplace)
@@ -156,10 +156,12 @@ def test_measured_ordering_of_the_methods() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HedgeWarning)
         known = {
-            "uniform": sl.Uniform(10, 120),
+            "uniform": sl.priors.Uniform(10, 120),
             "cauchy": public_cauchy(sample, levels=DECILES, scale=5),
             "fit": fit_public(sample, levels=DECILES, size=100, hedge_weight=0),
-            "light hedge": fit_public(sample, levels=DECILES, size=100, hedge_weight=0.1, fallback=sl.HalfCauchy(40)),
+            "light hedge": fit_public(
+                sample, levels=DECILES, size=100, hedge_weight=0.1, fallback=sl.priors.HalfCauchy(40)
+            ),
             "robust": fit_public(sample, levels=DECILES, size=100),
         }
 

@@ -3,8 +3,8 @@
 `estimate_gaussian` and `estimate_cells` are the functions under the queries: one Gaussian, and one in every cell of a
 partition for the price of one.
 
-`GaussianFit` and `GaussianMean` are the queries, `model.GaussianModel` the scikit-learn estimator. None is called
-`Gaussian`: that is the prediction `sl.Gaussian(location, scale)` for one number.
+`GaussianFit` and `GaussianMean` are the queries, `model.GaussianModel` the scikit-learn estimator. `Gaussian`
+is something else: the prediction `sl.priors.Gaussian(location, scale)` of one number.
 """
 
 from sidelight.gaussians.estimate import estimate_cells, estimate_gaussian

@@ -95,7 +95,7 @@ def _check_rows(sample: PublicData, levels: Sequence[Fraction]) -> None:
         outermost = min(levels, key=lambda level: min(level, 1 - level))
         raise RangeError(
             f"level {float(outermost):g} needs at least {wanted} public rows, got {rows}; use a guess such as "
-            "sl.Cauchy(location, scale), or fewer extreme levels"
+            "sl.priors.Cauchy(location, scale), or fewer extreme levels"
         )
 
 

@@ -80,9 +80,10 @@ class Quantiles:
             raise RangeError(f'branching must be "wide" or a whole number of at least 2, got {self.branching!r}')
         for prior in self._given:
             if not isinstance(prior, Prior):
-                fitted = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
+                fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
                 raise RangeError(
-                    f"prediction must be a prior such as sl.Cauchy(location, scale), got {type(prior).__name__}{fitted}"
+                    "prediction must be a prior such as sl.priors.Cauchy(location, scale), got "
+                    f"{type(prior).__name__}{fit}"
                 )
         if isinstance(self.prediction, Sequence) and len(self.prediction) != len(levels):
             raise RangeError(
