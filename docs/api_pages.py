@@ -22,7 +22,7 @@ PAGES = {
         *("LogisticRegression", "LinearSVC", "LinearRegression", "PoissonRegressor", "PCA"),
         *("GaussianModel", "GaussianMixture", "PATE", "PublicScaler", "TableEncoding"),
     ),
-    "Predictions": (*("PublicData", "priors", "hedge", "PubPrev", "PubProx"),),
+    "Predictions": (*("PublicData", "priors", "hedge", "PubPrev", "PubProx", "PrivateHistograms"),),
     "Records and schema": ("Table", "Schema", "Number", "Category", "PersonId", "Drop", "Fill"),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),
     "Sessions, ledgers and releases": (
@@ -58,6 +58,7 @@ SEAMS = {
         "GaussianFit.method",
     ),
     *("GaussianMean.price", "GaussianMean.table", "SyntheticTable.price", "SyntheticTable.axes", "Selection.claims"),
+    *("PrivateHistograms.priors", "PrivateHistograms.masses"),
     *("Category.labels", "Category.unknown_code", "Category.missing_code", "Number.fill", "Table.rows"),
     *("TableEncoding.codings", "TableEncoding.rows", "TableEncoding.matrix"),
     *("Claims.with_unit", "Claims.with_numerics", "Claims.map", "Claims.items", "GDP.from_squares"),
