@@ -70,15 +70,15 @@ def queries() -> dict[str, Any]:
     return {
         "Quantiles": sl.Quantiles([0.1, 0.5, 0.9], epsilon=1, column="a"),
         "Quantiles, without a granularity": sl.Quantiles([0.5], epsilon=1, column="b"),
-        "Quantiles, predicted": sl.Quantiles([0.5], epsilon=1, column="b", prediction=sl.Cauchy(0, 1)),
+        "Quantiles, predicted": sl.Quantiles([0.5], epsilon=1, column="b", prediction=sl.priors.Cauchy(0, 1)),
         "Covariance": sl.Covariance(["a", "b"], radius=10, rho="0.5"),
         "Covariance of pairs": sl.Covariance(["a", "b"], radius=10, rho="0.5", center="pairs"),
-        "GaussianFit": sl.GaussianFit(["a", "b"], public=few, rho="0.5"),
+        "GaussianFit": sl.GaussianFit(["a", "b"], prediction=few, rho="0.5"),
         "GaussianFit, by ranges": sl.GaussianFit(["a", "b"], mean_bound=100, variance_bound=100, rho="0.5"),
-        "GaussianMean": sl.GaussianMean(["a", "b"], public=few, covariance=np.eye(2), rho="0.5"),
+        "GaussianMean": sl.GaussianMean(["a", "b"], prediction=few, covariance=np.eye(2), rho="0.5"),
         **{
             f"SeparatedMixture, {method}": sl.SeparatedMixture(
-                ["a", "b"], components=2, public=public, rho=2, method=method
+                ["a", "b"], components=2, prediction=public, rho=2, method=method
             )
             for method, public in (("project-link-verify", few), ("recursive", few), ("public-cluster", many))
         },

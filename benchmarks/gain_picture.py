@@ -29,11 +29,11 @@ def ages(count: int, *, older: float = 0.0) -> np.ndarray:
 def errors() -> dict[str, dict[str, float]]:
     """Return mean maximum rank error by knowledge and epsilon."""
     people = ages(1000)
-    older = sl.PublicSample(ages(5000, older=0.5), "a similar population, half a year older")
+    older = sl.PublicData(ages(5000, older=0.5), "a similar population, half a year older")
     knowledge: dict[str, dict[str, object]] = {
         "nothing at all": {},
         "bounds 0 to 120": {"lower": 0, "upper": 120},
-        "a guess: about 40, give or take 10": {"prediction": sl.Cauchy(40, 10)},
+        "a guess: about 40, give or take 10": {"prediction": sl.priors.Cauchy(40, 10)},
         "a public sample": {"prediction": fit_public(older, levels=LEVELS, size=1000, granularity=1)},
     }
     return {name: {eps: _error(people, eps, known) for eps in EPSILONS} for name, known in knowledge.items()}

@@ -42,11 +42,11 @@ def means() -> dict[str, float]:
         place = 1000 * direction / np.linalg.norm(direction)
         rows, public = rng.standard_normal((1000, 50)), rng.standard_normal((1, 50))
         near["plain"].append(float(np.linalg.norm(rows.mean(axis=0))))
-        near["public"].append(_off(sl.GaussianMean(public=public + place, rho="0.5"), rows, place))
+        near["public"].append(_off(sl.GaussianMean(prediction=public + place, rho="0.5"), rows, place))
         near["coinpress"].append(_off(sl.GaussianMean(mean_bound=1000, rho="0.5"), rows, place))
         every = np.full(50, 1000.0)
         swap: dict[str, Any] = {"rho": "0.5", "rows": 1000}
-        far["public"].append(_off(sl.GaussianMean(public=public + every, **swap), rows, every))
+        far["public"].append(_off(sl.GaussianMean(prediction=public + every, **swap), rows, every))
         far["coinpress"].append(_off(sl.GaussianMean(mean_bound=1000 * 50**0.5, **swap), rows, every))
     middle = {name: float(np.median(errors)) for name, errors in near.items()}
     return {
@@ -82,7 +82,7 @@ def covariances() -> dict[str, float]:
         for run in range(runs):
             draw, root = world(10, run)
             rows, public = draw(count), draw(5)
-            value = sl.GaussianFit(public=public, condition=10_000, **price).release(rows).value
+            value = sl.GaussianFit(prediction=public, condition=10_000, **price).release(rows).value
             back = np.linalg.inv(root)
             ours.append(np.linalg.norm(back @ value["covariance"] @ back - np.eye(10)))
             plain.append(np.linalg.norm(back @ np.cov(rows, rowvar=False) @ back - np.eye(10)))
@@ -99,7 +99,7 @@ def speed() -> dict[str, float]:
     rows = rng.standard_normal((SPEED_ROWS, SPEED_COLUMNS)) * np.linspace(1, 3, SPEED_COLUMNS) + 100
     public = rng.standard_normal((5, SPEED_COLUMNS)) * np.linspace(1, 3, SPEED_COLUMNS) + 100
     schema = [sl.Number(f"x{place}") for place in range(SPEED_COLUMNS)]
-    query = sl.GaussianFit(public=public, rho="0.5")
+    query = sl.GaussianFit(prediction=public, rho="0.5")
 
     def plain(values: np.ndarray) -> None:
         values.mean(axis=0)

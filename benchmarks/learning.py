@@ -92,12 +92,12 @@ def one_release(column: Column, *, epsilon: str, shift: float = 0.0) -> dict[str
     """Return the error of every way of using the public data."""
     rng = np.random.default_rng(7)
     draws = [rng.choice(column.private, ROWS, replace=False) + shift for _ in range(TRIALS)]
-    sample = sl.PublicSample(column.public, f"{column.name}, public file")
+    sample = sl.PublicData(column.public, f"{column.name}, public file")
     ways: dict[str, Sequence[Prior] | Prior] = {
-        "uniform": sl.Uniform(column.lower, column.upper),
+        "uniform": sl.priors.Uniform(column.lower, column.upper),
         "plain": fit_public(sample, levels=DECILES, size=ROWS, granularity=1, hedge_weight=0),
         "light": fit_public(
-            sample, levels=DECILES, size=ROWS, granularity=1, hedge_weight=0.1, fallback=sl.HalfCauchy(40)
+            sample, levels=DECILES, size=ROWS, granularity=1, hedge_weight=0.1, fallback=sl.priors.HalfCauchy(40)
         ),
         "robust": fit_public(sample, levels=DECILES, size=ROWS, granularity=1),
     }
@@ -209,7 +209,7 @@ def daily(series: Days, *, epsilon: str) -> dict[str, float]:
         for name, learner in learners.items()
     }
     learned = {name: plan.begin() for name, plan in plans.items()}
-    bounds = [sl.Uniform(*each) for each in series.bounds]
+    bounds = [sl.priors.Uniform(*each) for each in series.bounds]
     bare = SequencePlan(query=query, schema=schema, learner=learners["previous"], days_per_person=None)
     for t, (minutes, features) in enumerate(zip(series.values, series.features, strict=True)):
         table = sl.Table({"minutes": minutes}, schema=schema)
@@ -245,7 +245,7 @@ def yardstick(series: Days, *, epsilon: str) -> float:
 
 def fit_seconds() -> float:
     """Return the time of a fit of nine levels from 30,000 public rows (best of three, SciPy already loaded)."""
-    sample = sl.PublicSample(17 + np.random.default_rng(5).gamma(2.2, 9.8, 30_000), "generated")
+    sample = sl.PublicData(17 + np.random.default_rng(5).gamma(2.2, 9.8, 30_000), "generated")
     fit_public(sample, levels=DECILES, size=ROWS)
     return min(_seconds(lambda: fit_public(sample, levels=DECILES, size=ROWS)) for _ in range(3))
 

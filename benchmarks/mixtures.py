@@ -102,7 +102,7 @@ def runs(
         rng = np.random.default_rng([seed, k, d, int(1000 * separation)])
         mixture = Mixture.of(k, d, separation, rng)
         (rows, labels), (public, _) = mixture.draw(n, rng), mixture.draw(k * each, rng)
-        model = sl.GaussianMixture(asked, public=public, rho=rho, method=method)
+        model = sl.GaussianMixture(asked, prediction=public, rho=rho, method=method)
         try:
             model.fit(rows)
         except RangeError as error:  # the public rows alone said no: refused, and free

@@ -83,10 +83,10 @@ def unknown_scale_gaps(*, trials: int = 100, seed: int = 3) -> dict[str, float]:
     quartiles = even_levels(3)
     predictions = {
         "nothing known": None,
-        "scale 1e6 too small": sl.Cauchy(0, 1e-2),
-        "scale 1e6 too large": sl.Cauchy(0, 1e10),
+        "scale 1e6 too small": sl.priors.Cauchy(0, 1e-2),
+        "scale 1e6 too large": sl.priors.Cauchy(0, 1e10),
     }
-    predictions["scale right"] = sl.Cauchy(0, 1e4)
+    predictions["scale right"] = sl.priors.Cauchy(0, 1e4)
     found: dict[str, list[float]] = {name: [] for name in predictions}
     for _ in range(trials):
         values = 1e4 * rng.lognormal(sigma=1.0, size=1000)
@@ -102,7 +102,7 @@ def scale_free_excess(*, level: float = 0.5, epsilon: float = 1.0) -> tuple[floa
     worst = 0.0
     for size in np.logspace(-2, 12, 57):
         width = 1e-3 * size
-        best = sl.Cauchy(0, float(size))  # no scale gives an interval at distance x more mass than x itself
+        best = sl.priors.Cauchy(0, float(size))  # no scale gives an interval at distance x more mass than x itself
         bounds = [
             gap_bound_single(epsilon=epsilon, beta=0.05, psi=float(np.exp(p.log_mass(size, size + width))), level=level)
             for p in (prior, best)

@@ -35,7 +35,7 @@ REPEATS = 5
 def measure() -> dict[str, float]:
     """Return the ratios by name."""
     values = np.random.default_rng(20261115).standard_normal(ROWS)
-    query = sl.Quantiles(DECILES, epsilon=1, prediction=sl.Cauchy(0.0, 1.0))
+    query = sl.Quantiles(DECILES, epsilon=1, prediction=sl.priors.Cauchy(0.0, 1.0))
     blind = sl.Quantiles(DECILES, epsilon=1)
     seconds = _interleaved(
         {
@@ -116,7 +116,7 @@ def _parquet_in_own_process(path: Path, case: str) -> dict[str, float]:
 def _child(job: str, case: str, path: str) -> None:
     """One job of the Parquet comparison; prints seconds (median) and the peak resident memory of the process."""
     column = sl.Number("x") if case == "continuous" else sl.Number("x", lower=-10, upper=10, granularity="0.001")
-    prediction = sl.Cauchy(0.0, 1.0) if case == "continuous" else None
+    prediction = sl.priors.Cauchy(0.0, 1.0) if case == "continuous" else None
     query = sl.Quantiles(DECILES, epsilon=1, column="x", prediction=prediction)
     table = sl.Table(path, schema=[column])
     step = 2.0**-20 if case == "continuous" else 0.001

@@ -55,8 +55,8 @@ def measure() -> dict[str, float]:
     """Return errors and ratios by name."""
     case = adult()
     alone = mean_error(case, epsilon=1)
-    public = mean_error(case, epsilon=1, prediction=sl.PublicTable(case.frame(case.public), "public part of Adult"))
-    wrong = mean_error(case, epsilon=1, prediction=sl.PublicTable(case.frame(case.wrong), "shuffled on purpose"))
+    public = mean_error(case, epsilon=1, prediction=sl.PublicData(case.frame(case.public), "public part of Adult"))
+    wrong = mean_error(case, epsilon=1, prediction=sl.PublicData(case.frame(case.wrong), "shuffled on purpose"))
     printed = printed_error(case)
     return {
         "cells": float(np.prod(case.sizes)),

@@ -75,7 +75,7 @@ def public_ratios(make: Callable[..., Case], epsilon: str, *, tilt: float) -> tu
     found = []
     for seed in range(SPLITS):
         case = make(tilt=tilt, seed=seed)
-        given = [sl.PublicTable(case.frame(rows), "public part") for rows in (case.public, case.wrong)]
+        given = [sl.PublicData(case.frame(rows), "public part") for rows in (case.public, case.wrong)]
         found.append([error(case, epsilon, prediction) for prediction in (None, *given)])
     alone, public, wrong = np.mean(found, axis=0)
     return public / alone, wrong / alone

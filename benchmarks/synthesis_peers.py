@@ -104,7 +104,7 @@ def measure(*, patient: bool = False) -> dict[str, float]:
         pure = mean_error(case, epsilon=1, runs=2)
         price = {"epsilon": EPSILON, "delta": DELTA}
         ours = mean_error(case, runs=3, **price)
-        public = sl.PublicTable(case.frame(case.public), "public part of Adult")
+        public = sl.PublicData(case.frame(case.public), "public part of Adult")
         ours_public = mean_error(case, runs=3, prediction=public, **price)
         mwem, aim = (run.error(patience=None if patient else PATIENCE) for run in runs)
     return {

@@ -22,10 +22,7 @@ PAGES = {
         *("LogisticRegression", "LinearSVC", "LinearRegression", "PoissonRegressor", "PCA"),
         *("GaussianModel", "GaussianMixture", "PATE", "PublicScaler", "TableEncoding"),
     ),
-    "Predictions": (
-        *("Uniform", "Cauchy", "HalfCauchy", "Laplace", "Gaussian", "Histogram", "ScaleFree", "Mixture", "hedge"),
-        *("PublicSample", "PublicRows", "PublicTable", "PubPrev", "PubProx"),
-    ),
+    "Predictions": (*("PublicData", "priors", "hedge", "PubPrev", "PubProx", "PrivateHistograms"),),
     "Records and schema": ("Table", "Schema", "Number", "Category", "PersonId", "Drop", "Fill"),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),
     "Sessions, ledgers and releases": (
@@ -61,6 +58,7 @@ SEAMS = {
         "GaussianFit.method",
     ),
     *("GaussianMean.price", "GaussianMean.table", "SyntheticTable.price", "SyntheticTable.axes", "Selection.claims"),
+    *("PrivateHistograms.priors", "PrivateHistograms.masses"),
     *("Category.labels", "Category.unknown_code", "Category.missing_code", "Number.fill", "Table.rows"),
     *("TableEncoding.codings", "TableEncoding.rows", "TableEncoding.matrix"),
     *("Claims.with_unit", "Claims.with_numerics", "Claims.map", "Claims.items", "GDP.from_squares"),
@@ -162,7 +160,7 @@ def as_restructured_text(lines: list[str]) -> None:
 def _escaped(line: str) -> str:
     parts = line.split("`")  # what stands between backticks is code, and a link where there is such a name
     parts[::2] = [re.sub(r"([|*])", r"\\\1", part) for part in parts[::2]]
-    parts[1::2] = [re.sub(r"^sl\.(\w+)$", r"sl.\1 <sidelight.\1>", part) for part in parts[1::2]]
+    parts[1::2] = [re.sub(r"^sl\.([\w.]+)$", r"sl.\1 <sidelight.\1>", part) for part in parts[1::2]]
     return "`".join(parts)
 
 

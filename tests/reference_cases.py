@@ -89,18 +89,18 @@ def _cloud(*means: tuple[float, float]) -> sl.Table:
 def _quantile_cases() -> Iterator[Case]:
     numbers = _numbers()
     priors = {
-        "uniform": sl.Uniform(0, 128),
-        "cauchy": sl.Cauchy(35, 8),
-        "half_cauchy": sl.HalfCauchy(50),
-        "laplace": sl.Laplace(35, 8),
-        "gaussian": sl.Gaussian(35, 16),
-        "histogram": sl.Histogram([0, 32, 64, 128], [0.25, 0.5, 0.25]),
-        "mixture": sl.Mixture([0.5, 0.5], [sl.Laplace(30, 4), sl.Uniform(0, 100)]),
-        "scale_free": sl.ScaleFree("1/32"),
-        "hedge": sl.hedge(sl.Gaussian(35, 2), with_=sl.Cauchy(0, 100)),
-        "each": [sl.Laplace(33, 2), sl.Laplace(39, 2), sl.Laplace(45, 2)],
+        "uniform": sl.priors.Uniform(0, 128),
+        "cauchy": sl.priors.Cauchy(35, 8),
+        "half_cauchy": sl.priors.HalfCauchy(50),
+        "laplace": sl.priors.Laplace(35, 8),
+        "gaussian": sl.priors.Gaussian(35, 16),
+        "histogram": sl.priors.Histogram([0, 32, 64, 128], [0.25, 0.5, 0.25]),
+        "mixture": sl.priors.Mixture([0.5, 0.5], [sl.priors.Laplace(30, 4), sl.priors.Uniform(0, 100)]),
+        "scale_free": sl.priors.ScaleFree("1/32"),
+        "hedge": sl.hedge(sl.priors.Gaussian(35, 2), with_=sl.priors.Cauchy(0, 100)),
+        "each": [sl.priors.Laplace(33, 2), sl.priors.Laplace(39, 2), sl.priors.Laplace(45, 2)],
         "public": sl.quantiles.fit_public(
-            sl.PublicSample(np.arange(20, 60, dtype=float), "public survey"), levels=QUARTILES, size=2000
+            sl.PublicData(np.arange(20, 60, dtype=float), "public survey"), levels=QUARTILES, size=2000
         ),
     }
     for name, prior in priors.items():
@@ -133,7 +133,7 @@ def _covariance_cases() -> Iterator[Case]:
         "separate, pure": {"epsilon": 1, "method": "separate"},
         "ies": {"epsilon": 1, "method": "ies"},
         "guess": {"rho": 1, "prediction": GUESS},
-        "public rows": {"rho": 1, "prediction": sl.PublicRows(_points(((0, 0),), 40, 3) / 8, "census")},
+        "public rows": {"rho": 1, "prediction": sl.PublicData(_points(((0, 0),), 40, 3) / 8, "census")},
         "mean": {"rho": 1, "center": "mean"},
         "pairs": {"rho": 1, "center": "pairs"},
         "rows": {"rho": 1, "rows": 3000},
@@ -164,18 +164,18 @@ def _gaussian_cases() -> Iterator[Case]:
     one, two = _cloud((3, -2)), _cloud((-40, 0), (40, 10))
     public = _points(((3, -2),), 12, 4)
     parts = _points(((-40, 0), (40, 10)), 20, 5)
-    yield "gaussian mean, rho", sl.GaussianMean(public=public, rho=1), one
-    yield "gaussian mean, laplace", sl.GaussianMean(public=public, epsilon=2, noise="laplace"), one
+    yield "gaussian mean, rho", sl.GaussianMean(prediction=public, rho=1), one
+    yield "gaussian mean, laplace", sl.GaussianMean(prediction=public, epsilon=2, noise="laplace"), one
     bounds: dict[str, Any] = {"covariance": [[1.0, 0.0], [0.0, 1.0]], "mean_bound": 100}
     yield "gaussian mean, bounds", sl.GaussianMean(**bounds, **PRICE), one
-    yield "gaussian fit, rho", sl.GaussianFit(public=public, rho=1), one
-    yield "gaussian fit, laplace", sl.GaussianFit(public=public, epsilon=8, noise="laplace"), one
-    yield "gaussian fit, approx", sl.GaussianFit(public=public, **PRICE), one
+    yield "gaussian fit, rho", sl.GaussianFit(prediction=public, rho=1), one
+    yield "gaussian fit, laplace", sl.GaussianFit(prediction=public, epsilon=8, noise="laplace"), one
+    yield "gaussian fit, approx", sl.GaussianFit(prediction=public, **PRICE), one
     yield "gaussian fit, bounds", sl.GaussianFit(mean_bound=100, variance_bound=16, rho=1), one
     for method in ("auto", "project-link-verify", "recursive", "public-cluster"):
-        given: dict[str, Any] = {"components": 2, "public": parts, "rho": 4, "method": method}
+        given: dict[str, Any] = {"components": 2, "prediction": parts, "rho": 4, "method": method}
         yield f"gaussian mixture, {method}", sl.SeparatedMixture(**given), two
-    yield "gaussian mixture, refused", sl.SeparatedMixture(components=2, public=parts, rho=4), _cloud((0, 0))
+    yield "gaussian mixture, refused", sl.SeparatedMixture(components=2, prediction=parts, rho=4), _cloud((0, 0))
 
 
 def _synthetic_cases() -> Iterator[Case]:
@@ -183,7 +183,7 @@ def _synthetic_cases() -> Iterator[Case]:
     columns: dict[str, Any] = {"columns": ["job", "yes", "age"], "bins": {"age": 4}}
     rng = np.random.default_rng(6)
     rows = {"job": rng.choice(["cook", "nurse"], 80), "yes": rng.choice(["no", "yes"], 80), "age": np.arange(80)}
-    table = sl.PublicTable(rows, "census")
+    table = sl.PublicData(rows, "census")
     forms: dict[str, dict[str, Any]] = {
         "rho": {"rho": 1},
         "pure": {"epsilon": 1},
@@ -207,7 +207,7 @@ def _other_cases() -> Iterator[Case]:
     for norm in (None, "2"):
         yield f"adassp, {norm}", sl.AdaSSP(**RIDGE, intercept=norm), people
     yield "adassp, rho", sl.AdaSSP(features=["a"], target="y", feature_norm=1, rho=1, shrinkage="directions"), people
-    median = [sl.Quantiles(HALF, epsilon="1/4", column="value", prediction=sl.Cauchy(at, 1)) for at in (0, 40)]
+    median = [sl.Quantiles(HALF, epsilon="1/4", column="value", prediction=sl.priors.Cauchy(at, 1)) for at in (0, 40)]
     near = sl.PublicScore(lambda answer: -abs(float(answer.value[0]) - 40), "distance to 40")
     yield "selection, geometric", sl.Selection(candidates=median, score=near, runs=sl.tuning.geometric(4)), numbers
     yield "selection, poisson", sl.Selection(candidates=median, score=near, runs=sl.tuning.Poisson(3)), numbers
@@ -224,9 +224,9 @@ MODELS: dict[str, Callable[[SeededSession], Any]] = {
     "linear regression": lambda paid: sl.LinearRegression(**FIT, target_range=(0, 1), session=paid),
     "poisson": lambda paid: sl.PoissonRegressor(**FIT, largest_count=2, session=paid),
     "pca": lambda paid: sl.PCA(1, radius=1, rho=1, session=paid),
-    "gaussian model": lambda paid: sl.GaussianModel(public=_points(((0, 0),), 12, 4) / 8, rho=1, session=paid),
+    "gaussian model": lambda paid: sl.GaussianModel(prediction=_points(((0, 0),), 12, 4) / 8, rho=1, session=paid),
     "gaussian mixture model": lambda paid: sl.GaussianMixture(
-        2, public=_points(((-40, 0), (40, 10)), 20, 5), rho=4, session=paid
+        2, prediction=_points(((-40, 0), (40, 10)), 20, 5), rho=4, session=paid
     ),
 }
 

@@ -52,6 +52,14 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
         sl.Quantile  # noqa: B018
 
 
+@pytest.mark.parametrize("name", sorted(set(sl.priors.__all__) - {"hedge"}))
+def test_a_prior_is_found_where_it_lives(name: str) -> None:
+    assert getattr(sl.priors, name) is getattr(sl.predictions, name)
+    assert name not in dir(sl)
+    with pytest.raises(AttributeError, match=rf"it is sl\.priors\.{name} now"):
+        getattr(sl, name)
+
+
 @pytest.mark.parametrize(
     "code", ["import sidelight", "import sidelight as sl; sl.Quantiles([0.5], epsilon=1).release([1.0])"]
 )

@@ -31,7 +31,7 @@ def test_ranges_become_rows_of_length_one() -> None:
 
 def test_fit_learns_nothing_from_the_rows() -> None:
     rng = np.random.default_rng(0)
-    for scaler in (sl.PublicScaler(**RANGES), sl.PublicScaler(public=sl.PublicRows(ROWS[:2], "a leaflet"))):
+    for scaler in (sl.PublicScaler(**RANGES), sl.PublicScaler(prediction=sl.PublicData(ROWS[:2], "a leaflet"))):
         wanted = clone(scaler).fit(ROWS).transform(ROWS)
         for other in (
             rng.normal(size=(9, 2)) * 1e6,
@@ -72,8 +72,8 @@ def test_no_cell_raises_and_missing_stays_missing() -> None:
 
 
 def test_public_rows_give_the_ranges() -> None:
-    public = sl.PublicRows([[20, 1, 5], [60, 9, 5], [40, np.nan, 7]], "a survey of 2020")
-    scaler = sl.PublicScaler(public=public).fit(np.zeros((3, 3)))
+    public = sl.PublicData([[20, 1, 5], [60, 9, 5], [40, np.nan, 7]], "a survey of 2020")
+    scaler = sl.PublicScaler(prediction=public).fit(np.zeros((3, 3)))
     assert scaler.lower_.tolist() == [20, 1, 4]  # the third column is constant where no number is missing
     assert scaler.upper_.tolist() == [60, 9, 6]
 
@@ -110,12 +110,12 @@ def test_copies_and_the_way_back() -> None:
         ({"lower": -1e308, "upper": 1e308}, "finite"),
         ({"lower": "a", "upper": 1}, "number"),
         ({"lower": {"age": 0}, "upper": {"age": 1}}, "no names"),
-        ({"public": ROWS}, "PublicRows"),
-        ({"public": pd.DataFrame(ROWS)}, "PublicRows"),
-        ({"public": sl.Table({"a": ROWS[:, 0]}, schema=[sl.Number("a")])}, "PublicRows"),
-        ({"public": sl.PublicRows(ROWS[:, :1], "a leaflet")}, "1 columns"),
-        ({"public": sl.PublicRows(ROWS, "a leaflet"), "lower": 0}, "not both"),
-        ({"public": sl.PublicRows([[-1e308, 0], [1e308, 1]], "a leaflet")}, "too large"),
+        ({"prediction": ROWS}, "PublicData"),
+        ({"prediction": pd.DataFrame(ROWS)}, "PublicData"),
+        ({"prediction": sl.Table({"a": ROWS[:, 0]}, schema=[sl.Number("a")])}, "PublicData"),
+        ({"prediction": sl.PublicData(ROWS[:, :1], "a leaflet")}, "1 columns"),
+        ({"prediction": sl.PublicData(ROWS, "a leaflet"), "lower": 0}, "not both"),
+        ({"prediction": sl.PublicData([[-1e308, 0], [1e308, 1]], "a leaflet")}, "too large"),
     ],
 )
 def test_mistakes_are_named(given: dict[str, Any], text: str) -> None:

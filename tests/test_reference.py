@@ -74,9 +74,6 @@ def test_long_types_have_their_names() -> None:
     assert api_pages.named_types(f"(a: {amount} | None) -> {array}") == "(a: Amount | None) -> NDArray[float64]"
 
 
-#: Names whose docstrings are still to come; they are about to change.
-TO_COME = {"PublicRows", "PublicSample", "PublicTable", "Sequence"}
-
 #: What a sentence about a public name begins with: what is returned or done. A new verb is added on purpose.
 VERBS = {
     *(
@@ -92,6 +89,7 @@ VERBS = {
         "Fit",
         "Hold",
         "Label",
+        "Learn",
         "Leave",
     ),
     *("Mix", "Name", "Open", "Predict", "Promise", "Read", "Refuse", "Release", "Return", "Scale", "Score", "Train"),
@@ -99,9 +97,10 @@ VERBS = {
 }
 
 PUBLIC = [
-    pytest.param(name, getattr(sl, name), id=name)
-    for name in sl.__all__
-    if callable(getattr(sl, name)) and name not in TO_COME
+    pytest.param(name, getattr(package, name), id=name)
+    for package in (sl, sl.priors)
+    for name in package.__all__
+    if callable(getattr(package, name)) and (package is sl or name not in sl.__all__)
 ]
 
 

@@ -22,16 +22,16 @@ PRIVATE = ("Uniform", "public Cauchy", "PubFit", "PubFit robust", "PubFit, our h
 
 
 def predictions(
-    sample: sl.PublicSample, *, location: float, scale: float, step: float, bounds: list[Prior]
+    sample: sl.PublicData, *, location: float, scale: float, step: float, bounds: list[Prior]
 ) -> dict[str, list[Prior]]:
     """Return the priors of each method. "Not robust" still has a millionth of a wide uniform, as the authors have."""
     fit = {"levels": DECILES, "size": ROWS, "granularity": step}
-    wide = sl.Uniform(-1e6, 1e6)
+    wide = sl.priors.Uniform(-1e6, 1e6)
     return {
         "Uniform": bounds,
         "public Cauchy": list(public_cauchy(sample, levels=DECILES, scale=scale)),
         "PubFit": fit_public(sample, **fit, hedge_weight=1e-6, fallback=wide),  # type: ignore[arg-type]
-        "PubFit robust": fit_public(sample, **fit, hedge_weight=0.1, fallback=sl.HalfCauchy(location)),  # type: ignore[arg-type]
+        "PubFit robust": fit_public(sample, **fit, hedge_weight=0.1, fallback=sl.priors.HalfCauchy(location)),  # type: ignore[arg-type]
         "PubFit, our hedge": fit_public(sample, **fit),  # type: ignore[arg-type]
     }
 
@@ -45,9 +45,9 @@ def measure(size: Size) -> list[Panel]:
 def _panel(column: Column, epsilons: np.ndarray, trials: int) -> Panel:
     rng = np.random.default_rng(102)
     draws = [Records.of(rng.choice(column.private, ROWS, replace=False), step=1, seed=(2, t)) for t in range(trials)]
-    sample = sl.PublicSample(column.public, f"{column.name}, public file")
+    sample = sl.PublicData(column.public, f"{column.name}, public file")
     location, scale = GUESS[column.name]
-    bounds: list[Prior] = [sl.Uniform(column.lower, column.upper)] * len(DECILES)
+    bounds: list[Prior] = [sl.priors.Uniform(column.lower, column.upper)] * len(DECILES)
     ways = predictions(sample, location=location, scale=scale, step=1, bounds=bounds)
     flat = public_quantiles(sample, levels=DECILES)
     known = np.array([nonprivate_gap(draw.codes, DECILES, flat).mean() for draw in draws])

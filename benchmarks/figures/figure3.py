@@ -57,14 +57,14 @@ def measure(size: Size) -> list[Panel]:
     data, found = books()
     shares = np.linspace(0, 1, 11 if size.full else 6)
     settings = {
-        "rating": (2.5, 0.5, 0.01, [sl.Uniform(0, 5)] * len(DECILES)),
-        "pages": (200.0, 25.0, 1.0, [sl.Uniform(0, 1000 / (1 - level)) for level in DECILES]),
+        "rating": (2.5, 0.5, 0.01, [sl.priors.Uniform(0, 5)] * len(DECILES)),
+        "pages": (200.0, 25.0, 1.0, [sl.priors.Uniform(0, 1000 / (1 - level)) for level in DECILES]),
     }
     panels = []
     for name, (usual, others) in found.items():
         location, scale, step, bounds = settings[name]
         shuffled = np.random.default_rng(103).permutation(usual)
-        sample = sl.PublicSample(shuffled[HELD_OUT:], f"{name} of usual books")
+        sample = sl.PublicData(shuffled[HELD_OUT:], f"{name} of usual books")
         ways = predictions(sample, location=location, scale=scale, step=step, bounds=list(bounds))
         tree = quantile_tree(DECILES, epsilon=1)
         flat = np.rint(public_quantiles(sample, levels=DECILES) / step)

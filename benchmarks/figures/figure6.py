@@ -47,7 +47,7 @@ def delays(steps: int) -> Stream:
         location=0,
         scale=10,
         plausible=(-100, 500),
-        bounds=[sl.Uniform(-100, 100 / (1 - level)) for level in DECILES],
+        bounds=[sl.priors.Uniform(-100, 100 / (1 - level)) for level in DECILES],
     )
 
 

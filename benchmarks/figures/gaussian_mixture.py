@@ -28,7 +28,7 @@ def fitted() -> tuple[np.ndarray, sl.GaussianMixture]:
     rows, public = mixture.draw(ROWS, rng)[0], mixture.draw(PUBLIC, rng)[0]
     table = sl.Table(rows, schema=[sl.Number(f"x{place}") for place in range(COLUMNS)])
     session = SeededSession(table, budget=sl.ZCDP("0.5"), seed=5)
-    return public, sl.GaussianMixture(COMPONENTS, public=public, rho="0.5", session=session).fit(rows)
+    return public, sl.GaussianMixture(COMPONENTS, prediction=public, rho="0.5", session=session).fit(rows)
 
 
 def plane(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

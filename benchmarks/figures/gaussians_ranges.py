@@ -50,7 +50,7 @@ def _curves(place: int, counts: np.ndarray, trials: int) -> dict[str, Curve]:
             queries = {
                 TWO: sl.GaussianMean(mean_bound=place * COLUMNS**0.5, steps=2, **shared),  # type: ignore[arg-type]
                 THREE: sl.GaussianMean(mean_bound=place * COLUMNS**0.5, steps=3, **shared),  # type: ignore[arg-type]
-                PUBLIC: sl.GaussianMean(public=public, steps=2, **shared),  # type: ignore[arg-type]
+                PUBLIC: sl.GaussianMean(prediction=public, steps=2, **shared),  # type: ignore[arg-type]
             }
             found[PLAIN].append(float(np.linalg.norm(rows.mean(axis=0) - place)))
             for name, query in queries.items():

@@ -22,7 +22,7 @@ from sidelight.quantiles.tree import QuantileTree
 
 ORIGIN = guess("learned along a simulated sequence")
 #: What "not robust" still is mixed with, as in the authors' code.
-BARELY: dict[str, object] = {"hedge_weight": 1e-6, "fallback": sl.Uniform(-1e6, 1e6)}
+BARELY: dict[str, object] = {"hedge_weight": 1e-6, "fallback": sl.priors.Uniform(-1e6, 1e6)}
 YARDSTICK = "not private: learns from records"
 #: How many places of a moving average are kept: more would only be jagged.
 PLACES = 120
@@ -49,9 +49,9 @@ class Stream:
         """The priors that never learn."""
         known: dict[str, Sequence[Prior] | Prior] = {
             "Uniform": self.bounds,
-            "Cauchy": sl.Cauchy(self.location, self.scale),
+            "Cauchy": sl.priors.Cauchy(self.location, self.scale),
         }
-        return known | ({"half-Cauchy": sl.HalfCauchy(self.location)} if self.nonnegative else {})
+        return known | ({"half-Cauchy": sl.priors.HalfCauchy(self.location)} if self.nonnegative else {})
 
     def previous(self, **rest: object) -> PubPrev:
         """Return the learner that predicts the last release."""
@@ -109,7 +109,7 @@ def synthetic(steps: int, *, count: int, rate: float, seed: int) -> Stream:
         location=0,
         scale=1,
         plausible=(-100, 100),
-        bounds=[sl.Uniform(-100, 100)] * count,
+        bounds=[sl.priors.Uniform(-100, 100)] * count,
     )
 
 
@@ -132,7 +132,7 @@ def bike_trips(series: Days, levels: Sequence[float], *, steps: int, seed: int) 
         location=10,
         scale=1,
         plausible=(0, 120),
-        bounds=[sl.Uniform(0, 50 / (1 - level)) for level in levels],
+        bounds=[sl.priors.Uniform(0, 50 / (1 - level)) for level in levels],
         nonnegative=True,
     )
 

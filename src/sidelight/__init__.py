@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from sidelight import errors as errors
     from sidelight import experts as experts
     from sidelight import gaussians as gaussians
+    from sidelight import priors as priors
     from sidelight import quantiles as quantiles
     from sidelight import synthesis as synthesis
     from sidelight import tuning as tuning
     from sidelight.covariance import Covariance as Covariance
-    from sidelight.covariance import PublicRows as PublicRows
     from sidelight.covariance.pca import PCA as PCA
     from sidelight.errors import NotPrivateWarning as NotPrivateWarning
     from sidelight.errors import PrivacyWarning as PrivacyWarning
@@ -39,15 +39,7 @@ if TYPE_CHECKING:
     from sidelight.guarantees import Neighbours as Neighbours
     from sidelight.guarantees import PureDP as PureDP
     from sidelight.ledger import open_ledger as open_ledger
-    from sidelight.predictions import Cauchy as Cauchy
-    from sidelight.predictions import Gaussian as Gaussian
-    from sidelight.predictions import HalfCauchy as HalfCauchy
-    from sidelight.predictions import Histogram as Histogram
-    from sidelight.predictions import Laplace as Laplace
-    from sidelight.predictions import Mixture as Mixture
-    from sidelight.predictions import PublicSample as PublicSample
-    from sidelight.predictions import ScaleFree as ScaleFree
-    from sidelight.predictions import Uniform as Uniform
+    from sidelight.predictions import PublicData as PublicData
     from sidelight.predictions import hedge as hedge
     from sidelight.public_scaler import PublicScaler as PublicScaler
     from sidelight.quantiles import PrivateHistograms as PrivateHistograms
@@ -82,7 +74,6 @@ if TYPE_CHECKING:
     from sidelight.stability import StableMode as StableMode
     from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
-    from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable
     from sidelight.synthesis import linear_queries as linear_queries
@@ -96,25 +87,13 @@ if TYPE_CHECKING:
 # Names are loaded when first used: importing sidelight costs little more than importing NumPy. Queries stand in the
 # registry; this is everything else.
 _HOME = {
-    "sidelight.covariance": ("PublicRows",),
     "sidelight.covariance.pca": ("PCA",),
     "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
     "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
     "sidelight.gaussians.model": ("GaussianModel",),
     "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
     "sidelight.ledger": ("open_ledger",),
-    "sidelight.predictions": (
-        "Cauchy",
-        "Gaussian",
-        "HalfCauchy",
-        "Histogram",
-        "Laplace",
-        "Mixture",
-        "PublicSample",
-        "ScaleFree",
-        "Uniform",
-        "hedge",
-    ),
+    "sidelight.predictions": ("PublicData", "hedge"),
     "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
     "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
@@ -123,12 +102,12 @@ _HOME = {
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
     "sidelight.stability.pate.estimator": ("PATE",),
-    "sidelight.synthesis": ("PublicTable", "Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),
+    "sidelight.synthesis": ("Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),
     "sidelight.tuning": ("PrivateScore", "PublicScore"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _MODULE_OF |= {entry.name: entry.home for entry in ENTRIES}
-_PACKAGES = ("errors", "experts", "gaussians", "quantiles", "synthesis", "tuning")
+_PACKAGES = ("errors", "experts", "gaussians", "priors", "quantiles", "synthesis", "tuning")
 #: Where more is to be found, for those who write sl.stability.median_distance.
 _FURTHER = (
     "accounting",
@@ -149,6 +128,13 @@ _FURTHER = (
     "testing",
 )
 
+#: What has another name now: the old one is answered with the new one.
+_RENAMED = {
+    **dict.fromkeys(("PublicRows", "PublicSample", "PublicTable"), "PublicData"),
+    **{law: f"priors.{law}" for law in ("Cauchy", "Gaussian", "HalfCauchy", "Histogram")},
+    **{law: f"priors.{law}" for law in ("Laplace", "Mixture", "ScaleFree", "Uniform")},
+}
+
 __all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 
 
@@ -157,6 +143,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"sidelight.{name}")
     if name in _MODULE_OF:
         return getattr(import_module(_MODULE_OF[name]), name)
+    if name in _RENAMED:
+        raise AttributeError(f"module 'sidelight' has no attribute {name!r}; it is sl.{_RENAMED[name]} now")
     from sidelight import errors
 
     if hasattr(errors, name):

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.covariance import PublicRows
 from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.predictions import PublicData
 from sidelight.regression.clipping import is_sparse
 from sidelight.regression.estimators.examples import examples
 
@@ -36,8 +36,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     Args:
         lower: The public lower bound of every column: one number for all, a list in their order, or a mapping by name.
         upper: The public upper bounds, likewise.
-        public: In place of the bounds: `sl.PublicRows` with the same columns, whose least and largest values are the
-            ranges. A column that is constant there gets a range of 1 to both sides.
+        prediction: In place of the bounds: `sl.PublicData` with the same columns, whose least and largest values are
+            the ranges. A column that is constant there gets a range of 1 to both sides.
 
     Attributes after `fit`: `lower_`, `upper_`, `n_features_in_`, and `feature_names_in_` for a frame.
 
@@ -54,10 +54,10 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     #: What the estimators ask of the steps before them.
     fit_reads_no_rows: ClassVar[bool] = True
 
-    def __init__(self, *, lower: Any = None, upper: Any = None, public: PublicRows | None = None) -> None:
+    def __init__(self, *, lower: Any = None, upper: Any = None, prediction: PublicData | None = None) -> None:
         self.lower = lower
         self.upper = upper
-        self.public = public
+        self.prediction = prediction
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -112,12 +112,12 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         return (1 - 2.0**-50) / math.sqrt(len(self.lower_))
 
     def _ranges(self, width: int, names: list[str] | None) -> tuple[Floats, Floats]:
-        if self.public is not None:
-            return self._of_public_rows(width)
+        if self.prediction is not None:
+            return self._of_public_rows(width, names)
         if self.lower is None or self.upper is None:
             raise RangeError(
                 "PublicScaler wants lower=... and upper=..., public bounds that are known without looking at the rows, "
-                "or public=sl.PublicRows(rows, 'where they come from')"
+                "or prediction=sl.PublicData(rows, 'where they come from')"
             )
         lower, upper = (_bounds(getattr(self, name), name, width, names) for name in ("lower", "upper"))
         for place in range(width):
@@ -129,15 +129,16 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
                 )
         return lower, upper
 
-    def _of_public_rows(self, width: int) -> tuple[Floats, Floats]:
-        if not isinstance(self.public, PublicRows):
+    def _of_public_rows(self, width: int, names: list[str] | None) -> tuple[Floats, Floats]:
+        if not isinstance(self.prediction, PublicData):
             raise RangeError(
-                f"public must be sl.PublicRows(rows, 'where they come from'), got {type(self.public).__name__}: who "
-                "writes it states that anyone may see these rows. Ranges of private rows leak; declare lower and upper"
+                "prediction must be sl.PublicData(rows, 'where they come from'), got "
+                f"{type(self.prediction).__name__}: who writes it states that anyone may see these rows. Ranges of "
+                "private rows leak; declare lower and upper"
             )
         if self.lower is not None or self.upper is not None:
-            raise RangeError("give lower and upper, or public, not both")
-        rows = self.public.rows
+            raise RangeError("give lower and upper, or prediction, not both")
+        rows = self.prediction.matrix(names)
         if rows.shape[1] != width:
             raise RangeError(f"the public rows have {rows.shape[1]} columns, X has {width}; give the same columns")
         lower, upper = rows.min(axis=0), rows.max(axis=0)

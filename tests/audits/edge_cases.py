@@ -98,12 +98,12 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
         ("epsilon", "delta"),
     ),
     "GaussianFit": (
-        priced(lambda **rest: sl.GaussianFit(X, public=PUBLIC, **rest)),
+        priced(lambda **rest: sl.GaussianFit(X, prediction=PUBLIC, **rest)),
         {"epsilon": 1, "delta": "1e-6"},
         ("epsilon", "delta", "condition", "scale", "gap", "steps", "rows"),
     ),
     "SeparatedMixture": (
-        priced(lambda **rest: sl.SeparatedMixture(X, public=PUBLIC, **rest)),
+        priced(lambda **rest: sl.SeparatedMixture(X, prediction=PUBLIC, **rest)),
         {"components": 2, "rho": "0.5"},
         ("components", "rho", "least_weight", "condition"),
     ),

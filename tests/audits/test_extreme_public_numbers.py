@@ -69,19 +69,19 @@ CASES: dict[str, Case] = {
     "principal components, radius": plain(
         lambda size: sl.StablePCA(columns=["x0", "x1", "x2"], components=1, radius=size, epsilon=1, delta="1e-5")
     ),
-    "Gaussian, public rows": plain(lambda size: sl.GaussianFit(public=scaled(size, ROWS[:8]), rho=1)),
-    "Gaussian, public rows, far": plain(lambda size: sl.GaussianFit(public=ROWS[:8] + size, rho=1)),
-    "Gaussian, scale": plain(lambda size: sl.GaussianFit(public=ROWS[:1], scale=size, rho=1)),
-    "Gaussian, condition": plain(lambda size: sl.GaussianFit(public=ROWS[:3], condition=max(size, 1), rho=1)),
+    "Gaussian, public rows": plain(lambda size: sl.GaussianFit(prediction=scaled(size, ROWS[:8]), rho=1)),
+    "Gaussian, public rows, far": plain(lambda size: sl.GaussianFit(prediction=ROWS[:8] + size, rho=1)),
+    "Gaussian, scale": plain(lambda size: sl.GaussianFit(prediction=ROWS[:1], scale=size, rho=1)),
+    "Gaussian, condition": plain(lambda size: sl.GaussianFit(prediction=ROWS[:3], condition=max(size, 1), rho=1)),
     # differences of pairs: with a public number of rows, one pair changes
     "Gaussian, mean bound": plain(lambda size: sl.GaussianFit(mean_bound=size, variance_bound=1, rho=1, rows=40)),
     "Gaussian, variance bound": plain(lambda size: sl.GaussianFit(mean_bound=1, variance_bound=size, rho=1, rows=40)),
     "Gaussian mean, covariance": plain(
-        lambda size: sl.GaussianMean(public=ROWS[:1], covariance=size * np.eye(3), rho=1)
+        lambda size: sl.GaussianMean(prediction=ROWS[:1], covariance=size * np.eye(3), rho=1)
     ),
     "Gaussian mean, bound": plain(lambda size: sl.GaussianMean(mean_bound=size, rho=1)),
     "mixture, public rows": plain(
-        lambda size: sl.SeparatedMixture(public=scaled(size, ROWS[:20]), components=1, rho=1, on_failure="single")
+        lambda size: sl.SeparatedMixture(prediction=scaled(size, ROWS[:20]), components=1, rho=1, on_failure="single")
     ),
     "synthetic table, bounds": synthetic,
     "least squares, norm": lambda size: (

@@ -92,12 +92,12 @@ QUERIES: dict[str, tuple[Any, Any]] = {
         covariance,
     ),
     "covariance, mean": (sl.Covariance(["a", "b"], radius=200, epsilon="1e-4", center="mean"), centred),
-    "Gaussian": (sl.GaussianFit(["a", "b"], public=PUBLIC, rho="1e-8"), gaussian),
-    "Gaussian, pure": (sl.GaussianFit(["a", "b"], public=PUBLIC, epsilon="1e-5"), gaussian),
+    "Gaussian": (sl.GaussianFit(["a", "b"], prediction=PUBLIC, rho="1e-8"), gaussian),
+    "Gaussian, pure": (sl.GaussianFit(["a", "b"], prediction=PUBLIC, epsilon="1e-5"), gaussian),
     "Gaussian, ranges": (sl.GaussianFit(["a", "b"], mean_bound=90, variance_bound=1000, rho="1e-8"), ranged),
-    "Gaussian, gap": (sl.GaussianFit(["a", "b"], public=PUBLIC, gap="0.2", rho="1e-8"), gaussian),
+    "Gaussian, gap": (sl.GaussianFit(["a", "b"], prediction=PUBLIC, gap="0.2", rho="1e-8"), gaussian),
     "Gaussian mean": (
-        sl.GaussianMean(["a", "b"], public=PUBLIC[:1], covariance=800 * np.eye(2), rho="1e-8"),
+        sl.GaussianMean(["a", "b"], prediction=PUBLIC[:1], covariance=800 * np.eye(2), rho="1e-8"),
         gaussian,
     ),
     "Gaussian mean, range": (
@@ -106,7 +106,7 @@ QUERIES: dict[str, tuple[Any, Any]] = {
     ),
     "mixture": (
         sl.SeparatedMixture(
-            ["a", "b"], public=np.concatenate([PUBLIC, PUBLIC + 900]), components=2, rho="1e-6", on_failure="single"
+            ["a", "b"], prediction=np.concatenate([PUBLIC, PUBLIC + 900]), components=2, rho="1e-6", on_failure="single"
         ),
         mixture,
     ),

@@ -75,9 +75,9 @@ CASES: dict[str, Case] = {
     "quantiles, bounds in steps": asked(
         lambda size: quantiles(), lambda size: {"lower": -size, "upper": size, "granularity": "0.01"}
     ),
-    "quantiles, predicted place": asked(lambda size: quantiles(prediction=sl.Cauchy(size, 1.0))),
+    "quantiles, predicted place": asked(lambda size: quantiles(prediction=sl.priors.Cauchy(size, 1.0))),
     "quantiles, predicted place in steps": asked(
-        lambda size: quantiles(prediction=sl.Cauchy(size, 1.0)), lambda size: {"granularity": 1}
+        lambda size: quantiles(prediction=sl.priors.Cauchy(size, 1.0)), lambda size: {"granularity": 1}
     ),
     "median, bounds": asked(lambda size: median(), lambda size: {"lower": -size, "upper": size}),
     "median, resolution": asked(lambda size: median(resolution=size), lambda size: {"lower": 0, "upper": size}),

@@ -117,7 +117,7 @@ def within_binomial(hits, draws, probability):
 
 def test_no_data_gives_a_draw_from_the_prior():
     cells = [-0.5, 0.5, 1.5, 2.5, 3.5]
-    prior = sl.Histogram(cells, [0.1, 0.2, 0.3, 0.4])
+    prior = sl.priors.Histogram(cells, [0.1, 0.2, 0.3, 0.4])
     query = sl.Quantiles(["0.3"], epsilon=5, lower=0, upper=3, granularity=1, prediction=prior)
     values = drawn(query, [], 1500)[:, 0]
     for value, mass in enumerate([0.1, 0.2, 0.3, 0.4]):
@@ -152,8 +152,8 @@ def test_a_good_prediction_helps_and_changes_no_claim():
     rng = np.random.default_rng(6)
     rows = rng.normal(50, 10, 300)
     without = sl.Quantiles(["0.5"], epsilon="0.05", lower=-1e6, upper=1e6, resolution="1/64")
-    near = replace(without, prediction=sl.Cauchy(50, 2))
-    far = replace(without, prediction=sl.Cauchy(-5000, 2))
+    near = replace(without, prediction=sl.priors.Cauchy(50, 2))
+    far = replace(without, prediction=sl.priors.Cauchy(-5000, 2))
     missed = [np.abs(np.searchsorted(np.sort(rows), drawn(query, rows, 60)) - 150).mean() for query in (near, without)]
     assert 2 * missed[0] < missed[1]
     schema = Table(rows, schema=[near.declare()]).schema

@@ -121,7 +121,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "aggregates/mapped_vector.py": {"__post_init__": 3, "of": 4},
         "mechanisms/denoise.py": {"denoise": 2},
         "gaussians/estimate.py": {"estimate_cells": 1, "length": 1, "number_columns": 1, "ratio": 1, "spending_for": 2},
-        "gaussians/public_rows.py": {"as_public_points": 5, "for_columns": 1},
+        "gaussians/point_cloud.py": {"as_point_cloud": 5, "for_columns": 1},
         "gaussians/spending.py": {"__post_init__": 1},
         "gaussians/step_arithmetic.py": {"possible_starts": 3},
         "guarantees/amounts.py": {"_index": 1},

@@ -78,13 +78,13 @@ def plan(tmp_path: Path) -> Path:
 def test_the_queries_are_those_of_the_library(plan: Path) -> None:
     one, two = read_plan(plan).queries
     survey = np.loadtxt(plan.parent / "survey.csv", delimiter=",", skiprows=1)[:, [2, 1]]
-    public = sl.PublicRows(survey[np.isfinite(survey).all(axis=1)], "survey of 2024, published")
-    same = sl.SeparatedMixture(["weight", "height"], components=2, rho="0.5", public=public)
+    public = sl.PublicData(survey[np.isfinite(survey).all(axis=1)], "survey of 2024, published")
+    same = sl.SeparatedMixture(["weight", "height"], components=2, rho="0.5", prediction=public)
     schema = read_plan(plan).schema
     assert dict(two.prepared.request) == dict(same.prepare(schema).request)
     assert two.prepared.prediction == same.prepare(schema).prediction
-    rows = sl.PublicRows([[161, 55.5], [185, 90], [172, 70.25]], "three people of the team")
-    fit = sl.GaussianFit(["height", "weight"], rho="0.5", public=rows).prepare(schema)
+    rows = sl.PublicData([[161, 55.5], [185, 90], [172, 70.25]], "three people of the team")
+    fit = sl.GaussianFit(["height", "weight"], rho="0.5", prediction=rows).prepare(schema)
     assert dict(one.prepared.request) == dict(fit.request)
     assert one.prepared.claims == fit.claims
 

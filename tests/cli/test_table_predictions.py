@@ -31,7 +31,7 @@ def first(plan: Path) -> Any:
 def test_public_rows_mean_the_same_as_in_python(town: Path) -> None:
     plan = plan_with(town, 'prediction = {public = "survey.csv", origin = "survey of 2024"}', "trust = 0.5")
     planned = first(plan)
-    public = sl.PublicTable(str(town / "survey.csv"), "survey of 2024")
+    public = sl.PublicData(str(town / "survey.csv"), "survey of 2024")
     same = sl.SyntheticTable(bins={"age": [16, 35, 55, 100]}, epsilon=1, prediction=public, trust=0.5)
     assert planned.prepared.request == same.prepare(read_plan(plan).schema).request
     assert planned.prepared.prediction["description"] == "300 public rows (survey of 2024)"

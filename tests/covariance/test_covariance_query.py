@@ -153,8 +153,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"radius": 1, "rho": 1, "prediction": [[1, math.nan], [math.nan, 1]]}, "finite"),
     ({"radius": 1, "rho": 1, "prediction": [[1, math.inf], [math.inf, 1]]}, "finite"),
     ({"radius": 1, "rho": 1, "prediction": [[1, 0.2], [0.1, 1]]}, "symmetric"),
-    ({"radius": 1, "rho": 1, "prediction": sl.PublicSample([1.0, 2.0], "census")}, "PublicRows"),
-    ({"radius": 1, "rho": 1, "prediction": sl.PublicRows(np.ones((4, 3)), "census")}, "shape"),
+    ({"radius": 1, "rho": 1, "prediction": sl.PublicData([1.0, 2.0], "census")}, "two-dimensional"),
+    ({"radius": 1, "rho": 1, "prediction": sl.PublicData(np.ones((4, 3)), "census")}, "shape"),
 ]
 
 
@@ -185,7 +185,7 @@ def test_a_session_charges_and_refuses() -> None:
 
 
 def test_prediction_is_named_with_its_origin_and_digest() -> None:
-    query = sl.Covariance(radius=1, rho=1, prediction=[sl.PublicRows(ROWS[:100], "census of 2020"), TRUTH])
+    query = sl.Covariance(radius=1, rho=1, prediction=[sl.PublicData(ROWS[:100], "census of 2020"), TRUTH])
     release = seeded_release(query, table_of(ROWS), seed=1)
     assert isinstance(release, sl.Release)
     assert release.prediction is not None

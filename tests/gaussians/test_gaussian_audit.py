@@ -63,10 +63,10 @@ def limit(price: dict[str, Any]) -> float:
 @pytest.mark.parametrize(
     "query",
     [
-        sl.GaussianFit(public=PUBLIC, rho="0.125"),
-        sl.GaussianFit(public=PUBLIC, epsilon=1),
-        sl.GaussianFit(public=PUBLIC, gap="0.2", rho="0.125"),
-        sl.GaussianMean(public=PUBLIC[:1], rho="0.125", steps=1),
+        sl.GaussianFit(prediction=PUBLIC, rho="0.125"),
+        sl.GaussianFit(prediction=PUBLIC, epsilon=1),
+        sl.GaussianFit(prediction=PUBLIC, gap="0.2", rho="0.125"),
+        sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1),
     ],
     ids=["zCDP", "pure", "pairs", "mean"],
 )
@@ -79,7 +79,7 @@ def test_claims_stand(query: Any) -> None:
 def test_using_the_true_number_of_rows_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: n itself instead of its noisy version."""
     monkeypatch.setattr(Spending, "count", lambda self, moments, share, source: float(moments.count.value))
-    found = advantages(sl.GaussianMean(public=PUBLIC[:1], rho="0.125", steps=1))
+    found = advantages(sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1))
     assert found["rows"] > limit({"rho": "0.125"}) + SLACK
 
 
@@ -97,7 +97,7 @@ def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.Mo
         return original(self, question)
 
     monkeypatch.setattr(questions.Answers, "moments", longest)
-    found = advantages(sl.GaussianMean(public=PUBLIC[:1], rho="0.125", steps=1))
+    found = advantages(sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1))
     assert found["extent"] > limit({"rho": "0.125"}) + SLACK
 
 
@@ -107,7 +107,7 @@ def test_too_little_noise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Spending, "total", lambda self, moments, share, source: original(self, moments, share * 144, source)
     )
-    found = advantages(sl.GaussianMean(public=PUBLIC[:1], rho="0.125", steps=1))
+    found = advantages(sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1))
     assert found["mean"] > limit({"rho": "0.125"}) + SLACK
 
 

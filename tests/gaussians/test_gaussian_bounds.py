@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.gaussians.mean_query import one_shot_clip, public_radius
-from sidelight.gaussians.public_rows import bracket, gap_bounds
+from sidelight.gaussians.point_cloud import bracket, gap_bounds
 from sidelight.gaussians.step_arithmetic import norm_bound
 
 
@@ -74,7 +74,7 @@ def test_the_tridiagonal_simulation_has_the_law_of_wishart_matrices() -> None:
     """Against whole matrices; a law with one degree of freedom more is told apart."""
     from scipy.stats import ks_2samp
 
-    from sidelight.gaussians.public_rows import _extreme_eigenvalues
+    from sidelight.gaussians.point_cloud import _extreme_eigenvalues
 
     rng = np.random.default_rng(5)
     normal = rng.standard_normal((3000, 8, 4))

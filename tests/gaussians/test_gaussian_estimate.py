@@ -53,7 +53,7 @@ def medians(size: int, count: int, public: int, runs: int, **settings: Any) -> t
     for seed in range(runs):
         world = World.of(size, seed)
         private, known = world.draw(count), world.draw(public)
-        given = {} if "mean_bound" in settings else {"public": known}
+        given = {} if "mean_bound" in settings else {"prediction": known}
         release = seeded_release(query := sl.GaussianFit(**given, **settings), query.table(private), seed=seed)
         value = release.value
         ours.append(world.errors(value["mean"], value["covariance"]))
@@ -124,7 +124,7 @@ def test_a_public_population_elsewhere() -> None:
     for seed in range(4):
         world = World.of(5, seed)
         known = world.mean + (2 * world.rng.standard_normal((25, 5)) + 2 / np.sqrt(5)) @ world.root
-        query = sl.GaussianFit(public=known, gap="0.8", rho="0.5")
+        query = sl.GaussianFit(prediction=known, gap="0.8", rho="0.5")
         value = seeded_release(query, query.table(world.draw(40_000)), seed=seed).value
         errors.append(world.errors(value["mean"], value["covariance"]))
     assert np.median(errors, axis=0)[0] < 0.05
@@ -140,7 +140,7 @@ def test_units_and_places_do_not_matter() -> None:
         scaled = World(world.mean * 1e6 + 1e9, world.root * 1e6, world.rng)
         for found, here, change in ((ours, world, (1.0, 0.0)), (moved, scaled, (1e6, 1e9))):
             factor, shift = change
-            query = sl.GaussianFit(public=known * factor + shift, rho="0.5")
+            query = sl.GaussianFit(prediction=known * factor + shift, rho="0.5")
             value = seeded_release(query, query.table(private * factor + shift), seed=seed).value
             found.append(here.errors(value["mean"], value["covariance"]))
     np.testing.assert_allclose(np.median(ours, axis=0), np.median(moved, axis=0), rtol=0.05)
@@ -152,7 +152,7 @@ def _mahalanobis(change: np.ndarray, condition: int, public: int, seeds: range) 
         world = World.of(3, seed, condition=10)
         private, known = world.draw(1500), world.draw(public)
         moved = World(world.mean @ change + 7, world.root @ change, world.rng)
-        query = sl.GaussianFit(public=known @ change + 7, rho="0.3", condition=condition)
+        query = sl.GaussianFit(prediction=known @ change + 7, rho="0.3", condition=condition)
         value = seeded_release(query, query.table(private @ change + 7), seed=seed).value
         back = np.linalg.inv(moved.root)  # rows: z root change, so the covariance is root'root of the moved root
         whitened = back.T @ value["covariance"] @ back
@@ -232,7 +232,7 @@ DEGENERATE: dict[str, np.ndarray] = {
 )
 def test_no_rows_make_it_fail(name: str, settings: dict[str, Any]) -> None:
     public = np.random.default_rng(1).standard_normal((6, 3))
-    query = sl.GaussianFit(public=public, **settings)
+    query = sl.GaussianFit(prediction=public, **settings)
     value = seeded_release(query, query.table(DEGENERATE[name]), seed=1).value
     assert np.isfinite(value["mean"]).all()
     assert np.linalg.eigvalsh(value["covariance"])[0] > 0
@@ -242,8 +242,8 @@ def test_no_rows_make_it_fail(name: str, settings: dict[str, Any]) -> None:
 def test_no_rows_make_the_baseline_or_a_mean_fail(name: str) -> None:
     for query in (
         sl.GaussianFit(mean_bound=10, variance_bound=10, rho="0.5"),
-        sl.GaussianMean(public=[0.0, 0.0, 0.0], rho="0.5"),
-        sl.GaussianMean(public=[0.0, 0.0, 0.0], epsilon="0.5", steps=1),
+        sl.GaussianMean(prediction=[0.0, 0.0, 0.0], rho="0.5"),
+        sl.GaussianMean(prediction=[0.0, 0.0, 0.0], epsilon="0.5", steps=1),
     ):
         value = seeded_release(query, query.table(DEGENERATE[name]), seed=1).value
         assert np.isfinite(value["mean"]).all()
@@ -253,7 +253,7 @@ def test_rows_that_miss_a_number_take_no_part() -> None:
     world = World.of(3, 5)
     private, known = world.draw(4000), world.draw(5)
     holes = np.vstack([private, np.full((4000, 3), np.nan)])
-    query = sl.GaussianFit(public=known, rho=2, condition=10_000)
+    query = sl.GaussianFit(prediction=known, rho=2, condition=10_000)
     with_holes = seeded_release(query, query.table(holes), seed=3).value
     without = seeded_release(query, query.table(private), seed=3).value
     np.testing.assert_allclose(with_holes["mean"], without["mean"], atol=0.2)
@@ -264,7 +264,7 @@ def test_private_rows_are_not_written_to() -> None:
     world = World.of(3, 6)
     private, known = world.draw(500), world.draw(5)
     before = private.copy()
-    estimate_gaussian(private, public=known, rho=1, source=source(0))
+    estimate_gaussian(private, prediction=known, rho=1, source=source(0))
     np.testing.assert_array_equal(private, before)
 
 
@@ -286,7 +286,7 @@ def test_cells_have_their_own_gaussians_and_an_empty_one_is_no_exception() -> No
     left, right = rng.normal(-50, 1, (20_000, 2)), rng.normal(50, 3, (5_000, 2))
     publics = [rng.normal(-50, 1, (4, 2)), rng.normal(50, 3, (2, 2)), [[0.0, 0.0]]]
     found = estimate_cells(
-        np.vstack([left, right]), rule=Left(), publics=publics, rho="0.5", scales=[None, None, 5], source=source(1)
+        np.vstack([left, right]), rule=Left(), predictions=publics, rho="0.5", scales=[None, None, 5], source=source(1)
     )
     np.testing.assert_allclose(found[0].mean, [-50, -50], atol=0.1)
     np.testing.assert_allclose(found[1].mean, [50, 50], atol=0.4)
@@ -298,7 +298,7 @@ def test_cells_have_their_own_gaussians_and_an_empty_one_is_no_exception() -> No
 
 def test_a_cell_for_each_set_of_public_rows() -> None:
     with pytest.raises(RangeError, match="cells"):
-        estimate_cells(np.zeros((3, 2)), rule=Left(), publics=[[[0.0, 0.0]]], rho=1, source=source(0))
+        estimate_cells(np.zeros((3, 2)), rule=Left(), predictions=[[[0.0, 0.0]]], rho=1, source=source(0))
 
 
 def test_cells_never_use_true_sizes() -> None:
@@ -307,7 +307,7 @@ def test_cells_never_use_true_sizes() -> None:
     rows = rng.normal(-50, 1, (300, 2))
     publics = [rng.normal(-50, 1, (4, 2)), rng.normal(50, 1, (4, 2)), rng.normal(0, 1, (4, 2))]
     sizes = [
-        [each.rows for each in estimate_cells(data, rule=Left(), publics=publics, rho="0.5", source=source(seed))]
+        [each.rows for each in estimate_cells(data, rule=Left(), predictions=publics, rho="0.5", source=source(seed))]
         for data in (rows, rows[1:])
         for seed in range(12)
     ]

@@ -39,7 +39,7 @@ PUBLIC = RNG.multivariate_normal(MEAN, COVARIANCE, 5)
 
 @pytest.fixture(scope="module")
 def model() -> sl.GaussianModel:
-    return sl.GaussianModel(public=PUBLIC, rho="0.5").fit(ROWS)
+    return sl.GaussianModel(prediction=PUBLIC, rho="0.5").fit(ROWS)
 
 
 def test_a_fit(model: sl.GaussianModel) -> None:
@@ -76,17 +76,17 @@ def test_columns_of_very_different_units() -> None:
 
 def test_weak_fits_warn() -> None:
     with pytest.warns(WeakFitWarning, match="certified"):
-        sl.GaussianModel(public=PUBLIC, rho="1e-5").fit(ROWS[:100])
+        sl.GaussianModel(prediction=PUBLIC, rho="1e-5").fit(ROWS[:100])
 
 
 def test_tables_frames_and_releases(model: sl.GaussianModel) -> None:
     import pandas as pd
 
     frame = pd.DataFrame(ROWS, columns=["a", "b"])
-    named = sl.GaussianModel(public=PUBLIC, rho="0.5").fit(frame)
+    named = sl.GaussianModel(prediction=PUBLIC, rho="0.5").fit(frame)
     assert named.feature_names_in_.tolist() == ["a", "b"]
     table = sl.Table(frame, schema=[sl.Number("a"), sl.Number("b")])
-    assert sl.GaussianModel(public=PUBLIC, rho="0.5").fit(table).n_features_in_ == 2
+    assert sl.GaussianModel(prediction=PUBLIC, rho="0.5").fit(table).n_features_in_ == 2
     stored = sl.GaussianModel.from_release(sl.Release.from_json(model.release_.to_json()))
     np.testing.assert_array_equal(stored.score_samples(ROWS[:3]), model.score_samples(ROWS[:3]))
     with pytest.raises(RangeError, match="GaussianFit"):
@@ -96,7 +96,7 @@ def test_tables_frames_and_releases(model: sl.GaussianModel) -> None:
 def test_sessions_are_charged_and_not_copied(model: sl.GaussianModel) -> None:
     table = sl.Table(ROWS, schema=[sl.Number("a"), sl.Number("b")])
     session = sl.Session(table, budget=sl.ZCDP(1))
-    charged = sl.GaussianModel(public=PUBLIC, rho="0.6", session=session).fit(ROWS)
+    charged = sl.GaussianModel(prediction=PUBLIC, rho="0.6", session=session).fit(ROWS)
     with pytest.raises(BudgetError):
         clone(charged).fit(ROWS)
     with pytest.raises(TypeError, match="session"):
@@ -108,10 +108,10 @@ def test_sessions_are_charged_and_not_copied(model: sl.GaussianModel) -> None:
     ("mistake", "rows", "error", "message"),
     [
         ({}, ROWS, RangeError, "no public rows"),
-        ({"public": PUBLIC}, ROWS[:, :1], RangeError, "each of the 1 columns"),
-        ({"public": PUBLIC, "session": 3}, ROWS, RangeError, "session"),
-        ({"public": PUBLIC}, [[1.0, 2.0]], SchemaError, "shape"),
-        ({"public": PUBLIC}, ROWS[:, 0], SchemaError, "2D"),
+        ({"prediction": PUBLIC}, ROWS[:, :1], RangeError, "each of the 1 columns"),
+        ({"prediction": PUBLIC, "session": 3}, ROWS, RangeError, "session"),
+        ({"prediction": PUBLIC}, [[1.0, 2.0]], SchemaError, "shape"),
+        ({"prediction": PUBLIC}, ROWS[:, 0], SchemaError, "2D"),
     ],
 )
 def test_mistakes(mistake: dict[str, Any], rows: Any, error: type[Exception], message: str) -> None:
@@ -121,4 +121,4 @@ def test_mistakes(mistake: dict[str, Any], rows: Any, error: type[Exception], me
 
 def test_no_seed() -> None:
     with pytest.raises(RangeError, match="random_state"):
-        sl.GaussianModel(public=PUBLIC, random_state=0)
+        sl.GaussianModel(prediction=PUBLIC, random_state=0)

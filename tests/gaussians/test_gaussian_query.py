@@ -20,7 +20,7 @@ NAMES = ["a", "b", "c"]
 
 
 def fit(**settings: Any) -> sl.GaussianFit:
-    return sl.GaussianFit(**{"public": PUBLIC, "rho": "0.5", **settings})
+    return sl.GaussianFit(**{"prediction": PUBLIC, "rho": "0.5", **settings})
 
 
 def released(query: Any, data: Any, seed: int = 1) -> Any:
@@ -41,11 +41,11 @@ def test_every_source_gives_the_same(tmp_path: Path) -> None:
         np.testing.assert_allclose(value["mean"], values[0]["mean"])
         np.testing.assert_allclose(value["covariance"], values[0]["covariance"])
     assert released(fit(), frame).labels == tuple(NAMES)
-    assert released(fit(columns=["c", "a", "b"], public=PUBLIC[:, [2, 0, 1]]), frame).labels == ("c", "a", "b")
+    assert released(fit(columns=["c", "a", "b"], prediction=PUBLIC[:, [2, 0, 1]]), frame).labels == ("c", "a", "b")
 
 
 def test_a_release_can_be_written_and_read() -> None:
-    release = released(fit(public=sl.PublicRows(PUBLIC, "a pilot study")), ROWS)
+    release = released(fit(prediction=sl.PublicData(PUBLIC, "a pilot study")), ROWS)
     again = sl.Release.from_json(release.to_json())
     np.testing.assert_array_equal(again.value["covariance"], release.value["covariance"])
     assert release.kind == "gaussian"
@@ -112,20 +112,20 @@ def test_persons_are_protected_whole() -> None:
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
-        ({"public": None}, "no public rows"),
-        ({"public": np.empty((0, 3))}, "at least one row"),
-        ({"public": PUBLIC[:, :2]}, "each of the 3 columns"),
-        ({"public": [[1.0, np.nan, 2.0], [0.0, 0.0, 0.0]]}, "finite"),
-        ({"public": [[1.0, np.inf, 2.0], [0.0, 0.0, 0.0]]}, "finite"),
-        ({"public": [[1e40, 0.0, 2.0], [0.0, 0.0, 0.0]]}, "1e30"),
-        ({"public": PUBLIC[:1]}, "scale"),
-        ({"public": np.repeat(PUBLIC[:1], 9, axis=0)}, "scale"),
-        ({"public": "rows"}, "array of numbers"),
-        ({"public": fit().table(ROWS)}, "private source"),
+        ({"prediction": None}, "no public rows"),
+        ({"prediction": np.empty((0, 3))}, "at least one row"),
+        ({"prediction": PUBLIC[:, :2]}, "each of the 3 columns"),
+        ({"prediction": [[1.0, np.nan, 2.0], [0.0, 0.0, 0.0]]}, "finite"),
+        ({"prediction": [[1.0, np.inf, 2.0], [0.0, 0.0, 0.0]]}, "finite"),
+        ({"prediction": [[1e40, 0.0, 2.0], [0.0, 0.0, 0.0]]}, "1e30"),
+        ({"prediction": PUBLIC[:1]}, "scale"),
+        ({"prediction": np.repeat(PUBLIC[:1], 9, axis=0)}, "scale"),
+        ({"prediction": "rows"}, "array of numbers"),
+        ({"prediction": fit().table(ROWS)}, "private source"),
         ({"gap": 1}, "below 1"),
-        ({"gap": "0.5", "public": PUBLIC[:3]}, "4 public rows"),
-        ({"gap": "0.5", "public": np.repeat(PUBLIC[:2], 9, axis=0)}, "4 public rows"),
-        ({"constants": "proven", "public": PUBLIC[:3]}, "4 public rows"),
+        ({"gap": "0.5", "prediction": PUBLIC[:3]}, "4 public rows"),
+        ({"gap": "0.5", "prediction": np.repeat(PUBLIC[:2], 9, axis=0)}, "4 public rows"),
+        ({"constants": "proven", "prediction": PUBLIC[:3]}, "4 public rows"),
         ({"constants": "best"}, "no choice"),
         ({"condition": "0.5"}, "condition"),
         ({"scale": 0}, "scale"),
@@ -136,8 +136,8 @@ def test_persons_are_protected_whole() -> None:
         ({"rho": "1e-12"}, "1e-9"),
         ({"noise": "laplace"}, "noise"),
         ({"mean_bound": 3}, "public rows replace"),
-        ({"public": None, "mean_bound": 3}, "variance_bound"),
-        ({"public": None, "mean_bound": 1e30, "variance_bound": 1}, "mean_bound"),
+        ({"prediction": None, "mean_bound": 3}, "variance_bound"),
+        ({"prediction": None, "mean_bound": 1e30, "variance_bound": 1}, "mean_bound"),
         ({"columns": "abc"}, "list of names"),
         ({"columns": ["a", "b"]}, "each of the 2 columns"),
     ],
@@ -159,7 +159,7 @@ def test_mistakes_cost_nothing(mistake: dict[str, Any], message: str) -> None:
     ],
 )
 def test_degenerate_public_rows_give_a_ball(public: np.ndarray) -> None:
-    release = released(fit(public=public), public[0] + RNG.standard_normal((4000, 3)))
+    release = released(fit(prediction=public), public[0] + RNG.standard_normal((4000, 3)))
     assert release.value["start"] == "ball"
 
 
@@ -167,21 +167,21 @@ def test_public_rows_that_contradict_the_condition_are_believed() -> None:
     """Columns in units a thousand times apart: more steps than the declared ratio of variances would take."""
     public = RNG.standard_normal((5, 6)) * [1, 1, 1, 1, 1, 1e-3]
     rows = RNG.standard_normal((20_000, 6)) * [1, 1, 1, 1, 1, 1e-3]
-    value = released(fit(public=public), rows).value
+    value = released(fit(prediction=public), rows).value
     np.testing.assert_allclose(value["covariance"][5, 5], 1e-6, rtol=0.2)
-    even = released(fit(public=RNG.standard_normal((5, 6))), rows).value
+    even = released(fit(prediction=RNG.standard_normal((5, 6))), rows).value
     assert even["steps"] < value["steps"]
 
 
 def test_one_public_row_with_a_scale() -> None:
-    release = released(fit(public=PUBLIC[0], scale=4), ROWS)
+    release = released(fit(prediction=PUBLIC[0], scale=4), ROWS)
     np.testing.assert_allclose(release.value["mean"], [1000, -5, 0.1], atol=1.0)
 
 
 def test_known_covariance_and_one_public_row() -> None:
     """The mean by one row, in the metric of the covariance; plain CoinPress needs the range."""
     covariance = np.diag([9, 1, 0.0025])
-    query = sl.GaussianMean(public=PUBLIC[0], covariance=covariance, rho="0.5")
+    query = sl.GaussianMean(prediction=PUBLIC[0], covariance=covariance, rho="0.5")
     found = np.array([released(query, ROWS, seed).value["mean"] for seed in range(5)])
     off = (np.median(found, axis=0) - [1000, -5, 0.1]) / [3, 1, 0.05]
     assert np.abs(off).max() < 0.1
@@ -194,7 +194,7 @@ def test_known_covariance_and_one_public_row() -> None:
 
 def test_one_shot_and_two_steps() -> None:
     rows, public = RNG.standard_normal((1000, 50)) + 1000, RNG.standard_normal((1, 50)) + 1000
-    one, two = (sl.GaussianMean(public=public, rho="0.5", rows=1000, steps=steps) for steps in (1, 2))
+    one, two = (sl.GaussianMean(prediction=public, rho="0.5", rows=1000, steps=steps) for steps in (1, 2))
     value = released(one, rows).value
     assert value["noise"]["mean"] == pytest.approx(2 * 16.924112 / 1000, rel=1e-6)
     assert released(two, rows).value["noise"]["mean"] < 0.75 * value["noise"]["mean"]
@@ -204,7 +204,7 @@ def test_one_shot_and_two_steps() -> None:
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
-        ({"public": None}, "exactly one"),
+        ({"prediction": None}, "exactly one"),
         ({"mean_bound": 3}, "exactly one"),
         ({"covariance": np.eye(2)}, "shape"),
         ({"covariance": np.zeros((3, 3))}, "positive"),
@@ -213,18 +213,18 @@ def test_one_shot_and_two_steps() -> None:
         ({"covariance": "x"}, "numbers"),
         ({"chance": 0}, "chance"),
         ({"steps": 99}, "steps"),
-        ({"public": PUBLIC[:1, :2]}, "columns"),
+        ({"prediction": PUBLIC[:1, :2]}, "columns"),
     ],
 )
 def test_mistakes_of_a_mean(mistake: dict[str, Any], message: str) -> None:
     with pytest.raises(RangeError, match=message):
-        released(sl.GaussianMean(**{"public": PUBLIC[:1], "rho": 1, **mistake}), ROWS)
+        released(sl.GaussianMean(**{"prediction": PUBLIC[:1], "rho": 1, **mistake}), ROWS)
 
 
 def test_bare_arrays() -> None:
-    column = sl.GaussianFit(public=[[1.0], [3.0], [2.5]], rho=1).release(RNG.normal(2, 1, (3000, 1)))
+    column = sl.GaussianFit(prediction=[[1.0], [3.0], [2.5]], rho=1).release(RNG.normal(2, 1, (3000, 1)))
     assert column.value["mean"].shape == (1,)
-    line = seeded_release(sl.GaussianFit(public=[[1.0], [3.0]], rho=1), RNG.normal(2, 1, 3000), seed=1)
+    line = seeded_release(sl.GaussianFit(prediction=[[1.0], [3.0]], rho=1), RNG.normal(2, 1, 3000), seed=1)
     assert line.value["covariance"][0, 0] == pytest.approx(1, abs=0.3)
     with pytest.raises(SchemaError, match="which columns"):
         fit().release([1.0, 2.0])
@@ -233,4 +233,4 @@ def test_bare_arrays() -> None:
 
 
 def test_the_prior_keeps_its_name() -> None:
-    assert sl.Gaussian(0, 1).__class__.__module__.startswith("sidelight.predictions")
+    assert sl.priors.Gaussian(0, 1).__class__.__module__.startswith("sidelight.predictions")

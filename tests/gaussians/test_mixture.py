@@ -70,7 +70,7 @@ def table_of(rows: np.ndarray) -> sl.Table:
 def fit(
     rows: np.ndarray, public: np.ndarray, k: int | None, *, seed: int = 0, **settings: Any
 ) -> sl.Release | sl.Refused:
-    query = sl.SeparatedMixture(components=k, public=public, **({"rho": "0.5"} | settings))
+    query = sl.SeparatedMixture(components=k, prediction=public, **({"rho": "0.5"} | settings))
     return seeded_release(query, table_of(rows), seed=seed)
 
 
@@ -97,11 +97,11 @@ def test_separated_components_are_found(method: Any) -> None:
 def test_the_choice_of_the_method_is_public() -> None:
     world = World(3, 4, 9.0, 2)
     schema = table_of(world.rows(5)).schema
-    few = sl.SeparatedMixture(components=3, public=world.rows(20), rho=1)
-    many = sl.SeparatedMixture(components=3, public=world.rows(90), rho=1)
+    few = sl.SeparatedMixture(components=3, prediction=world.rows(20), rho=1)
+    many = sl.SeparatedMixture(components=3, prediction=world.rows(90), rho=1)
     assert few.prepare(schema).method == "project-link-verify"
     assert many.prepare(schema).method == "public-cluster"
-    assert sl.SeparatedMixture(public=world.rows(90), rho=1).prepare(schema).setting.components == 3  # BIC
+    assert sl.SeparatedMixture(prediction=world.rows(90), rho=1).prepare(schema).setting.components == 3  # BIC
 
 
 def test_components_that_overlap_are_refused_and_charged_in_full() -> None:
@@ -114,7 +114,7 @@ def test_components_that_overlap_are_refused_and_charged_in_full() -> None:
     assert zcdp is not None
     assert float(zcdp.rho) == pytest.approx(0.5)
     session = SeededSession(table_of(rows), budget=sl.ZCDP("0.6"), seed=1)
-    model = sl.GaussianMixture(4, public=public, rho="0.5", session=session).fit(rows)
+    model = sl.GaussianMixture(4, prediction=public, rho="0.5", session=session).fit(rows)
     assert isinstance(model.outcome_, sl.Refused)
     with pytest.raises(NotFittedError, match="refused"):
         model.predict(public)
@@ -187,13 +187,13 @@ def test_cells_with_a_single_public_row_borrow_a_scale() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"public": None}, "wants public"),
-    ({"public": np.empty((0, 3))}, "at least one row"),
-    ({"public": np.zeros((6, 2)) + np.arange(6)[:, None]}, "one number for each"),
-    ({"public": np.array([[0.0, 1, 2], [np.nan, 1, 2]])}, "finite"),
-    ({"public": np.array([[0.0, 1, 2], [np.inf, 1, 2]])}, "finite"),
-    ({"public": np.zeros((1, 3)), "n_components": 1}, "at least two"),
-    ({"public": np.zeros((12, 3))}, "repeat each other|all the same"),
+    ({"prediction": None}, "wants prediction"),
+    ({"prediction": np.empty((0, 3))}, "at least one row"),
+    ({"prediction": np.zeros((6, 2)) + np.arange(6)[:, None]}, "one number for each"),
+    ({"prediction": np.array([[0.0, 1, 2], [np.nan, 1, 2]])}, "finite"),
+    ({"prediction": np.array([[0.0, 1, 2], [np.inf, 1, 2]])}, "finite"),
+    ({"prediction": np.zeros((1, 3)), "n_components": 1}, "at least two"),
+    ({"prediction": np.zeros((12, 3))}, "repeat each other|all the same"),
     ({"n_components": 0}, "n_components"),
     ({"n_components": -1}, "n_components"),
     ({"n_components": 31}, "n_components"),
@@ -207,7 +207,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"least_weight": "0.9"}, "least_weight"),
     ({"least_weight": 0}, "least_weight"),
     ({"condition": "0.5"}, "condition"),
-    ({"n_components": None, "public": np.random.default_rng(0).normal(size=(9, 3))}, "say n_components"),
+    ({"n_components": None, "prediction": np.random.default_rng(0).normal(size=(9, 3))}, "say n_components"),
 ]
 
 
@@ -216,7 +216,7 @@ def test_bad_public_input_raises_before_any_charge(changes: dict[str, Any], mess
     rng = np.random.default_rng(9)
     rows = rng.normal(size=(50, 3))
     session = SeededSession(table_of(rows), budget=sl.ZCDP(1), seed=1)
-    settings: dict[str, Any] = {"n_components": 2, "public": rng.normal(size=(30, 3)), "rho": 1, "session": session}
+    settings: dict[str, Any] = {"n_components": 2, "prediction": rng.normal(size=(30, 3)), "rho": 1, "session": session}
     with pytest.raises(SidelightError, match=message):
         sl.GaussianMixture(**(settings | changes)).fit(rows)
     sl.GaussianMixture(**(settings | {"on_failure": "single"})).fit(rows)  # the whole budget is still there
@@ -225,7 +225,7 @@ def test_bad_public_input_raises_before_any_charge(changes: dict[str, Any], mess
 def test_a_table_is_no_public_data() -> None:
     rows = np.zeros((5, 2))
     with pytest.raises(RangeError, match="private source"):
-        sl.SeparatedMixture(components=1, public=table_of(rows), rho=1)
+        sl.SeparatedMixture(components=1, prediction=table_of(rows), rho=1)
 
 
 def test_a_seed_is_refused() -> None:
@@ -239,8 +239,8 @@ def test_more_groups_than_components_is_free() -> None:
     rows = rng.normal(size=(10, 2))
     session = SeededSession(table_of(rows), budget=sl.ZCDP(1), seed=1)
     with pytest.raises(RangeError, match="3 groups far from each other"):
-        sl.GaussianMixture(2, public=public, rho=1, session=session, method="project-link-verify").fit(rows)
-    session.release(sl.SeparatedMixture(components=3, public=public, rho=1))
+        sl.GaussianMixture(2, prediction=public, rho=1, session=session, method="project-link-verify").fit(rows)
+    session.release(sl.SeparatedMixture(components=3, prediction=public, rho=1))
 
 
 PUBLIC = np.concatenate([np.random.default_rng(11).normal(c, 1, (20, 3)) for c in (0.0, 12.0)])
@@ -316,7 +316,7 @@ def test_cells_are_planned_without_the_private_rows() -> None:
     """Trap: centres and radii from private rows "just to initialise". Here the plan is made from a schema alone."""
     schema = table_of(np.zeros((1, 3))).schema
     plans = [
-        sl.SeparatedMixture(components=2, public=PUBLIC, rho=1, method="project-link-verify").prepare(schema).plan
+        sl.SeparatedMixture(components=2, prediction=PUBLIC, rho=1, method="project-link-verify").prepare(schema).plan
         for _ in range(2)
     ]
     first, second = plans
@@ -335,9 +335,8 @@ def test_one_component_is_a_gaussian() -> None:
 def test_the_estimator() -> None:
     world = World(3, 4, 9.0, 14)
     rows, labels = world.labelled(12_000)
-    model = sl.GaussianMixture(3, public=sl.PublicRows(world.rows(30), "a pilot study"), epsilon=2, delta="1e-6").fit(
-        rows
-    )
+    pilot = sl.PublicData(world.rows(30), "a pilot study")
+    model = sl.GaussianMixture(3, prediction=pilot, epsilon=2, delta="1e-6").fit(rows)
     assert model.n_components_ == 3
     assert model.certified_
     order = np.argsort(np.linalg.norm(model.means_[:, None] - world.means[None], axis=2).argmin(axis=1))
@@ -368,9 +367,9 @@ def test_tables_and_frames() -> None:
     rows = world.rows(5000)
     table = sl.Table({"a": rows[:, 0], "b": rows[:, 1], "c": rows[:, 2]}, schema=[sl.Number(name) for name in "abc"])
     public = world.rows(20)
-    model = sl.GaussianMixture(2, public=public, rho=1).fit(table)
+    model = sl.GaussianMixture(2, prediction=public, rho=1).fit(table)
     assert model.n_features_in_ == 3
-    outcome = sl.SeparatedMixture(["c", "a"], components=2, public=public[:, [2, 0]], rho=1).release(table)
+    outcome = sl.SeparatedMixture(["c", "a"], components=2, prediction=public[:, [2, 0]], rho=1).release(table)
     assert isinstance(outcome, sl.Release | sl.Refused)
 
 
@@ -379,7 +378,9 @@ def test_persons_with_several_rows_get_more_noise(tmp_path: Path) -> None:
     rows, public = world.rows(6000), world.rows(20)
     columns = {"a": rows[:, 0], "b": rows[:, 1], "c": rows[:, 2], "who": np.arange(6000) // 2}
     schema = [*(sl.Number(name) for name in "abc"), sl.PersonId("who", max_rows=2)]
-    query = sl.SeparatedMixture(["a", "b", "c"], components=2, public=public, rho="0.5", method="project-link-verify")
+    query = sl.SeparatedMixture(
+        ["a", "b", "c"], components=2, prediction=public, rho="0.5", method="project-link-verify"
+    )
     release = seeded_release(query, sl.Table(columns, schema=schema), seed=1)
     assert isinstance(release, sl.Release)
     assert release.value["checks"]["deviation"] == pytest.approx(2 / np.sqrt(0.05), rel=1e-6)

@@ -27,7 +27,7 @@ class AnyWidth(sl.GaussianMixture):
     def _query(self) -> sl.SeparatedMixture:
         public = np.random.default_rng(0).normal(size=(24, max(self._width, 1)))
         return sl.SeparatedMixture(
-            components=self.n_components, public=public, rho=self.rho, on_failure=self.on_failure
+            components=self.n_components, prediction=public, rho=self.rho, on_failure=self.on_failure
         )
 
 

@@ -138,7 +138,7 @@ PUBLIC = np.concatenate([np.random.default_rng(0).normal(c, 1, (12, 2)) for c in
 
 @pytest.mark.parametrize("method", ["project-link-verify", "recursive", "public-cluster"])
 def test_claims_are_the_price_for_adding_or_removing_and_four_times_for_replacing(method: Any) -> None:
-    query = sl.SeparatedMixture(components=2, public=PUBLIC, rho="0.5", method=method)
+    query = sl.SeparatedMixture(components=2, prediction=PUBLIC, rho="0.5", method=method)
     claims = query.prepare(sl.Schema(COLUMNS)).claims
     zcdp = claims.zcdp()
     assert zcdp is not None
@@ -179,7 +179,7 @@ def test_the_phases_add_up_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> Non
     rows = np.concatenate([np.random.default_rng(1).normal(c, 1, (3000, 2)) for c in (0.0, 12.0)])
     for method, confirmations in (("project-link-verify", 0), ("public-cluster", 0), ("recursive", 1)):
         spent.clear()
-        query = sl.SeparatedMixture(components=2, public=PUBLIC, rho=1, method=method)  # type: ignore[arg-type]
+        query = sl.SeparatedMixture(components=2, prediction=PUBLIC, rho=1, method=method)  # type: ignore[arg-type]
         ready = query.prepare(sl.Schema(COLUMNS))
         with seeded(5) as source:
             answer = ready.run(table_of(rows), source)
@@ -251,7 +251,7 @@ def test_audit_of_directions_and_checks(scores: Any, monkeypatch: pytest.MonkeyP
 
 def test_a_true_count_in_the_checks_would_show_the_planted_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug, through the door: with true counts a refusal's text tells whether the outlier is there."""
-    query = sl.SeparatedMixture(components=2, public=PUBLIC[:12], rho="0.5", method="project-link-verify")
+    query = sl.SeparatedMixture(components=2, prediction=PUBLIC[:12], rho="0.5", method="project-link-verify")
     ready = query.prepare(sl.Schema(COLUMNS))
     rows = np.random.default_rng(2).uniform(-1, 1, (600, 2))  # nothing to certify
 

@@ -30,7 +30,11 @@ DAY = NOW + np.random.default_rng(0).integers(0, 86_400_000_000_000, 4000)
 def test_nanoseconds_keep_their_ranks(sign: int, declared: dict[str, Any], asked: dict[str, Any]) -> None:
     rows = sign * DAY
     if "prediction" in asked:
-        asked = {"prediction": sl.hedge(sl.Uniform(*sorted((sign * 1.7e18, sign * 1.9e18))), with_=sl.ScaleFree())}
+        asked = {
+            "prediction": sl.hedge(
+                sl.priors.Uniform(*sorted((sign * 1.7e18, sign * 1.9e18))), with_=sl.priors.ScaleFree()
+            )
+        }
     table = sl.Table({"a": rows}, schema=[sl.Number("a", **declared)])
     release = seeded_release(sl.Quantiles(LEVELS, column="a", epsilon=1, **asked), table, seed=4)
     below = (rows.astype(float) < release.value[:, None]).sum(axis=1)
@@ -58,10 +62,12 @@ def test_bounds_beyond_the_codes_are_refused_with_a_true_text(bounds: dict[str, 
         sl.Quantiles([0.5], column="a", epsilon=1).prepare(schema)
 
 
-@pytest.mark.parametrize("prior", [sl.Cauchy(-1e19, 1e15), sl.Uniform(5e18, 6e18), sl.Gaussian(1e20, 1.0)])
+@pytest.mark.parametrize(
+    "prior", [sl.priors.Cauchy(-1e19, 1e15), sl.priors.Uniform(5e18, 6e18), sl.priors.Gaussian(1e20, 1.0)]
+)
 def test_a_prediction_beyond_the_codes_is_refused(prior: Any) -> None:
     schema = Schema([sl.Number("a", granularity=1)])
-    for prediction in (prior, sl.hedge(prior, with_=sl.ScaleFree())):
+    for prediction in (prior, sl.hedge(prior, with_=sl.priors.ScaleFree())):
         with pytest.raises(RangeError, match=r"2\*\*61 steps of 1 from 0, where values are cut"):
             sl.Quantiles([0.5], column="a", epsilon=1, prediction=prediction).prepare(schema)
     sl.Quantiles([0.5], column="a", epsilon=1, prediction=prior).prepare(Schema([sl.Number("a")]))  # floats reach it

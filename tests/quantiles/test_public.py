@@ -26,7 +26,7 @@ def laplace_of(prior: Prior) -> Laplace:
 
 
 def test_priors_sit_at_the_public_quantiles_and_say_where_they_come_from() -> None:
-    sample = sl.PublicSample(np.arange(10_001), "the numbers to 10000")
+    sample = sl.PublicData(np.arange(10_001), "the numbers to 10000")
     priors = fit_public(sample, levels=LEVELS, size=100)
     for prior, centre in zip(priors, (2500, 5000, 7500), strict=True):
         assert abs(laplace_of(prior).location - centre) < 150
@@ -37,7 +37,7 @@ def test_priors_sit_at_the_public_quantiles_and_say_where_they_come_from() -> No
 
 
 def test_the_fit_is_a_function_of_its_public_arguments() -> None:
-    sample = sl.PublicSample(np.random.default_rng(1).normal(size=3000), "generated")
+    sample = sl.PublicData(np.random.default_rng(1).normal(size=3000), "generated")
     first = fit_public(sample, levels=LEVELS, size=30)
     assert first == fit_public(sample, levels=LEVELS, size=30)
     other = fit_public(sample, levels=LEVELS, size=30, seed="another shuffle")
@@ -46,13 +46,13 @@ def test_the_fit_is_a_function_of_its_public_arguments() -> None:
 
 
 def test_hedging_is_the_default_and_a_knob() -> None:
-    sample = sl.PublicSample(np.random.default_rng(2).normal(50, 8, 5000), "generated")
+    sample = sl.PublicData(np.random.default_rng(2).normal(50, 8, 5000), "generated")
     (hedged,) = fit_public(sample, levels=[0.5], size=100)
     assert isinstance(hedged, Mixture)
     assert hedged.weights == (0.5, 0.5)
-    (own,) = fit_public(sample, levels=[0.5], size=100, hedge_weight=0.1, fallback=sl.HalfCauchy(50))
+    (own,) = fit_public(sample, levels=[0.5], size=100, hedge_weight=0.1, fallback=sl.priors.HalfCauchy(50))
     assert isinstance(own, Mixture)
-    assert own.priors[1] == sl.HalfCauchy(50)
+    assert own.priors[1] == sl.priors.HalfCauchy(50)
     assert not own.needs_hedge
     (plain,) = fit_public(sample, levels=[0.5], size=100, hedge_weight=0)
     assert isinstance(plain, Laplace)
@@ -62,9 +62,9 @@ def test_hedging_is_the_default_and_a_knob() -> None:
 
 @pytest.mark.parametrize("solver", ["average", "cocob", "descent"])
 def test_every_solver_gives_usable_priors(solver: str) -> None:
-    sample = sl.PublicSample(17 + np.random.default_rng(3).gamma(2.2, 9.8, 20_000), "generated")
+    sample = sl.PublicData(17 + np.random.default_rng(3).gamma(2.2, 9.8, 20_000), "generated")
     priors = fit_public(sample, levels=DECILES, size=100, granularity=1, solver=solver)  # type: ignore[arg-type]
-    truth = np.quantile(sample.values, DECILES)
+    truth = np.quantile(sample.values(), DECILES)
     for prior, centre in zip(priors, truth, strict=True):
         assert abs(laplace_of(prior).location - centre) < (6 if solver != "descent" else 15)
         assert 0.4 < laplace_of(prior).scale < 60
@@ -73,37 +73,37 @@ def test_every_solver_gives_usable_priors(solver: str) -> None:
 def test_a_private_source_is_refused() -> None:
     table = sl.Table([1.0], schema=[sl.Number("x")])
     with pytest.raises(RangeError, match="private source"):
-        sl.PublicSample(table, "no")
+        sl.PublicData(table, "no")
     for function in (fit_public, public_cauchy):
-        with pytest.raises(RangeError, match="PublicSample"):
+        with pytest.raises(RangeError, match="PublicData"):
             function(np.arange(10), levels=LEVELS, size=10)  # type: ignore[operator]
-    with pytest.raises(RangeError, match="PublicSample"):
+    with pytest.raises(RangeError, match="PublicData"):
         public_quantiles(table, levels=LEVELS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("values", [[], [np.nan, np.inf]])
 def test_an_empty_sample_is_refused(values: list[float]) -> None:
     with pytest.raises(RangeError, match="finite"):
-        sl.PublicSample(values, "nothing")
+        sl.PublicData(values, "nothing")
 
 
 def test_too_few_rows_for_a_level_are_refused() -> None:
-    sample = sl.PublicSample(np.arange(19.0), "nineteen")
+    sample = sl.PublicData(np.arange(19.0), "nineteen")
     with pytest.raises(RangeError, match=r"level 0\.95 needs at least 20 public rows, got 19"):
         fit_public(sample, levels=[0.5, 0.95], size=100)
     assert len(fit_public(sample, levels=[0.5, 0.9], size=100)) == 2
     with pytest.raises(RangeError, match="at least 2 public rows"):
-        fit_public(sl.PublicSample([1.0], "one"), levels=[0.5], size=100)
+        fit_public(sl.PublicData([1.0], "one"), levels=[0.5], size=100)
 
 
 def test_tied_public_values_need_a_granularity() -> None:
-    sample = sl.PublicSample([3] * 50, "constant")
+    sample = sl.PublicData([3] * 50, "constant")
     with pytest.raises(RangeError, match="granularity"):
         fit_public(sample, levels=[0.5], size=10)
     (prior,) = fit_public(sample, levels=[0.5], size=10, granularity=1)
     assert laplace_of(prior).scale == pytest.approx(0.5)
     assert laplace_of(prior).location == pytest.approx(3)
-    hours = sl.PublicSample([40] * 900 + list(range(1, 101)), "mostly tied")
+    hours = sl.PublicData([40] * 900 + list(range(1, 101)), "mostly tied")
     with pytest.raises(RangeError, match="granularity"):
         fit_public(hours, levels=[0.5], size=10)
     with pytest.raises(RangeError, match="granularity"):
@@ -113,7 +113,7 @@ def test_tied_public_values_need_a_granularity() -> None:
 @pytest.mark.parametrize("size", [0, -1, 2.5, True])
 def test_the_size_is_a_whole_number(size: object) -> None:
     with pytest.raises(RangeError, match="size"):
-        fit_public(sl.PublicSample([1.0, 2.0], "two"), levels=[0.5], size=size)  # type: ignore[arg-type]
+        fit_public(sl.PublicData([1.0, 2.0], "two"), levels=[0.5], size=size)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_the_size_is_a_whole_number(size: object) -> None:
 )
 def test_wrong_options_are_named(wrong: dict[str, object], match: str) -> None:
     with pytest.raises(RangeError, match=match):
-        fit_public(sl.PublicSample(np.arange(100), "x"), levels=[0.5], size=10, **wrong)  # type: ignore[arg-type]
+        fit_public(sl.PublicData(np.arange(100), "x"), levels=[0.5], size=10, **wrong)  # type: ignore[arg-type]
 
 
 def test_the_baselines() -> None:
-    sample = sl.PublicSample(np.arange(1001), "the numbers to 1000")
+    sample = sl.PublicData(np.arange(1001), "the numbers to 1000")
     assert public_quantiles(sample, levels=LEVELS).tolist() == [250, 500, 750]
     assert [(p.location, p.scale) for p in public_cauchy(sample, levels=LEVELS, scale=5)] == [
         (250, 5),
@@ -152,14 +152,16 @@ def test_measured_ordering_of_the_methods() -> None:
     def people(count: int, shift: float = 0) -> np.ndarray:
         return 17 + shift + rng.gamma(2.2, 9.8, count)
 
-    sample = sl.PublicSample(people(32_000), "generated")
+    sample = sl.PublicData(people(32_000), "generated")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HedgeWarning)
         known = {
-            "uniform": sl.Uniform(10, 120),
+            "uniform": sl.priors.Uniform(10, 120),
             "cauchy": public_cauchy(sample, levels=DECILES, scale=5),
             "fit": fit_public(sample, levels=DECILES, size=100, hedge_weight=0),
-            "light hedge": fit_public(sample, levels=DECILES, size=100, hedge_weight=0.1, fallback=sl.HalfCauchy(40)),
+            "light hedge": fit_public(
+                sample, levels=DECILES, size=100, hedge_weight=0.1, fallback=sl.priors.HalfCauchy(40)
+            ),
             "robust": fit_public(sample, levels=DECILES, size=100),
         }
 
@@ -194,9 +196,7 @@ def test_measured_ordering_of_the_methods() -> None:
 
 def test_public_data_helps_in_a_release() -> None:
     rng = np.random.default_rng(3)
-    priors = fit_public(
-        sl.PublicSample(rng.gamma(6, 6.4, 5000), "another draw of the same law"), levels=LEVELS, size=500
-    )
+    priors = fit_public(sl.PublicData(rng.gamma(6, 6.4, 5000), "another draw of the same law"), levels=LEVELS, size=500)
     draws = [rng.gamma(6, 6.4, 500) for _ in range(40)]
 
     def error(**known: object) -> float:

@@ -46,7 +46,7 @@ DECILES = [i / 10 for i in range(1, 10)]
         (lambda: sl.Quantiles([0.5], epsilon=1, adaptation="other"), "adaptation"),
         (lambda: sl.Quantiles([0.5], epsilon=1, score="other"), "score"),
         (lambda: sl.Quantiles([0.5], epsilon=1, prediction=3.0), "prior"),
-        (lambda: sl.Quantiles([0.5], epsilon=1, prediction=[sl.Cauchy(0, 1)] * 2), "each of the 1 levels"),
+        (lambda: sl.Quantiles([0.5], epsilon=1, prediction=[sl.priors.Cauchy(0, 1)] * 2), "each of the 1 levels"),
         (lambda: sl.Quantiles([0.5], epsilon=1, granularity=0).release([1]), "granularity"),
         (lambda: sl.Quantiles([0.5], epsilon=1, lower=2, upper=1).release([1]), "lower"),
         (lambda: sl.Quantiles([0.5], epsilon=1, resolution=0).release([1.0]), "resolution"),
@@ -79,7 +79,9 @@ def test_mistakes_are_named(build: Any, message: str) -> None:
         [True, False],
     ],
 )
-@pytest.mark.parametrize("known", [{}, {"granularity": 1}, {"lower": 0, "upper": 10}, {"prediction": sl.Cauchy(0, 1)}])
+@pytest.mark.parametrize(
+    "known", [{}, {"granularity": 1}, {"lower": 0, "upper": 10}, {"prediction": sl.priors.Cauchy(0, 1)}]
+)
 def test_no_data_raises(data: Any, known: dict[str, Any]) -> None:
     release = sl.Quantiles([0.25, 0.5, 0.75], epsilon=1, **known).release(data)
     assert np.isfinite(release.value).all()
@@ -127,7 +129,7 @@ def test_more_is_known_less_is_wrong() -> None:
     for name, known in {
         "nothing": {},
         "bounds": {"lower": 0, "upper": 120},
-        "guess": {"prediction": [sl.Cauchy(float(np.quantile(data, q)), 1.0) for q in DECILES]},
+        "guess": {"prediction": [sl.priors.Cauchy(float(np.quantile(data, q)), 1.0) for q in DECILES]},
     }.items():
         query = sl.Quantiles(DECILES, epsilon=0.1, **known)
         gaps = [nonprivate_gap(data, DECILES, seeded_release(query, data, seed=s).value).max() for s in range(25)]
@@ -138,7 +140,7 @@ def test_more_is_known_less_is_wrong() -> None:
 def test_the_stated_bound_holds() -> None:
     """At 80 % confidence, without ties: the union bound is loose, so every one of 40 releases keeps it."""
     data = np.random.default_rng(6).normal(0, 1, 5000)
-    for known in ({}, {"lower": -10, "upper": 10}, {"prediction": sl.Cauchy(0, 1)}):
+    for known in ({}, {"lower": -10, "upper": 10}, {"prediction": sl.priors.Cauchy(0, 1)}):
         for seed in range(40):
             release = seeded_release(sl.Quantiles(DECILES, epsilon=1, **known), data, seed=seed)
             assert (nonprivate_gap(data, DECILES, release.value) <= release.error_bound(0.8)).all()
@@ -154,7 +156,9 @@ def test_the_bound_grows_with_confidence_and_names_its_assumption() -> None:
 
 
 def test_a_release_survives_json() -> None:
-    query = sl.Quantiles(DECILES, epsilon="0.3", prediction=sl.hedge(sl.Laplace(3, 1), with_=sl.Cauchy(0, 10)))
+    query = sl.Quantiles(
+        DECILES, epsilon="0.3", prediction=sl.hedge(sl.priors.Laplace(3, 1), with_=sl.priors.Cauchy(0, 10))
+    )
     release = query.release(np.arange(50.0))
     again = sl.Release.from_json(release.to_json())
     assert again == release
@@ -176,7 +180,7 @@ def test_seeded_releases_are_branded_reproducible_and_stay_branded() -> None:
 
 def test_thin_tails_are_warned_about() -> None:
     with pytest.warns(HedgeWarning, match="hedge"):
-        sl.Quantiles([0.5], epsilon=1, prediction=sl.Laplace(0, 1)).release([1.0])
+        sl.Quantiles([0.5], epsilon=1, prediction=sl.priors.Laplace(0, 1)).release([1.0])
 
 
 def test_the_wide_tree_and_the_floored_score_run() -> None:

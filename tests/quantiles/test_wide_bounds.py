@@ -211,12 +211,12 @@ def test_whole_numbers_have_their_atoms_and_nothing_else_has(both_signs, dither_
 def test_the_bound_holds_the_grids_share_and_a_declared_size():
     tree = quantile_tree([0.5], epsilon=1)
     floats, steps = (
-        expected_gap(tree, [sl.Cauchy(0, 1)], grid, adaptation="conditional", score="exact")
+        expected_gap(tree, [sl.priors.Cauchy(0, 1)], grid, adaptation="conditional", score="exact")
         for grid in (FloatGrid(), Grid(resolution=Fraction(1), snap="nearest"))
     )
     assert floats.at(0.9)[0] == pytest.approx(steps.at(0.9)[0] + 1)
     many = expected_gap(
-        tree, [sl.Cauchy(0, 1)], FloatGrid(), adaptation="conditional", score="exact", size=ASSUMED_RECORDS * 4
+        tree, [sl.priors.Cauchy(0, 1)], FloatGrid(), adaptation="conditional", score="exact", size=ASSUMED_RECORDS * 4
     )
     assert many.at(0.9)[0] == pytest.approx(floats.at(0.9)[0] + np.log(8))
     assert f"{8 * ASSUMED_RECORDS:,}" in many.assumption

@@ -112,7 +112,7 @@ PRICE: dict[str, Any] = {"epsilon": 1, "delta": "1e-6", "data_norm": 1}
 SAFE: dict[str, Any] = {
     "alone": model,
     "public scaler": lambda: make_pipeline(PUBLIC, model()),
-    "public rows": lambda: make_pipeline(sl.PublicScaler(public=sl.PublicRows(X[:5], "a leaflet")), model()),
+    "public rows": lambda: make_pipeline(sl.PublicScaler(prediction=sl.PublicData(X[:5], "a leaflet")), model()),
     "nested": lambda: make_pipeline(make_pipeline(PUBLIC), make_pipeline(PUBLIC, model())),
     "columns": lambda: make_pipeline(columns(PUBLIC, "passthrough"), model()),
     "union": lambda: make_pipeline(FeatureUnion([("a", PUBLIC), ("b", "passthrough")]), model()),

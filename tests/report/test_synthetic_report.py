@@ -122,7 +122,7 @@ def test_other_engines() -> None:
     public = {"sex": ["F"] * 40, "job x <hour>": ["nurse"] * 40, "age": [30, 31] * 20}
     import pandas as pd
 
-    public_rows = sl.PublicTable(pd.DataFrame(public), "forty nurses")
+    public_rows = sl.PublicData(pd.DataFrame(public), "forty nurses")
     support = release_of(engine="support", prediction=public_rows)
     missed = synthetic_card(support)["missed"]
     assert any("sex M" in cell for cell in missed)

@@ -15,8 +15,8 @@ _PUBLIC = _RNG.normal(0, 1, (8, 2))
 
 def _models(session):
     yield sl.PCA(1, radius=3, rho="0.1", session=session)
-    yield sl.GaussianModel(public=_PUBLIC, rho="0.1", session=session)
-    yield sl.GaussianMixture(2, public=_PUBLIC, rho="0.1", session=session)
+    yield sl.GaussianModel(prediction=_PUBLIC, rho="0.1", session=session)
+    yield sl.GaussianMixture(2, prediction=_PUBLIC, rho="0.1", session=session)
 
 
 def _session(max_rows):
@@ -44,9 +44,9 @@ def test_persons_with_one_row_are_taken(place):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_table_that_declares_its_persons_is_charged_for_all_their_rows():
     session = _session(5)
-    model = sl.GaussianModel(public=_PUBLIC, rho="0.1", session=session).fit(session.table)
+    model = sl.GaussianModel(prediction=_PUBLIC, rho="0.1", session=session).fit(session.table)
     assert model.guarantee_.unit == Person("id", 5)
-    alone = sl.GaussianModel(public=_PUBLIC, rho="0.1").fit(_X)
+    alone = sl.GaussianModel(prediction=_PUBLIC, rho="0.1").fit(_X)
     assert model.release_.value["noise"]["count"] == pytest.approx(5 * alone.release_.value["noise"]["count"])
 
 
@@ -54,4 +54,4 @@ def test_persons_of_another_column_are_refused():
     columns = [sl.PersonId("household", max_rows=5), sl.Number("a"), sl.Number("b")]
     homes = sl.Table({"household": ["1"] * len(_X), "a": _X[:, 0], "b": _X[:, 1]}, schema=columns)
     with pytest.raises(RangeError, match="household"):
-        sl.GaussianModel(public=_PUBLIC, rho="0.1", session=_session(5)).fit(homes)
+        sl.GaussianModel(prediction=_PUBLIC, rho="0.1", session=_session(5)).fit(homes)

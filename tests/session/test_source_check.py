@@ -40,11 +40,11 @@ QUERIES: dict[str, Any] = {
     "quantiles": sl.Quantiles([0.5], epsilon=1, column="a"),
     "covariance": sl.Covariance(["a", "b"], radius=10, rho="0.5"),
     "covariance of pairs": sl.Covariance(["a", "b"], radius=10, rho="0.5", center="pairs"),
-    "gaussian": sl.GaussianFit(["a", "b"], public=_FEW, rho="0.5"),
+    "gaussian": sl.GaussianFit(["a", "b"], prediction=_FEW, rho="0.5"),
     "gaussian by ranges": sl.GaussianFit(["a", "b"], mean_bound=100, variance_bound=100, rho="0.5"),
-    "gaussian mean": sl.GaussianMean(["a", "b"], public=_FEW, covariance=np.eye(2), rho="0.5"),
+    "gaussian mean": sl.GaussianMean(["a", "b"], prediction=_FEW, covariance=np.eye(2), rho="0.5"),
     **{
-        f"mixture, {method}": sl.SeparatedMixture(["a", "b"], components=2, public=public, rho=2, method=method)
+        f"mixture, {method}": sl.SeparatedMixture(["a", "b"], components=2, prediction=public, rho=2, method=method)
         for method, public in (("project-link-verify", _FEW), ("recursive", _FEW), ("public-cluster", _MANY))
     },
     "synthetic table": sl.SyntheticTable(sl.marginals(2), rho="0.5", bins={"a": 4, "b": 4}),
@@ -141,7 +141,7 @@ def test_rows_that_were_brought_are_asked_about_and_the_sessions_are_not(path: P
     in_memory = sl.Table(_COLUMNS, schema=_schema(2))
     budget = ZCDP(5, unit=Person("who", 2))
     session = SeededSession(in_memory, budget=budget, seed=1)
-    model = sl.GaussianMixture(2, public=_FEW, rho=2, session=session)
+    model = sl.GaussianMixture(2, prediction=_FEW, rho=2, session=session)
     with pytest.raises(SourceError, match="in memory"):
         model.fit(from_file)
     assert "Σρ 0 of" in str(session.spent)

@@ -24,7 +24,7 @@ from sidelight.synthesis.cells.workload import Marginal, marginals
 from sidelight.synthesis.engines.marginals import release_distribution
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.fitting.prior import PublicRows
+from sidelight.synthesis.fitting.prior import CodedRows
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.output.answers import ErrorBounds
 from sidelight.synthesis.predicted.known_counts import calibrated
@@ -118,7 +118,7 @@ def test_bounds_hold_on_a_support_with_one_way_marginals_first() -> None:
     for seed in range(20):
         x = skewed(rng)
         counts = PrivateMarginals.from_cells(DOMAIN, x)
-        prior = PublicRows(domain=DOMAIN, codes=public)
+        prior = CodedRows(domain=DOMAIN, codes=public)
         with Source(SeededEntropy(seed), declared="exact") as source:
             fitted = release_distribution(counts, plan, prior=prior, space=space, source=source)
         fitted = refit_again(fitted, calibrated(fitted, prior.codes))

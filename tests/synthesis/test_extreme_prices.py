@@ -25,9 +25,9 @@ def predictions() -> dict[str, Any]:
     earlier = seeded_release(sl.SyntheticTable(epsilon=1), sl.Table(rows(300), schema=SCHEMA), seed=0)
     vague = seeded_release(sl.SyntheticTable(epsilon="1e-9"), sl.Table(rows(0), schema=SCHEMA), seed=0)
     return {
-        "rows": sl.PublicTable(pandas.DataFrame(rows(50)), "generated"),
-        "a row": sl.PublicTable(pandas.DataFrame(rows(1)), "generated"),
-        "equal rows": sl.PublicTable(pandas.DataFrame(rows(500, same=True)), "generated"),
+        "rows": sl.PublicData(pandas.DataFrame(rows(50)), "generated"),
+        "a row": sl.PublicData(pandas.DataFrame(rows(1)), "generated"),
+        "equal rows": sl.PublicData(pandas.DataFrame(rows(500, same=True)), "generated"),
         "releases": [earlier, vague],
         "weights": np.arange(24.0).reshape(3, 4, 2),
     }

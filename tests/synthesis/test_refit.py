@@ -10,7 +10,7 @@ import pytest
 from sidelight.synthesis.cells.domain import Domain, Impossible
 from sidelight.synthesis.cells.spaces import DenseSpace
 from sidelight.synthesis.cells.workload import Marginal, marginals
-from sidelight.synthesis.fitting.prior import EarlierReleases, GivenWeights, PublicRows, Setting, current_weights
+from sidelight.synthesis.fitting.prior import CodedRows, EarlierReleases, GivenWeights, Setting, current_weights
 from sidelight.synthesis.fitting.refit import Evidence, Refit, nearest_marginal
 from sidelight.synthesis.fitting.starting_point import uniform_weights
 from sidelight.synthesis.measuring.measurement import Measurement
@@ -156,7 +156,7 @@ def test_a_prior_without_a_cell_can_be_revived() -> None:
 @pytest.mark.parametrize(("public_rows", "share"), [(20, 0.0), (20_000, 0.9)])
 def test_small_public_samples_are_smoothed(public_rows: int, share: float) -> None:
     codes = DOMAIN.unravel(np.random.default_rng(4).integers(0, DOMAIN.cells, public_rows))
-    start = PublicRows(domain=DOMAIN, codes=codes).start(SPACE, SETTING)
+    start = CodedRows(domain=DOMAIN, codes=codes).start(SPACE, SETTING)
     found = start.raw_share(private_error=SETTING.private_error, other_error=start.own_error)
     assert found == pytest.approx(share, abs=0.05)
 

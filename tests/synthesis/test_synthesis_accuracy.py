@@ -17,7 +17,7 @@ from sidelight.synthesis.cells.workload import marginals
 from sidelight.synthesis.engines.marginals import release_distribution
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.fitting.prior import GivenWeights, Prior, PublicRows
+from sidelight.synthesis.fitting.prior import CodedRows, GivenWeights, Prior
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.testing import SeededEntropy
 
@@ -74,7 +74,7 @@ def mean_error(price: Budget, prior_of: PriorOf | None = None, *, runs: int = 20
 def public(rows: int, bias: float) -> PriorOf:
     def prior(law: np.ndarray, rng: np.random.Generator) -> Prior:
         biased = law * np.exp(bias * rng.normal(size=law.shape))
-        return PublicRows(domain=DOMAIN, codes=DOMAIN.unravel(rng.choice(len(law), rows, p=biased / biased.sum())))
+        return CodedRows(domain=DOMAIN, codes=DOMAIN.unravel(rng.choice(len(law), rows, p=biased / biased.sum())))
 
     return prior
 

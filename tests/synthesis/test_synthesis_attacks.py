@@ -34,7 +34,7 @@ from sidelight.synthesis.engines.mwem import MWEMPlan
 from sidelight.synthesis.engines.plan import MarginalPlan, nominal_claims, sized
 from sidelight.synthesis.measuring import selection
 from sidelight.synthesis.measuring.private_marginals import Protection
-from sidelight.synthesis.predicted.prediction import PublicTable
+from sidelight.synthesis.predicted.prediction import PublicData
 from sidelight.testing import seeded_release
 
 PRICES: tuple[dict[str, Any], ...] = ({"epsilon": 2}, {"rho": "0.7"}, {"epsilon": 1, "delta": "1e-6"})
@@ -179,7 +179,7 @@ def pair(rng: np.random.Generator, *, price: dict[str, Any], engine: str) -> Pai
         rows=rows,
         rounds=int(rng.integers(1, 5)) if coin() else "auto",
         engine=engine,  # type: ignore[arg-type]
-        prediction=PublicTable(public, "other people") if engine == "support" or coin() else None,
+        prediction=PublicData(public, "other people") if engine == "support" or coin() else None,
         **price,
     )
     return Pair(query, (joined(*others, ours), joined(*others, nobody if rows is None else theirs)))
@@ -383,7 +383,7 @@ def test_a_release_that_learns_from_seeded_noise_says_so() -> None:
 
 def test_a_marginal_that_would_not_fit_is_refused_before_the_charge() -> None:
     schema = Schema([sl.Category(name, [f"v{label}" for label in range(3000)]) for name in "abc"])
-    public = PublicTable({name: ["v1", "v2"] for name in "abc"}, "other people")
+    public = PublicData({name: ["v1", "v2"] for name in "abc"}, "other people")
     with pytest.raises(RangeError, match=r"a x b x c has 2\.7e\+10 cells"):
         sl.SyntheticTable(marginals(3), prediction=public, epsilon=1).prepare(schema)
     sl.SyntheticTable(marginals(2), prediction=public, epsilon=1).prepare(schema)

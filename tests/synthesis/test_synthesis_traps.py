@@ -20,7 +20,7 @@ from sidelight.synthesis.engines import mwem
 from sidelight.synthesis.engines.marginals import release_distribution
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.fitting.prior import GivenWeights, PublicRows, Setting, UniformPrior
+from sidelight.synthesis.fitting.prior import CodedRows, GivenWeights, Setting, UniformPrior
 from sidelight.synthesis.measuring.measurement import Measurement
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.measuring.selection import SCORE_STEPS, distance, open_candidates
@@ -159,7 +159,7 @@ def test_bad_input_is_refused_before_any_charge() -> None:
         DenseSpace(Domain(tuple("abcdefghi"), (10,) * 9))
     with pytest.raises(RangeError, match="has 5 cells and the domain 24"):
         GivenWeights(domain=DOMAIN, given=np.ones(5))
-    other = PublicRows(domain=Domain(("a", "b"), (3, 4)), codes=np.zeros((1, 2), np.int64))
+    other = CodedRows(domain=Domain(("a", "b"), (3, 4)), codes=np.zeros((1, 2), np.int64))
     plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=price)
     with pytest.raises(RangeError, match="predict the release's own domain"):
         released(plan, codes_of(10), prior=other)
@@ -177,7 +177,7 @@ def test_support_covers_public_rows_and_says_what_it_misses() -> None:
         space = public_support(domain, public, extra_points=2000, source=source)
     assert space.points > 1500 / 2
     plan = MarginalPlan(domain=domain, workload=marginals(2, ["c0", "c1", "c2"]), price=Budget.of(rho=5), rounds=3)
-    fitted = released(plan, private, prior=PublicRows(domain=domain, codes=public), space=space)
+    fitted = released(plan, private, prior=CodedRows(domain=domain, codes=public), space=space)
     assert fitted.support is not None
     assert (Marginal(("c0", "c1")), (9, 9)) in fitted.missed_regions()
     truth = np.bincount(private[:, 2], minlength=10) / 4000

@@ -188,7 +188,7 @@ def test_tiny_tables_release_something(size: int) -> None:
 def test_a_public_table_as_prediction_and_its_place_in_the_release() -> None:
     import pandas as pd
 
-    synthetic = made(prediction=sl.PublicTable(pd.DataFrame(people(500, seed=9)), "survey of 2020"))
+    synthetic = made(prediction=sl.PublicData(pd.DataFrame(people(500, seed=9)), "survey of 2020"))
     told = synthetic.release.prediction
     assert told is not None
     assert told["origin"] == {"kind": "public", "description": "survey of 2020"}

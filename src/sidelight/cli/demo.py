@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.cli.terminal import console, plain, table, tell, today
-from sidelight.predictions import Cauchy, Prior, PublicSample
+from sidelight.predictions import Cauchy, Prior, PublicData
 from sidelight.predictions.origin import guess
 from sidelight.progress import progress
 from sidelight.quantiles import Quantiles, fit_public, nonprivate_gap
@@ -73,7 +73,7 @@ def _people(count: int, *, seed: int, typical: int) -> NDArray[np.float64]:
 
 def _ways(survey: NDArray[np.float64]) -> list[Way]:
     bare = Number("income", granularity=1)
-    sample = PublicSample(survey, "last year's published survey (generated)")
+    sample = PublicData(survey, "last year's published survey (generated)")
     return [
         Way(name="Nothing known", knowledge="no bounds, no prediction", column=bare),
         Way(

@@ -1,7 +1,7 @@
 """Private second-moment and covariance matrices with predictions, and what is computed from them."""
 
 from sidelight.covariance.learning import learned_prediction
-from sidelight.covariance.predicted import PredictedMatrix, PublicRows
+from sidelight.covariance.predicted import PredictedMatrix
 from sidelight.covariance.private_choice import Choice
 from sidelight.covariance.projection import nearest_covariance
 from sidelight.covariance.query import Covariance
@@ -14,7 +14,6 @@ __all__ = [
     "Denoised",
     "PredictedMatrix",
     "PrincipalComponents",
-    "PublicRows",
     "correlation",
     "denoise",
     "learned_prediction",

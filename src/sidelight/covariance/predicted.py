@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.predictions.origin import Origin, guess, joint_origin, public
+from sidelight.predictions import PublicData
+from sidelight.predictions.origin import Origin, guess, joint_origin
+from sidelight.predictions.public_data import refuse_private
 
 Floats = NDArray[np.float64]
 #: Entries (i, j) and (j, i) may differ by this share of the largest entry: what computing a matrix leaves.
@@ -69,70 +71,50 @@ class PredictedMatrix:
         return f"PredictedMatrix({len(self.matrix)} columns, {self.origin})"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PublicRows:
-    """Rows that anyone may see, in the order of the query's columns: their matrix becomes the prediction.
-
-    Whoever writes this states that publishing the rows would harm nobody. They are clipped and centred as the private
-    ones are. Rows that miss a number are left out.
-    """
-
-    rows: Any
-    description: str
-
-    def __post_init__(self) -> None:
-        if hasattr(self.rows, "schema") and hasattr(self.rows, "engine"):
-            raise RangeError("a sidelight.Table is a private source and cannot be public data; pass published rows")
-        given = np.array(self.rows, np.float64)
-        if given.ndim != 2:
-            raise RangeError(f"public rows must be a two-dimensional array, got {given.ndim} dimension(s)")
-        kept = given[np.isfinite(given).all(axis=1)]
-        if not len(kept):
-            raise RangeError("public rows must have at least one row without a missing number, got none")
-        if not self.description:
-            raise RangeError("say where the public rows come from: PublicRows(rows, 'census of 2020')")
-        kept.setflags(write=False)
-        object.__setattr__(self, "rows", kept)
-
-    def predict(self, *, radius: float, center: Floats | Literal["mean", "pairs"] | None = None) -> PredictedMatrix:
-        """Return the matrix of the clipped rows, centred as the query asks."""
-        rows = self.rows
-        if isinstance(center, np.ndarray):
-            if center.shape != (rows.shape[1],):
-                raise RangeError(f"the public rows have {rows.shape[1]} columns, the query {len(center)}")
-            rows = rows - center
-        if isinstance(center, str) and center == "pairs":
-            rows = (rows - np.roll(rows, 1, axis=0)) / np.sqrt(2) if len(rows) > 1 else np.zeros_like(rows)
-        rows = rows * np.minimum(1.0, radius / np.maximum(np.linalg.norm(rows, axis=1), radius))[:, None]
-        matrix = rows.T @ rows / len(rows)
-        if isinstance(center, str) and center == "mean":
-            mean = rows.mean(axis=0)
-            matrix = matrix - np.outer(mean, mean)
-        return PredictedMatrix((matrix + matrix.T) / 2, public(self.description))
-
-    def __repr__(self) -> str:
-        return f"PublicRows({len(self.rows)} rows, {self.description})"
+Prediction = PredictedMatrix | PublicData
 
 
-Prediction = PredictedMatrix | PublicRows
+def predict_matrix(
+    given: PublicData, *, radius: float, center: Floats | Literal["mean", "pairs"] | None = None
+) -> PredictedMatrix:
+    """Return the matrix of public rows, clipped and centred as the query does with the private ones."""
+    rows = given.matrix()
+    if isinstance(center, np.ndarray):
+        if center.shape != (rows.shape[1],):
+            raise RangeError(f"the public rows have {rows.shape[1]} columns, the query {len(center)}")
+        rows = rows - center
+    if isinstance(center, str) and center == "pairs":
+        rows = (rows - np.roll(rows, 1, axis=0)) / np.sqrt(2) if len(rows) > 1 else np.zeros_like(rows)
+    rows = rows * np.minimum(1.0, radius / np.maximum(np.linalg.norm(rows, axis=1), radius))[:, None]
+    matrix = rows.T @ rows / len(rows)
+    if isinstance(center, str) and center == "mean":
+        mean = rows.mean(axis=0)
+        matrix = matrix - np.outer(mean, mean)
+    return PredictedMatrix((matrix + matrix.T) / 2, given.origin)
 
 
-def as_predictions(given: Any) -> tuple[Prediction, ...]:
-    """Read what a user may pass: nothing, a matrix, public rows, or a list of them."""
+def as_predictions(given: Any, columns: Sequence[str] | None = None) -> tuple[Prediction, ...]:
+    """Read what a user may pass: nothing, a matrix, public rows of these columns, or a list of them."""
+    refuse_private(given)
     if given is None:
         return ()
     if isinstance(given, Prediction):
-        return (given,)
-    if hasattr(given, "values") and hasattr(given, "description"):
-        raise RangeError("a PublicSample has no columns; give public rows as PublicRows(rows, description)")
+        return (_read(given, columns),)
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         parts = list(given)
         # a list of matrices or predictions, or one matrix written as a list of rows
         if all(isinstance(part, Prediction) or np.ndim(part) == 2 for part in parts):
-            return tuple(part if isinstance(part, Prediction) else PredictedMatrix(part) for part in parts)
+            return tuple(_read(part, columns) for part in parts)
     if isinstance(given, np.ndarray) and given.ndim == 3:
         return tuple(PredictedMatrix(part) for part in given)
     return (PredictedMatrix(given),)
+
+
+def _read(given: Any, columns: Sequence[str] | None) -> Prediction:
+    """Return a prediction; public rows as an array, so that what is wrong with them is found now."""
+    if isinstance(given, PublicData):
+        return PublicData(given.matrix(columns), given.description)
+    return given if isinstance(given, PredictedMatrix) else PredictedMatrix(given)
 
 
 def described(predictions: Sequence[PredictedMatrix]) -> Mapping[str, Any] | None:

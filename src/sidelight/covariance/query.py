@@ -11,7 +11,7 @@ import numpy as np
 
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.covariance.plan import CovariancePlan, Method
-from sidelight.covariance.predicted import PredictedMatrix, Prediction, PublicRows, as_predictions
+from sidelight.covariance.predicted import PredictedMatrix, Prediction, as_predictions, predict_matrix
 from sidelight.covariance.prepared import PreparedCovariance
 from sidelight.covariance.private_choice import Choice
 from sidelight.errors import RangeError, SchemaError, nearest
@@ -52,7 +52,7 @@ class Covariance:
         columns: Names of number columns; all number columns of the schema if left out.
         radius: The public Euclidean length that (centred) rows are shortened to.
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
-        prediction: A matrix, a `PredictedMatrix` with its origin, `PublicRows`, or a list of them.
+        prediction: A matrix, a `PredictedMatrix` with its origin, `sl.PublicData`, or a list of them.
         method: "denoise" (one release of the whole budget, shrunk towards the best prediction, which is free); "gauss"
             (the noisy matrix as it is); "separate" and "ies" of the literature, for comparison.
         noise: "goe" for rho; "wishart" or "laplace" for epsilon. The best one if left out.
@@ -116,7 +116,7 @@ class Covariance:
         self._read_center()
         if self.method == "ies" and not self.budget.is_pure:
             raise RangeError("method 'ies' has a pure price only: epsilon without delta; 'separate' takes rho")
-        object.__setattr__(self, "prediction", as_predictions(self.prediction))
+        object.__setattr__(self, "prediction", as_predictions(self.prediction, self.columns))
         self._check_choice()
         if self.columns is not None:
             self.predictions_for(len(self.columns))
@@ -162,7 +162,7 @@ class Covariance:
         center: Any = np.array(self.center, np.float64) if isinstance(self.center, tuple) else self.center
         radius = float(positive(self.radius, name="radius"))
         return tuple(
-            (each.predict(radius=radius, center=center) if isinstance(each, PublicRows) else each)
+            (each if isinstance(each, PredictedMatrix) else predict_matrix(each, radius=radius, center=center))
             .for_columns(width)
             .within(radius**2)
             for each in given

@@ -3,8 +3,8 @@
 `estimate_gaussian` and `estimate_cells` are the functions under the queries: one Gaussian, and one in every cell of a
 partition for the price of one.
 
-`GaussianFit` and `GaussianMean` are the queries, `model.GaussianModel` the scikit-learn estimator. None is called
-`Gaussian`: that is the prediction `sl.Gaussian(location, scale)` for one number.
+`GaussianFit` and `GaussianMean` are the queries, `model.GaussianModel` the scikit-learn estimator. `Gaussian`
+is something else: the prediction `sl.priors.Gaussian(location, scale)` of one number.
 """
 
 from sidelight.gaussians.estimate import estimate_cells, estimate_gaussian
@@ -12,7 +12,7 @@ from sidelight.gaussians.fit_query import GaussianFit
 from sidelight.gaussians.fitted import FittedGaussian
 from sidelight.gaussians.gaussian_steps import GaussianEstimate
 from sidelight.gaussians.mean_query import GaussianMean
-from sidelight.gaussians.public_rows import PublicPoints, as_public_points
+from sidelight.gaussians.point_cloud import PointCloud, as_point_cloud
 from sidelight.gaussians.step_arithmetic import norm_bound
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "GaussianEstimate",
     "GaussianFit",
     "GaussianMean",
-    "PublicPoints",
-    "as_public_points",
+    "PointCloud",
+    "as_point_cloud",
     "estimate_cells",
     "estimate_gaussian",
     "norm_bound",

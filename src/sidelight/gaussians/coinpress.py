@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from sidelight.gaussians.gaussian_steps import COUNT, MEAN, GaussianEstimate, mean_steps
-from sidelight.gaussians.public_rows import Floats
+from sidelight.gaussians.point_cloud import Floats
 from sidelight.gaussians.questions import Asking, about_pairs, how_many
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.step_arithmetic import (

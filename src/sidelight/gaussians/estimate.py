@@ -14,7 +14,7 @@ from sidelight.aggregates.mapped_vector import MappedVector, RowMap
 from sidelight.aggregates.moments import ClippedMoments
 from sidelight.errors import RangeError, SchemaError
 from sidelight.gaussians.gaussian_steps import GaussianEstimate, gaussian_steps
-from sidelight.gaussians.public_rows import as_public_points
+from sidelight.gaussians.point_cloud import as_point_cloud
 from sidelight.gaussians.questions import answered
 from sidelight.gaussians.row_reader import sample_rows_of
 from sidelight.gaussians.spending import Spending
@@ -33,7 +33,7 @@ def estimate_gaussian(
     rows: Table | NDArray[Any],
     columns: Sequence[str] | None = None,
     *,
-    public: Any,
+    prediction: Any,
     rho: Amount | None = None,
     epsilon: Amount | None = None,
     delta: Amount | None = None,
@@ -53,7 +53,7 @@ def estimate_gaussian(
     Args:
         rows: A table, or an array with one row a record.
         columns: Number columns of a table; all of them if left out.
-        public: Public rows, an array with the same columns; two or more, or one with a `scale`.
+        prediction: Public rows, an array with the same columns; two or more, or one with a `scale`.
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
         condition: The largest ratio of variances in any two directions, for starts from less than d + 1 public rows.
         scale: An upper guess of √tr Σ; needed with a single public row.
@@ -64,7 +64,7 @@ def estimate_gaussian(
     """
     table = as_table(rows)
     chosen = number_columns(table.schema, columns)
-    points = as_public_points(public).for_columns(len(chosen))
+    points = as_point_cloud(prediction, chosen).for_columns(len(chosen))
     rules = Constants(constants)
     first = possible_starts(points, rules, condition=ratio(condition), scale=length(scale))
     spending = spending_for(
@@ -83,7 +83,7 @@ def estimate_cells(
     columns: Sequence[str] | None = None,
     *,
     rule: CellRule,
-    publics: Sequence[Any],
+    predictions: Sequence[Any],
     rho: Amount | None = None,
     epsilon: Amount | None = None,
     condition: Amount = CONDITION,
@@ -100,19 +100,20 @@ def estimate_cells(
     Args:
         rows, columns, rho, epsilon, condition, noise, source: As for `estimate_gaussian`.
         rule: Which cell a row is in, by that row alone.
-        publics: Public rows of each cell.
+        predictions: Public rows of each cell.
         scales: For each cell, an upper guess of √tr Σ; needed for cells with a single public row.
     """
     table = as_table(rows)
     chosen = number_columns(table.schema, columns)
     given = [None] * rule.cells if scales is None else list(scales)
-    if len(publics) != rule.cells or len(given) != rule.cells:
+    if len(predictions) != rule.cells or len(given) != rule.cells:
         raise RangeError(
-            f"there are {rule.cells} cells, {len(publics)} sets of public rows and {len(given)} scales; give one each"
+            f"there are {rule.cells} cells, {len(predictions)} sets of public rows and {len(given)} scales; give one "
+            "each"
         )
     rules = Constants()
     spending = spending_for(table.schema, chosen, budget=Budget.of(rho=rho, epsilon=epsilon), noise=noise)
-    points = [as_public_points(each).for_columns(len(chosen)) for each in publics]
+    points = [as_point_cloud(each).for_columns(len(chosen)) for each in predictions]
     firsts = [
         possible_starts(each, rules, condition=ratio(condition), scale=length(one))
         for each, one in zip(points, given, strict=True)

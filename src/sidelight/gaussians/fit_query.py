@@ -14,7 +14,7 @@ from sidelight.gaussians.coinpress import Ranges, coinpress_steps
 from sidelight.gaussians.estimate import CONDITION, length, number_columns, ratio, spending_for
 from sidelight.gaussians.gaussian_query import GaussianQuery, Limits, PreparedGaussian, amount_text, bound_of
 from sidelight.gaussians.gaussian_steps import gaussian_steps
-from sidelight.gaussians.public_rows import PublicPoints, gap_bounds
+from sidelight.gaussians.point_cloud import PointCloud, gap_bounds
 from sidelight.gaussians.questions import check_pairs
 from sidelight.gaussians.row_reader import sample_rows_of
 from sidelight.gaussians.spending import Spending
@@ -42,8 +42,8 @@ class GaussianFit(GaussianQuery):
 
     Args:
         columns: Names of number columns; all number columns of the schema if left out.
-        public: Public rows in the order of the columns: an array, a frame, or `sl.PublicRows` with a description. Two
-            or more (one with `scale`); d + 1 give their shape too. None for the baseline with ranges.
+        prediction: Public rows of the columns: `sl.PublicData` with a description, or an array or a frame in their
+            order. Two or more (one with `scale`); d + 1 give their shape too. None for the baseline with ranges.
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
         condition: The largest ratio of variances in any two directions, for starts from fewer than d + 1 public rows.
         scale: An upper guess of √tr Σ; needed with a single public row only.
@@ -57,13 +57,13 @@ class GaussianFit(GaussianQuery):
 
     >>> rng = np.random.default_rng(0)
     >>> rows, public = rng.normal([1000, -50], [3, 0.1], (20_000, 2)), rng.normal([1000, -50], [3, 0.1], (4, 2))
-    >>> release = GaussianFit(public=public, condition=1000, rho="0.5").release(rows)
+    >>> release = GaussianFit(prediction=public, condition=1000, rho="0.5").release(rows)
     >>> release.value["mean"].round().tolist(), release.value["start"], release.value["weak"]
     ([1000.0, -50.0], 'precond', False)
     """
 
     columns: Sequence[str] | None = None
-    public: Any = field(default=None, kw_only=True)
+    prediction: Any = field(default=None, kw_only=True)
     rho: Amount | None = field(default=None, kw_only=True)
     epsilon: Amount | None = field(default=None, kw_only=True)
     delta: Amount | None = field(default=None, kw_only=True)
@@ -88,10 +88,10 @@ class GaussianFit(GaussianQuery):
         if gap >= 1:
             raise RangeError(f"gap must be a total-variation distance below 1, got {self.gap}; at 1 nothing is known")
         bounds = (self.mean_bound, self.variance_bound)
-        if self.public is None:
+        if self.prediction is None:
             if None in bounds:
                 raise RangeError(
-                    "there are no public rows: pass public=..., two rows or more, or the ranges mean_bound=... and "
+                    "there are no public rows: pass prediction=..., two rows or more, or the ranges mean_bound=... and "
                     "variance_bound=... that hold for the mean's length and for every variance"
                 )
             bound_of(self.mean_bound, name="mean_bound")
@@ -102,14 +102,15 @@ class GaussianFit(GaussianQuery):
             if self.steps is not None:
                 raise RangeError("steps is for gap=... and for ranges; with public rows the number follows from them")
             possible_starts(
-                self.public, Constants(self.constants), condition=ratio(self.condition), scale=length(self.scale)
+                self.prediction, Constants(self.constants), condition=ratio(self.condition), scale=length(self.scale)
             )
         elif self.constants == "proven" and self.method == "ranges":
             raise RangeError("the proven constants are for public rows; leave constants out for the baseline")
-        if self.method == "gap" and self.public.whitening() is None:
+        points: PointCloud | None = self.prediction
+        if self.method == "gap" and points is not None and points.whitening() is None:
             raise RangeError(
-                f"gap=... wants {self.public.width + 1} public rows that span all {self.public.width} columns, got "
-                f"{self.public.distinct} different ones; give more, or gap=0 if they are from the same population"
+                f"gap=... wants {points.width + 1} public rows that span all {points.width} columns, got "
+                f"{points.distinct} different ones; give more, or gap=0 if they are from the same population"
             )
         if self.columns is not None:
             self._points(len(self.columns))
@@ -117,7 +118,7 @@ class GaussianFit(GaussianQuery):
     @property
     def method(self) -> Literal["public", "gap", "ranges"]:
         """Which of the three variants the arguments mean."""
-        if self.public is None:
+        if self.prediction is None:
             return "ranges"
         return "gap" if exact(self.gap, name="gap") > 0 else "public"
 
@@ -175,7 +176,7 @@ class GaussianFit(GaussianQuery):
             ),
         )
 
-    def _ranges(self, width: int, points: PublicPoints | None) -> Ranges:
+    def _ranges(self, width: int, points: PointCloud | None) -> Ranges:
         if points is None:
             variance = bound_of(self.variance_bound, name="variance_bound")
             start = Start("ranges", np.eye(width) / sqrt(variance), variance)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.gaussians.public_rows import Floats
+from sidelight.gaussians.point_cloud import Floats
 
 
 @dataclass(frozen=True, eq=False)

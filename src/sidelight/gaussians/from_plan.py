@@ -10,16 +10,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, get_args
 
-import numpy as np
-
-from sidelight.covariance import PublicRows
 from sidelight.gaussians import GaussianFit
 from sidelight.gaussians.mixture.prepared import Method, OnFailure, PreparedMixture
 from sidelight.gaussians.mixture.query import SeparatedMixture
 from sidelight.gaussians.step_arithmetic import Version
 from sidelight.plan_section import COMMON, Section
-from sidelight.records import Number, Schema, Table
-from sidelight.records.rows import Wanted
+from sidelight.predictions import PublicData
+from sidelight.records import Schema
 from sidelight.session import Query
 from sidelight.session.query import PublicSource, prepare_query
 
@@ -39,7 +36,7 @@ def gaussian(section: Section) -> Query:
     if "constants" in section:
         given["constants"] = section.choice("constants", get_args(Version))
     if "prediction" in section:
-        given["public"] = _public_rows(section)
+        given["prediction"] = _public_rows(section)
     elif not {"mean_bound", "variance_bound"} <= section.values.keys():
         section.refuse(
             'a Gaussian wants prediction = {public = "rows.csv", origin = "..."}, two public rows or more, or the '
@@ -59,7 +56,7 @@ def gaussian_mixture(section: Section) -> Query:
     query = SeparatedMixture(
         section.texts("columns", None),
         components=section.integer("components", None),
-        public=_public_rows(section),
+        prediction=_public_rows(section),
         **given,
     )
     return _MixtureOfAFile(query)
@@ -77,7 +74,7 @@ class _MixtureOfAFile:
         return prepared
 
 
-def _public_rows(section: Section) -> PublicRows:
+def _public_rows(section: Section) -> PublicData:
     """Read `prediction = {public = "rows.csv", origin = "..."}`, or `{rows = [[1.5, 2], [3, 4]], origin = "..."}`."""
     given = section.section("prediction").only("public", "rows", "origin")
     if ("public" in given) == ("rows" in given):
@@ -85,9 +82,18 @@ def _public_rows(section: Section) -> PublicRows:
             'public rows are {public = "rows.csv", origin = "where they are published"} or {rows = [[1.5, 2], [3, 4]], '
             "origin = ...}: name one of the two"
         )
-    rows = _rows_in_plan(given) if "rows" in given else _rows_in_file(given, section.texts("columns", None))
+    columns = section.texts("columns", None)
+    if "rows" in given:
+        rows = _rows_in_plan(given)
+        with given.naming():
+            return PublicData(rows, given.text("origin"))
+    file = given.existing_file("public")
+    if columns is None:
+        given.refuse("public rows of a file are found by name; write columns = [...] in the query", key="public")
     with given.naming():
-        return PublicRows(rows, given.text("origin"))
+        found = PublicData(str(file), given.text("origin"))
+    with given.naming("public"):
+        return PublicData(found.matrix(columns), found.description)
 
 
 def _rows_in_plan(given: Section) -> list[list[float]]:
@@ -99,15 +105,3 @@ def _rows_in_plan(given: Section) -> list[list[float]]:
     if not fit or not rows or len({len(row) for row in rows}) != 1 or not rows[0]:
         given.refuse("rows must be rows of numbers, all of one length, such as [[1.5, 2], [3, 4]]", key="rows")
     return [[float(each) for each in row] for row in rows]
-
-
-def _rows_in_file(given: Section, columns: list[str] | None) -> np.ndarray:
-    """Read the columns of the query, in its order, from a CSV or Parquet file that anyone may see."""
-    file = given.existing_file("public")
-    if columns is None:
-        given.refuse("public rows of a file are found by name; write columns = [...] in the query", key="public")
-    with given.naming("public"):
-        table = Table(str(file), schema=[Number(name) for name in columns])
-        batches = table.rows.batches(Wanted(numbers=tuple(columns)))
-        parts = [np.column_stack([batch.numbers[name] for name in columns]) for batch in batches]
-    return np.concatenate([np.empty((0, len(columns))), *parts])

@@ -11,7 +11,7 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.gaussians.estimate import spending_for
 from sidelight.gaussians.gaussian_steps import GaussianEstimate
-from sidelight.gaussians.public_rows import Floats, PublicPoints, as_public_points
+from sidelight.gaussians.point_cloud import Floats, PointCloud, as_point_cloud
 from sidelight.gaussians.questions import Asking, answered
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.step_arithmetic import MOST_STEPS
@@ -84,7 +84,7 @@ class GaussianQuery:
     rho: Any
     epsilon: Any
     delta: Any
-    public: Any
+    prediction: Any
     rows: Any
     noise: Any
     steps: Any
@@ -95,8 +95,8 @@ class GaussianQuery:
         if self.columns is not None:
             object.__setattr__(self, "columns", tuple(self.columns))
         _ = self.budget
-        if self.public is not None:
-            object.__setattr__(self, "public", as_public_points(self.public))
+        if self.prediction is not None:
+            object.__setattr__(self, "prediction", as_point_cloud(self.prediction, self.columns))
         whole = isinstance(self.steps, int | np.integer) and not isinstance(self.steps, bool)
         if self.steps is not None and not (whole and 1 <= self.steps <= MOST_STEPS):
             raise RangeError(f"steps must be a whole number from 1 to {MOST_STEPS}, or None, got {self.steps!r}")
@@ -106,8 +106,8 @@ class GaussianQuery:
         """The whole budget."""
         return Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
 
-    def _points(self, width: int) -> PublicPoints | None:
-        return None if self.public is None else self.public.for_columns(width)
+    def _points(self, width: int) -> PointCloud | None:
+        return None if self.prediction is None else self.prediction.for_columns(width)
 
     def _spending(self, schema: Schema, columns: tuple[str, ...]) -> Spending:
         return spending_for(schema, columns, budget=self.budget, noise=self.noise, public_rows=self.rows)
@@ -116,7 +116,7 @@ class GaussianQuery:
         return {
             "rows": "private" if self.rows is None else str(self.rows),
             "noise": "default" if self.noise is None else self.noise,
-            "public": "none" if self.public is None else self.public.digest,
+            "public": "none" if self.prediction is None else self.prediction.digest,
             **self.budget.request,
         }
 

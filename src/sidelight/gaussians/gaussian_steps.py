@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.gaussians.public_rows import Floats, PublicPoints
+from sidelight.gaussians.point_cloud import Floats, PointCloud
 from sidelight.gaussians.questions import Asking, about_rows, how_many
 from sidelight.gaussians.row_reader import rounded
 from sidelight.gaussians.spending import Spending
@@ -66,7 +66,7 @@ class GaussianEstimate:
 
 
 def gaussian_steps(
-    points: PublicPoints,
+    points: PointCloud,
     candidates: Sequence[Start],
     spending: Spending,
     source: Source,

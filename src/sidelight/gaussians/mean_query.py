@@ -15,7 +15,7 @@ from sidelight.gaussians.coinpress import mean_parts
 from sidelight.gaussians.estimate import number_columns
 from sidelight.gaussians.gaussian_query import GaussianQuery, Limits, PreparedGaussian, amount_text, bound_of
 from sidelight.gaussians.gaussian_steps import COUNT, mean_steps
-from sidelight.gaussians.public_rows import Floats
+from sidelight.gaussians.point_cloud import Floats
 from sidelight.gaussians.questions import Asking, about_rows, how_many
 from sidelight.gaussians.row_reader import rounded
 from sidelight.gaussians.spending import Spending
@@ -118,7 +118,7 @@ class GaussianMean(GaussianQuery):
 
     Args:
         columns: Names of number columns; all number columns of the schema if left out.
-        public: One public row or more.
+        prediction: One public row or more, as for `GaussianFit`.
         covariance: The known covariance matrix; the identity if left out.
         mean_bound: Without public rows: ‖μ‖ <= mean_bound (plain CoinPress).
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
@@ -128,13 +128,14 @@ class GaussianMean(GaussianQuery):
         noise: "laplace" for exact pure noise.
 
     >>> rng = np.random.default_rng(0)
-    >>> release = GaussianMean(public=rng.normal(1000, 1, 50), rho="0.5").release(rng.normal(1000, 1, (1000, 50)))
+    >>> query = GaussianMean(prediction=rng.normal(1000, 1, 50), rho="0.5")
+    >>> release = query.release(rng.normal(1000, 1, (1000, 50)))
     >>> bool(np.linalg.norm(release.value["mean"] - 1000) < 0.5)
     True
     """
 
     columns: Sequence[str] | None = None
-    public: Any = field(default=None, kw_only=True)
+    prediction: Any = field(default=None, kw_only=True)
     covariance: Any = field(default=None, kw_only=True)
     mean_bound: Amount | None = field(default=None, kw_only=True)
     rho: Amount | None = field(default=None, kw_only=True)
@@ -147,9 +148,9 @@ class GaussianMean(GaussianQuery):
 
     def __post_init__(self) -> None:
         self._check()
-        if (self.public is None) == (self.mean_bound is None):
+        if (self.prediction is None) == (self.mean_bound is None):
             raise RangeError(
-                "a mean wants one public row, public=[...], or a range, mean_bound=...: exactly one of the two"
+                "a mean wants one public row, prediction=[...], or a range, mean_bound=...: exactly one of the two"
             )
         if self.mean_bound is not None:
             bound_of(self.mean_bound, name="mean_bound")

@@ -13,7 +13,7 @@ from sidelight.errors import RangeError, WeakFitWarning
 from sidelight.gaussians.estimate import CONDITION
 from sidelight.gaussians.fit_query import GaussianFit
 from sidelight.gaussians.fitted import FittedGaussian
-from sidelight.gaussians.public_rows import Floats
+from sidelight.gaussians.point_cloud import Floats
 from sidelight.gaussians.step_arithmetic import Version
 from sidelight.guarantees import Amount
 from sidelight.records import Table
@@ -35,7 +35,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
     miss a number take no part; none of it is reported, and no data makes `fit` fail.
 
     Args:
-        public, rho, epsilon, delta, condition, scale, gap: As for `sl.GaussianFit`.
+        prediction, rho, epsilon, delta, condition, scale, gap: As for `sl.GaussianFit`.
         mean_bound, variance_bound, steps, rows, noise, constants: As for `sl.GaussianFit`.
         session: The budget to charge; X must be rows of what it protects, one for each unit.
 
@@ -43,7 +43,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
 
     >>> rng = np.random.default_rng(0)
     >>> X, public = rng.normal(1000, 2, (20_000, 3)), rng.normal(1000, 2, (5, 3))
-    >>> model = GaussianModel(public=public, rho="0.5").fit(X)
+    >>> model = GaussianModel(prediction=public, rho="0.5").fit(X)
     >>> model.mean_.round().tolist(), model.sample(2).shape
     ([1000.0, 1000.0, 1000.0], (2, 3))
     """
@@ -51,7 +51,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
     def __init__(
         self,
         *,
-        public: Any = None,
+        prediction: Any = None,
         rho: Amount | None = None,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
@@ -66,7 +66,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
         constants: Version = "practical",
         session: Session | None = None,
     ) -> None:
-        self.public = public
+        self.prediction = prediction
         self.rho = rho
         self.epsilon = epsilon
         self.delta = delta

@@ -19,7 +19,7 @@ from sidelight.aggregates.mapped_moments import mapped_aggregate
 from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean
 from sidelight.aggregates.moments import Moments
 from sidelight.errors import SchemaError
-from sidelight.gaussians.public_rows import Floats
+from sidelight.gaussians.point_cloud import Floats
 from sidelight.gaussians.row_reader import RowReader
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source, random_order

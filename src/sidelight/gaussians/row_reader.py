@@ -21,7 +21,7 @@ from sidelight.aggregates.collect import collect
 from sidelight.aggregates.mapped_moments import mapped_aggregate
 from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean
 from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
-from sidelight.gaussians.public_rows import Floats
+from sidelight.gaussians.point_cloud import Floats
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.records import Schema, Table

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.gaussians.public_rows import Floats, PublicPoints, bracket
+from sidelight.gaussians.point_cloud import Floats, PointCloud, bracket
 from sidelight.gaussians.spending import Spending
 from sidelight.mechanisms.additive import Law
 from sidelight.mechanisms.denoise import denoise
@@ -170,7 +170,7 @@ class Course:
 
 
 def possible_starts(
-    points: PublicPoints, constants: Constants, *, condition: float, scale: float | None
+    points: PointCloud, constants: Constants, *, condition: float, scale: float | None
 ) -> tuple[Start, ...]:
     """Return the starts that these public rows allow: a ball from two rows on, their own shape from d + 1 rows on.
 

@@ -13,7 +13,7 @@ from sidelight.predictions.mixture import Mixture, hedge, hedge_cost, needs_hedg
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
 from sidelight.predictions.power_law import PowerLaw
 from sidelight.predictions.priors import Prior
-from sidelight.predictions.public_sample import PublicSample
+from sidelight.predictions.public_data import PublicData
 from sidelight.predictions.scale_free import ScaleFree
 from sidelight.predictions.uniform import Uniform
 
@@ -28,7 +28,7 @@ __all__ = [
     "Origin",
     "PowerLaw",
     "Prior",
-    "PublicSample",
+    "PublicData",
     "ScaleFree",
     "Uniform",
     "describe",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, nearest
-from sidelight.predictions import Cauchy, Laplace, Prior, PublicSample, hedge, public
+from sidelight.predictions import Cauchy, Laplace, Prior, PublicData, hedge
 from sidelight.predictions.learning.laplace_fit import (
     LaplaceFit,
     fit_laplace,
@@ -36,7 +36,7 @@ _WIDEST: Final = 1e3
 
 
 def fit_public(
-    sample: PublicSample,
+    sample: PublicData,
     *,
     levels: LevelLike | Sequence[LevelLike],
     size: int,
@@ -61,7 +61,7 @@ def fit_public(
     quartiles of the public data. `solver`: "average" solves the whole problem; "cocob" and "descent" make the
     one pass of the paper, for comparison. `seed` is a public text that names the shuffle of the public rows.
 
-    >>> sample = PublicSample(range(1000), "the numbers below 1000")
+    >>> sample = PublicData(range(1000), "the numbers below 1000")
     >>> priors = fit_public(sample, levels=[0.25, 0.5], size=100)
     >>> [bool(abs(prior.priors[0].location - centre) < 10) for prior, centre in zip(priors, (250, 500))]
     [True, True]
@@ -77,7 +77,7 @@ def fit_public(
     step = None if granularity is None else positive(granularity, name="granularity")
     centre, spread = _population(sample, step, read)
     fit = _fit(sample, read, size=size, step=step, centre=centre, spread=spread, solver=solver, seed=seed)
-    origin = public(sample.description)
+    origin = sample.origin
     fitted = [
         Laplace(location, scale, origin=origin)
         for location, scale in zip(fit.location.tolist(), fit.scale.tolist(), strict=True)
@@ -88,19 +88,20 @@ def fit_public(
     return [hedge(prior, with_=robust, weight=hedge_weight) for prior in fitted]
 
 
-def _check_rows(sample: PublicSample, levels: Sequence[Fraction]) -> None:
+def _check_rows(sample: PublicData, levels: Sequence[Fraction]) -> None:
     wanted = max(2, max(-(-1 // min(level, 1 - level)) for level in levels))
-    if len(sample) < wanted:
+    rows = len(sample.values())
+    if rows < wanted:
         outermost = min(levels, key=lambda level: min(level, 1 - level))
         raise RangeError(
-            f"level {float(outermost):g} needs at least {wanted} public rows, got {len(sample)}; use a guess such as "
-            "sl.Cauchy(location, scale), or fewer extreme levels"
+            f"level {float(outermost):g} needs at least {wanted} public rows, got {rows}; use a guess such as "
+            "sl.priors.Cauchy(location, scale), or fewer extreme levels"
         )
 
 
-def _population(sample: PublicSample, step: float | None, levels: Sequence[Fraction]) -> tuple[float, float]:
+def _population(sample: PublicData, step: float | None, levels: Sequence[Fraction]) -> tuple[float, float]:
     """Return the median and the spread of the public data: the interquartile range, or more where that is tied."""
-    low, quarter, centre, three_quarters, high = np.quantile(sample.values, [0, 0.25, 0.5, 0.75, 1]).tolist()
+    low, quarter, centre, three_quarters, high = np.quantile(sample.values(), [0, 0.25, 0.5, 0.75, 1]).tolist()
     spread = three_quarters - quarter or high - low
     if step is None and not spread > 0:
         raise tied(float(levels[0]))
@@ -108,7 +109,7 @@ def _population(sample: PublicSample, step: float | None, levels: Sequence[Fract
 
 
 def _fit(
-    sample: PublicSample,
+    sample: PublicData,
     levels: Sequence[Fraction],
     *,
     size: int,
@@ -140,17 +141,17 @@ def _fit(
 # What public data gives without fitting anything: its own quantiles, alone or as the centres of Cauchy priors.
 
 
-def public_quantiles(sample: PublicSample, *, levels: LevelLike | Sequence[LevelLike]) -> NDArray[np.float64]:
+def public_quantiles(sample: PublicData, *, levels: LevelLike | Sequence[LevelLike]) -> NDArray[np.float64]:
     """Return the quantiles of the public data themselves: they cost nothing and never look at the private data.
 
     Accuracy: as good as the two populations are alike; no budget makes it better. Publish them as what they are.
     """
     check_public(sample)
-    return np.asarray(np.quantile(sample.values, [float(level) for level in exact_levels(levels)]))
+    return np.asarray(np.quantile(sample.values(), [float(level) for level in exact_levels(levels)]))
 
 
 def public_cauchy(
-    sample: PublicSample,
+    sample: PublicData,
     *,
     levels: LevelLike | Sequence[LevelLike],
     scale: float | None = None,
@@ -162,22 +163,22 @@ def public_cauchy(
     the number of private records) it is the spread that so many records of the same population show, read off the
     public data: sqrt(q(1-q)(1/size + 1/N)) in probability.
 
-    >>> sample = PublicSample(range(1001), "the numbers to 1000")
+    >>> sample = PublicData(range(1001), "the numbers to 1000")
     >>> [prior.location for prior in public_cauchy(sample, levels=[0.25, 0.5], scale=10)]
     [250.0, 500.0]
     """
     check_public(sample)
     if (scale is None) == (size is None):
         raise RangeError("public_cauchy wants either scale=... (a guess) or size=... (read the spread off the data)")
-    origin = public(sample.description)
+    origin = sample.origin
     read = [float(level) for level in exact_levels(levels)]
-    centres = np.quantile(sample.values, read).tolist()
+    centres = np.quantile(sample.values(), read).tolist()
     if scale is not None:
         return [Cauchy(centre, scale, origin=origin) for centre in centres]
     priors = []
     for level, centre in zip(read, centres, strict=True):
-        spread = math.sqrt(level * (1 - level) * (1 / check_size(size) + 1 / len(sample)))
-        low, high = np.quantile(sample.values, [max(level - spread, 0), min(level + spread, 1)]).tolist()
+        spread = math.sqrt(level * (1 - level) * (1 / check_size(size) + 1 / len(sample.values())))
+        low, high = np.quantile(sample.values(), [max(level - spread, 0), min(level + spread, 1)]).tolist()
         if not high > low:
             raise tied(level)
         priors.append(Cauchy(centre, (high - low) / 2, origin=origin))
@@ -186,9 +187,9 @@ def public_cauchy(
 
 def check_public(sample: object) -> None:
     """Refuse anything that nobody has declared public."""
-    if not isinstance(sample, PublicSample):
+    if not isinstance(sample, PublicData):
         raise RangeError(
-            f"this wants a PublicSample, got {type(sample).__name__}; write sl.PublicSample(values, 'where they are "
+            f"this wants sl.PublicData, got {type(sample).__name__}; write sl.PublicData(values, 'where they are "
             "published') if, and only if, these values are public"
         )
 

@@ -15,7 +15,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Outcomes
 from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.noise import Source
-from sidelight.predictions import CompiledPrior, Prior, describe, warn_if_unhedged
+from sidelight.predictions import CompiledPrior, Prior, PublicData, describe, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
@@ -80,8 +80,10 @@ class Quantiles:
             raise RangeError(f'branching must be "wide" or a whole number of at least 2, got {self.branching!r}')
         for prior in self._given:
             if not isinstance(prior, Prior):
+                fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
                 raise RangeError(
-                    f"prediction must be a prior such as sl.Cauchy(location, scale), got {type(prior).__name__}"
+                    "prediction must be a prior such as sl.priors.Cauchy(location, scale), got "
+                    f"{type(prior).__name__}{fit}"
                 )
         if isinstance(self.prediction, Sequence) and len(self.prediction) != len(levels):
             raise RangeError(

@@ -9,12 +9,10 @@ and refits), `engines` (plans whose `claims` are known before the rows; `release
 from sidelight.synthesis.cells.axes import Axis
 from sidelight.synthesis.cells.workload import Workload, linear_queries, marginals, prefixes, ranges
 from sidelight.synthesis.output.released import Synthetic
-from sidelight.synthesis.predicted.prediction import PublicTable
 from sidelight.synthesis.query import SyntheticTable
 
 __all__ = [
     "Axis",
-    "PublicTable",
     "Synthetic",
     "SyntheticTable",
     "Workload",

@@ -8,8 +8,9 @@ from typing import Any, get_args
 
 from sidelight.guarantees import exact
 from sidelight.plan_section import COMMON, Section
+from sidelight.predictions import PublicData
 from sidelight.session import Query
-from sidelight.synthesis import PublicTable, Synthetic, SyntheticTable, Workload, marginals, prefixes, ranges
+from sidelight.synthesis import Synthetic, SyntheticTable, Workload, marginals, prefixes, ranges
 from sidelight.synthesis.engine_choice import Engine
 from sidelight.synthesis.output.stored import stored_table
 
@@ -80,7 +81,7 @@ def _sets(section: Section) -> list[list[str]]:
     return sets
 
 
-def _prediction(section: Section, key: str) -> PublicTable | list[Synthetic] | None:
+def _prediction(section: Section, key: str) -> PublicData | list[Synthetic] | None:
     """Read public rows with their origin, or earlier releases, or nothing.
 
     Public rows are read by the query itself, when it is prepared; here it is only seen that the file is there. Earlier
@@ -96,7 +97,7 @@ def _prediction(section: Section, key: str) -> PublicTable | list[Synthetic] | N
         )
     if "public" in given:
         file = given.existing_file("public")
-        return PublicTable(str(file), given.text("origin"))
+        return PublicData(str(file), given.text("origin"))
     if "origin" in given:
         given.refuse("origin belongs to public rows; a release says itself where it comes from", key="origin")
     return [_release(given, entry) for entry in given.entries("releases")] or given.refuse(

@@ -28,7 +28,7 @@ from sidelight.synthesis.engines.marginals import release_distribution
 from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.engines.plan import MarginalPlan, sized
 from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.fitting.prior import EarlierReleases, PublicRows
+from sidelight.synthesis.fitting.prior import CodedRows, EarlierReleases
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.output.answers import Measured
 from sidelight.synthesis.output.synthetic_rows import PublicEntropy
@@ -126,7 +126,7 @@ class PreparedTable(SurePrepared):
             return release_graphical(counts, plan, prior=prior, source=source)
         fitted = release_distribution(counts, plan, prior=prior, space=self.space, source=source)
         known: CountsPredictor
-        if isinstance(prior, PublicRows):
+        if isinstance(prior, CodedRows):
             known = calibrated(fitted, prior.codes, trust=prior.trust)
         elif isinstance(prior, EarlierReleases):
             known = EarlierCounts(prior.releases, prior.noises, rows=fitted.rows)

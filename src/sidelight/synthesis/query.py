@@ -49,7 +49,7 @@ class SyntheticTable:
             divided, one bin a value where its granularity leaves few.
         missing: Names of columns whose missing cells are kept as a value of their own, and come back missing. For all
             others the schema's declaration holds: drop, fill, or "other".
-        prediction: A public table (frame, path or `PublicTable`), earlier releases, or weights of all cells.
+        prediction: A public table (frame, path or `sl.PublicData`), earlier releases, or weights of all cells.
         trust: In [0, 1]; below 1 where the public population differs.
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta.
         rows: The public number of rows. Neighbours then replace a row; else a noisy number is released.

@@ -31,7 +31,7 @@ from sidelight.tuning.held_tables import FEWEST, Held, is_lazy, tables_in
 class PublicScore:
     """Score a candidate's answer by a function of it, and of public data at most: it costs nothing.
 
-    Whoever writes one states, as with `PublicSample`, that the function reads the answer, public parameters and public
+    Whoever writes one states, as with `sl.PublicData`, that the function reads the answer, public parameters and public
     data only, and remembers nothing of earlier answers. A function that visibly holds a `Table` or a `Session`
     (closure, defaults, object, class, globals that it names) is refused; what it reads from elsewhere is the writer's
     word.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.predictions import PublicSample
+from sidelight.predictions import PublicData
 from sidelight.predictions.learning.laplace_fit import fit_laplace, fit_laplace_averaged, fit_laplace_online, lse_loss
 from sidelight.predictions.learning.public_intervals import (
     _resampled,
@@ -31,7 +31,7 @@ def test_reference_fit() -> None:
 @pytest.fixture(scope="module")
 def intervals() -> tuple[np.ndarray, np.ndarray]:
     public = 17 + np.random.default_rng(0).gamma(2.2, 9.8, 32_000)
-    return public_intervals(PublicSample(public, "generated"), DECILES, size=100, granularity=5e-8, seed="")
+    return public_intervals(PublicData(public, "generated"), DECILES, size=100, granularity=5e-8, seed="")
 
 
 def test_solvers_in_order(intervals: tuple[np.ndarray, np.ndarray]) -> None:
@@ -73,7 +73,7 @@ def test_scales_stay_within_their_bounds() -> None:
 
 def test_resampled_subsets_spread_like_real_ones() -> None:
     public = 17 + np.random.default_rng(6).gamma(2.2, 9.8, 100_000)
-    low, high = public_intervals(PublicSample(public, "generated"), DECILES, size=100, granularity=1e-6, seed="")
+    low, high = public_intervals(PublicData(public, "generated"), DECILES, size=100, granularity=1e-6, seed="")
     again_low, again_high = _resampled(np.sort(public), DECILES, size=100, granularity=1e-6, seed="")
     assert again_low.mean(axis=0) == pytest.approx(low.mean(axis=0), rel=0.02)
     assert again_low.std(axis=0) == pytest.approx(low.std(axis=0), rel=0.2)
@@ -95,7 +95,7 @@ def test_few_public_rows_make_wide_intervals() -> None:
 def test_half_lines_end_with_the_public_data() -> None:
     public = np.random.default_rng(8).normal(size=1000) + 100
     low, high = public_intervals(
-        PublicSample(public, "generated"), [Fraction(1, 100)], size=10, granularity=1e-6, seed=""
+        PublicData(public, "generated"), [Fraction(1, 100)], size=10, granularity=1e-6, seed=""
     )
     assert np.all(low >= public.min() - 1e-5)
     assert np.all(high > low)

@@ -180,12 +180,12 @@ def test_a_day_that_has_not_begun_bars_none(make: Make) -> None:
 
 
 def test_a_query_with_a_prediction_and_a_stranger_as_learner_are_refused(ledger: Ledger) -> None:
-    query = sl.Quantiles([0.5], column="minutes", epsilon=1, prediction=sl.Cauchy(8, 2))
+    query = sl.Quantiles([0.5], column="minutes", epsilon=1, prediction=sl.priors.Cauchy(8, 2))
     arguments: dict[str, Any] = {"schema": SCHEMA, "budget": sl.PureDP(9), "ledger": ledger, "scope": "x"}
     with pytest.raises(RangeError, match="leave prediction out"):
         sl.Sequence(query, PubPrev(8, 2), **arguments)
     with pytest.raises(RangeError, match="learner must be"):
-        sl.Sequence(sl.Quantiles([0.5], column="minutes", epsilon=1), sl.Cauchy(8, 2), **arguments)  # type: ignore[arg-type]
+        sl.Sequence(sl.Quantiles([0.5], column="minutes", epsilon=1), sl.priors.Cauchy(8, 2), **arguments)  # type: ignore[arg-type]
     assert ledger.scopes() == []
 
 

@@ -14,7 +14,7 @@ from sidelight.gaussians.estimate import CONDITION
 from sidelight.gaussians.fitted import FittedMixture
 from sidelight.gaussians.mixture.prepared import Method, OnFailure
 from sidelight.gaussians.mixture.query import SeparatedMixture
-from sidelight.gaussians.public_rows import Floats
+from sidelight.gaussians.point_cloud import Floats
 from sidelight.guarantees import Amount
 from sidelight.records import Table
 from sidelight.records.bare_rows import bare_rows
@@ -41,7 +41,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
 
     Args:
         n_components: k; chosen by BIC on many public rows if left out.
-        public: Public rows of the same mixture, 6 or more for each component: an array, or `sl.PublicRows`.
+        prediction: Public rows of the same mixture, 6 or more for each component: `sl.PublicData`, or an array.
         rho, epsilon, delta: The price: rho, or epsilon with delta.
         method: "auto", "project-link-verify", "recursive" or "public-cluster".
         least_weight: The smallest weight of a component; 1/(2k) if left out.
@@ -55,7 +55,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
     >>> rng = np.random.default_rng(0)
     >>> centres = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
     >>> X, public = (centres[rng.integers(3, size=n)] + rng.normal(size=(n, 2)) for n in (9_000, 30))
-    >>> model = GaussianMixture(3, public=public, rho=1).fit(X)
+    >>> model = GaussianMixture(3, prediction=public, rho=1).fit(X)
     >>> sorted(model.means_.round().astype(int).tolist())
     [[0, 0], [0, 10], [10, 0]]
     """
@@ -64,7 +64,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
         self,
         n_components: int | None = None,
         *,
-        public: Any = None,
+        prediction: Any = None,
         rho: Amount | None = None,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
@@ -75,7 +75,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
         session: Session | None = None,
     ) -> None:
         self.n_components = n_components
-        self.public = public
+        self.prediction = prediction
         self.rho = rho
         self.epsilon = epsilon
         self.delta = delta
@@ -104,7 +104,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
     def _query(self) -> SeparatedMixture:
         return SeparatedMixture(
             components=self.n_components,
-            public=self.public,
+            prediction=self.prediction,
             rho=self.rho,
             epsilon=self.epsilon,
             delta=self.delta,

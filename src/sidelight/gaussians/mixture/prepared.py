@@ -17,7 +17,7 @@ from sidelight.gaussians.gaussian_steps import GaussianEstimate
 from sidelight.gaussians.mixture.recursive import Recursive
 from sidelight.gaussians.mixture.regions import Floats
 from sidelight.gaussians.mixture.search import Found, Setting
-from sidelight.gaussians.public_rows import as_public_points
+from sidelight.gaussians.point_cloud import as_point_cloud
 from sidelight.guarantees import GDP, ZCDP, Claims
 from sidelight.guarantees.claims import Unit
 from sidelight.noise import Source
@@ -74,7 +74,7 @@ def estimate_components(
         table,
         [column.name for column in setting.columns],
         rule=found.partition,
-        publics=found.publics,
+        predictions=found.publics,
         rho=rho,
         condition=condition,
         scales=borrowed_scales(found.publics, setting.public),
@@ -89,7 +89,7 @@ def estimate_single(
 ) -> Components:
     """Estimate one Gaussian of all rows, with what a failed search has left."""
     names = [column.name for column in setting.columns]
-    only = estimate_gaussian(table, names, public=setting.public, rho=rho, condition=condition, source=source)
+    only = estimate_gaussian(table, names, prediction=setting.public, rho=rho, condition=condition, source=source)
     warnings = () if found is None else found.warnings
     weak = _weak((only,))
     return Components((only,), np.ones(1), (*warnings, *weak))
@@ -100,8 +100,8 @@ def borrowed_scales(publics: Sequence[Floats], everything: Floats) -> list[float
 
     If no cell shows one, that of all public rows together.
     """
-    traces = [as_public_points(each).trace for each in publics]
-    largest = max(traces) or as_public_points(everything).trace
+    traces = [as_point_cloud(each).trace for each in publics]
+    largest = max(traces) or as_point_cloud(everything).trace
     return [None if trace > 0 else sqrt(2 * largest) for trace in traces]
 
 
@@ -118,7 +118,7 @@ def _warnings(estimates: Sequence[GaussianEstimate], weights: Floats, found: Fou
     shown = np.array([len(each) for each in found.publics], np.float64)
     warnings = []
     for place, (each, public) in enumerate(zip(estimates, found.publics, strict=True)):
-        trace = as_public_points(public).trace
+        trace = as_point_cloud(public).trace
         if trace > 0 and np.trace(each.covariance) > _TOO_WIDE * trace:
             warnings.append(
                 f"component {place} holds rows that the public rows do not show: the trace of its covariance is "

@@ -15,7 +15,7 @@ from sidelight.gaussians.mixture.public_cluster import PublicCluster, cluster_pu
 from sidelight.gaussians.mixture.recursive import Recursive
 from sidelight.gaussians.mixture.regions import Floats, superclusters
 from sidelight.gaussians.mixture.search import Setting
-from sidelight.gaussians.public_rows import PublicPoints, as_public_points
+from sidelight.gaussians.point_cloud import PointCloud, as_point_cloud
 from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema, Table
@@ -41,7 +41,7 @@ class SeparatedMixture:
     Args:
         columns: Names of number columns; all number columns of the schema if left out.
         components: k. May be left out where there are many public rows: then BIC on them chooses.
-        public: Public rows of the same mixture: an array, or `sl.PublicRows` with a description. 6 to 12 for each
+        prediction: Public rows of the same mixture: `sl.PublicData` with a description, or an array. 6 to 12 for each
             component are few; 2d or more for each are many.
         rho, epsilon, delta: The price: rho, or epsilon with delta.
         method: "project-link-verify" (few public rows), "recursive" (few, nested scales), "public-cluster" (many), or
@@ -53,14 +53,14 @@ class SeparatedMixture:
     >>> from sidelight.records import Number, Schema
     >>> public = [[0.1, 0.2], [0.3, -0.4], [-0.2, 0.1], [0.5, 0.3], [-0.3, -0.1], [0.2, 0.0]]
     >>> public += [[x + 9, y] for x, y in public]
-    >>> query = SeparatedMixture(components=2, public=public, rho="0.5")
+    >>> query = SeparatedMixture(components=2, prediction=public, rho="0.5")
     >>> print(query.prepare(Schema([Number("x"), Number("y")])).claims.zcdp())
     ZCDP(ρ = 0.5)
     """
 
     columns: Sequence[str] | None = None
     components: int | None = field(default=None, kw_only=True)
-    public: Any = field(kw_only=True)
+    prediction: Any = field(kw_only=True)
     rho: Amount | None = field(default=None, kw_only=True)
     epsilon: Amount | None = field(default=None, kw_only=True)
     delta: Amount | None = field(default=None, kw_only=True)
@@ -80,10 +80,10 @@ class SeparatedMixture:
                 raise RangeError(f"{name} is {given!r}, which is no choice; {nearest(str(given), known)}")
         _ = self.total
         ratio(self.condition)
-        if self.public is None:
-            raise RangeError("a mixture wants public=...: rows of the same mixture that anyone may see, 6 or more each")
-        points = as_public_points(self.public)
-        object.__setattr__(self, "public", points)
+        if self.prediction is None:
+            raise RangeError("a mixture wants prediction=...: public rows of the same mixture, 6 or more each")
+        points = as_point_cloud(self.prediction, self.columns)
+        object.__setattr__(self, "prediction", points)
         if self.columns is not None:
             points.for_columns(len(self.columns))
         if self.components is not None:
@@ -113,7 +113,7 @@ class SeparatedMixture:
             numbers = tuple(schema.number(name) for name in self.columns)
         if not numbers:
             raise SchemaError("a mixture wants at least one Number column; declare sl.Number(...) in the schema")
-        points: PublicPoints = self.public
+        points: PointCloud = self.prediction
         points.for_columns(len(numbers))
         components = self.components or number_of_components(points.rows)
         least = 1 / (2 * components) if self.least_weight is None else _weight(self.least_weight, components)
@@ -194,7 +194,7 @@ class SeparatedMixture:
         """Release from a table or a two-dimensional array, with exactly this query's budget and no ledger."""
         if isinstance(data, Table):
             return release_once(self, data)
-        names = self.columns or [f"x{place}" for place in range(self.public.width)]
+        names = self.columns or [f"x{place}" for place in range(self.prediction.width)]
         return release_once(self, Table(data, schema=[Number(name) for name in names]))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.predictions.public_sample import PublicSample
+from sidelight.predictions.public_data import PublicData
 
 # The interval in which a quantile may be put without any error: what a prior should have put its mass on.
 
@@ -92,15 +92,15 @@ RESAMPLED_SUBSETS: Final = 400
 
 
 def public_intervals(
-    sample: PublicSample, levels: Sequence[Fraction], *, size: int, granularity: float, seed: str
+    sample: PublicData, levels: Sequence[Fraction], *, size: int, granularity: float, seed: str
 ) -> tuple[Floats, Floats]:
     """Return the ends (a, b] of the optimal intervals, one row a subset and one column a level.
 
     Half lines (q size < 1) end where the public data does: below all of it no answer is wanted.
     """
-    if not isinstance(sample, PublicSample):
-        raise RangeError(f"public data comes as sl.PublicSample(values, description), got {type(sample).__name__}")
-    values = sample.values
+    if not isinstance(sample, PublicData):
+        raise RangeError(f"public data comes as sl.PublicData(values, description), got {type(sample).__name__}")
+    values = sample.values()
     subsets = min(len(values) // size, MOST_SUBSETS)
     if subsets >= ENOUGH_SUBSETS:
         order = public_permutation(seed, len(values))[: subsets * size]

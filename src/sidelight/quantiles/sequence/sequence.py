@@ -46,9 +46,32 @@ class Sequence:
     the day's records (weekday, weather; never the number of rows), and a day must not be skipped because of what its
     records look like.
 
-    Arguments: `query` without a prediction; `learner` is `PubPrev`, `PubProx` or `PrivateHistograms`; `ledger` keeps
-    the budget and every release; `state` is the file of the learner's state, by default beside a ledger in a file. It
-    may be deleted: the ledger gives it back.
+    Args:
+        query: `sl.Quantiles` without a prediction, which the learner makes anew for every day.
+        learner: `sl.PubPrev`, `sl.PubProx` or `sl.PrivateHistograms`.
+        schema: The declared columns of every day's table: a `sl.Schema` or a list of columns.
+        budget: What all days together may spend: a guarantee such as `sl.PureDP(1)`.
+        ledger: Where budget and releases are kept: an address such as "sqlite:///budget.db", or an open ledger.
+        scope: The public name of this sequence in the ledger.
+        days_per_person: The largest number of days that anybody has data in, if you can declare one.
+        state: The file of the learner's state; beside a ledger in a file if left out. It may be deleted: the ledger
+            gives it back.
+        routes: The ways of adding up that the scope is made with; those that fit the budget if left out.
+        strict: True refuses prices that hold for idealized arithmetic only.
+
+    >>> import sidelight as sl
+    >>> sequence = sl.Sequence(
+    ...     sl.Quantiles([0.5], column="minutes", epsilon="0.1"),
+    ...     sl.PubPrev(location=10, scale=3),
+    ...     schema=[sl.Number("minutes", lower=0, granularity=1)],
+    ...     budget=sl.PureDP(1),
+    ...     ledger="sqlite:///budget.db",
+    ...     scope="trips",
+    ... )
+    >>> for day in ("2025-11-03", "2025-11-04"):
+    ...     release = sequence.release({"minutes": [8, 9, 12] * 100}, day=day)
+    >>> sequence.days, release.prediction["origin"]["kind"]
+    (2, 'released')
     """
 
     def __init__(
@@ -100,9 +123,13 @@ class Sequence:
     ) -> Outcome:
         """Release one day: predict from the past, charge, run, learn.
 
-        `data` is that day's table with the sequence's schema, or anything a `Table` is made of. A day that was released
-        before comes back for nothing if it is asked with the same features. `resume=True` declares an unfinished
-        attempt at this day dead; the new one pays again.
+        A day that was released before comes back for nothing if it is asked with the same features.
+
+        Args:
+            data: That day's table with the sequence's schema, or anything a `Table` is made of.
+            day: The date, which must be later than the last one: a date or "2025-11-03".
+            features: The day's public features, as many as the learner takes.
+            resume: True declares an unfinished attempt at this day dead; the new one pays again.
         """
         date, public = read_day(day), self.plan.features(features)
         self._catch_up()
@@ -182,7 +209,7 @@ class Sequence:
         return f"{promise} Declared, not checked: nobody is in more than {each}{rows}."
 
     def rebuild(self) -> None:
-        """Make the state again from the ledger alone, and write it."""
+        """Read the state again from the ledger alone, and write it."""
         self._state = State(learned=self.plan.begin())
         self._catch_up()
         if self.state_file is not None:

@@ -75,7 +75,9 @@ def started(learner: Started) -> None:
     if isinstance(start.hedge_weight, str) or not 0 <= start.hedge_weight < 1:
         raise RangeError(f"hedge_weight must lie in [0, 1), got {start.hedge_weight}; it is the robust prior's share")
     if start.fallback is not None and not isinstance(start.fallback, Prior):
-        raise RangeError(f"fallback must be a prior such as sl.Cauchy(40, 20), got {type(start.fallback).__name__}")
+        raise RangeError(
+            f"fallback must be a prior such as sl.priors.Cauchy(40, 20), got {type(start.fallback).__name__}"
+        )
 
 
 def spread_over(start: Start, levels: int) -> tuple[Floats, Floats]:

@@ -22,7 +22,7 @@ from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.engines.marginals import first_rows, run_rounds
 from sidelight.synthesis.engines.plan import MarginalPlan
 from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.fitting.prior import Prior, PublicRows, UniformPrior
+from sidelight.synthesis.fitting.prior import CodedRows, Prior, UniformPrior
 from sidelight.synthesis.measuring.measurement import Measurement, RowsEstimate
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
 
@@ -61,7 +61,7 @@ def check_graphical(plan: MarginalPlan, prior: Prior | None = None) -> None:
         raise RangeError("engine='graphical' does not know impossible cells; leave them out, or use a dense engine")
     if any(not each.fine for each in plan.candidates):
         raise RangeError("engine='graphical' measures whole columns; use marginals, or a dense engine for long ranges")
-    if prior is not None and not isinstance(prior, (PublicRows, UniformPrior)):
+    if prior is not None and not isinstance(prior, (CodedRows, UniformPrior)):
         raise RangeError("engine='graphical' starts from public rows or from nothing; use another engine")
     smallest = min(plan.candidates, key=lambda each: each.cells(plan.domain))
     others = set(plan.domain.columns) - set(smallest.columns)
@@ -106,7 +106,7 @@ class GraphicalModel:
         self.domain = domain
         self._estimate_of_rows = rows
         self._rows = rows.rows
-        self._public = prior.codes if isinstance(prior, PublicRows) else None
+        self._public = prior.codes if isinstance(prior, CodedRows) else None
         self._inner = self._mbi.Domain(domain.columns, domain.sizes)
         self._held: list[Measurement] = []
         self._model: Any = self._fitted([], steps=1)

@@ -63,7 +63,7 @@ class UniformPrior:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PublicRows:
+class CodedRows:
     """A prior from coded public rows: α·histogram + (1 - α - λ)·product of its one-way marginals + λ·uniform.
 
     α = 0.9 e_priv⁴ / (e_priv⁴ + e_pub⁴): the raw histogram is trusted where its sampling noise e_pub² = c/n_pub is

@@ -13,35 +13,16 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.collect import coded_rows
 from sidelight.errors import RangeError, SchemaError
-from sidelight.predictions.origin import Origin, guess, joint_origin, public, released
+from sidelight.predictions import PublicData
+from sidelight.predictions.origin import Origin, guess, joint_origin, released
 from sidelight.records import Table
 from sidelight.release import Release
 from sidelight.synthesis.cells.axes import Axis, Labels, coding_of, domain_of
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.spaces import DenseSpace, Space, SupportSpace
 from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.fitting.prior import HEDGE, EarlierReleases, GivenWeights, Prior, PublicRows
+from sidelight.synthesis.fitting.prior import HEDGE, CodedRows, EarlierReleases, GivenWeights, Prior
 from sidelight.synthesis.output.released import Synthetic
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PublicTable:
-    """Rows that anyone may see, with the columns of the private table, and where they come from.
-
-    Whoever writes this states that publishing the rows would harm nobody. `rows` is a frame or a path.
-    """
-
-    rows: Any
-    description: str
-
-    def __post_init__(self) -> None:
-        if isinstance(self.rows, Table):
-            raise RangeError("a sidelight.Table is a private source and cannot be public data; pass the public frame")
-        if not self.description:
-            raise RangeError("say where the public rows come from: PublicTable(frame, 'census of 2020')")
-
-    def __repr__(self) -> str:
-        return f"PublicTable({self.description})"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,13 +53,13 @@ def predict(given: Any, axes: Sequence[Axis], *, trust: float) -> Predicted | No
     if isinstance(given, Sequence) and given and all(isinstance(each, Release | Synthetic) for each in given):
         return _from_releases(list(given), axes, trust=trust)
     if isinstance(given, str | PathLike) or hasattr(given, "collect_schema") or hasattr(given, "columns"):
-        given = PublicTable(given, "public rows")
-    if isinstance(given, PublicTable):
+        given = PublicData(given, "public rows")
+    if isinstance(given, PublicData):
         return _from_rows(given, axes, trust=trust)
     return _from_weights(given, axes, trust=trust)
 
 
-def _from_rows(given: PublicTable, axes: Sequence[Axis], *, trust: float) -> Predicted:
+def _from_rows(given: PublicData, axes: Sequence[Axis], *, trust: float) -> Predicted:
     declared = [axis.category if isinstance(axis, Labels) else axis.number for axis in axes]
     try:
         table = Table(given.rows, schema=declared)
@@ -91,8 +72,8 @@ def _from_rows(given: PublicTable, axes: Sequence[Axis], *, trust: float) -> Pre
     domain = domain_of(axes)
     codes = _sorted(codes, domain)
     return Predicted(
-        prior=PublicRows(domain=domain, codes=codes, trust=trust),
-        origin=public(given.description),
+        prior=CodedRows(domain=domain, codes=codes, trust=trust),
+        origin=given.origin,
         description=f"{len(codes)} public rows ({given.description})",
         digest=_digest(codes),
         codes=codes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log, sqrt
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.covariance import PublicRows
 from sidelight.errors import RangeError
+from sidelight.predictions import PublicData
 from sidelight.predictions.origin import Origin, public
+from sidelight.predictions.public_data import refuse_private
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ _TELLING = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PublicPoints:
+class PointCloud:
     """Rows that anyone may see, from (about) the distribution of the private ones, and where they come from."""
 
     rows: Floats
@@ -81,7 +82,7 @@ class PublicPoints:
             return None
         return np.asarray((vectors / np.sqrt(values)) @ vectors.T / scales)
 
-    def for_columns(self, width: int) -> PublicPoints:
+    def for_columns(self, width: int) -> PointCloud:
         """Check that there is one number for each column."""
         if self.width != width:
             raise RangeError(
@@ -101,22 +102,21 @@ class PublicPoints:
         return {"description": f"{some} ({self.origin})", "origin": self.origin.to_json(), "sha256": self.digest}
 
     def __repr__(self) -> str:
-        return f"PublicPoints({len(self.rows)} rows of {self.width}, {self.origin})"
+        return f"PointCloud({len(self.rows)} rows of {self.width}, {self.origin})"
 
 
-def as_public_points(given: Any) -> PublicPoints:
-    """Read public rows: an array, a frame of numbers, `PublicRows` with a description, or points read before.
+def as_point_cloud(given: Any, columns: Sequence[str] | None = None) -> PointCloud:
+    """Read public rows of these columns: `PublicData`, an array, a frame of numbers, or points read before.
 
     Raises:
         RangeError: no rows, a missing or infinite number, numbers beyond 1e30, or a private table.
     """
-    if isinstance(given, PublicPoints):
+    if isinstance(given, PointCloud):
         return given
-    if hasattr(given, "schema") and hasattr(given, "engine"):
-        raise RangeError("a sidelight.Table is a private source and cannot be public data; pass published rows")
-    origin = public(given.description) if isinstance(given, PublicRows) else public("public rows")
+    refuse_private(given)
+    origin = given.origin if isinstance(given, PublicData) else public("public rows")
     try:
-        rows = np.array(given.rows if isinstance(given, PublicRows) else given, np.float64)
+        rows = np.array(given.matrix(columns) if isinstance(given, PublicData) else given, np.float64)
     except (TypeError, ValueError):
         raise RangeError("public rows must be a two-dimensional array of numbers, one row a record") from None
     if rows.ndim == 1 and rows.size:
@@ -131,7 +131,7 @@ def as_public_points(given: Any) -> PublicPoints:
     if np.abs(rows).max() > _LARGEST:
         raise RangeError("public rows must lie within 1e30 of 0; change the unit of the columns")
     rows.setflags(write=False)
-    return PublicPoints(rows, origin)
+    return PointCloud(rows, origin)
 
 
 # How well the covariance S of a few public rows brackets the true one: L·S ⪯ Σ ⪯ U·S with probability 1 - β.

@@ -1,0 +1,154 @@
+"""Public data as a type of its own, so that a private source can never be fitted by mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.errors import RangeError
+from sidelight.predictions.origin import Origin, public
+from sidelight.records import Number, Table
+from sidelight.records.engines import open_rows
+from sidelight.records.rows import Wanted
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicData:
+    """Hold rows that anyone may see, and where they come from.
+
+    Guarantee: whoever writes `sl.PublicData(...)` states that publishing these rows would harm nobody. Nothing that is
+    learned from them is charged, and nothing in them is protected. A `sl.Table` is private and refused by its type.
+
+    Accuracy: as good as the rows are like the private ones; a prediction moves accuracy, never a guarantee.
+
+    Args:
+        rows: The values of one column, a two-dimensional array, a frame, a mapping of columns, or the path of a CSV or
+            Parquet file, which is read when it is needed. Numbers in arrays and lists are copied.
+        description: Where the rows come from, for reports and ledgers: "census of 2020, table B01".
+
+    >>> import sidelight as sl
+    >>> ages = sl.PublicData([21, 35, 60], "ages in the published census of 2020")
+    >>> ages, float(ages.values().max())
+    (PublicData(3 values, ages in the published census of 2020), 60.0)
+    """
+
+    rows: Any
+    description: str
+
+    def __post_init__(self) -> None:
+        refuse_private(self.rows)
+        if not isinstance(self.description, str) or not self.description.strip():
+            raise RangeError("say where the public rows come from: sl.PublicData(rows, 'census of 2020')")
+        if self._named:
+            return
+        try:
+            cells = np.array(self.rows, subok=True)
+        except ValueError:
+            raise RangeError("public rows must all have the same number of columns") from None
+        if not cells.ndim:
+            raise RangeError(f"public data is an array, a frame or a path, got {type(self.rows).__name__}")
+        if cells.dtype.kind in "biuf":
+            if not np.isfinite(cells).any():
+                raise RangeError("public data needs at least one finite value, got none")
+            cells.setflags(write=False)
+            object.__setattr__(self, "rows", cells)
+
+    @property
+    def origin(self) -> Origin:
+        """What a release says about a prediction from these rows."""
+        return public(self.description)
+
+    def values(self) -> Floats:
+        """Return the finite numbers of one column; what is missing or infinite is left out."""
+        return self._values
+
+    @cached_property
+    def _values(self) -> Floats:
+        numbers = self._numbers(self._names) if self._named else self._plain_numbers()
+        if self._named and numbers.shape[1] != 1:
+            raise RangeError(
+                f"the values of one column are wanted, the public data has {numbers.shape[1]} columns; write "
+                "sl.PublicData(frame['age'], description) with the one that is meant"
+            )
+        numbers = numbers.ravel()
+        finite = numbers[np.isfinite(numbers)]
+        if not len(finite):
+            raise RangeError("public data needs at least one finite value, got none")
+        finite.setflags(write=False)
+        return finite
+
+    def matrix(self, columns: Sequence[str] | None = None) -> Floats:
+        """Return the rows as numbers, without those that miss one.
+
+        Args:
+            columns: The columns that are wanted. A file, and a frame that names them all, is read by name and in this
+                order; the columns of an array, or of a frame with other names, are taken to be in it. All if left out.
+
+        Returns:
+            A two-dimensional array with at least one row.
+        """
+        numbers = self._numbers(self._wanted(columns)) if self._named else self._plain_numbers()
+        if numbers.ndim != 2:
+            raise RangeError(
+                f"public rows must be a two-dimensional array, got {numbers.ndim} dimension(s); write [[1.5, 2]] for "
+                "one row of two columns, [[1.5], [2]] for two rows of one"
+            )
+        complete = numbers[np.isfinite(numbers).all(axis=1)]
+        if not complete.size:
+            raise RangeError("public rows must have at least one row without a missing number, got none")
+        complete.setflags(write=False)
+        return complete
+
+    @property
+    def _is_file(self) -> bool:
+        return isinstance(self.rows, str | PathLike)
+
+    @property
+    def _named(self) -> bool:
+        """Whether the columns have names: a file, a frame or a mapping."""
+        frame = hasattr(self.rows, "collect_schema") or hasattr(self.rows, "columns")
+        return frame or self._is_file or isinstance(self.rows, Mapping)
+
+    @cached_property
+    def _names(self) -> tuple[Any, ...]:
+        return tuple(open_rows(self.rows, ()).types)
+
+    def _wanted(self, columns: Sequence[str] | None) -> tuple[Any, ...]:
+        if columns is not None and (self._is_file or set(columns) <= set(self._names)):
+            return tuple(columns)
+        return self._names
+
+    def _numbers(self, names: tuple[Any, ...]) -> Floats:
+        """Read named columns as the private ones are read."""
+        table = Table(self.rows, schema=[Number(name) for name in names])
+        batches = table.rows.batches(Wanted(numbers=names))
+        parts = [np.column_stack([batch.numbers[name] for name in names]) for batch in batches]
+        return np.concatenate([np.empty((0, len(names))), *parts])
+
+    def _plain_numbers(self) -> Floats:
+        try:
+            cells = np.ma.asarray(self.rows, np.float64) if np.ma.isMaskedArray(self.rows) else self.rows
+            return np.array(np.ma.filled(cells, np.nan) if np.ma.isMaskedArray(cells) else cells, np.float64)
+        except (TypeError, ValueError):
+            raise RangeError("public rows must be numbers here, one row a record") from None
+
+    def __repr__(self) -> str:
+        if not isinstance(self.rows, np.ndarray):
+            return f"PublicData({self.description})"
+        width = 1 if self.rows.ndim == 1 else self.rows.shape[-1]
+        size = f"{len(self.rows)} values" if self.rows.ndim == 1 else f"{len(self.rows)} rows of {width}"
+        return f"PublicData({size}, {self.description})"
+
+
+def refuse_private(given: Any) -> None:
+    """Refuse a table where public data is wanted."""
+    if isinstance(given, Table):
+        raise RangeError("a sidelight.Table is a private source and cannot be public data; pass published rows")
