@@ -66,9 +66,6 @@ CASES: dict[str, Case] = {
     "covariance, centre": plain(lambda size: sl.Covariance(radius=2, center=[size, -size, 0.0], rho=1)),
     "covariance, bounds": lambda size: (sl.Covariance(radius=2, epsilon=1), numbers(lower=-size, upper=size)),
     "covariance, rows": plain(lambda size: sl.Covariance(radius=2, rho=1, rows=max(1, int(size)), method="separate")),
-    "principal components, radius": plain(
-        lambda size: sl.StablePCA(columns=["x0", "x1", "x2"], components=1, radius=size, epsilon=1, delta="1e-5")
-    ),
     "Gaussian, public rows": plain(lambda size: sl.GaussianFit(prediction=scaled(size, ROWS[:8]), rho=1)),
     "Gaussian, public rows, far": plain(lambda size: sl.GaussianFit(prediction=ROWS[:8] + size, rho=1)),
     "Gaussian, scale": plain(lambda size: sl.GaussianFit(prediction=ROWS[:1], scale=size, rho=1)),

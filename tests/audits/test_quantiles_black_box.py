@@ -56,6 +56,7 @@ def test_values_are_sorted_inside_the_bounds_and_on_the_grid(
         score=score,
         branching=branching,
     )
+    data = [*data, 1.5]  # a list of nothing but texts is refused where numbers are declared
     value = seeded_release(query, data, seed=seed).value
     assert value.shape == (len(levels),)
     assert np.isfinite(value).all()

@@ -12,6 +12,7 @@ from daily_fixtures import *  # noqa: F403 - fixtures
 from daily_fixtures import Make, day, minutes, today
 
 import sidelight as sl
+from probes import Unreadable
 from sidelight.accounting import dearest_path
 from sidelight.errors import BudgetError, ClaimError, LedgerError, RangeError, ReleaseFailedError, SidelightError
 from sidelight.ledger import Ledger
@@ -148,8 +149,7 @@ def test_a_failed_day_is_paid_leaves_its_run_and_pays_again(make: Make, ledger: 
 def test_an_error_inside_the_release_is_charged_and_leaves_the_run(make: Make, ledger: Ledger) -> None:
     sequence = private(make, LONG)
     run(sequence, range(1))
-    broken = sl.Table(today(1), schema=list(sequence.plan.schema.columns))
-    broken._rows = None  # type: ignore[assignment]
+    broken = Unreadable(today(1), schema=list(sequence.plan.schema.columns))
     with pytest.raises((AttributeError, ReleaseFailedError)):
         sequence.release(broken, day=day(1))
     assert sequence._run is None
