@@ -72,7 +72,7 @@ def queries() -> dict[str, Any]:
         "Quantiles, without a granularity": sl.Quantiles([0.5], epsilon=1, column="b"),
         "Quantiles, predicted": sl.Quantiles([0.5], epsilon=1, column="b", prediction=sl.priors.Cauchy(0, 1)),
         "Covariance": sl.Covariance(["a", "b"], radius=10, rho="0.5"),
-        "Covariance of pairs": sl.Covariance(["a", "b"], radius=10, rho="0.5", center="pairs"),
+        "Covariance of pairs": sl.Covariance(["a", "b"], radius=10, rho="0.5", centre="pairs"),
         "GaussianFit": sl.GaussianFit(["a", "b"], prediction=few, rho="0.5"),
         "GaussianFit, by ranges": sl.GaussianFit(["a", "b"], mean_bound=100, variance_bound=100, rho="0.5"),
         "GaussianMean": sl.GaussianMean(["a", "b"], prediction=few, covariance=np.eye(2), rho="0.5"),

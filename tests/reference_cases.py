@@ -134,8 +134,8 @@ def _covariance_cases() -> Iterator[Case]:
         "ies": {"epsilon": 1, "method": "ies"},
         "guess": {"rho": 1, "prediction": GUESS},
         "public rows": {"rho": 1, "prediction": sl.PublicData(_points(((0, 0),), 40, 3) / 8, "census")},
-        "mean": {"rho": 1, "center": "mean"},
-        "pairs": {"rho": 1, "center": "pairs"},
+        "mean": {"rho": 1, "centre": "mean"},
+        "pairs": {"rho": 1, "centre": "pairs"},
         "rows": {"rho": 1, "rows": 3000},
         "unprojected": {"rho": 1, "project": False},
     }

@@ -91,7 +91,7 @@ QUERIES: dict[str, tuple[Any, Any]] = {
         sl.Covariance(["a", "b"], radius=100, epsilon="1e-4", method="separate", prediction=np.eye(2)),
         covariance,
     ),
-    "covariance, mean": (sl.Covariance(["a", "b"], radius=200, epsilon="1e-4", center="mean"), centred),
+    "covariance, mean": (sl.Covariance(["a", "b"], radius=200, epsilon="1e-4", centre="mean"), centred),
     "Gaussian": (sl.GaussianFit(["a", "b"], prediction=PUBLIC, rho="1e-8"), gaussian),
     "Gaussian, pure": (sl.GaussianFit(["a", "b"], prediction=PUBLIC, epsilon="1e-5"), gaussian),
     "Gaussian, ranges": (sl.GaussianFit(["a", "b"], mean_bound=90, variance_bound=1000, rho="1e-8"), ranged),
@@ -161,7 +161,7 @@ def test_principal_components_explain_no_more_than_there_is() -> None:
         session = SeededSession(
             sl.Table(rows, schema=[sl.Number(f"x{i}") for i in range(3)]), budget=sl.ZCDP(1), seed=seed
         )
-        release = session.release(sl.Covariance(radius=2, rho="1e-6", center="mean"))
+        release = session.release(sl.Covariance(radius=2, rho="1e-6", centre="mean"))
         model = sl.PCA.from_release(release)
         assert (model.explained_variance_ >= 0).all()
         assert model.explained_variance_.sum() <= 4 * SLACK

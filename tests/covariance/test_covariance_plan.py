@@ -31,7 +31,7 @@ kind = "covariance"
 radius = 1
 rho = 0.5
 prediction = [[0.1, 0.0], [0.0, 0.2]]
-center = [0.0, -0.1]
+centre = [0.0, -0.1]
 """
 
 
@@ -48,7 +48,7 @@ def test_a_plan_reads_the_query(tmp_path: Path) -> None:
     query = getattr(query, "query", query)
     assert isinstance(query, sl.Covariance)
     np.testing.assert_array_equal(query.prediction[0].matrix, [[0.1, 0.0], [0.0, 0.2]])
-    assert [float(entry) for entry in query.center] == [0.0, -0.1]  # type: ignore[union-attr]
+    assert [float(entry) for entry in query.centre] == [0.0, -0.1]  # type: ignore[union-attr]
     assert query.release(sl.Table(tmp_path / "rows.csv", schema=[sl.Number("a"), sl.Number("b")])).labels == ("a", "b")
 
 
@@ -59,7 +59,7 @@ def test_a_plan_reads_the_query(tmp_path: Path) -> None:
         ("rho = 0.5", 'rho = 0.5\nmethod = "separat"', "did you mean 'separate'"),
         ("[[0.1, 0.0], [0.0, 0.2]]", "[[0.1, 0.0], [0.3, 0.2]]", "symmetric"),
         ("[[0.1, 0.0], [0.0, 0.2]]", '[["x", 0.0], [0.3, 0.2]]', "rows of numbers"),
-        ("center = [0.0, -0.1]", 'center = "median"', "not an option"),
+        ("centre = [0.0, -0.1]", 'centre = "median"', "not an option"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, before: str, after: str, message: str) -> None:

@@ -142,8 +142,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"radius": 1, "rho": 1, "noise": "wishart"}, "for this price"),
     ({"radius": 1, "epsilon": 1, "noise": "goe"}, "for this price"),
     ({"radius": 1, "epsilon": 1, "noise": "gumbel"}, "no choice"),
-    ({"radius": 1, "rho": 1, "center": "median"}, "no choice"),
-    ({"radius": 1, "rho": 1, "center": [0.0]}, "center must have one number"),
+    ({"radius": 1, "rho": 1, "centre": "median"}, "no choice"),
+    ({"radius": 1, "rho": 1, "centre": [0.0]}, "centre must have one number"),
     ({"radius": 1, "rho": 1, "rows": 0}, "rows"),
     ({"radius": 1, "rho": 1, "rows": True}, "rows"),
     ({"radius": 1, "rho": 1, "count_share": 1}, "count_share"),
@@ -218,10 +218,10 @@ def test_centring(price: dict[str, Any]) -> None:
     rows = rows_of(40_000, 3, seed=2) * 0.3 + [0.4, -0.2, 0.1]
     truth = np.cov(rows.T, bias=True)
     table = table_of(rows)
-    for center, tolerance in (([0.4, -0.2, 0.1], 0.01), ("mean", 0.01), ("pairs", 0.012)):
-        release = seeded_release(sl.Covariance(radius=1, center=center, **price), table, seed=2)
+    for centre, tolerance in (([0.4, -0.2, 0.1], 0.01), ("mean", 0.01), ("pairs", 0.012)):
+        release = seeded_release(sl.Covariance(radius=1, centre=centre, **price), table, seed=2)
         assert np.abs(release.value["matrix"] - truth).max() < tolerance
-    named = seeded_release(sl.Covariance(radius=1, center="mean", **price), table, seed=2)
+    named = seeded_release(sl.Covariance(radius=1, centre="mean", **price), table, seed=2)
     np.testing.assert_allclose(named.value["mean"], rows.mean(axis=0), atol=0.01)
 
 
@@ -254,8 +254,8 @@ def test_correlations() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("center", [None, "mean", "pairs"])
-def test_no_data_raises_or_warns(center: Any) -> None:
+@pytest.mark.parametrize("centre", [None, "mean", "pairs"])
+def test_no_data_raises_or_warns(centre: Any) -> None:
     rows = ROWS[:8].copy()
     rows[0] = [np.nan, 1, 1, 1, 1, 1]
     rows[1] = np.inf
@@ -263,7 +263,7 @@ def test_no_data_raises_or_warns(center: Any) -> None:
     rows[3] = -0.0
     for data in (rows, rows[:1], np.zeros((3, 6)), np.full((2, 6), np.nan)):
         for price in PRICES[:3]:
-            release = seeded_release(sl.Covariance(radius=1, center=center, **price), table_of(data), seed=1)
+            release = seeded_release(sl.Covariance(radius=1, centre=centre, **price), table_of(data), seed=1)
             assert np.isfinite(release.value["matrix"]).all()
 
 
@@ -271,9 +271,9 @@ def test_persons_are_protected_with_all_their_rows() -> None:
     data = {"who": np.array([f"p{i // 2}" for i in range(400)]), "a": ROWS[:400, 0], "b": ROWS[:400, 1]}
     schema = [sl.PersonId("who", max_rows=2), sl.Number("a"), sl.Number("b")]
     table = sl.Table(data, schema=schema)
-    for center in (None, "pairs"):
-        prepared = sl.Covariance(["a", "b"], radius=1, rho="0.5", center=center).prepare(table.schema)
-        single = sl.Covariance(radius=1, rho="0.5", center=center).prepare(table_of(ROWS[:, :2]).schema)
+    for centre in (None, "pairs"):
+        prepared = sl.Covariance(["a", "b"], radius=1, rho="0.5", centre=centre).prepare(table.schema)
+        single = sl.Covariance(radius=1, rho="0.5", centre=centre).prepare(table_of(ROWS[:, :2]).schema)
         assert prepared.plan.noise_scale(1) == pytest.approx(2 * single.plan.noise_scale(1), rel=1e-6)
         assert prepared.claims.unit == table.schema.unit
     assert seeded_release(sl.Covariance(radius=1, rho="0.5"), table, seed=1).labels == ("a", "b")
@@ -319,10 +319,10 @@ METHODS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", METHODS)
-@pytest.mark.parametrize("center", [None, "mean", "pairs"])
+@pytest.mark.parametrize("centre", [None, "mean", "pairs"])
 @pytest.mark.parametrize("rows", [None, 2000])
-def test_methods_of_the_literature(settings: dict[str, Any], center: Any, rows: int | None) -> None:
-    query = sl.Covariance(radius=1, center=center, rows=rows, **settings)
+def test_methods_of_the_literature(settings: dict[str, Any], centre: Any, rows: int | None) -> None:
+    query = sl.Covariance(radius=1, centre=centre, rows=rows, **settings)
     release = seeded_release(query, table_of(ROWS), seed=4)
     assert isinstance(release, sl.Release)
     assert np.linalg.norm(release.value["matrix"] - TRUTH) < 0.35

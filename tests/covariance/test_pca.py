@@ -70,7 +70,7 @@ def test_shares_of_the_variance_choose_the_number() -> None:
 def test_from_a_release_that_was_paid_for() -> None:
     rows = rows_of()
     table = sl.Table(rows, schema=[sl.Number(name) for name in "abcd"])
-    query = sl.Covariance(radius=2, rho=1, center=[0.2, -0.1, 0.0, 0.1])
+    query = sl.Covariance(radius=2, rho=1, centre=[0.2, -0.1, 0.0, 0.1])
     release = seeded_release(query, table, seed=2)
     assert isinstance(release, sl.Release)
     model = sl.PCA.from_release(release, 2)
@@ -101,7 +101,7 @@ def test_error_bars_hold_and_those_of_less_noise_do_not() -> None:
 
 def test_pipeline_clone_and_parameters() -> None:
     rows = rows_of(2000)
-    model = sl.PCA(2, radius=1, rho=1, center=None)
+    model = sl.PCA(2, radius=1, rho=1, centre=None)
     assert clone(model).get_params() == model.get_params()
     assert make_pipeline(FunctionTransformer(), model).fit_transform(rows).shape == (2000, 2)
     assert (model.fit(rows).mean_ == 0).all()

@@ -27,8 +27,8 @@ QUERIES: dict[str, dict[str, Any]] = {
     "laplace": {"epsilon": "0.01", "noise": "laplace"},
     "predicted": {"epsilon": "0.1", "prediction": W},
     "gauss": {"rho": "1e-4", "method": "gauss"},
-    "mean": {"epsilon": "0.1", "center": "mean"},
-    "pairs": {"rho": "1e-3", "center": "pairs"},
+    "mean": {"epsilon": "0.1", "centre": "mean"},
+    "pairs": {"rho": "1e-3", "centre": "pairs"},
     "public rows": {"rho": "1e-6", "rows": 400},
     "separate": {"epsilon": "0.1", "method": "separate", "prediction": W},
     "ies": {"epsilon": "0.1", "method": "ies", "prediction": W},
@@ -82,7 +82,7 @@ def test_declared_bounds_limit_variances_and_means() -> None:
         about_zero = sl.Covariance(radius=100, epsilon="0.01")
         matrix = seeded_release(about_zero, table_of(rows, lower=-0.5, upper=1), seed=seed).value["matrix"]
         assert (np.diag(matrix) <= 1 + 1e-9).all()
-        centred = sl.Covariance(radius=100, epsilon="0.01", center="mean")
+        centred = sl.Covariance(radius=100, epsilon="0.01", centre="mean")
         value = seeded_release(centred, table_of(rows, lower=0, upper=1), seed=seed).value
         assert (np.diag(value["matrix"]) <= 0.25 + 1e-9).all()
         assert ((value["mean"] >= 0) & (value["mean"] <= 1)).all()

@@ -88,10 +88,10 @@ def test_moments_agree_with_the_plain_map(bounds: dict[str, float], order: str) 
     rng = np.random.default_rng(3)
     rows = np.array(rng.standard_normal((40_000, 6)), order=order)  # type: ignore[call-overload]
     rows[5, 2], rows[7, 0], rows[9, 1] = np.nan, np.inf, 1e300
-    matrix, center = rounded(turned(6, 30)), np.full(6, 0.25)
+    matrix, centre = rounded(turned(6, 30)), np.full(6, 0.25)
     table = table_of(rows, **bounds)
-    row_map = RowMap.of(6, centre=center, matrix=matrix, radius=4)
-    plain = mapped_moments(table, radius=4, centre=center, matrix=matrix, unusable="drop")
+    row_map = RowMap.of(6, centre=centre, matrix=matrix, radius=4)
+    plain = mapped_moments(table, radius=4, centre=centre, matrix=matrix, unusable="drop")
     found = reader(table).moments(row_map)
     assert found.count.value == plain.count.value
     limit = 3 * 40_000  # a last digit or so of each row

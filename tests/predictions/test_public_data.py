@@ -53,7 +53,7 @@ def test_named_columns_are_read_by_name(tmp_path: Path) -> None:
         query = sl.Covariance(["b", "a"], radius=1000, rho=1, prediction=data)
         assert query.predictions_for(2)[0].matrix.tolist() == [[500.0, 50.0], [50.0, 5.0]]
         mean = sl.GaussianMean(["b", "a"], prediction=data, rho=1)
-        assert mean.prediction.center.tolist() == [20.0, 2.0]
+        assert mean.prediction.centre.tolist() == [20.0, 2.0]
     assert sl.PublicData(FRAME, "a leaflet").matrix(["x", "y"]).tolist() == COMPLETE  # other names: by place
     with pytest.raises(SchemaError, match="'x'"):
         sl.PublicData(tmp_path / "rows.csv", "a leaflet").matrix(["x", "y"])

@@ -39,7 +39,7 @@ _FIT: dict[str, Any] = {"features": ["a"], "target": "b", "feature_norm": 10, "e
 QUERIES: dict[str, Any] = {
     "quantiles": sl.Quantiles([0.5], epsilon=1, column="a"),
     "covariance": sl.Covariance(["a", "b"], radius=10, rho="0.5"),
-    "covariance of pairs": sl.Covariance(["a", "b"], radius=10, rho="0.5", center="pairs"),
+    "covariance of pairs": sl.Covariance(["a", "b"], radius=10, rho="0.5", centre="pairs"),
     "gaussian": sl.GaussianFit(["a", "b"], prediction=_FEW, rho="0.5"),
     "gaussian by ranges": sl.GaussianFit(["a", "b"], mean_bound=100, variance_bound=100, rho="0.5"),
     "gaussian mean": sl.GaussianMean(["a", "b"], prediction=_FEW, covariance=np.eye(2), rho="0.5"),

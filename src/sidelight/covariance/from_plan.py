@@ -22,7 +22,7 @@ def covariance(section: Section) -> Covariance:
         "prediction",
         "method",
         "noise",
-        "center",
+        "centre",
         "rows",
         "project",
         "limit_trace",
@@ -33,9 +33,9 @@ def covariance(section: Section) -> Covariance:
             given[key] = section.choice(key, options)
     if "prediction" in section:
         given["prediction"] = [[float(entry) for entry in row] for row in _rows(section, "prediction")]
-    if "center" in section:
-        text = isinstance(section.values["center"], str)
-        given["center"] = section.choice("center", ["mean", "pairs"]) if text else _numbers(section, "center")
+    if "centre" in section:
+        text = isinstance(section.values["centre"], str)
+        given["centre"] = section.choice("centre", ["mean", "pairs"]) if text else _numbers(section, "centre")
     if "rows" in section:
         given["rows"] = section.integer("rows")
     return Covariance(

@@ -38,7 +38,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         n_components: How many; all if None; below 1 as many as explain that share of the released variance.
         radius: The public bound of a row's Euclidean length about the centre (about 0 where the mean is released).
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
-        center: "mean" releases a mean and subtracts it; None and a public vector cost nothing; "pairs" uses differences
+        centre: "mean" releases a mean and subtracts it; None and a public vector cost nothing; "pairs" uses differences
             of pairs, and leaves `mean_` at 0.
         prediction, method, noise, rows: As for `sl.Covariance`.
         session: The budget to charge; X must be rows of what it protects, one for each unit.
@@ -57,7 +57,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rho: Amount | None = None,
         epsilon: Amount | None = None,
         delta: Amount | None = None,
-        center: Any = "mean",
+        centre: Any = "mean",
         prediction: Any = None,
         method: Method = "denoise",
         noise: MatrixLaw | None = None,
@@ -69,7 +69,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.rho = rho
         self.epsilon = epsilon
         self.delta = delta
-        self.center = center
+        self.centre = centre
         self.prediction = prediction
         self.method = method
         self.noise = noise
@@ -95,7 +95,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             prediction=self.prediction,
             method=self.method,
             noise=self.noise,
-            center=self.center,
+            centre=self.centre,
             rows=self.rows,
         )
         prepared = prepare_query(query, table.schema)
@@ -124,8 +124,8 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.explained_variance_ratio_ = found.explained_variance_ratio
         self.explained_variance_error_ = found.variance_error
         self.n_components_ = len(found.components)
-        center = release.query["center"]
-        fixed = [0.0] * len(release.labels) if isinstance(center, str) else [float(Fraction(entry)) for entry in center]
+        centre = release.query["centre"]
+        fixed = [0.0] * len(release.labels) if isinstance(centre, str) else [float(Fraction(entry)) for entry in centre]
         self.mean_ = np.asarray(release.value.get("mean", fixed), np.float64)
         self.release_: Release = release
         self.guarantee_ = release.guarantee

@@ -53,7 +53,7 @@ class CovariancePlan:
     predictions: tuple[PredictedMatrix, ...]
     method: Method
     noise: MatrixLaw | None
-    center: Literal["mean", "pairs"] | None
+    centre: Literal["mean", "pairs"] | None
     rows: int | None
     project: bool
     limit_trace: bool
@@ -72,7 +72,7 @@ class CovariancePlan:
     def shares(self) -> dict[str, Fraction]:
         """The budget's parts: "count", "mean", "choice" and "matrix", those that are needed."""
         count = self.count_share if self.rows is None else Fraction(0)
-        mean = self.mean_share if self.center == "mean" else Fraction(0)
+        mean = self.mean_share if self.centre == "mean" else Fraction(0)
         choice = self.choice_share if self.choice is not None else Fraction(0)
         shares = {"count": count, "mean": mean, "choice": choice, "matrix": 1 - count - mean - choice}
         return {name: share for name, share in shares.items() if share}
@@ -91,7 +91,7 @@ class CovariancePlan:
     @cached_property
     def matrix_statistics(self) -> ClippedMoments:
         """The sums that the matrix is made of: of the rows, or of differences of pairs."""
-        if self.center != "pairs":
+        if self.centre != "pairs":
             return self.statistics
         return pair_statistics(self.coding, rows_per_unit=self.schema.rows_per_unit, unit=self.schema.unit)
 
@@ -155,7 +155,7 @@ class CovariancePlan:
             "radius": decimal_text(self.coding.radius),
             "method": self.method,
             "noise": "bingham" if self.method == "ies" else self.public_noise.law,
-            "center": self.center or [number_text(centre) for centre in self.coding.centres],
+            "centre": self.centre or [number_text(centre) for centre in self.coding.centres],
             "rows": "private" if self.rows is None else str(self.rows),
             "project": str(self.project).lower(),
             "limit_trace": str(self.limit_trace).lower(),
@@ -200,10 +200,10 @@ class CovariancePlan:
         low, high = self.reach
         if (np.minimum(-low, high) == float(self.coding.radius)).all():
             return None
-        if self.center is None:
+        if self.centre is None:
             return np.asarray(np.maximum(-low, high) ** 2)
         # Popoviciu: a quarter of the squared range. Of n/2 pairs, each (x - x')² can be the squared range: a half of it
-        return np.asarray((high - low) ** 2 / (4 if self.center == "mean" else 2))
+        return np.asarray((high - low) ** 2 / (4 if self.centre == "mean" else 2))
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class CovariancePlan:
         square = float(self.coding.radius) ** 2
         if "count" in self.shares:
             count = count_tail(deviation=self.count_deviation, gaussian=not self.budget.is_pure)
-            weight = (3 if self.center == "mean" else 1) * square / divisor  # it divides the mean too
+            weight = (3 if self.centre == "mean" else 1) * square / divisor  # it divides the mean too
             tails.append(count.times(weight))
             known = (divisor - rows) * weight  # |n - D| <= |n - n̂| + D - n̂
         if "mean" in self.shares:

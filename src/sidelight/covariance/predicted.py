@@ -75,19 +75,19 @@ Prediction = PredictedMatrix | PublicData
 
 
 def predict_matrix(
-    given: PublicData, *, radius: float, center: Floats | Literal["mean", "pairs"] | None = None
+    given: PublicData, *, radius: float, centre: Floats | Literal["mean", "pairs"] | None = None
 ) -> PredictedMatrix:
     """Return the matrix of public rows, clipped and centred as the query does with the private ones."""
     rows = given.matrix()
-    if isinstance(center, np.ndarray):
-        if center.shape != (rows.shape[1],):
-            raise RangeError(f"the public rows have {rows.shape[1]} columns, the query {len(center)}")
-        rows = rows - center
-    if isinstance(center, str) and center == "pairs":
+    if isinstance(centre, np.ndarray):
+        if centre.shape != (rows.shape[1],):
+            raise RangeError(f"the public rows have {rows.shape[1]} columns, the query {len(centre)}")
+        rows = rows - centre
+    if isinstance(centre, str) and centre == "pairs":
         rows = (rows - np.roll(rows, 1, axis=0)) / np.sqrt(2) if len(rows) > 1 else np.zeros_like(rows)
     rows = rows * np.minimum(1.0, radius / np.maximum(np.linalg.norm(rows, axis=1), radius))[:, None]
     matrix = rows.T @ rows / len(rows)
-    if isinstance(center, str) and center == "mean":
+    if isinstance(centre, str) and centre == "mean":
         mean = rows.mean(axis=0)
         matrix = matrix - np.outer(mean, mean)
     return PredictedMatrix((matrix + matrix.T) / 2, given.origin)

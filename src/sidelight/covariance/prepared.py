@@ -107,7 +107,7 @@ class PreparedCovariance(SurePrepared):
         return choose_prediction(moments, predictions=[*candidates, nothing], **how)
 
     def _collect(self, table: Table, source: Source) -> tuple[Moments, Moments]:
-        if self.plan.center != "pairs":
+        if self.plan.centre != "pairs":
             moments = collect(table, self.plan.statistics)
             return moments, moments
         pairs, count = pair_moments(table, self.plan.coding, self.plan.matrix_statistics, source)

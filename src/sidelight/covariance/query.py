@@ -43,7 +43,7 @@ class Covariance:
     prediction W from which the truth C differs by little, ‖Ĉ - C‖_F² is about 2τ‖C - W‖_tr, τ the operator norm of the
     noise; a bad prediction costs next to nothing.
 
-    The matrix is (1/n) Σ x xᵀ, about 0, unless `center` says otherwise. The value of a release has "matrix", which is
+    The matrix is (1/n) Σ x xᵀ, about 0, unless `centre` says otherwise. The value of a release has "matrix", which is
     one that rows of this length can have, and the unshrunk "noisy" matrix with its "noise_scale", on which later
     releases can build (`learned_prediction`): that one is unbiased (but for the noisy number of rows) and may be
     impossible.
@@ -56,13 +56,13 @@ class Covariance:
         method: "denoise" (one release of the whole budget, shrunk towards the best prediction, which is free); "gauss"
             (the noisy matrix as it is); "separate" and "ies" of the literature, for comparison.
         noise: "goe" for rho; "wishart" or "laplace" for epsilon. The best one if left out.
-        center: None; a public vector; "mean" to release and subtract a mean; "pairs" to use differences of pairs.
+        centre: None; a public vector; "mean" to release and subtract a mean; "pairs" to use differences of pairs.
         rows: The public number of rows. Neighbours then replace a row instead of adding or removing one.
         project: Publish a matrix that can be: positive semidefinite, with a trace of at most radius², and no variance
             above what the columns' declared bounds allow. False where an unbiased matrix is wanted (method="gauss").
         limit_trace: False leaves the trace and the variances alone; as `project` if left out.
         count_share: The share of the budget for the noisy number of rows; none is needed with `rows`.
-        mean_share: The share for the mean, with center="mean".
+        mean_share: The share for the mean, with centre="mean".
         value_share: The share for the eigenvalues, with method="separate".
         choice: How "separate" and "ies" choose privately between the predictions and none.
         choice_share: The share for that choice.
@@ -81,7 +81,7 @@ class Covariance:
     prediction: Any = field(default=None, kw_only=True)
     method: Method = field(default="denoise", kw_only=True)
     noise: MatrixLaw | None = field(default=None, kw_only=True)
-    center: Center | Sequence[float] | None = field(default=None, kw_only=True)
+    centre: Center | Sequence[float] | None = field(default=None, kw_only=True)
     rows: int | None = field(default=None, kw_only=True)
     project: bool = field(default=True, kw_only=True)
     limit_trace: bool | None = field(default=None, kw_only=True)
@@ -142,27 +142,27 @@ class Covariance:
         return Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
 
     def _read_center(self) -> None:
-        if self.center is None:
+        if self.centre is None:
             return
-        if isinstance(self.center, str):
+        if isinstance(self.centre, str):
             known: tuple[str, ...] = get_args(Center)
-            if self.center not in known:
-                raise RangeError(f"center is {self.center!r}, which is no choice; {nearest(self.center, known)}")
+            if self.centre not in known:
+                raise RangeError(f"centre is {self.centre!r}, which is no choice; {nearest(self.centre, known)}")
             return
-        middle = tuple(exact_number(entry, name="center") for entry in np.asarray(self.center).reshape(-1).tolist())
+        middle = tuple(exact_number(entry, name="centre") for entry in np.asarray(self.centre).reshape(-1).tolist())
         if self.columns is not None and len(middle) != len(self.columns):
             raise RangeError(
-                f"center must have one number for each of the {len(self.columns)} columns, got {len(middle)}"
+                f"centre must have one number for each of the {len(self.columns)} columns, got {len(middle)}"
             )
-        object.__setattr__(self, "center", middle)
+        object.__setattr__(self, "centre", middle)
 
     def predictions_for(self, width: int) -> tuple[PredictedMatrix, ...]:
         """Return the predictions as matrices of the right size, cut to what can be: no entry exceeds radius²."""
         given: tuple[Prediction, ...] = self.prediction
-        center: Any = np.array(self.center, np.float64) if isinstance(self.center, tuple) else self.center
+        centre: Any = np.array(self.centre, np.float64) if isinstance(self.centre, tuple) else self.centre
         radius = float(positive(self.radius, name="radius"))
         return tuple(
-            (each if isinstance(each, PredictedMatrix) else predict_matrix(each, radius=radius, center=center))
+            (each if isinstance(each, PredictedMatrix) else predict_matrix(each, radius=radius, centre=centre))
             .for_columns(width)
             .within(radius**2)
             for each in given
@@ -176,9 +176,9 @@ class Covariance:
             numbers = tuple(schema.number(name) for name in self.columns)
         if not numbers:
             raise SchemaError("a covariance wants at least one Number column; declare sl.Number(...) in the schema")
-        centres = self.center if isinstance(self.center, tuple) else (Fraction(0),) * len(numbers)
+        centres = self.centre if isinstance(self.centre, tuple) else (Fraction(0),) * len(numbers)
         if len(centres) != len(numbers):
-            raise RangeError(f"center must have one number for each of the {len(numbers)} columns, got {len(centres)}")
+            raise RangeError(f"centre must have one number for each of the {len(numbers)} columns, got {len(centres)}")
         coding = ClippedVector(
             columns=numbers, radius=positive(self.radius, name="radius"), levels=1 << 14, centres=centres
         )
@@ -189,7 +189,7 @@ class Covariance:
             predictions=self.predictions_for(len(numbers)),
             method=self.method,
             noise=self.noise,
-            center=self.center if isinstance(self.center, str) else None,
+            centre=self.centre if isinstance(self.centre, str) else None,
             rows=self.rows,
             project=self.project,
             limit_trace=self.project if self.limit_trace is None else self.limit_trace,

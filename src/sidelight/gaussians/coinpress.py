@@ -42,7 +42,7 @@ class Ranges:
     """
 
     start: Start
-    center: Floats
+    centre: Floats
     mean_bound: float
     white: bool
     plain: bool
@@ -92,7 +92,7 @@ def coinpress_steps(
     parts = mean_parts(radius, steps, spending, MEAN, rows, constants)
     offset, deviation = yield from mean_steps(
         white,
-        known.center,
+        known.centre,
         radius=radius,
         share=MEAN,
         rows=rows,
@@ -102,7 +102,7 @@ def coinpress_steps(
         parts=parts,
     )
     return GaussianEstimate(
-        mean=known.center + np.linalg.solve(white, offset),
+        mean=known.centre + np.linalg.solve(white, offset),
         covariance=covariance,
         rows=rows,
         start=known.start.name,

@@ -181,9 +181,9 @@ class GaussianFit(GaussianQuery):
             variance = bound_of(self.variance_bound, name="variance_bound")
             start = Start("ranges", np.eye(width) / sqrt(variance), variance)
             far = bound_of(self.mean_bound, name="mean_bound")
-            return Ranges(start=start, center=np.zeros(width), mean_bound=far, white=False, plain=True)
+            return Ranges(start=start, centre=np.zeros(width), mean_bound=far, white=False, plain=True)
         known = gap_bounds(width, points.distinct, float(exact(self.gap, name="gap")))
         whitening = points.whitening()
         assert whitening is not None  # checked when the query was made
         start = Start("precond", whitening / sqrt(known.upper), known.condition)
-        return Ranges(start=start, center=points.center, mean_bound=known.mean_bound, white=True, plain=False)
+        return Ranges(start=start, centre=points.centre, mean_bound=known.mean_bound, white=True, plain=False)

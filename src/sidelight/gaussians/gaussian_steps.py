@@ -83,7 +83,7 @@ def gaussian_steps(
     Guarantee: the price of `spending`, for any rows, any public rows and any constants: the maps are functions of
     public numbers and of what was released before (Gaussians proof page, Theorem 1).
     """
-    size, center = points.width, points.center
+    size, centre = points.width, points.centre
     final = FINAL if spending.rows is None else FINAL + COUNT  # a public number of rows costs nothing
     rows = spending.count((yield how_many(size)), COUNT, source)
     rate, chosen = _sampling(candidates, spending, rows, constants, sample_rows)
@@ -93,7 +93,7 @@ def gaussian_steps(
     clip = chosen.start.clip or constants.covariance_clip(size, some)
     for step in range(chosen.steps):
         share = COARSE / chosen.steps
-        moments = yield about_rows(matrix, center, clip, rate=rate)
+        moments = yield about_rows(matrix, centre, clip, rate=rate)
         noisy = spending.second(moments, share, source)
         matrix = settle(
             preconditioned(
@@ -109,7 +109,7 @@ def gaussian_steps(
     parts = MEAN_STEPS if rate == 1 else MEAN_STEPS[:1]
     offset, deviation = yield from mean_steps(
         matrix,
-        center,
+        centre,
         radius=1.0,
         share=MEAN,
         rows=some,
@@ -119,7 +119,7 @@ def gaussian_steps(
         parts=parts,
         rate=rate,
     )
-    mean = center + np.linalg.solve(matrix, offset)
+    mean = centre + np.linalg.solve(matrix, offset)
     matrix = settle(recentred(matrix, offset))
     return (
         yield from last_step(
@@ -158,7 +158,7 @@ def _unchanged(matrix: Floats) -> Floats:
 
 def mean_steps(
     matrix: Floats,
-    center: Floats,
+    centre: Floats,
     *,
     radius: float,
     share: Fraction,
@@ -173,11 +173,11 @@ def mean_steps(
 
     The second value is the standard deviation of the last step's noise on each coordinate.
     """
-    size = len(center)
+    size = len(centre)
     offset, deviation = np.zeros(size), 0.0
     for part in parts:
         clip = constants.mean_clip(size, radius, rows)
-        here = center + np.linalg.solve(matrix, offset)
+        here = centre + np.linalg.solve(matrix, offset)
         moments = yield about_rows(matrix, here, clip, rate=rate, second=False)
         offset = offset + spending.total(moments, share * part, source) / rows
         deviation = spending.total_deviation(share * part, clip) / rows

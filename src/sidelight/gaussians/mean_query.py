@@ -66,7 +66,7 @@ def one_shot_clip(size: int, radius: float, rows: float, chance: float) -> float
 
 def public_mean_steps(
     matrix: Floats,
-    center: Floats,
+    centre: Floats,
     *,
     radius: float,
     steps: int | None,
@@ -78,13 +78,13 @@ def public_mean_steps(
 
     Guarantee: the price of `spending` (Gaussians proof page, Theorem 1).
     """
-    size, constants, matrix = len(center), Constants(), rounded(matrix)
+    size, constants, matrix = len(centre), Constants(), rounded(matrix)
     moments = yield how_many(size)
     rows = spending.count(moments, COUNT, source)
     share = Fraction(1) - (COUNT if spending.rows is None else 0)
     if steps == 1:
         clip = one_shot_clip(size, radius, rows, chance)
-        moments = yield about_rows(matrix, center, clip, second=False)
+        moments = yield about_rows(matrix, centre, clip, second=False)
         offset = spending.total(moments, share, source) / rows
         deviation, taken = spending.total_deviation(share, clip) / rows, 1
     else:
@@ -92,7 +92,7 @@ def public_mean_steps(
         taken = len(parts)
         offset, deviation = yield from mean_steps(
             matrix,
-            center,
+            centre,
             radius=radius,
             share=share,
             rows=rows,
@@ -102,7 +102,7 @@ def public_mean_steps(
             parts=parts,
         )
     return MeanEstimate(
-        mean=center + np.linalg.solve(matrix, offset),
+        mean=centre + np.linalg.solve(matrix, offset),
         rows=rows,
         steps=taken,
         noise={"count": spending.count_deviation(COUNT), "mean": deviation},
@@ -170,14 +170,14 @@ class GaussianMean(GaussianQuery):
         spending = self._spending(schema, columns)
         chance = float(exact(self.chance, name="chance"))
         if points is not None:
-            center, radius = points.center, public_radius(len(columns), points.distinct, chance)
+            centre, radius = points.centre, public_radius(len(columns), points.distinct, chance)
         else:
-            center = np.zeros(len(columns))
+            centre = np.zeros(len(columns))
             radius = bound_of(self.mean_bound, name="mean_bound") * float(np.linalg.norm(matrix, 2))
 
         def course(source: Any) -> Any:
             return public_mean_steps(
-                matrix, center, radius=radius, steps=self.steps, chance=chance, spending=spending, source=source
+                matrix, centre, radius=radius, steps=self.steps, chance=chance, spending=spending, source=source
             )
 
         return PreparedGaussian(

@@ -47,7 +47,7 @@ class PointCloud:
         return len(np.unique(self.rows, axis=0))
 
     @property
-    def center(self) -> Floats:
+    def centre(self) -> Floats:
         """Their mean."""
         return np.asarray(self.rows.mean(axis=0))
 
@@ -56,7 +56,7 @@ class PointCloud:
         """The trace of their covariance; 0 for a single row and for copies of one row."""
         if self.distinct < 2:
             return 0.0
-        return float(((self.rows - self.center) ** 2).sum()) / (len(self.rows) - 1)
+        return float(((self.rows - self.centre) ** 2).sum()) / (len(self.rows) - 1)
 
     @property
     def ratio(self) -> float:
@@ -72,7 +72,7 @@ class PointCloud:
         """
         if self.distinct < self.width + 1:
             return None
-        deviations = self.rows - self.center
+        deviations = self.rows - self.centre
         scales = np.sqrt((deviations**2).sum(axis=0) / (len(self.rows) - 1))
         if not (scales > _SINGULAR * np.abs(self.rows).max(axis=0)).all():
             return None

@@ -47,9 +47,9 @@ class Question:
 Asking: TypeAlias = Generator[Question, Moments, Result]
 
 
-def about_rows(matrix: Floats, center: Floats, clip: float, *, rate: float = 1.0, second: bool = True) -> Question:
+def about_rows(matrix: Floats, centre: Floats, clip: float, *, rate: float = 1.0, second: bool = True) -> Question:
     """Ask about rows, or about a sample of them."""
-    row_map = RowMap.of(len(center), centre=center, matrix=matrix, radius=clip)
+    row_map = RowMap.of(len(centre), centre=centre, matrix=matrix, radius=clip)
     return Question(row_map, "rows" if rate == 1 else "sample", rate, second)
 
 
