@@ -113,7 +113,7 @@ class Covariance:
             raise RangeError(
                 f"rows must be the public number of rows, a whole number from 1 to {MOST_ROWS}, got {self.rows!r}"
             )
-        self._read_center()
+        self._read_centre()
         if self.method == "ies" and not self.budget.is_pure:
             raise RangeError("method 'ies' has a pure price only: epsilon without delta; 'separate' takes rho")
         object.__setattr__(self, "prediction", as_predictions(self.prediction, self.columns))
@@ -141,7 +141,7 @@ class Covariance:
         """The whole budget."""
         return Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta)
 
-    def _read_center(self) -> None:
+    def _read_centre(self) -> None:
         if self.centre is None:
             return
         if isinstance(self.centre, str):
