@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.aggregates import collect_ranks, ranks_of_codes
-from sidelight.aggregates import collect_ranks as code_buffer
 from sidelight.aggregates.collect_ranks import CodeBuffer
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.aggregates.ranks import CountedCodes, DitheredRanks, SortedCodes, order_codes
@@ -129,7 +129,7 @@ parts = st.lists(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size
 def test_buffers_are_a_monoid(many, first, second, third):
     """With single codes only, and with counts from the fifth code on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(code_buffer, "_MANY", many)
+        patch.setattr(sys.modules["sidelight.aggregates.collect_ranks"], "_MANY", many)
         check_monoid(first, second, third)
 
 
@@ -163,7 +163,7 @@ def check_monoid(first, second, third):
 
 def test_many_repeated_codes_become_counts(monkeypatch):
     """Memory stays bounded by distinct codes; codes that do not repeat are kept one by one."""
-    monkeypatch.setattr(code_buffer, "_MANY", 1000)
+    monkeypatch.setattr(sys.modules["sidelight.aggregates.collect_ranks"], "_MANY", 1000)
     encode = FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1)))
     values = np.random.default_rng(0).integers(-20, 20, 50_000).astype(float)
     values[::100] = np.inf  # far outside: counting by range cannot work, sorting can

@@ -23,8 +23,10 @@ METHODS = {"to_numpy", "__array__"}
 #: Packages whose task it is to read cells, each with tests of its own: tests/records, tests/audits.
 READERS = ("records", "aggregates")
 ALLOWED = {
-    "gaussians/paired_rows.py:PairedRows.read": "columns that a table's engine read: float64",
+    "gaussians/questions.py:PairedRows.read": "columns that a table's engine read: float64",
+    "group_table.py:_column": "released numbers",
     "noise/categorical.py:_integers": "integers that the library made; others are refused by type",
+    "predictions/public_data.py:PublicData.__post_init__": "public data",
     "regression/clipping.py:bounded_rows": "rows that Examples or an engine read already; others are refused by type",
     "regression/curator.py:_bends": "rows that were bounded: float64",
     "regression/estimators/examples.py:Examples._labels": "arrays of others, by their own type",
