@@ -85,8 +85,10 @@ if TYPE_CHECKING:
     from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
     from sidelight.summaries.count import Count as Count
+    from sidelight.summaries.count_distinct import CountDistinct as CountDistinct
     from sidelight.summaries.histogram import Histogram as Histogram
     from sidelight.summaries.predicted import Predicted as Predicted
+    from sidelight.summaries.top_k import TopK as TopK
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable
