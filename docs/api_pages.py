@@ -15,7 +15,17 @@ import sidelight
 #: A page's title, and the names of `sidelight` on it. A package brings all names of its own that stand nowhere else.
 PAGES = {
     "Queries": (
-        *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
+        *(
+            "Quantiles",
+            "Mean",
+            "Proportion",
+            "Covariance",
+            "GaussianFit",
+            "GaussianMean",
+            "SeparatedMixture",
+            "AdaSSP",
+            "ModelQuery",
+        ),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),
     "Models": (
@@ -50,7 +60,7 @@ PAGES = {
 SEAMS = {
     *("declare", "prepare", "predictions_for", "mu_squared", "total"),
     *("needs_hedge", "log_mass", "inverse_in", "staircases", "compile", "cells", "share_of_cells", "rank_cost"),
-    *("start", "begin", "read"),
+    *("start", "begin", "read", "groups"),
     *(
         "Release.at",
         "Refused.at",

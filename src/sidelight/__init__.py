@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from sidelight.stability import StableMode as StableMode
     from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
+    from sidelight.summaries.mean import Mean as Mean
+    from sidelight.summaries.mean import Proportion as Proportion
     from sidelight.summaries.predicted import Predicted as Predicted
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic

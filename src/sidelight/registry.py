@@ -195,6 +195,22 @@ ENTRIES = (
         page="explanation/tuning.md",
         audit="audits/test_selection_exhaustively.py",
     ),
+    Entry(
+        kind="mean",
+        name="Mean",
+        home="sidelight.summaries.mean",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_means.py",
+        card="groups",
+    ),
+    Entry(
+        kind="proportion",
+        name="Proportion",
+        home="sidelight.summaries.mean",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_means.py",
+        card="groups",
+    ),
 )
 
 BY_KIND = {entry.kind: entry for entry in ENTRIES}

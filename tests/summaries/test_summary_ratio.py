@@ -49,9 +49,14 @@ def test_without_noise_everything_is_right(codes):
     readings = [
         from_triple((c**2).sum(), (2 * c * (m - c)).sum(), ((m - c) ** 2).sum(), levels=m * m, variance=1.0),
         from_count_and_sums(
-            c.size, m * e.sum(), (m * m - e * e).sum(),
-            levels=m * m, count_variance=1.0, total_variance=1.0, rest_variance=1.0,
-        ),  # fmt: skip
+            c.size,
+            m * e.sum(),
+            (m * m - e * e).sum(),
+            levels=m * m,
+            count_variance=1.0,
+            total_variance=1.0,
+            rest_variance=1.0,
+        ),
     ]
     for moments in readings:
         assert moments.count[0] == pytest.approx(c.size)

@@ -106,9 +106,7 @@ def subject_of(schema: Schema, of: str | Expression, *, total: Value | None = No
     shape = expression.check(schema)
     if isinstance(shape, Truths):
         grid = Grid(resolution=Fraction(1), first=0, last=1, snap="nearest")
-        return Subject(
-            coding=ExpressionCoding(expression, schema), grid=grid, lower=Fraction(0), upper=Fraction(1)
-        )
+        return Subject(coding=ExpressionCoding(expression, schema), grid=grid, lower=Fraction(0), upper=Fraction(1))
     if isinstance(expression, Named) and isinstance(shape, (Reals, Steps)):
         number = schema.number(expression.name)
         outcomes = outcome_grid(number)
