@@ -211,6 +211,30 @@ ENTRIES = (
         audit="summaries/test_summary_means.py",
         card="groups",
     ),
+    Entry(
+        kind="sum",
+        name="Sum",
+        home="sidelight.summaries.sum",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_sums.py",
+        card="groups",
+    ),
+    Entry(
+        kind="variance",
+        name="Variance",
+        home="sidelight.summaries.spread",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_spread.py",
+        card="groups",
+    ),
+    Entry(
+        kind="standard_deviation",
+        name="StandardDeviation",
+        home="sidelight.summaries.spread",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_spread.py",
+        card="groups",
+    ),
 )
 
 BY_KIND = {entry.kind: entry for entry in ENTRIES}
