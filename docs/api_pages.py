@@ -16,7 +16,7 @@ import sidelight
 PAGES = {
     "Queries": (
         *("Count", "Histogram"),
-        *("Mean", "Proportion", "Sum", "Variance", "StandardDeviation"),
+        *("Mean", "Proportion", "Sum", "Variance", "StandardDeviation", "Summary"),
         *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from sidelight.summaries.spread import StandardDeviation as StandardDeviation
     from sidelight.summaries.spread import Variance as Variance
     from sidelight.summaries.sum import Sum as Sum
+    from sidelight.summaries.summary import Summary as Summary
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable

@@ -251,6 +251,14 @@ ENTRIES = (
         audit="summaries/test_summary_spread.py",
         card="groups",
     ),
+    Entry(
+        kind="summary",
+        name="Summary",
+        home="sidelight.summaries.summary",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_of_a_column.py",
+        card="groups",
+    ),
 )
 
 BY_KIND = {entry.kind: entry for entry in ENTRIES}
