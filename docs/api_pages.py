@@ -24,9 +24,9 @@ PAGES = {
     ),
     "Predictions": (
         *("Uniform", "Cauchy", "HalfCauchy", "Laplace", "Gaussian", "Histogram", "ScaleFree", "Mixture", "hedge"),
-        *("PublicSample", "PublicRows", "PublicTable", "PubPrev", "PubProx"),
+        *("PublicSample", "PublicRows", "PublicTable", "PubPrev", "PubProx", "Predicted"),
     ),
-    "Records and schema": ("Table", "Schema", "Number", "Category", "PersonId", "Drop", "Fill"),
+    "Records and schema": ("Table", "Schema", "Number", "Category", "Label", "PersonId", "Drop", "Fill", "col"),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),
     "Sessions, ledgers and releases": (
         *("Session", "Sequence", "open_ledger", "Release", "Refused", "outcome_from_json"),
@@ -61,7 +61,15 @@ SEAMS = {
         "GaussianFit.method",
     ),
     *("GaussianMean.price", "GaussianMean.table", "SyntheticTable.price", "SyntheticTable.axes", "Selection.claims"),
-    *("Category.labels", "Category.unknown_code", "Category.missing_code", "Number.fill", "Table.rows"),
+    *(
+        "Category.labels",
+        "Category.unknown_code",
+        "Category.missing_code",
+        "Label.normalised",
+        "Label.label_of",
+        "Number.fill",
+        "Table.rows",
+    ),
     *("TableEncoding.codings", "TableEncoding.rows", "TableEncoding.matrix"),
     *("Claims.with_unit", "Claims.with_numerics", "Claims.map", "Claims.items", "GDP.from_squares"),
 }
