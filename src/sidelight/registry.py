@@ -195,6 +195,15 @@ ENTRIES = (
         page="explanation/tuning.md",
         audit="audits/test_selection_exhaustively.py",
     ),
+    Entry(
+        kind="sql",
+        name="SQL",
+        home="sidelight.summaries.sql_query",
+        page="how-to/ask-in-sql.md",
+        audit="summaries/test_sql_release.py",
+        reader="sidelight.summaries.from_plan:sql",
+        card="groups",
+    ),
 )
 
 BY_KIND = {entry.kind: entry for entry in ENTRIES}
@@ -207,6 +216,11 @@ def plan_reader(kind: str) -> Callable[[Any], Any]:
     module, _, function = (BY_KIND[kind].reader or "").partition(":")
     reader: Callable[[Any], Any] = getattr(import_module(module), function)
     return reader
+
+
+def load_query(kind: str) -> Any:
+    """Load the query of this kind: what asks for it by name need not import its package."""
+    return getattr(import_module(BY_KIND[kind].home), BY_KIND[kind].name)
 
 
 def card_of(kind: str) -> Card:

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from report.report_fixtures import make_release as make_release
 
+from report.report_fixtures import make_release as make_release
 from sidelight.group_table import GroupTable
 from sidelight.release import Release
 from sidelight.report import Item, Report

@@ -9,14 +9,14 @@ from typing import Any
 
 from sidelight.accounting import find_shortfall
 from sidelight.cli.plans import Plan, read_plan
-from sidelight.cli.pricing import Quote, quote
+from sidelight.cli.pricing import Quote, quote, show_quote
 from sidelight.cli.terminal import account_of, tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
 from sidelight.progress import progress
 from sidelight.records import Table
-from sidelight.registry import card_of
+from sidelight.registry import card_of, load_query
 from sidelight.release import Outcome, Release
 from sidelight.report import Item, Report, check_writable, write_report, write_text
 from sidelight.session import Session
@@ -24,7 +24,35 @@ from sidelight.session import Session
 
 def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
     """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
-    plan = read_plan(path)
+    _run(read_plan(path), path, label=label, resume=resume, output=output, json_output=json_output)
+
+
+def run_statement(
+    path: Path,
+    statement: str,
+    options: Mapping[str, Any],
+    *,
+    dry_run: bool,
+    label: str,
+    resume: bool,
+    output: Path,
+    json_output: Path | None,
+) -> None:
+    """Ask a SELECT of a plan's source: show what it means and costs, then run it as a plan with this one query."""
+    query = load_query("sql")(statement, **options)
+    plan = read_plan(path, ask=query)
+    prepared = plan.queries[0].prepared
+    if prepared.select.table.casefold() != plan.name.casefold():  # before anything is shown as if it would run
+        raise PlanError(f"FROM names {prepared.select.table!r}, and the plan's source is called {plan.name!r}")
+    tell(prepared.translation)
+    if dry_run:
+        show_quote(plan, label=label)
+        return
+    tell("")
+    _run(plan, path, label=label, resume=resume, output=output, json_output=json_output)
+
+
+def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
     _check_request(plan, label=label, resume=resume, json_output=json_output)
     for place in (output, *([json_output] if json_output else [])):
         check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))

@@ -23,7 +23,7 @@ _WIDTH, _HEIGHT = 190, 18
 _DIGITS = 6
 #: Columns that stand beside a statistic: its interval, what was expected, and how it was made.
 _LOW, _HIGH, _PREDICTED = "low", "high", "predicted"
-_TECHNICAL = ("unbiased", "noise_sd", "supported", "known")
+_TECHNICAL = ("plain", "unbiased", "noise_sd", "supported", "known")
 
 
 @dataclass(frozen=True, kw_only=True)

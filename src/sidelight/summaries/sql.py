@@ -9,12 +9,12 @@ so that texts, numbers and missing cells mean what they mean there. Nothing is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, NoReturn
 
-from sidelight.errors import MissingPackageError, RangeError, SchemaError, SidelightError, nearest
+from sidelight.errors import MissingPackageError, RangeError, SchemaError, nearest
 from sidelight.records import Schema
 from sidelight.records.expression_text import DEEPEST, LONGEST, arithmetic, conjoin
 from sidelight.records.expressions import (
@@ -155,14 +155,14 @@ def _tree(text: str) -> Any:
         from sqlglot.errors import SqlglotError
     except ImportError:
         raise MissingPackageError("SQL is read by sqlglot, which is not installed; pip install sqlglot") from None
-    failed = ""
+    failed, tokens, found = "", [], []
     try:
-        # What does not begin with SELECT is not parsed: sqlglot takes other words as commands, and logs their text.
-        tokens = sqlglot.tokenize(text)
-        first = tokens[0].text.upper() if tokens else "nothing"
-        if first not in ("SELECT", "WITH"):
-            raise RangeError(f"a statement begins with SELECT, got {_short(first)}: {_UNDERSTOOD}")
-        found = [tree for tree in sqlglot.parse(text) if tree is not None and tree.key != "semicolon"]
+        # Only one SELECT is parsed: sqlglot takes other words as commands, and logs their text.
+        tokens = [token.text for token in sqlglot.tokenize(text)]
+        while tokens and tokens[-1] == ";":
+            tokens.pop()
+        if tokens and tokens[0].upper() in ("SELECT", "WITH") and ";" not in tokens:
+            found = [tree for tree in sqlglot.parse(text) if tree is not None and tree.key != "semicolon"]
     except SqlglotError as error:
         places = getattr(error, "errors", None) or [{}]
         line, column = places[0].get("line"), places[0].get("col")
@@ -172,7 +172,8 @@ def _tree(text: str) -> Any:
     if failed:
         raise RangeError(f"the SQL is not understood: {failed}; {_UNDERSTOOD}")
     if len(found) != 1:
-        raise RangeError(f"one statement was wanted, got {len(found)}; ask them one after another, each with its price")
+        came = "several" if ";" in tokens else _short(tokens[0].upper()) if tokens else "nothing"
+        raise RangeError(f"one SELECT was wanted, got {came}: {_UNDERSTOOD}; ask several one after another")
     return found[0]
 
 
@@ -412,8 +413,8 @@ class _Reader:
         name, instead = _NODES.get(node.key, (_sql(node), ""))
         if not instead and aggregate:
             instead = (
-                "SELECT takes columns of GROUP BY, COUNT(*), COUNT(DISTINCT person), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN "
-                "and QUANTILE; compute with the released numbers afterwards"
+                "SELECT takes columns of GROUP BY, COUNT(*), COUNT(DISTINCT person), SUM, AVG, VAR_SAMP, STDDEV, "
+                "MEDIAN and QUANTILE; compute with the released numbers afterwards"
             )
         elif not instead:
             instead = (
