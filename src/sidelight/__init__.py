@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sidelight import errors as errors
     from sidelight import experts as experts
     from sidelight import gaussians as gaussians
+    from sidelight import priors as priors
     from sidelight import quantiles as quantiles
     from sidelight import synthesis as synthesis
     from sidelight import tuning as tuning
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from sidelight.predictions import Cauchy as Cauchy
     from sidelight.predictions import Gaussian as Gaussian
     from sidelight.predictions import HalfCauchy as HalfCauchy
-    from sidelight.predictions import Histogram as Histogram
     from sidelight.predictions import Laplace as Laplace
     from sidelight.predictions import Mixture as Mixture
     from sidelight.predictions import PublicSample as PublicSample
@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from sidelight.stability import StableMode as StableMode
     from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
+    from sidelight.summaries.count import Count as Count
+    from sidelight.summaries.histogram import Histogram as Histogram
     from sidelight.summaries.predicted import Predicted as Predicted
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
@@ -110,7 +112,6 @@ _HOME = {
         "Cauchy",
         "Gaussian",
         "HalfCauchy",
-        "Histogram",
         "Laplace",
         "Mixture",
         "PublicSample",
@@ -133,7 +134,7 @@ _HOME = {
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _MODULE_OF |= {entry.name: entry.home for entry in ENTRIES}
-_PACKAGES = ("errors", "experts", "gaussians", "quantiles", "synthesis", "tuning")
+_PACKAGES = ("errors", "experts", "gaussians", "priors", "quantiles", "synthesis", "tuning")
 #: Where more is to be found, for those who write sl.stability.median_distance.
 _FURTHER = (
     "accounting",

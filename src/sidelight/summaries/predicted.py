@@ -11,17 +11,18 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, SidelightWarning, nearest
 from sidelight.group_table import ALL, GroupTable
 from sidelight.predictions.origin import Origin, guess, public, released
 from sidelight.records import Table
 from sidelight.release import Release
+from sidelight.summaries.shrink import USUAL_DOUBT, count_doubt, drifted_variance
 
 Floats: TypeAlias = NDArray[np.float64]
 Group: TypeAlias = tuple[str, ...]
@@ -78,14 +79,38 @@ class Predicted:
 class Matched:
     """The prediction of each group of a table, in its order: NaN where there is none.
 
-    `sds` is the noise of an earlier release or the stated `sd`, NaN where nothing is known; `relative` the stated share
+    `sds` is the noise of an earlier release or the `stated` sd, NaN where nothing is known; `relative` the stated share
     of doubt, None for the usual one.
     """
 
     values: Floats
     sds: Floats
     relative: float | None = None
+    stated: bool = False
     shares: bool = False
+
+    def scaled_to(self, values: ArrayLike) -> Matched:
+        """Return predicted shares as numbers that add up as these released ones do, where there is a prediction."""
+        if not self.shares:
+            return self
+        there = np.isfinite(self.values)
+        whole = float(np.maximum(self.values[there], 0.0).sum())
+        total = max(0.0, float(np.asarray(values, np.float64)[there].sum()))
+        factor = total / whole if whole > 0 else 0.0
+        return replace(self, values=np.maximum(self.values, 0.0) * factor, sds=self.sds * factor)
+
+    def count_doubt(self) -> Floats:
+        """Return the doubt γ (a variance) of each predicted count.
+
+        Of a stated `sd` it is its square; of an earlier release its noise variance and a relative drift; else the usual
+        (0.25·p)² + p + 1. NaN where nothing is predicted.
+        """
+        if self.stated:
+            return self.sds**2
+        relative = USUAL_DOUBT if self.relative is None else self.relative
+        usual = count_doubt(self.values, relative=relative)
+        drifted = drifted_variance(self.sds**2, (relative * np.maximum(self.values, 0.0)) ** 2)
+        return np.where(np.isfinite(self.sds), drifted, usual)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,7 +128,13 @@ class PredictedTable:
         found = np.array([self.entries.get(tuple(group), (math.nan, math.nan)) for group in groups], np.float64)
         found = found.reshape(-1, 2)
         sds = found[:, 1] if self.sd is None else np.where(np.isfinite(found[:, 0]), self.sd, math.nan)
-        return Matched(values=found[:, 0].copy(), sds=np.array(sds), relative=self.relative, shares=self.shares)
+        return Matched(
+            values=found[:, 0].copy(),
+            sds=np.array(sds),
+            relative=self.relative,
+            stated=self.sd is not None,
+            shares=self.shares,
+        )
 
     def check(self, groups: Sequence[Group]) -> None:
         """Refuse a prediction that is about none of these groups; warn about rows that no group has. All public."""
