@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from sidelight.summaries.count import Count as Count
     from sidelight.summaries.histogram import Histogram as Histogram
     from sidelight.summaries.predicted import Predicted as Predicted
+    from sidelight.summaries.sql_query import SQL as SQL
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable

@@ -64,6 +64,7 @@ ENTRIES = (
         home="sidelight.summaries.count",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
+        reader="sidelight.summaries.from_plan:count",
         card="groups",
     ),
     Entry(
@@ -72,6 +73,7 @@ ENTRIES = (
         home="sidelight.summaries.histogram",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
+        reader="sidelight.summaries.from_plan:histogram",
         card="groups",
     ),
     Entry(

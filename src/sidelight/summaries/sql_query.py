@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import GroupTable
-from sidelight.guarantees import Amount, Claims, decimal_text, exact
+from sidelight.guarantees import Amount, Claims, exact, short_text
 from sidelight.mechanisms.budget import Budget, root_below, together
 from sidelight.noise import Source
 from sidelight.records import Label, Number, Schema, Table
@@ -324,7 +324,7 @@ def _subject(of: Expression | None) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, (Fraction, Decimal, float, int)) and not isinstance(value, bool):
-        return decimal_text(exact(value, name="a number"))
+        return short_text(exact(value, name="a number"))
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
     return repr(str(value)) if isinstance(value, (Expression, str)) else repr(value)
