@@ -15,7 +15,7 @@ import sidelight
 #: A page's title, and the names of `sidelight` on it. A package brings all names of its own that stand nowhere else.
 PAGES = {
     "Queries": (
-        *("Count", "Histogram", "SQL"),
+        *("Count", "Histogram", "Mean", "Proportion", "SQL"),
         *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),
@@ -64,7 +64,7 @@ SEAMS = {
         "total",
     ),
     *("needs_hedge", "log_mass", "inverse_in", "staircases", "compile", "cells", "share_of_cells", "rank_cost"),
-    *("start", "begin", "read"),
+    *("start", "begin", "read", "groups"),
     *(
         "Release.at",
         "Refused.at",

@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from sidelight.stability.pate.estimator import PATE as PATE
     from sidelight.summaries.count import Count as Count
     from sidelight.summaries.histogram import Histogram as Histogram
+    from sidelight.summaries.mean import Mean as Mean
+    from sidelight.summaries.mean import Proportion as Proportion
     from sidelight.summaries.predicted import Predicted as Predicted
     from sidelight.summaries.sql_query import SQL as SQL
     from sidelight.synthesis import PublicTable as PublicTable
