@@ -8,6 +8,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, cast
 
+import numpy as np
+
 from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Amount, Claims, exact, short_text
@@ -22,7 +24,8 @@ from sidelight.registry import load_query
 from sidelight.release import Release
 from sidelight.session import release_once
 from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePrepared, prepare_query
-from sidelight.summaries.grouped import NoiseKind
+from sidelight.summaries.grouped import Grouped, NoiseKind
+from sidelight.summaries.noise_choice import choose_noise
 from sidelight.summaries.sql import Item, Select, parse_select
 
 #: The query that answers a function, and the column of its table that holds the number.
@@ -106,8 +109,8 @@ class SQL:
                 "groups that nobody declared are found by each query for itself, and this statement needs "
                 f"{len(asked)} of them; ask one aggregate a statement, or declare the labels as a Category"
             )
-        shared = {**self._price(len(asked)), **self._limits(select)}
-        queries = [each.written(shared) for each in asked]
+        priced = [[each.written({**price, **self._limits()}) for each in asked] for price in self._prices(len(asked))]
+        queries = min(priced, key=lambda each: _noise(each[0], schema)) if len(priced) > 1 else priced[0]
         parts = tuple(prepare_query(query.build(), schema) for query in queries)
         claims = together([(1, part.claims) for part in parts])
         numbers = tuple(
@@ -131,17 +134,22 @@ class SQL:
             translation=Translation(queries=tuple(queries), claims=claims),
         )
 
-    def _price(self, parts: int) -> dict[str, Amount]:
-        """Return what each query may spend: parts that add up to the whole, however they follow one another."""
+    def _prices(self, parts: int) -> list[dict[str, Amount]]:
+        """Return what each query may spend, in the ways that add up to the whole, however they follow one another."""
         given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
         if parts == 1:
-            return {name: amount for name, amount in given.items() if amount is not None}
+            return [{name: amount for name, amount in given.items() if amount is not None}]
         part = Budget.of(**given).part(Fraction(1, parts))
         # mu² is what adds up, and its root is rounded down
-        amount = root_below(part.amount) if part.kind == "mu" else part.amount
-        return {part.kind: amount}
+        found: list[dict[str, Amount]] = [
+            {part.kind: root_below(part.amount) if part.kind == "mu" else part.amount},
+        ]
+        if self.delta is not None and self.noise != "gaussian":  # pure parts keep to (epsilon, delta), too
+            assert self.epsilon is not None
+            found.append({"epsilon": exact(self.epsilon, name="epsilon") / parts})
+        return found
 
-    def _limits(self, select: Select) -> dict[str, Any]:
+    def _limits(self) -> dict[str, Any]:
         given = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group}
         found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if self.noise != "auto":
@@ -232,7 +240,8 @@ class PreparedSQL(SurePrepared):
         columns: dict[str, Any] = {}
         for number in self.numbers:
             of = found[number.part]
-            columns[number.name] = of[number.column]
+            whole = number.column == "count"  # that of a mean is a noisy sum of parts of rows
+            columns[number.name] = np.rint(of[number.column]).astype(np.int64) if whole else of[number.column]
             for end in ("low", "high"):
                 for name in (f"{number.column}_{end}", *([end] if number.column == of.columns[0] else [])):
                     if name in of.columns:
@@ -306,6 +315,14 @@ def _one(kind: str, served: Sequence[Item], whole: Mapping[str, Any]) -> _Asked:
     return _Asked(
         kind=kind, subject=subject, options=options, serves=tuple((item.name, _column(item, kind)) for item in served)
     )
+
+
+def _noise(query: Written, schema: Schema) -> float:
+    """Return the noise of a count of the query's groups at its price: what decides between two prices."""
+    built = query.build()
+    if not isinstance(built, Grouped):
+        return 0.0 if "epsilon" in query.options else 1.0
+    return choose_noise(built.groups(schema).norms, **built.price, noise=built.noise).sd
 
 
 def _column(item: Item, kind: str) -> str:
