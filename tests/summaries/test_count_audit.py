@@ -39,8 +39,13 @@ def attacked(prepared: SurePrepared, pair: tuple[sl.Table, sl.Table], draws: int
 
     def sampler(table: sl.Table, own: int) -> Callable[[int], list[Any]]:
         source = Source(SeededEntropy(own))
-        noise = prepared.noise.on(group_counts(table, prepared.groups, norm=prepared.noise.norm))
-        return lambda count: [int(np.sum(noise.release(source))) for _ in range(count)]
+        exact = group_counts(table, prepared.groups, norm=prepared.noise.norm)
+
+        def draws_of(count: int) -> list[Any]:
+            often = replace(exact, value=np.tile(np.asarray(exact.value), (count, 1)))  # the same noise, many times
+            return list(np.asarray(prepared.noise.on(often).release(source)).sum(axis=1).tolist())
+
+        return draws_of
 
     return audit(sampler(pair[0], seed), sampler(pair[1], seed + 1), draws=draws)
 
