@@ -89,7 +89,10 @@ if TYPE_CHECKING:
     from sidelight.summaries.mean import Mean as Mean
     from sidelight.summaries.mean import Proportion as Proportion
     from sidelight.summaries.predicted import Predicted as Predicted
+    from sidelight.summaries.spread import StandardDeviation as StandardDeviation
+    from sidelight.summaries.spread import Variance as Variance
     from sidelight.summaries.sql_query import SQL as SQL
+    from sidelight.summaries.sum import Sum as Sum
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable

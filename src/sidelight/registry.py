@@ -240,6 +240,33 @@ ENTRIES = (
         reader="sidelight.summaries.from_plan:sql",
         card="groups",
     ),
+    Entry(
+        kind="sum",
+        name="Sum",
+        home="sidelight.summaries.sum",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_sums.py",
+        reader="sidelight.summaries.from_plan:total",
+        card="groups",
+    ),
+    Entry(
+        kind="variance",
+        name="Variance",
+        home="sidelight.summaries.spread",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_spread.py",
+        reader="sidelight.summaries.from_plan:variance",
+        card="groups",
+    ),
+    Entry(
+        kind="standard_deviation",
+        name="StandardDeviation",
+        home="sidelight.summaries.spread",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_spread.py",
+        reader="sidelight.summaries.from_plan:standard_deviation",
+        card="groups",
+    ),
 )
 
 BY_KIND = {entry.kind: entry for entry in ENTRIES}

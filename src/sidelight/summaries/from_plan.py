@@ -21,10 +21,9 @@ _PRICE = ("epsilon", "delta", "rho", "mu")
 _GROUPED = ("by", "where", *_PRICE, "max_groups", "max_rows_per_group", "noise", "confidence", "prediction")
 _OF_NUMBER = ("clip", "centre", "expected_rows", "location_share")
 #: Keys by how they are read.
-_INTEGERS = ("max_groups", "max_rows_per_group", "k", "bins")
+_INTEGERS = ("max_groups", "max_rows_per_group", "k", "bins", "ddof")
 _FLOATS = ("confidence", "per_cell_cap", "expected_rows")
 _FLAGS = ("rollup", "pull", "population", "persons")
-_TEXTS = ("of", "per", "centre", "column")
 _NOISE = ("auto", "laplace", "gaussian")
 
 
@@ -50,7 +49,7 @@ def top_k(section: Section) -> Query:
 
 def total(section: Section) -> Query:
     """Read `kind = "sum"`."""
-    return _read(section, "column", "per", "total_bounds", *_OF_NUMBER)
+    return _read(section, "column", "per", "step", *_OF_NUMBER)
 
 
 def mean(section: Section) -> Query:
@@ -67,12 +66,12 @@ def proportion(section: Section) -> Query:
 
 def variance(section: Section) -> Query:
     """Read `kind = "variance"`."""
-    return _read(section, "column", *_OF_NUMBER)
+    return _read(section, "column", "ddof", *_OF_NUMBER)
 
 
 def standard_deviation(section: Section) -> Query:
     """Read `kind = "standard_deviation"`."""
-    return _read(section, "column", *_OF_NUMBER)
+    return _read(section, "column", "ddof", *_OF_NUMBER)
 
 
 def summary(section: Section) -> Query:
@@ -102,7 +101,7 @@ def _read(section: Section, *own: str) -> Query:
 
 def _value(section: Section, key: str) -> Any:
     """Read the value of one key."""
-    if key in _PRICE or key == "location_share":
+    if key in (*_PRICE, "location_share", "step"):
         return section.amount(key)
     if key == "by":
         return _by(section)
@@ -117,7 +116,7 @@ def _value(section: Section, key: str) -> Any:
         return section.choice(key, ["keep", "drop"])
     if key == "known":
         return section.texts(key)
-    if key in ("clip", "total_bounds") and isinstance(section.values[key], list):
+    if key == "clip" and isinstance(section.values[key], list):
         return tuple(section.amounts(key))
     if key == "clip":
         return section.choice(key, ["auto", "private", "declared"])

@@ -129,7 +129,7 @@ class Mean(OfNumber):
 
     def prepare(self, schema: Schema) -> PreparedMean:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
-        return self._prepared(schema, _number(schema, self.column))
+        return self._prepared(schema, number_of(schema, self.column))
 
     def _prepared(self, schema: Schema, of: str | Expression) -> PreparedMean:
         plan = self._plan(schema, of, spread=self.population)
@@ -145,7 +145,7 @@ class Mean(OfNumber):
                 )
         return PreparedMean(
             claims=plan.claims,
-            request=told(self, self.kind, schema, column=str(of), noise=plan.law, clip=_clip_text(self.clip)),
+            request=told(self, self.kind, column=str(of), noise=plan.law, clip=clip_text(self.clip)),
             labels=names_of(plan.groups),
             prediction=self._described(table),
             query=self,
@@ -254,7 +254,7 @@ class Proportion(Mean):
         return self._prepared(schema, condition)
 
 
-def _number(schema: Schema, column: str | Expression) -> str | Expression:
+def number_of(schema: Schema, column: str | Expression) -> str | Expression:
     """Return the name of a declared column, or the expression that a text is."""
     if isinstance(column, Named):
         return column.name
@@ -268,7 +268,7 @@ def _number(schema: Schema, column: str | Expression) -> str | Expression:
     return column
 
 
-def _clip_text(clip: Clip) -> str:
+def clip_text(clip: Clip) -> str:
     return clip if isinstance(clip, str) else f"{clip[0]}..{clip[1]}"
 
 

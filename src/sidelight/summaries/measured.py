@@ -24,7 +24,7 @@ from sidelight.guarantees import GDP, Claims, Context, PureDP, decimal_text, exa
 from sidelight.guarantees.intervals import root_down
 from sidelight.mechanisms.budget import Budget, root_below, together
 from sidelight.noise import Source
-from sidelight.records import Schema, Table
+from sidelight.records import Table
 from sidelight.records.expressions import Expression
 from sidelight.summaries.clipping import Clipping, Interval
 from sidelight.summaries.grouped import Grouped
@@ -255,7 +255,7 @@ def group_names(groups: Groups) -> tuple[tuple[str, ...], ...]:
     return tuple(product(*groups.keys))
 
 
-def told(query: Grouped, kind: str, schema: Schema, **more: Any) -> dict[str, Any]:
+def told(query: Grouped, kind: str, **more: Any) -> dict[str, Any]:
     """Return the public description of a query that the ledger stores."""
     prices = {
         name: decimal_text(exact(amount, name=name)) for name, amount in query.price.items() if amount is not None

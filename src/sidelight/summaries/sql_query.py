@@ -36,7 +36,7 @@ _ANSWERS: Mapping[str, tuple[str, str]] = {
     "mean": ("mean", "mean"),
     "proportion": ("proportion", "proportion"),
     "variance": ("variance", "variance"),
-    "standard_deviation": ("standard_deviation", "standard_deviation"),
+    "standard_deviation": ("standard_deviation", "sd"),
     "quantile": ("quantiles", ""),
 }
 #: What else stands in the table of a query, for the same money.
