@@ -67,7 +67,7 @@ QUERIES = {
     "stable_mode": f'column = "job"\n{PRICE}',
     "gaussian": f'columns = ["height", "weight"]\n{PUBLIC}\n{PRICE}',
     "gaussian_mixture": f'columns = ["height", "weight"]\ncomponents = 2\n{PUBLIC}\nepsilon = 6\ndelta = 1e-5',
-    "count": 'by = ["job", "sex"]\nwhere = "age >= 18"\nepsilon = 0.5\nprediction = {public = "jobs.csv", origin = "register"}',
+    "count": f'by = ["job", "sex"]\nwhere = "age >= 18"\nepsilon = 0.5\n{PUBLIC.replace("survey.csv", "jobs.csv")}',
     "histogram": 'column = "age"\nbins = [20, 30, 40, 50, 60, 70]\nepsilon = 0.5',
     "mean": 'column = "income"\nby = "job"\nepsilon = 0.5',
     "sum": 'column = "weekly_working_hours"\nby = "job"\nepsilon = 0.5',

@@ -25,6 +25,9 @@ _DIGITS = 6
 _LOW, _HIGH, _PREDICTED = "low", "high", "predicted"
 _TECHNICAL = ("plain", "unbiased", "noise_sd", "supported", "known")
 
+#: Notes of a table in words.
+_SAID = {"of": "counted"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
@@ -63,7 +66,8 @@ def groups_card(release: Release) -> Mapping[str, Any]:
         "interval": _beside(table, first, _LOW) is not None,
         "predicted": bars is not None and predicted is not None,
         "noise": _noise(table, first),
-        "notes": sorted((key.replace("_", " "), _note(value)) for key, value in table.notes.items()),
+        "confidence": _confidence(release.query.get("confidence")),
+        "notes": sorted((_SAID.get(key, key.replace("_", " ")), _note(value)) for key, value in table.notes.items()),
     }
 
 
@@ -138,6 +142,13 @@ def _noise(table: GroupTable, name: str) -> str | None:
     """Return the standard deviation of the noise in words, where it is one for all groups."""
     found = {each for each in _beside(table, name, "noise_sd") or () if _finite(each)}
     return _number(found.pop()) if len(found) == 1 else None
+
+
+def _confidence(stated: Any) -> str:
+    try:
+        return f"{100 * float(stated):.4g} % confidence"
+    except (TypeError, ValueError):
+        return "the stated confidence"
 
 
 def _finite(value: Any) -> bool:
