@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sidelight.accounting import find_shortfall
 from sidelight.cli.plans import Plan, read_plan
@@ -16,7 +16,7 @@ from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
 from sidelight.progress import progress
 from sidelight.records import Table
-from sidelight.registry import card_of, load_query
+from sidelight.registry import card_of
 from sidelight.release import Outcome, Release
 from sidelight.report import Item, Report, check_writable, write_report, write_text
 from sidelight.session import Session
@@ -39,11 +39,11 @@ def run_statement(
     json_output: Path | None,
 ) -> None:
     """Ask a SELECT of a plan's source: show what it means and costs, then run it as a plan with this one query."""
-    query = load_query("sql")(statement, **options)
-    plan = read_plan(path, ask=query)
-    prepared = plan.queries[0].prepared
-    if prepared.select.table.casefold() != plan.name.casefold():  # before anything is shown as if it would run
-        raise PlanError(f"FROM names {prepared.select.table!r}, and the plan's source is called {plan.name!r}")
+    from sidelight.summaries.sql_query import SQL, PreparedSQL
+
+    plan = read_plan(path, ask=SQL(statement, **options))
+    prepared = cast(PreparedSQL, plan.queries[0].prepared)
+    prepared.check_name(plan.name)  # before anything is shown as if it would run
     tell(prepared.translation)
     if dry_run:
         show_quote(plan, label=label)

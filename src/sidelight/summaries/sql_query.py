@@ -224,14 +224,18 @@ class PreparedSQL(SurePrepared):
             part.check_source(source)
 
     def check_rows(self, table: Table) -> None:
-        """Refuse a statement about another table; a table without a name of its own may be called anything."""
-        if table.name != NAMELESS and self.select.table.casefold() != table.name.casefold():
-            raise RangeError(
-                f"FROM names {self.select.table!r}, and the table is called {table.name!r}; write that name, in double "
-                "quotes where it is not one word"
-            )
+        """Refuse a statement about another table."""
+        self.check_name(table.name)
         for part in self.parts:
             part.check_rows(table)
+
+    def check_name(self, name: str) -> None:
+        """Refuse a FROM that does not name this table; one without a name of its own may be called anything."""
+        if name != NAMELESS and self.select.table.casefold() != name.casefold():
+            raise RangeError(
+                f"FROM names {self.select.table!r}, and the table is called {name!r}; write that name, in double "
+                "quotes where it is not one word"
+            )
 
     def run(self, table: Table, source: Source) -> Answer:
         """Run the queries one after another, and put what was asked for into one table."""
