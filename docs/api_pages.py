@@ -15,7 +15,18 @@ import sidelight
 #: A page's title, and the names of `sidelight` on it. A package brings all names of its own that stand nowhere else.
 PAGES = {
     "Queries": (
-        *("Count", "Histogram", "Mean", "Proportion", "Sum", "Variance", "StandardDeviation", "SQL"),
+        *(
+            "Count",
+            "CountDistinct",
+            "Histogram",
+            "TopK",
+            "Mean",
+            "Proportion",
+            "Sum",
+            "Variance",
+            "StandardDeviation",
+            "SQL",
+        ),
         *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),

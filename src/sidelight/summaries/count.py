@@ -15,6 +15,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.session.query import Answer, SurePrepared
+from sidelight.summaries.count_rollup import prepare_rollup
 from sidelight.summaries.count_tables import Reading, check_noise, count_error, group_labels, table_of
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.label_tables import prepare_labels
@@ -50,6 +51,8 @@ class Count(Grouped):
         confidence: Of the intervals.
         prediction: What the counts are expected to be: a release, a frame or a mapping by group, or `sl.Predicted`.
         of: "persons" counts everybody once in each group, "rows" counts rows; persons where the schema has them.
+        rollup: Whether to add all totals over the columns of `by`, labelled "all", measured by themselves and made to
+            agree with the cells.
         known: Of a column of labels that nobody declared (`sl.Label`): those that are public, or an earlier release
             that published them. They always appear; others need `delta`, and appear above a threshold.
         per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
@@ -66,6 +69,7 @@ class Count(Grouped):
     """
 
     of: Counted | None = None
+    rollup: bool = False
     known: Any = field(default=None, compare=False, repr=False)
     per_cell_cap: float | None = None
     kind_name: ClassVar[str] = "count"
@@ -81,8 +85,10 @@ class Count(Grouped):
         """Check groups, limits, price and prediction against a schema; no row is read."""
         counted = self.counted(schema)
         groups = self.groups(schema, per_group=1 if counted == "persons" else None)
+        rest = read_as(self.reading())
+        if self.rollup:
+            return prepare_rollup(self, groups, self.reading(), kind=self.kind_name, counted=counted, **rest)
         if groups.label is not None:
-            rest = read_as(self.reading())
             return prepare_labels(
                 self, schema, groups, self.reading(), kind=self.kind_name, counted=counted, known=self.known, **rest
             )
