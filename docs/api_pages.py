@@ -16,7 +16,7 @@ import sidelight
 PAGES = {
     "Queries": (
         *("Count", "Histogram", "CountDistinct", "TopK"),
-        *("Mean", "Proportion", "Sum", "Variance", "StandardDeviation", "Summary"),
+        *("Mean", "Proportion", "Sum", "Variance", "StandardDeviation", "Summary", "SQL"),
         *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),

@@ -82,11 +82,12 @@ if TYPE_CHECKING:
     from sidelight.summaries.mean import Mean as Mean
     from sidelight.summaries.mean import Proportion as Proportion
     from sidelight.summaries.predicted import Predicted as Predicted
-    from sidelight.summaries.top_k import TopK as TopK
     from sidelight.summaries.spread import StandardDeviation as StandardDeviation
     from sidelight.summaries.spread import Variance as Variance
+    from sidelight.summaries.sql_query import SQL as SQL
     from sidelight.summaries.sum import Sum as Sum
     from sidelight.summaries.summary import Summary as Summary
+    from sidelight.summaries.top_k import TopK as TopK
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable
     from sidelight.synthesis import linear_queries as linear_queries
