@@ -147,7 +147,7 @@ _FURTHER = (
 #: What has another name now: the old one is answered with the new one.
 _RENAMED = {
     **dict.fromkeys(("PublicRows", "PublicSample", "PublicTable"), "PublicData"),
-    **{law: f"priors.{law}" for law in ("Cauchy", "Gaussian", "HalfCauchy", "Histogram")},
+    **{law: f"priors.{law}" for law in ("Cauchy", "Gaussian", "HalfCauchy")},
     **{law: f"priors.{law}" for law in ("Laplace", "Mixture", "ScaleFree", "Uniform")},
 }
 

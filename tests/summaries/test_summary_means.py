@@ -152,11 +152,11 @@ def test_a_prediction_of_the_values_helps_where_rows_are_few():
     x = rng.normal(50, 10, 1000)
     table = sl.Table({"x": x}, schema=[sl.Number("x")])
     best = best_error(x, epsilon=0.3)
-    query = sl.Mean("x", epsilon="0.3", prediction=sl.Cauchy(45, 10), expected_rows=1000)
+    query = sl.Mean("x", epsilon="0.3", prediction=sl.priors.Cauchy(45, 10), expected_rows=1000)
     found = [seeded(query, table, seed).value for seed in range(15)]
     assert np.median([math.hypot(each.mean - x.mean(), each.noise_sd) for each in found]) < 3.5 * best
     assert query.prepare(table.schema).plan.clipping.tree is not None
-    few = sl.Mean("x", epsilon="0.1", prediction=sl.Cauchy(45, 10), expected_rows=1000).prepare(table.schema)
+    few = sl.Mean("x", epsilon="0.1", prediction=sl.priors.Cauchy(45, 10), expected_rows=1000).prepare(table.schema)
     assert few.plan.clipping.tree is None
 
 
@@ -168,8 +168,8 @@ def test_a_prediction_of_the_values_helps_where_rows_are_few():
         (sl.Number("x", lower=0), None),
         (sl.Number("x", upper=200), None),
         (sl.Number("x", granularity=1), None),
-        (sl.Number("x"), sl.Cauchy(40, 20)),
-        (sl.Number("x", lower=0, upper=500), sl.Cauchy(40, 20)),
+        (sl.Number("x"), sl.priors.Cauchy(40, 20)),
+        (sl.Number("x", lower=0, upper=500), sl.priors.Cauchy(40, 20)),
     ],
 )
 def test_every_way_to_clip(price, number, prediction):
@@ -236,8 +236,8 @@ def test_a_prediction_never_changes_the_claims(values, doubt, price):
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.sampled_from(PRICES))
 def test_a_prediction_of_values_never_costs_more_than_the_price(location, scale, price):
     schema = sl.Schema([sl.Number("x")])
-    told = sl.Mean("x", prediction=sl.Cauchy(location, scale), **price).prepare(schema)
-    other = sl.Mean("x", prediction=sl.Cauchy(0, 1), **price).prepare(schema)
+    told = sl.Mean("x", prediction=sl.priors.Cauchy(location, scale), **price).prepare(schema)
+    other = sl.Mean("x", prediction=sl.priors.Cauchy(0, 1), **price).prepare(schema)
     assert told.claims == other.claims
 
 
@@ -376,7 +376,7 @@ SCHEMA = sl.Schema(
         (lambda: sl.Mean("free", epsilon=1, location_share=2), RangeError, "location_share"),
         (lambda: sl.Mean("free", epsilon="1e-30"), RangeError, "epsilon"),
         (lambda: sl.Proportion("x", epsilon=1), SchemaError, "condition"),
-        (lambda: sl.Proportion("x >= 2", epsilon=1, prediction=sl.Cauchy(0, 1)), RangeError, "prior"),
+        (lambda: sl.Proportion("x >= 2", epsilon=1, prediction=sl.priors.Cauchy(0, 1)), RangeError, "prior"),
         (lambda: sl.Mean("x", epsilon=1, confidence=1), RangeError, "confidence"),
     ],
 )

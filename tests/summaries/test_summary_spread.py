@@ -65,7 +65,7 @@ def test_without_bounds():
     table = sl.Table({"x": x}, schema=[sl.Number("x")])
     for price in PRICES:
         assert seeded(sl.StandardDeviation("x", **price), table).value.sd == pytest.approx(10, rel=0.1)
-    told = seeded(sl.StandardDeviation("x", epsilon="0.1", prediction=sl.Cauchy(45, 10)), table)
+    told = seeded(sl.StandardDeviation("x", epsilon="0.1", prediction=sl.priors.Cauchy(45, 10)), table)
     assert told.value.sd == pytest.approx(10, rel=0.2)
     assert told.prediction["origin"] == {"kind": "guess"}
 

@@ -352,7 +352,9 @@ def _trusted(centre: Centre, values: Prior | None, expected_rows: float | None, 
     if expected_rows is not None and not expected_rows >= 0:
         raise RangeError(f"expected_rows must be a number of at least 0, got {expected_rows}")
     if centre == "predicted" and values is None:
-        raise RangeError("centre='predicted' needs a prediction of the values, such as sl.Cauchy(40_000, 15_000)")
+        raise RangeError(
+            "centre='predicted' needs a prediction of the values, such as sl.priors.Cauchy(40_000, 15_000)"
+        )
     if centre != "auto" or values is None:
         return centre == "predicted"
     epsilon = float(budget.amount if budget.is_pure else budget.spread / 2)

@@ -114,7 +114,7 @@ class Mean(OfNumber):
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
         prediction: A predicted mean for each group (a release, a frame, a mapping, `sl.Predicted`), or of the values
-            themselves: `sl.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
+            themselves: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an
             interval; "declared" insists on bounds; (lower, upper) is a public interval.
         centre: "predicted" takes the centre of the predicted values as it is; "private" measures it; "auto" decides.
@@ -160,7 +160,7 @@ class Mean(OfNumber):
             if len(group_names(plan.groups)) < _LEAST_GROUPS and table.relative is None and table.sd is None:
                 raise RangeError(
                     f"how far may the prediction be off? With fewer than {_LEAST_GROUPS} groups nobody can learn it; "
-                    "write sl.Predicted(..., doubt=0.1), or predict the values: sl.Cauchy(centre, spread)"
+                    "write sl.Predicted(..., doubt=0.1), or predict the values: sl.priors.Cauchy(centre, spread)"
                 )
         return PreparedMean(
             claims=plan.claims,

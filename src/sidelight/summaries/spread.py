@@ -44,7 +44,7 @@ class Variance(OfNumber):
         max_rows_per_group: How many rows of a person count in one group at most.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
-        prediction: Of the values: `sl.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
+        prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
         clip, centre, expected_rows, location_share: Where values are clipped, as for `Mean`.
         ddof: 1 divides by n - 1, 0 by n.
 
@@ -67,7 +67,9 @@ class Variance(OfNumber):
         if self.ddof not in (0, 1):
             raise RangeError(f"ddof must be 0 or 1, got {self.ddof!r}")
         if self.prediction is not None and not isinstance(self.prediction, Prior):
-            raise RangeError("a spread takes a prediction of the values, such as sl.Cauchy(centre, spread), or none")
+            raise RangeError(
+                "a spread takes a prediction of the values, such as sl.priors.Cauchy(centre, spread), or none"
+            )
 
     def prepare(self, schema: Schema) -> PreparedSpread:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
@@ -142,7 +144,7 @@ class StandardDeviation(Variance):
         max_rows_per_group: How many rows of a person count in one group at most.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
-        prediction: Of the values: `sl.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
+        prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
         clip, centre, expected_rows, location_share: Where values are clipped, as for `Mean`.
         ddof: 1 divides by n - 1, 0 by n.
 

@@ -68,7 +68,7 @@ class Sum(OfNumber):
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
         prediction: A predicted sum for each group (a release, a frame, a mapping, `sl.Predicted`), or of the values or
-            totals themselves: `sl.Cauchy(40_000, 15_000)`, which helps to clip.
+            totals themselves: `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an interval
             around 0; "declared" insists on bounds; (lower, upper) is a public interval, of totals for persons.
         centre, expected_rows: As for `Mean`: how far a predicted spread is trusted.

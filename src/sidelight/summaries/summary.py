@@ -58,7 +58,7 @@ class Summary(OfNumber):
         max_rows_per_group: How many rows of a person count in one group at most.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
-        prediction: Of the values: `sl.Cauchy(40_000, 15_000)`, centre and spread.
+        prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread.
         clip: "auto" clips at declared bounds if there are two; "private" finds an interval; "declared" insists.
         centre, expected_rows, location_share: Idle: the quartiles are the centre.
 
@@ -77,7 +77,9 @@ class Summary(OfNumber):
         if not isinstance(self.column, (str, Expression)):
             raise SchemaError(f"summary takes the name of a column or an expression, got {type(self.column).__name__}")
         if self.prediction is not None and not isinstance(self.prediction, Prior):
-            raise RangeError("a summary takes a prediction of the values, such as sl.Cauchy(centre, spread), or none")
+            raise RangeError(
+                "a summary takes a prediction of the values, such as sl.priors.Cauchy(centre, spread), or none"
+            )
         if self.clip not in ("auto", "declared", "private"):
             raise RangeError(f"clip must be 'auto', 'declared' or 'private' in a summary, got {self.clip!r}")
         if (self.centre, self.expected_rows, self.location_share) != ("auto", None, None):
