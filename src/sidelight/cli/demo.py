@@ -1,4 +1,4 @@
-"""`sidelight demo`: the same quantiles four times, with nothing, bounds, a guess and public data known beforehand.
+"""`sidelight demo`: the same quantiles four times, and counts and means by group twice, with more and more known.
 
 The people are generated here (a public model with a fixed seed), so the true quantiles and the errors may be shown; for
 real people neither ever is. The noise is real: it comes from the operating system, and every run prints new numbers.
@@ -7,7 +7,7 @@ real people neither ever is. The noise is real: it comes from the operating syst
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +18,19 @@ from sidelight.predictions import Cauchy, Prior, PublicData
 from sidelight.predictions.origin import guess
 from sidelight.progress import progress
 from sidelight.quantiles import Quantiles, fit_public, nonprivate_gap
-from sidelight.records import Number, Table
+from sidelight.records import Category, Number, Table
 from sidelight.release import Release
 from sidelight.report import Comparison, Contestant, Item, Report, check_writable, write_report
+from sidelight.summaries.count import Count
+from sidelight.summaries.mean import Mean
+from sidelight.summaries.predicted import Predicted
 
 LEVELS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9")
 EPSILON = "0.5"
 PEOPLE = 300
 UPPER_BOUND = 10_000_000
+#: The towns of the second question; few people live in most of them.
+TOWNS, TOWN_PEOPLE, TOWN_EPSILON = 60, 3000, "0.5"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,16 +57,70 @@ def demo(*, output: Path, draws: int) -> None:
     ways = _ways(survey)
     comparison, examples = _compare(ways, incomes, draws=draws)
     last = Item(title=f"The release with {ways[-1].name.lower()}", outcome=examples[-1])
+    towns = _towns(draws=max(2, draws // 4))
     report = Report(
         title="What side information is worth",
         introduction="Private quantiles of the same data, four times: with nothing known, with bounds, with a rough "
         "guess, and with a public survey of last year. Privacy is the same each time; accuracy is not.",
         day=today(),
-        items=(last,),
+        items=(last, *(Item(title=each.title, outcome=each.example) for each in towns)),
         comparison=comparison,
     )
     write_report(report, output)
-    _tell(comparison, output)
+    _tell(comparison)
+    _tell_towns(towns)
+    tell(f"Report: {output}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic:
+    """A statistic by town with and without last year's table: the error of each, and a release with it."""
+
+    title: str
+    alone: float
+    told: float
+    example: Release
+
+
+def _towns(*, draws: int) -> list[Statistic]:
+    """Count people and average incomes by town, with nothing but the noise and with last year's published table."""
+    generator = np.random.default_rng(2024)
+    names = [f"town {number:02d}" for number in range(1, TOWNS + 1)]
+    shares = 1 / np.arange(1.0, TOWNS + 1)
+    shares /= shares.sum()
+    typical = 30_000 * np.exp(0.2 * generator.standard_normal(TOWNS))
+    town = generator.choice(TOWNS, TOWN_PEOPLE, p=shares)
+    income = np.rint(np.clip(generator.gamma(6, typical[town] / 6), 0, 150_000))
+    people = Table(
+        {"town": np.array(names)[town], "income": income},
+        schema=[Category("town", names, other=None), Number("income", lower=0, upper=150_000, granularity=1)],
+        name="generated people",
+    )
+    sizes = np.bincount(town, minlength=TOWNS)
+    means = np.bincount(town, weights=income, minlength=TOWNS) / np.maximum(sizes, 1)
+    last_year = {
+        "count": np.rint(sizes * np.exp(0.1 * generator.standard_normal(TOWNS))),
+        "mean": means * np.exp(0.05 * generator.standard_normal(TOWNS)),
+    }
+    asked = {"count": Count(by="town", epsilon="0.1"), "mean": Mean("income", by="town", epsilon=TOWN_EPSILON)}
+    found = []
+    for name, truth in (("count", sizes), ("mean", means)):
+        known = Predicted(
+            dict(zip(names, last_year[name].tolist(), strict=True)),
+            doubt=0.1,
+            origin="last year's published table (generated)",
+        )
+        # without its table a mean is drawn to the overall mean already; `unbiased` and `mean_plain` are noise alone
+        plain_column = "unbiased" if name == "count" else "mean_plain"
+        query = replace(asked[name], prediction=known)
+        alone, told = np.empty(draws), np.empty(draws)
+        for draw in range(draws):
+            release = query.release(people)
+            alone[draw] = np.sqrt(np.mean((release.value[plain_column] - truth)[sizes > 0] ** 2))
+            told[draw] = np.sqrt(np.mean((release.value[name] - truth)[sizes > 0] ** 2))
+        title = "People in each town" if name == "count" else "Mean income in each town"
+        found.append(Statistic(title=title, alone=float(alone.mean()), told=float(told.mean()), example=release))
+    return found
 
 
 def _people(count: int, *, seed: int, typical: int) -> NDArray[np.float64]:
@@ -130,7 +189,7 @@ def _compare(ways: Sequence[Way], incomes: NDArray[np.float64], *, draws: int) -
     return comparison, examples
 
 
-def _tell(comparison: Comparison, output: Path) -> None:
+def _tell(comparison: Comparison) -> None:
     tell(comparison.question)
     tell("The people are generated, so the error that was made may be shown; the noise is real.\n", style="dim")
     numbers = ("error in ranks", "± 2 s.e.", "gain", "released median")
@@ -149,4 +208,17 @@ def _tell(comparison: Comparison, output: Path) -> None:
         f"between the released and the true quantile. The true median is {truth:,.0f}. The guarantee is the\n"
         f"same in every row: PureDP(ε = {EPSILON}).\n"
     )
-    tell(f"Report: {output}")
+
+
+def _tell_towns(statistics: Sequence[Statistic]) -> None:
+    tell(f"By town: {TOWN_PEOPLE:,} generated people in {TOWNS} towns, most of them small. Root mean square error:\n")
+    numbers = ("noise alone", "with last year's table", "gain")
+    made = table("released", "", *numbers, numbers=numbers)
+    for each in statistics:
+        cells = (f"{each.alone:,.1f}", f"{each.told:,.1f}", f"{each.alone / each.told:.1f}×")
+        made.add_row(*map(plain, (each.title, each.example.guarantee.strongest, *cells)))
+    console().print(made)
+    tell(
+        "\nLast year's counts are off by 10 %, its means by 5 %. The guarantee does not depend on the table;\n"
+        "if it were wrong, noise alone would decide again.\n"
+    )
