@@ -15,6 +15,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.session.query import Answer, SurePrepared
+from sidelight.summaries.count_centred import PreparedCentred, centred_noise, everybody_of, plain_noise
 from sidelight.summaries.count_rollup import prepare_rollup
 from sidelight.summaries.count_tables import Reading, check_noise, count_error, group_labels, table_of
 from sidelight.summaries.grouped import Grouped
@@ -85,16 +86,17 @@ class Count(Grouped):
         """Check groups, limits, price and prediction against a schema; no row is read."""
         counted = self.counted(schema)
         groups = self.groups(schema, per_group=1 if counted == "persons" else None)
-        rest = read_as(self.reading())
+        reading = self.reading()
+        rest = read_as(reading)
         if self.rollup:
-            return prepare_rollup(self, groups, self.reading(), kind=self.kind_name, counted=counted, **rest)
+            return prepare_rollup(self, groups, reading, kind=self.kind_name, counted=counted, **rest)
         if groups.label is not None:
             return prepare_labels(
-                self, schema, groups, self.reading(), kind=self.kind_name, counted=counted, known=self.known, **rest
+                self, schema, groups, reading, kind=self.kind_name, counted=counted, known=self.known, **rest
             )
         if self.known is not None:
             raise SchemaError("known= is for labels that nobody declared; by names declared ones, which all are known")
-        return prepare_counts(self, groups, self.reading(), kind=self.kind_name, counted=counted)
+        return prepare_counts(self, groups, reading, kind=self.kind_name, counted=counted)
 
     def counted(self, schema: Schema) -> Counted:
         """Return what is counted under this schema: persons if it declares them, unless rows were asked for."""
@@ -131,8 +133,8 @@ class PreparedCounts(SurePrepared):
 
 def prepare_counts(
     query: Grouped, groups: Groups, reading: Reading, *, kind: str, counted: str, **more: Any
-) -> PreparedCounts:
-    """Fix noise, claims and error of counts of declared groups.
+) -> PreparedCounts | PreparedCentred:
+    """Fix noise, claims and error of counts of declared groups: centred where that has less noise.
 
     Args:
         query: The price, and what the ledger says.
@@ -146,6 +148,22 @@ def prepare_counts(
     cells = tuple(product(*groups.keys))
     if reading.prediction is not None:
         reading.prediction.check(cells)
+    centred = centred_noise(query, groups, noise)
+    if centred is not None:
+        return PreparedCentred(
+            claims=centred.claims(neighbours=groups.norms.neighbours, unit=groups.unit),
+            request=query.request(kind, of=counted, centre=f"{centred.steps}/64", **more, **read_as(reading)),
+            labels=group_labels(cells, "count"),
+            prediction=None if reading.prediction is None else reading.prediction.description,
+            error=count_error(plain_noise(centred), len(cells), unit=counted, assumption=bounded_words(groups)),
+            groups=groups,
+            everybody=everybody_of(groups),
+            plan=centred,
+            cells=cells,
+            keys=query.keys,
+            reading=reading,
+            counted=counted,
+        )
     return PreparedCounts(
         claims=noise.on(no_rows(groups, noise)).claims,
         request=query.request(kind, of=counted, **more, **read_as(reading)),
