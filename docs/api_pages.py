@@ -15,18 +15,8 @@ import sidelight
 #: A page's title, and the names of `sidelight` on it. A package brings all names of its own that stand nowhere else.
 PAGES = {
     "Queries": (
-        *(
-            "Count",
-            "CountDistinct",
-            "Histogram",
-            "TopK",
-            "Mean",
-            "Proportion",
-            "Sum",
-            "Variance",
-            "StandardDeviation",
-            "SQL",
-        ),
+        *("Count", "CountDistinct", "Histogram", "TopK"),
+        *("Mean", "Proportion", "Sum", "Variance", "StandardDeviation", "Summary", "SQL"),
         *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),
@@ -64,6 +54,7 @@ SEAMS = {
         "declare",
         "prepare",
         "request",
+        "asked",
         "keys",
         "groups",
         "price",
@@ -75,7 +66,7 @@ SEAMS = {
         "total",
     ),
     *("needs_hedge", "log_mass", "inverse_in", "staircases", "compile", "cells", "share_of_cells", "rank_cost"),
-    *("start", "begin", "read", "groups"),
+    *("start", "begin", "read"),
     *(
         "Release.at",
         "Refused.at",

@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from sidelight.summaries.spread import Variance as Variance
     from sidelight.summaries.sql_query import SQL as SQL
     from sidelight.summaries.sum import Sum as Sum
+    from sidelight.summaries.summary import Summary as Summary
     from sidelight.summaries.top_k import TopK as TopK
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic

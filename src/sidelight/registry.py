@@ -116,6 +116,7 @@ ENTRIES = (
         home="sidelight.gaussians",
         page="explanation/gaussians.md",
         audit="gaussians/test_gaussian_audit.py",
+        reader="sidelight.summaries.from_plan:count_distinct",
     ),
     Entry(
         kind="gaussian_mixture",
@@ -188,6 +189,7 @@ ENTRIES = (
         home="sidelight.stability",
         page="how-to/when-to-let-the-data-decide.md",
         audit="stability/test_glm.py",
+        reader="sidelight.summaries.from_plan:top_k",
     ),
     Entry(
         kind="stable_principal_components",
@@ -283,6 +285,15 @@ ENTRIES = (
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_spread.py",
         reader="sidelight.summaries.from_plan:standard_deviation",
+        card="groups",
+    ),
+    Entry(
+        kind="summary",
+        name="Summary",
+        home="sidelight.summaries.summary",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_of_a_column.py",
+        reader="sidelight.summaries.from_plan:summary",
         card="groups",
     ),
 )

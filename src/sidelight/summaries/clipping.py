@@ -167,7 +167,7 @@ class Clipping:
     def widen(self, ranks: Ranks, centre: float, anchor: float, source: Source) -> Interval:
         """Carry out step B: draw the radius around a centre, from a prior around an anchor."""
         radii = self.subject.radii
-        anchor = min(max(anchor, _least(self.subject.grid, centre)), 1e300)
+        anchor = min(max(anchor, least_anchor(self.subject.grid, centre)), 1e300)
         prior = PowerLaw(anchor).compile(radii)
         inside = rows_near(ranks, self.subject.grid, centre, radii)
         drawn = select_radius(
@@ -398,7 +398,13 @@ def _location_prior(subject: Subject, side: Side, location: float | None, scale:
     return hedge(Cauchy(around, scale), with_=base, weight=HEDGE)
 
 
-def _least(grid: Outcomes, centre: float) -> float:
+def location_prior(subject: Subject, values: Prior | None) -> Prior:
+    """Return the prior of quantiles of a subject: of its bounds, and of predicted values if there are any."""
+    location, scale = (None, None) if values is None else middle_and_spread(values)
+    return _location_prior(subject, "around", location, scale)
+
+
+def least_anchor(grid: Outcomes, centre: float) -> float:
     """Return the least anchor of a radius: the step of the grid, on floats one relative to the centre."""
     if isinstance(grid, Grid):
         return float(grid.resolution)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from sidelight.records.shapes import Truths
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import Centre, Clip, clipping_of, subject_of
+from sidelight.summaries.count_tables import group_labels
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.measured import (
     UNIT,
@@ -27,8 +29,6 @@ from sidelight.summaries.measured import (
     budget_of,
     check_declared,
     group_names,
-    names_of,
-    told,
 )
 from sidelight.summaries.predicted import PredictedTable, read_prediction
 from sidelight.summaries.ratio import Floats, deviation_of, residuals
@@ -46,6 +46,7 @@ class OfNumber(Grouped):
     centre: Centre = "auto"
     expected_rows: float | None = None
     location_share: Amount | None = None
+    kind: ClassVar[str] = ""
 
     def _plan(self, schema: Schema, of: str | Expression, *, spread: bool = False) -> Measurement:
         """Return what is measured how, against a schema. Reads no row."""
@@ -61,6 +62,24 @@ class OfNumber(Grouped):
             location_share=self.location_share,
         )
         return Measurement(groups=groups, of=of, clipping=clipping, spread=spread)
+
+    def asked(self, plan: Measurement, table: PredictedTable | None = None, **more: Any) -> dict[str, Any]:
+        """Return what the ledger says was asked of the number: no two different queries the same."""
+        digest = None if table is None else table.description["sha256"]
+        if isinstance(self.prediction, Prior):
+            digest = json.dumps(self.prediction.to_json(), sort_keys=True)
+        clip = self.clip if isinstance(self.clip, str) else [str(end) for end in self.clip]
+        return self.request(
+            self.kind,
+            column=str(plan.of),
+            clip=clip,
+            centre=self.centre,
+            expected_rows=self.expected_rows,
+            location_share=self.location_share,
+            law=plan.law,
+            prediction=digest,
+            **more,
+        )
 
     def _described(self, table: PredictedTable | None) -> dict[str, Any] | None:
         """Return what a release says of the prediction."""
@@ -145,8 +164,8 @@ class Mean(OfNumber):
                 )
         return PreparedMean(
             claims=plan.claims,
-            request=told(self, self.kind, column=str(of), noise=plan.law, clip=clip_text(self.clip)),
-            labels=names_of(plan.groups),
+            request=self.asked(plan, table, pull=str(self.pull), population=str(self.population)),
+            labels=group_labels(group_names(plan.groups), self.kind),
             prediction=self._described(table),
             query=self,
             plan=plan,
@@ -266,10 +285,6 @@ def number_of(schema: Schema, column: str | Expression) -> str | Expression:
             raise
         return parsed.name if isinstance(parsed, Named) else parsed
     return column
-
-
-def clip_text(clip: Clip) -> str:
-    return clip if isinstance(clip, str) else f"{clip[0]}..{clip[1]}"
 
 
 def _finite(doubt: Floats) -> Floats:

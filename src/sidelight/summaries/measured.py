@@ -20,13 +20,14 @@ from sidelight.aggregates.group_sums import Kind, group_statistics
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import Value, value_of
 from sidelight.errors import SchemaError
-from sidelight.guarantees import GDP, Claims, Context, PureDP, decimal_text, exact, native_claims
+from sidelight.guarantees import GDP, Claims, Context, PureDP, native_claims
 from sidelight.guarantees.intervals import root_down
 from sidelight.mechanisms.budget import Budget, root_below, together
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.records.expressions import Expression
 from sidelight.summaries.clipping import Clipping, Interval
+from sidelight.summaries.count_tables import check_noise
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.intervals import Ends, mean_from_count_and_sum, mean_from_pair
 from sidelight.summaries.noise_choice import choose_noise, gaussian_variance, laplace_variance
@@ -233,7 +234,7 @@ def mu_of(budget: Budget) -> Fraction:
 
 def budget_of(query: Grouped, groups: Groups) -> Budget:
     """Return the price of a query as the budget of the noise that is smaller for its counts (`choose_noise`)."""
-    chosen = choose_noise(groups.norms, **query.price, noise=query.noise)
+    chosen = check_noise(choose_noise(groups.norms, **query.price, noise=query.noise))
     if chosen.kind == "laplace":
         assert chosen.epsilon is not None
         return Budget("epsilon", chosen.epsilon)
@@ -253,25 +254,3 @@ def check_declared(groups: Groups) -> Groups:
 def group_names(groups: Groups) -> tuple[tuple[str, ...], ...]:
     """Return the labels of each cell, in their order."""
     return tuple(product(*groups.keys))
-
-
-def told(query: Grouped, kind: str, **more: Any) -> dict[str, Any]:
-    """Return the public description of a query that the ledger stores."""
-    prices = {
-        name: decimal_text(exact(amount, name=name)) for name, amount in query.price.items() if amount is not None
-    }
-    limits = {"max_groups": query.max_groups, "max_rows_per_group": query.max_rows_per_group}
-    return {
-        "kind": kind,
-        **{name: value for name, value in more.items() if value is not None},
-        **({"by": list(query.keys)} if query.keys else {}),
-        **({"where": str(query.where)} if query.where is not None else {}),
-        **prices,
-        **{name: str(limit) for name, limit in limits.items() if limit is not None},
-        "confidence": repr(query.confidence),
-    }
-
-
-def names_of(groups: Groups) -> tuple[str, ...]:
-    """Return one text a group, for the labels of a release."""
-    return tuple("/".join(group) for group in group_names(groups)) if groups.axes else ()

@@ -15,9 +15,10 @@ from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
+from sidelight.summaries.count_tables import group_labels
 from sidelight.summaries.intervals import variance_ends
-from sidelight.summaries.mean import OfNumber, clip_text, number_of
-from sidelight.summaries.measured import UNIT, Measured, Measurement, group_names, names_of, told
+from sidelight.summaries.mean import OfNumber, number_of
+from sidelight.summaries.measured import UNIT, Measured, Measurement, group_names
 from sidelight.summaries.ratio import Floats, variance_noise, variance_of
 
 
@@ -74,10 +75,8 @@ class Variance(OfNumber):
         plan = self._plan(schema, of, spread=True)
         return PreparedSpread(
             claims=plan.claims,
-            request=told(
-                self, self.kind, column=str(of), noise=plan.law, clip=clip_text(self.clip), ddof=str(self.ddof)
-            ),
-            labels=names_of(plan.groups),
+            request=self.asked(plan, ddof=str(self.ddof)),
+            labels=group_labels(group_names(plan.groups), self.kind),
             prediction=self._described(None),
             query=self,
             plan=plan,

@@ -25,8 +25,9 @@ from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import Clipping, Interval, Subject, clipping_of, subject_of
+from sidelight.summaries.count_tables import group_labels
 from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound
-from sidelight.summaries.mean import OfNumber, clip_text, number_of
+from sidelight.summaries.mean import OfNumber, number_of
 from sidelight.summaries.measured import (
     SUPPORT,
     Measurement,
@@ -34,8 +35,6 @@ from sidelight.summaries.measured import (
     check_declared,
     group_names,
     mu_of,
-    names_of,
-    told,
 )
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
 from sidelight.summaries.predicted import PredictedTable, read_prediction
@@ -111,8 +110,8 @@ class Sum(OfNumber):
         per = "person" if totals else "row"
         return PreparedSum(
             claims=plan.claims,
-            request=told(self, "sum", column=str(of), per=per, noise=plan.law, clip=clip_text(self.clip)),
-            labels=names_of(groups),
+            request=self.asked(plan, table, per=per, step=self.step),
+            labels=group_labels(group_names(groups), self.kind),
             prediction=self._described(table),
             query=self,
             plan=plan,
