@@ -116,7 +116,6 @@ ENTRIES = (
         home="sidelight.gaussians",
         page="explanation/gaussians.md",
         audit="gaussians/test_gaussian_audit.py",
-        reader="sidelight.summaries.from_plan:count_distinct",
     ),
     Entry(
         kind="gaussian_mixture",
@@ -189,7 +188,6 @@ ENTRIES = (
         home="sidelight.stability",
         page="how-to/when-to-let-the-data-decide.md",
         audit="stability/test_glm.py",
-        reader="sidelight.summaries.from_plan:top_k",
     ),
     Entry(
         kind="stable_principal_components",

@@ -43,7 +43,7 @@ def groups_card(release: Release) -> Mapping[str, Any]:
     """Return what the page shows of a table by group."""
     table: GroupTable = release.value
     statistics = [name for name in table.columns if _is_statistic(name, table)]
-    first = statistics[0] if statistics else table.columns[0]
+    first = _first(table)
     bars = _bars(table, first)
     lines = [
         Line(
@@ -77,9 +77,20 @@ def _is_statistic(name: str, table: GroupTable) -> bool:
     return name not in beside and not any(name == f"{each}_{word}" for each in table.columns for word in beside)
 
 
+def _first(table: GroupTable) -> str:
+    """Return the statistic that is drawn, and that `low` and `high` belong to.
+
+    It is the first that is no rank; of a summary, which begins with the count, the mean.
+    """
+    found = [name for name in table.columns if _is_statistic(name, table)] or list(table.columns)
+    if {"mean", "q50"} <= set(found):
+        return "mean"
+    return next((name for name in found if name != "rank"), found[0])
+
+
 def _beside(table: GroupTable, name: str, word: str) -> Sequence[Any] | None:
     """Return the column that stands beside a statistic: `mean_low`, or `low` for the first of the table."""
-    for column in (f"{name}_{word}", *([word] if name == table.columns[0] else [])):
+    for column in (f"{name}_{word}", *([word] if name == _first(table) else [])):
         if column in table.columns:
             found: Sequence[Any] = table[column].tolist()
             return found
@@ -106,7 +117,7 @@ def _texts(table: GroupTable, name: str, place: int) -> list[str]:
 def _bars(table: GroupTable, name: str) -> list[Markup] | None:
     """Draw the first statistic of each group on one scale; None where there is nothing to compare."""
     values = table[name].tolist()[:MOST_LISTED]
-    if len(values) < 2 or table[name].dtype.kind not in "iuf" or not all(map(_finite, values)):
+    if name == "rank" or len(values) < 2 or table[name].dtype.kind not in "iuf" or not all(map(_finite, values)):
         return None
     low, high, predicted = (_beside(table, name, word) or [math.nan] * table.rows for word in (_LOW, _HIGH, _PREDICTED))
     drawn = [each for column in (values, low, high, predicted) for each in column[:MOST_LISTED] if _finite(each)]

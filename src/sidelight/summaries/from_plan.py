@@ -38,13 +38,13 @@ def histogram(section: Section) -> Query:
 
 
 def count_distinct(section: Section) -> Query:
-    """Read `kind = "count_distinct"`."""
-    return _read(section, "column", "persons")
+    """Read `kind = "count_distinct"`: how many labels, or persons, there are."""
+    return _read(section, "column", "persons", "per_cell_cap")
 
 
 def top_k(section: Section) -> Query:
     """Read `kind = "top_k"`: the labels with the most rows."""
-    return _read(section, "column", "k", "known")
+    return _read(section, "column", "k", "route", "of", "known", "per_cell_cap")
 
 
 def total(section: Section) -> Query:
@@ -114,6 +114,8 @@ def _value(section: Section, key: str) -> Any:
         return section.choice(key, _NOISE)
     if key == "outside":
         return section.choice(key, ["keep", "drop"])
+    if key == "route":
+        return section.choice(key, ["auto", "histogram", "peeling"])
     if key == "known":
         return section.texts(key)
     if key == "clip" and isinstance(section.values[key], list):
