@@ -92,15 +92,13 @@ def test_one_person_moves_a_margin_by_what_its_norms_say(rows: int) -> None:
     for axes, apart in (((0, 1), 1), ((0,), 4), ((1,), 3), ((), 12)):
         norms = fine if apart == 1 else fine.margin(cells=12 // apart, cells_apart=apart)
         bounded = Margin(axes=axes, norms=norms, noise=noise).bounded(cells, prepared.groups)
-        move = float(np.sqrt((np.asarray(bounded.value, float) ** 2).sum()))
-        assert move <= float(bounded.sensitivity) + 1e-9
-        assert axes != () or move == float(bounded.sensitivity) == rows > float(fine.l2)  # the trap: the cells' norm
-    moved = sum(
-        float(
-            np.square(np.asarray(margin.bounded(cells, prepared.groups).value, float) / float(margin.noise.scale)).sum()
-        )
-        for margin in prepared.margins
-    )
+        reach = float(np.sqrt((np.asarray(bounded.value, float) ** 2).sum()))
+        assert reach <= float(bounded.sensitivity) + 1e-9
+        assert axes != () or reach == float(bounded.sensitivity) == rows > float(fine.l2)  # the trap: the cells' norm
+    moved = 0.0
+    for margin in prepared.margins:
+        move = np.asarray(margin.bounded(cells, prepared.groups).value, float) / float(margin.noise.scale)
+        moved += float(np.square(move).sum())
     claimed = prepared.claims.gdp()
     assert claimed is not None
     assert moved <= float(claimed.mu) ** 2 * (1 + 1e-9)
