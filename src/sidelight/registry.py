@@ -315,4 +315,6 @@ def load_query(kind: str) -> Any:
 
 def card_of(kind: str) -> Card:
     """Return how a report shows releases of this kind; of a kind that it does not know, a table of numbers."""
+    if kind == "group_quantiles":  # quantiles by group: of the same query, but a table
+        return "groups"
     return BY_KIND[kind].card if kind in BY_KIND else "numbers"
