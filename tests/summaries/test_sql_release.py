@@ -160,3 +160,28 @@ def test_no_group_and_no_rows_are_answers() -> None:
         value = sl.SQL(BOTH, epsilon=1).release(people(rows=rows)).value
         assert value.rows == 2
         assert np.all(value["n"] >= 0)
+
+
+@pytest.mark.parametrize("rest", ["", " WHERE age > 3", " GROUP BY job"])
+def test_quantiles_are_numbers_of_the_same_table(rest: str) -> None:
+    keys = "job, " if "GROUP" in rest else ""
+    asked = f"SELECT {keys}MEDIAN(age) AS half, QUANTILE(age, 0.9), COUNT(*) FROM people{rest}"
+    value = sl.SQL(asked, epsilon=4).release(people()).value
+    assert value.columns[:2] == ("half", "quantile_0.9_age")
+    assert bool(np.all(value["half"] < value["quantile_0.9_age"]))
+    assert bool(np.all((value["half"] > 20) & (value["half"] < 70)))
+    alone = sl.SQL(f"SELECT {keys}MEDIAN(age) FROM people{rest}", epsilon=1, delta="1e-6")
+    assert alone.prepare(sl.Schema(SCHEMA)).claims.pure() == sl.PureDP(1)
+    with pytest.raises(RangeError, match="pure price"):
+        sl.SQL(asked, rho=1).prepare(sl.Schema(SCHEMA))
+
+
+def test_spreads_bring_mean_and_count_along() -> None:
+    asked = sl.SQL("SELECT job, VAR_SAMP(age), AVG(age), COUNT(*), SUM(age) FROM people GROUP BY job", epsilon=4)
+    found = asked.translation(sl.Schema(SCHEMA))
+    assert [query.names for query in found.queries] == [("variance_age", "mean_age", "count"), ("sum_age",)]
+    value = asked.release(people()).value
+    assert value.columns[0] == "variance_age"
+    assert bool(np.all(value["variance_age"] > 100))
+    sd = sl.SQL("SELECT STDDEV(age) AS spread FROM people", epsilon=4).release(people()).value
+    assert 10 < sd.spread < 50

@@ -169,8 +169,8 @@ class _Reader:
                 refuse_clause("grouping_sets" if each.key == "groupingsets" else each.key)
             if each.key != "column":
                 raise RangeError(
-                    f"GROUP BY {sql_text(each)} is not understood: it names declared columns; a number is put into public "
-                    "bins with sl.Count(by=sl.col('age').cut([18, 65]), epsilon=...)"
+                    f"GROUP BY {sql_text(each)} is not understood: it names declared columns; a number is put into "
+                    "public bins with sl.Count(by=sl.col('age').cut([18, 65]), epsilon=...)"
                 )
             found.append(self._column(each))
         return found
@@ -220,7 +220,7 @@ class _Reader:
             return Item(name="", function=function, of=self.number(of, 0))
         if node.key == "median":
             only(node, "this")
-            return Item(name="", function="quantile", of=self.number(node.this, 0), level=Fraction(1, 2))
+            return self._of_column(node.this, level=Fraction(1, 2))
         if node.key in ("quantile", "approxquantile"):
             only(node, "this", "quantile")
             return self._quantile(node.this, node.args.get("quantile"))
@@ -254,7 +254,13 @@ class _Reader:
         found = None if level is None else self.number(level, 0)
         if not isinstance(found, Literally) or isinstance(found.value, str) or not 0 < found.value < 1:
             raise RangeError("a quantile has one public level strictly between 0 and 1: QUANTILE(income, 0.9)")
-        return Item(name="", function="quantile", of=self.number(of, 0), level=found.value)
+        return self._of_column(of, level=found.value)
+
+    def _of_column(self, of: Any, *, level: Fraction) -> Item:
+        found = self.number(of, 0)
+        if not isinstance(found, Named):
+            raise RangeError(f"a quantile is of a declared column, got {sql_text(of)}; add it to the table as a column")
+        return Item(name="", function="quantile", of=found, level=level)
 
     def _no_distinct(self, node: Any) -> None:
         if node.key == "distinct":
