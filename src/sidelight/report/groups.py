@@ -41,7 +41,7 @@ class Line:
 
 def groups_card(release: Release) -> Mapping[str, Any]:
     """Return what the page shows of a table by group."""
-    table: GroupTable = release.value
+    table = _with_prediction(release)
     statistics = [name for name in table.columns if _is_statistic(name, table)]
     first = _first(table)
     bars = _bars(table, first)
@@ -69,6 +69,26 @@ def groups_card(release: Release) -> Mapping[str, Any]:
         "confidence": _confidence(release.query.get("confidence")),
         "notes": sorted((_SAID.get(key, key.replace("_", " ")), _note(value)) for key, value in table.notes.items()),
     }
+
+
+def _with_prediction(release: Release) -> GroupTable:
+    """Return the released table with what was predicted of each group beside it, where the release says so."""
+    table: GroupTable = release.value
+    told = release.prediction or {}
+    try:
+        values = {tuple(labels): float(value) for *labels, value in told.get("values") or ()}
+    except (TypeError, ValueError):  # a release from a file may say anything
+        return table
+    if not values or "shares" in told:  # shares of a total that is not known here
+        return table
+    predicted = [values.get(group, math.nan) for group in table.groups]
+    columns = {name: table[name] for name in table.columns}
+    return GroupTable(
+        keys=table.keys_of_groups,
+        groups=table.groups,
+        columns=columns | {f"{_first(table)}_{_PREDICTED}": predicted},
+        notes=table.notes,
+    )
 
 
 def _is_statistic(name: str, table: GroupTable) -> bool:
