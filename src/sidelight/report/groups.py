@@ -20,6 +20,8 @@ from sidelight.report.words import shown
 #: So many groups stand in the open, and so many at all; what comes after is counted.
 MOST_OPEN, MOST_LISTED = 12, 2000
 _WIDTH, _HEIGHT = 190, 18
+#: More columns of numbers than this leave no room for bars.
+_MOST_BESIDE_BARS = 6
 _DIGITS = 6
 #: Columns that stand beside a statistic: its interval, what was expected, and how it was made.
 _LOW, _HIGH, _PREDICTED = "low", "high", "predicted"
@@ -44,7 +46,8 @@ def groups_card(release: Release) -> Mapping[str, Any]:
     table = _with_prediction(release)
     statistics = [name for name in table.columns if _is_statistic(name, table)]
     first = _first(table)
-    bars = _bars(table, first)
+    titles = [title for name in statistics for title in _titles(table, name)]
+    bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
     lines = [
         Line(
             labels=group,
@@ -57,7 +60,7 @@ def groups_card(release: Release) -> Mapping[str, Any]:
     predicted = _beside(table, first, _PREDICTED)
     return {
         "key_names": table.keys_of_groups,
-        "titles": [title for name in statistics for title in _titles(table, name)],
+        "titles": titles,
         "open": lines[:MOST_OPEN],
         "folded": lines[MOST_OPEN:],
         "left_out": max(0, table.rows - MOST_LISTED),
