@@ -30,7 +30,7 @@ from sidelight.summaries.noise_choice import laplace_variance
 from sidelight.summaries.nonnegative import readable_counts
 from sidelight.summaries.predicted import read_prediction
 from sidelight.summaries.shrink import shrink_counts
-from sidelight.testing import SeededEntropy, seeded_release
+from sidelight.testing import SeededEntropy, SeededSession, seeded_release
 
 JOBS = ["cook", "nurse", "clerk", "pilot", "judge"]
 ROWS = [400, 120, 60, 3, 0]
@@ -122,6 +122,18 @@ def test_an_earlier_release_is_a_prediction_with_its_noise_and_origin(tmp_path: 
     assert now.value["count"].tolist() == readable_counts(drawn, y, bound=laplace_bound(20, cells=5)).tolist()
 
 
+def test_a_ledger_entry_is_named_as_the_origin_and_the_price_is_charged(tmp_path: Path) -> None:
+    ledger = sl.open_ledger(tmp_path / "ledger.db", testing=True)
+    session = SeededSession(people(), seed=3, ledger=ledger, budget=sl.PureDP(3))
+    last = session.release(sl.Count(by="job", epsilon=1))
+    now = session.release(sl.Count(by="job", epsilon="0.5", prediction=last))
+    assert isinstance(now, sl.Release)
+    assert now.prediction is not None
+    assert now.prediction["origin"]["entries"] == [last.circumstances.entry_id]
+    assert "released before" in str(now)
+    assert now.query["prediction"] == now.prediction["sha256"]
+
+
 def test_predicted_shares_are_scaled_to_the_released_total() -> None:
     shares = sl.Predicted({"cook": 0.7, "nurse": 0.2, "clerk": 0.1, "pilot": 0.0, "judge": 0.0}, shares=True)
     table = table_of(sl.Count(by="job", epsilon="0.05", prediction=shares))
@@ -174,7 +186,7 @@ def test_a_price_is_paid_and_no_more(price: dict[str, Any], claim: str) -> None:
 
 
 def test_noise_is_the_smaller_of_the_two() -> None:
-    person = [sl.PersonId("id", max_rows=20), SCHEMA[0]]
+    person = [sl.PersonId("id", max_rows=20), sl.Category("job", [*JOBS, *map(str, range(400))], other=None)]
     for groups, law in ((3, "laplace"), (9, "gaussian")):
         prepared = prepare_query(sl.Count(by="job", epsilon=1, delta="1e-6", max_groups=groups), sl.Schema(person))
         assert prepared.noise.kind == law  # type: ignore[attr-defined]

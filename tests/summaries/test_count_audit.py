@@ -24,15 +24,17 @@ from sidelight.testing import SeededEntropy
 ROWS = 6
 LABELS = ["a", "b", "c"]
 SCHEMA = [sl.PersonId("id", max_rows=ROWS), sl.Category("group", LABELS, other=None)]
+#: With many labels that nobody has, counts are not centred.
+WIDE = [SCHEMA[0], sl.Category("group", [*LABELS, *map(str, range(97))], other=None)]
 OTHERS = {"id": ["x", "y", "z"], "group": ["a", "b", "b"]}
 #: All rows of the person in one group, and spread over all.
 PERSONS = {"one group": ["a"] * ROWS, "all groups": LABELS * 2}
 
 
-def tables(rows: list[str]) -> tuple[sl.Table, sl.Table]:
+def tables(rows: list[str], schema: Any = SCHEMA) -> tuple[sl.Table, sl.Table]:
     """Return a table with the person and one without."""
     more = {"id": [*OTHERS["id"], *(["target"] * len(rows))], "group": [*OTHERS["group"], *rows]}
-    return sl.Table(more, schema=SCHEMA), sl.Table(OTHERS, schema=SCHEMA)
+    return sl.Table(more, schema=schema), sl.Table(OTHERS, schema=schema)
 
 
 def attacked(prepared: SurePrepared, pair: tuple[sl.Table, sl.Table], draws: int, seed: int) -> Audit:
@@ -64,7 +66,7 @@ def attacked(prepared: SurePrepared, pair: tuple[sl.Table, sl.Table], draws: int
     ids=["persons", "rows", "gaussian"],
 )
 def test_no_person_shows_more_than_is_claimed(query: sl.Count, rows: list[str]) -> None:
-    pair = tables(rows)
+    pair = tables(rows, WIDE if query.rho else SCHEMA)
     prepared = prepare_query(query, pair[0].schema)
     found = attacked(prepared, pair, 4000, 3)
     assert not any(found.refutes(claim) for claim in prepared.claims)

@@ -15,6 +15,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.session.query import Answer, SurePrepared
+from sidelight.summaries.count_centred import PreparedCentred, centred_noise, everybody_of, plain_noise
 from sidelight.summaries.count_rollup import prepare_rollup
 from sidelight.summaries.count_tables import Reading, check_noise, count_error, group_labels, table_of
 from sidelight.summaries.grouped import Grouped
@@ -131,8 +132,8 @@ class PreparedCounts(SurePrepared):
 
 def prepare_counts(
     query: Grouped, groups: Groups, reading: Reading, *, kind: str, counted: str, **more: Any
-) -> PreparedCounts:
-    """Fix noise, claims and error of counts of declared groups.
+) -> PreparedCounts | PreparedCentred:
+    """Fix noise, claims and error of counts of declared groups: centred where that has less noise.
 
     Args:
         query: The price, and what the ledger says.
@@ -146,6 +147,22 @@ def prepare_counts(
     cells = tuple(product(*groups.keys))
     if reading.prediction is not None:
         reading.prediction.check(cells)
+    centred = centred_noise(query, groups, noise)
+    if centred is not None:
+        return PreparedCentred(
+            claims=centred.claims(neighbours=groups.norms.neighbours, unit=groups.unit),
+            request=query.request(kind, of=counted, centre=f"{centred.steps}/64", **more, **read_as(reading)),
+            labels=group_labels(cells, "count"),
+            prediction=None if reading.prediction is None else reading.prediction.description,
+            error=count_error(plain_noise(centred), len(cells), unit=counted, assumption=bounded_words(groups)),
+            groups=groups,
+            everybody=everybody_of(groups),
+            plan=centred,
+            cells=cells,
+            keys=query.keys,
+            reading=reading,
+            counted=counted,
+        )
     return PreparedCounts(
         claims=noise.on(no_rows(groups, noise)).claims,
         request=query.request(kind, of=counted, **more, **read_as(reading)),
