@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import accumulate, combinations_with_replacement
+from statistics import NormalDist
 
+import numpy as np
 import pytest
 from exact_tree_law import SmallRanks, correct_selection, largest_loss, law_of
 
+from sidelight.mechanisms.budget import Budget, together
 from sidelight.predictions.compiled import CompiledPrior, Line
 from sidelight.quantiles.tree import even_levels, quantile_tree
 
@@ -127,3 +132,51 @@ def test_planted_bug_budget_by_the_logarithm_is_found(monkeypatch):
     before, after = (1, 1, 3, 3, 3, 3), (0, 1, 1, 3, 3, 3, 3)
     assert largest_loss(*(law_of(honest, codes, prior, monkeypatch) for codes in (before, after))) <= 1
     assert largest_loss(*(law_of(overspent, codes, prior, monkeypatch) for codes in (before, after))) > 1
+
+
+def test_each_depth_costs_a_person_its_rows_once(monkeypatch):
+    """Two rows of one person on any paths: K times the range of a row for each depth, in ε, ρ and μ (step A of clips).
+
+    All data sets of up to 3 records on 4 indices, all pairs of added records, both directions. At twice the slope (as
+    if each depth cost one row only) the divergence is found to be too large.
+    """
+    prior, budget = table_prior([1] * 4), Budget.of(rho="0.5")
+    node = budget.part(Fraction(1, 2))  # two depths
+    claims = together([(2, node.selection_claims())])
+
+    def worst(row_epsilon):
+        tree = quantile_tree(even_levels(3), epsilon=2 * row_epsilon)
+        laws = {}
+
+        def law(codes):
+            if codes not in laws:
+                laws[codes] = law_of(tree, codes, prior, monkeypatch)
+            return laws[codes]
+
+        found = [0.0, 0.0, 0.0]
+        for size in range(4):
+            for codes in combinations_with_replacement(range(4), size):
+                for added in combinations_with_replacement(range(4), 2):
+                    laws_of_both = law(codes), law(tuple(sorted((*codes, *added))))
+                    outcomes = laws_of_both[0].keys() | laws_of_both[1].keys()
+                    both = [np.array([float(each[key]) for key in outcomes]) for each in laws_of_both]
+                    for p, q in (both, both[::-1]):
+                        found[0] = max(found[0], float(np.abs(np.log(p / q)).max()))
+                        for alpha in (1.5, 2.0, 8.0):
+                            renyi = math.log(float((p**alpha * q ** (1 - alpha)).sum())) / (alpha - 1)
+                            found[1] = max(found[1], renyi / alpha)
+                        for epsilon in (0.0, 0.5, 1.0):
+                            delta = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+                            found[2] = max(found[2], delta - gdp_delta(float(claims.gdp().mu), epsilon))
+        return found
+
+    epsilon, rho, over = worst(node.spread / 2)
+    assert epsilon <= float(2 * node.spread)
+    assert rho <= float(claims.zcdp().rho)
+    assert over <= 0
+    assert worst(2 * node.spread)[1] > float(claims.zcdp().rho)
+
+
+def gdp_delta(mu, epsilon):
+    normal = NormalDist()
+    return normal.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * normal.cdf(-epsilon / mu - mu / 2)

@@ -395,3 +395,18 @@ def test_public_intervals_are_used_as_they_are():
     )
     assert plan.parts == ()
     assert plan.measure == Budget.of(epsilon=1)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("far", [1e300, -1e300, 5e-324])
+def test_a_prediction_that_is_far_off_is_no_warning(far):
+    for price in PRICES:
+        table = sl.Table({"x": [], "g": []}, schema=[sl.Number("x"), sl.Category("g", ["a", "b", "c"], other=None)])
+        for doubt in ({}, {"doubt": 1e9}, {"sd": 1e300}, {"sd": 1e-300}):
+            told = sl.Predicted(dict.fromkeys("abc", far), **doubt)
+            for query in (
+                sl.Mean("x", by="g", prediction=told, **price),
+                sl.Sum("x", by="g", prediction=told, **price),
+            ):
+                value = seeded(query, table).value
+                assert all(np.isfinite(value[name]).all() for name in value.columns)

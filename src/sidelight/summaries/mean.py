@@ -36,6 +36,8 @@ from sidelight.summaries.shrink import pull_means
 
 #: Fewer groups than this are not drawn to one another.
 _LEAST_GROUPS = 3
+#: The doubt of someone who knows nothing, in units of half the width: larger ones change nothing.
+_NO_IDEA = 1e3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +101,7 @@ class Mean(OfNumber):
     is what was measured, and `low`, `high` belong to it.
 
     Guarantee: the price, for the schema's unit under adding or removing one; exact on the machine and whatever data and
-    prediction are (summaries proof page, Theorems 1, 3, 4).
+    prediction are (summaries proof page, Theorems 2, 3, 4).
 
     Accuracy: `noise_sd` in the table; `low` and `high` hold the mean of the clipped rows with the confidence, exactly
     for the noise. Clipping itself is not in them: `notes` say where values were clipped.
@@ -214,16 +216,17 @@ class PreparedMean(SurePrepared):
             matched = self.table.on(groups)
             known = np.isfinite(matched.values)
             prediction = np.where(known, measured.unit(np.where(known, matched.values, 0.0)), prediction)
-            if matched.relative is not None:
-                doubt = np.where(known, (matched.relative * np.abs(matched.values) / measured.half) ** 2, np.nan)
-            elif self.table.sd is not None:
-                doubt = np.where(known, (self.table.sd / measured.half) ** 2, np.nan)
+            sd = np.where(known, np.nan if self.table.sd is None else self.table.sd, np.nan)
+            with np.errstate(over="ignore"):
+                if matched.relative is not None:
+                    sd = matched.relative * np.abs(matched.values)
+                doubt = np.minimum(sd / measured.half, _NO_IDEA) ** 2
         elif len(groups) < _LEAST_GROUPS:
             return None
         r, v = residuals(measured.moments, UNIT, prediction)
         if len(groups) < _LEAST_GROUPS:
-            doubt = np.where(np.isnan(doubt), np.inf, doubt)  # nothing was said of this one: as measured
-        pulled = pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, doubt=_finite(doubt))
+            doubt = np.where(np.isnan(doubt), _NO_IDEA**2, doubt)  # nothing was said of this one: as measured
+        pulled = pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, doubt=doubt)
         return pulled.means
 
 
@@ -234,7 +237,7 @@ class Proportion(Mean):
     The pair is (yes, no). A row of which the condition is unknown, because something is missing, counts in neither.
 
     Guarantee: the price, for the schema's unit under adding or removing one; exact on the machine and whatever data and
-    prediction are (summaries proof page, Theorems 1 and 3).
+    prediction are (summaries proof page, Theorems 2 and 3).
 
     Accuracy: `low` and `high` hold the proportion in the table with the confidence, exactly for the noise.
 
@@ -285,8 +288,3 @@ def number_of(schema: Schema, column: str | Expression) -> str | Expression:
             raise
         return parsed.name if isinstance(parsed, Named) else parsed
     return column
-
-
-def _finite(doubt: Floats) -> Floats:
-    """Return doubts as numbers: one without end is a thousand times the widest that values can be apart."""
-    return np.where(np.isinf(doubt), 1e6, doubt)

@@ -1,7 +1,7 @@
 """Counts, means and squares of one number by group: one plan of what is spent, one noisy reading in units of -1..1.
 
 Means, proportions and spreads are all read from it. Pure: the pair, or the triple where the spread is wanted. Gaussian:
-count, centred sum and the second moment, which is free (summaries proof page, Theorems 1, 3, 6, 7). After the noise
+count, centred sum and the second moment, which is free (summaries proof page, Theorems 2, 3, 6, 7). After the noise
 everything is computed for t = (x - centre)/half of -1..1 and mapped back at the end, so that no unit is too large and
 a column in cents has the mean of one in euros times 100.
 """
@@ -85,7 +85,8 @@ class Measured:
 
     def unit(self, x: Floats) -> Floats:
         """Return the t of some numbers, cut to -1..1; NaN stays."""
-        return np.clip((x - self.centre) / self.half, -1.0, 1.0)
+        with np.errstate(over="ignore"):  # however far a prediction is off, it is no warning of the data
+            return np.clip((x - self.centre) / self.half, -1.0, 1.0)
 
     @property
     def taus(self) -> Floats:

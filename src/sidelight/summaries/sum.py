@@ -121,6 +121,8 @@ class Sum(OfNumber):
     def _clipping(self, schema: Schema, of: str | Expression, groups: Groups) -> Clipping:
         subject, clip = subject_of(schema, of), self.clip
         if groups.totals:
+            if self.max_rows_per_group is not None:
+                raise RangeError("totals of persons hold all their rows; leave max_rows_per_group out, or per='row'")
             if not isinstance(of, str):
                 raise SchemaError("totals of persons are of a column; write per='row' for a derived number")
             subject = _total_subject(schema, of, self.step)
@@ -219,10 +221,12 @@ class PreparedSum(SurePrepared):
             return sums
         matched = self.table.on(group_names(self.plan.groups))
         # in units of the width, so that no square is too large
-        y, p, v = sums / width, matched.values / unit / width, variance / width**2
-        doubt = sum_doubt(p, width=1.0, **({} if matched.relative is None else {"relative": matched.relative}))
-        if self.table.sd is not None:
-            doubt = np.full_like(p, (self.table.sd / unit / width) ** 2)
+        with np.errstate(over="ignore"):  # a prediction without a finite number is none
+            y, p, v = sums / width, matched.values / unit / width, variance / width**2
+            doubt = sum_doubt(p, width=1.0, **({} if matched.relative is None else {"relative": matched.relative}))
+            if self.table.sd is not None:
+                doubt = np.full_like(p, self.table.sd / unit / width) ** 2
+        p = np.where(np.isfinite(doubt), p, np.nan)
         drawn = shrink(y, p, variance=v, directions=directions(v, doubt), step=1 / width)
         return drawn.values * width
 
