@@ -185,3 +185,20 @@ def test_spreads_bring_mean_and_count_along() -> None:
     assert bool(np.all(value["variance_age"] > 100))
     sd = sl.SQL("SELECT STDDEV(age) AS spread FROM people", epsilon=4).release(people()).value
     assert 10 < sd.spread < 50
+
+
+def test_a_name_that_was_given_is_never_taken_by_an_interval() -> None:
+    for numbers in ("COUNT(*) AS n, AVG(age) AS n_low", "AVG(age) AS n_low, COUNT(income) AS n"):
+        value = sl.SQL(f"SELECT {numbers} FROM people", epsilon=50).release(people()).value
+        assert 30 < value.n_low < 60
+        assert 390 < value.n < 410
+
+
+def test_labels_that_nobody_declared_are_found_by_one_query() -> None:
+    table = sl.Table({"drug": ["a"] * 500 + ["b"] * 300 + ["c"]}, schema=[sl.Label("drug")], name="visits")
+    asked = "SELECT drug, COUNT(*) AS n{more} FROM visits GROUP BY drug"
+    release = sl.SQL(asked.format(more=""), epsilon=1, delta="1e-6").release(table)
+    assert sorted(release.value["drug"]) == ["a", "b"]
+    assert sorted(release.labels) == ["a", "b"]
+    with pytest.raises(SchemaError, match="nobody declared"):
+        sl.SQL(asked.format(more=", COUNT(drug) AS m"), epsilon=1, delta="1e-6").prepare(table.schema)

@@ -253,8 +253,9 @@ class PreparedSQL(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Run the queries one after another, and put what was asked for into one table."""
-        found = [_table_of(part, part.run(table, source)) for part in self.parts]
-        first = found[0]
+        answers = [part.run(table, source) for part in self.parts]
+        found = [_table_of(part, answer) for part, answer in zip(self.parts, answers, strict=True)]
+        first, taken = found[0], {item.name for item in self.select.items}
         columns: dict[str, Any] = {}
         for number in self.numbers:
             of = found[number.part]
@@ -262,11 +263,15 @@ class PreparedSQL(SurePrepared):
             columns[number.name] = np.rint(of[number.column]).astype(np.int64) if whole else of[number.column]
             for end in ("low", "high"):
                 for name in (f"{number.column}_{end}", *([end] if number.column == of.columns[0] else [])):
-                    if name in of.columns:
+                    if name in of.columns and f"{number.name}_{end}" not in taken:  # a name that AS gave goes first
                         columns[f"{number.name}_{end}"] = of[name]
                         break
-        notes = {name: value for each in found for name, value in each.notes.items()}
-        return Answer(value=GroupTable(keys=first.keys_of_groups, groups=first.groups, columns=columns, notes=notes))
+        notes: dict[str, Any] = {}
+        for each, query in zip(found, self.translation.queries, strict=True):  # two means are clipped at two places
+            of_which = f"{query.names[0]}_" if len(found) > 1 else ""
+            notes |= {f"{of_which}{name}": value for name, value in each.notes.items()}
+        value = GroupTable(keys=first.keys_of_groups, groups=first.groups, columns=columns, notes=notes)
+        return Answer(value=value, labels=answers[0].labels, error=answers[0].error if len(answers) == 1 else None)
 
 
 def _table_of(part: SurePrepared, answer: Answer) -> GroupTable:
