@@ -291,6 +291,7 @@ ENTRIES = (
         home="sidelight.summaries.summary",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_of_a_column.py",
+        reader="sidelight.summaries.from_plan:summary",
         card="groups",
     ),
 )

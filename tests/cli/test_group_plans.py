@@ -97,6 +97,17 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             'kind = "standard_deviation"\ncolumn = "hours"\nby = "sex"\nepsilon = 1',
             sl.StandardDeviation("hours", by="sex", epsilon=1),
         ),
+        (
+            'kind = "quantiles"\ncolumn = "age"\nlevels = [0.5]\nby = "sex"\nwhere = "hours > 3"\nepsilon = 1',
+            sl.Quantiles(["0.5"], column="age", by="sex", where="hours > 3", epsilon=1),
+        ),
+        ('kind = "summary"\ncolumn = "hours"\nby = "sex"\nepsilon = 1', sl.Summary("hours", by="sex", epsilon=1)),
+        ('kind = "count_distinct"\ncolumn = "sex"\nepsilon = 1', sl.CountDistinct("sex", epsilon=1)),
+        ('kind = "top_k"\ncolumn = "sex"\nk = 1\nepsilon = 1', sl.TopK("sex", k=1, epsilon=1)),
+        (
+            'kind = "count"\nby = ["sex", "cut(age, [30])"]\nrollup = true\nepsilon = 1',
+            sl.Count(by=["sex", sl.col("age").cut([30])], rollup=True, epsilon=1),
+        ),
         (f'kind = "sql"\nselect = "{SELECT}"\nepsilon = 1', sl.SQL(SELECT, epsilon=1)),
     ],
 )

@@ -95,7 +95,7 @@ def test_an_attack_cannot_refute_the_claim_and_refutes_eight_times_the_price():
             {"x": np.tile(rows, 600), "g": np.repeat(names, len(rows))},
             schema=[sl.Number("x", lower=0, upper=100), sl.Category("g", names, other=None)],
         )
-        query = sl.Quantiles(0.5, column="x", by="g", epsilon=epsilon, prediction=sl.Uniform(0, 100))
+        query = sl.Quantiles(0.5, column="x", by="g", epsilon=epsilon, prediction=sl.priors.Uniform(0, 100))
         return int((seeded(query, table, len(rows)).value["q50"] < 50).sum())
 
     def exceeded(epsilon):

@@ -74,6 +74,9 @@ QUERIES = {
     "proportion": 'condition = \'renewed == "yes"\'\nby = "job"\nepsilon = 0.5',
     "variance": 'column = "height"\nby = "sex"\nepsilon = 1',
     "standard_deviation": 'column = "weight"\nepsilon = 1',
+    "summary": 'column = "income"\nby = "sex"\nepsilon = 2',
+    "count_distinct": 'column = "job"\nepsilon = 1',
+    "top_k": 'column = "job"\nk = 3\nepsilon = 1',
     "sql": 'select = "SELECT job, COUNT(*), AVG(income) FROM people WHERE age >= 18 GROUP BY job"\nepsilon = 1',
     "synthetic_table": f'columns = ["sex", "job", "income", "renewed"]\nways = 2\n{PRICE}',
 }

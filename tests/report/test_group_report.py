@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -31,8 +32,34 @@ def page(release: Release) -> str:
 @pytest.fixture
 def counts(make_release: Callable[..., Release]) -> Release:
     values = np.arange(30) - 2
-    value = table(30, count=values, low=values - 3.0, high=values + 3.0, noise_sd=[1.5] * 30, predicted=values + 1.0)
-    return make_release(query={"kind": "count", "by": ["job"]}, value=value, labels=(), error=None)
+    value = table(30, count=values, low=values - 3.0, high=values + 3.0, noise_sd=[1.5] * 30)
+    known = [[f"job {place}", repr(float(each) + 1)] for place, each in enumerate(values)]
+    prediction = {"description": "last year", "origin": {"kind": "public"}, "values": known}
+    query = {"kind": "count", "by": ["job"], "confidence": "0.9"}
+    return make_release(query=query, value=value, labels=(), error=None, prediction=prediction)
+
+
+def test_a_group_without_prediction_and_shares_have_no_circle(counts: Release) -> None:
+    told = dict(counts.prediction or {})
+    some = groups_card(replace(counts, prediction={**told, "values": told["values"][:1]}))
+    assert [line.numbers[2] for line in some["open"][:2]] == ["-1", "–"]
+    assert "expected" in some["open"][0].bar
+    assert "expected" not in some["open"][1].bar
+    assert groups_card(replace(counts, prediction={**told, "shares": "yes"}))["titles"] == ["count", "interval"]
+    assert "with 90 % confidence" in page(counts)
+    assert "The circle is what was predicted" in page(counts)
+
+
+def test_a_ranking_is_drawn_by_its_counts_and_a_summary_by_its_mean(make_release: Callable[..., Release]) -> None:
+    ranked = table(2, rank=[1, 2], count=[9, 5], low=[8, 4], high=[10, 6])
+    card = groups_card(make_release(query={"kind": "top_k"}, value=ranked, labels=(), error=None))
+    assert card["titles"] == ["rank", "count", "interval"]
+    assert card["first"] == "count"
+    whole = table(2, count=[9, 5], mean=[1.5, 2], q50=[1, 2], low=[1, 1], high=[2, 3])
+    card = groups_card(make_release(query={"kind": "summary"}, value=whole, labels=(), error=None))
+    assert card["titles"] == ["count", "mean", "interval", "q50"]
+    alone = table(2, rank=[1, 2])
+    assert not groups_card(make_release(query={"kind": "top_k"}, value=alone, labels=(), error=None))["drawn"]
 
 
 def test_a_row_has_its_bar_its_interval_and_its_prediction(counts: Release) -> None:

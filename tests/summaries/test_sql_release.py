@@ -160,3 +160,45 @@ def test_no_group_and_no_rows_are_answers() -> None:
         value = sl.SQL(BOTH, epsilon=1).release(people(rows=rows)).value
         assert value.rows == 2
         assert np.all(value["n"] >= 0)
+
+
+@pytest.mark.parametrize("rest", ["", " WHERE age > 3", " GROUP BY job"])
+def test_quantiles_are_numbers_of_the_same_table(rest: str) -> None:
+    keys = "job, " if "GROUP" in rest else ""
+    asked = f"SELECT {keys}MEDIAN(age) AS half, QUANTILE(age, 0.9), COUNT(*) FROM people{rest}"
+    value = sl.SQL(asked, epsilon=4).release(people()).value
+    assert value.columns[:2] == ("half", "quantile_0.9_age")
+    assert bool(np.all(value["half"] < value["quantile_0.9_age"]))
+    assert bool(np.all((value["half"] > 20) & (value["half"] < 70)))
+    alone = sl.SQL(f"SELECT {keys}MEDIAN(age) FROM people{rest}", epsilon=1, delta="1e-6")
+    assert alone.prepare(sl.Schema(SCHEMA)).claims.pure() == sl.PureDP(1)
+    with pytest.raises(RangeError, match="pure price"):
+        sl.SQL(asked, rho=1).prepare(sl.Schema(SCHEMA))
+
+
+def test_spreads_bring_mean_and_count_along() -> None:
+    asked = sl.SQL("SELECT job, VAR_SAMP(age), AVG(age), COUNT(*), SUM(age) FROM people GROUP BY job", epsilon=4)
+    found = asked.translation(sl.Schema(SCHEMA))
+    assert [query.names for query in found.queries] == [("variance_age", "mean_age", "count"), ("sum_age",)]
+    value = asked.release(people()).value
+    assert value.columns[0] == "variance_age"
+    assert bool(np.all(value["variance_age"] > 100))
+    sd = sl.SQL("SELECT STDDEV(age) AS spread FROM people", epsilon=4).release(people()).value
+    assert 10 < sd.spread < 50
+
+
+def test_a_name_that_was_given_is_never_taken_by_an_interval() -> None:
+    for numbers in ("COUNT(*) AS n, AVG(age) AS n_low", "AVG(age) AS n_low, COUNT(income) AS n"):
+        value = sl.SQL(f"SELECT {numbers} FROM people", epsilon=50).release(people()).value
+        assert 30 < value.n_low < 60
+        assert 390 < value.n < 410
+
+
+def test_labels_that_nobody_declared_are_found_by_one_query() -> None:
+    table = sl.Table({"drug": ["a"] * 500 + ["b"] * 300 + ["c"]}, schema=[sl.Label("drug")], name="visits")
+    asked = "SELECT drug, COUNT(*) AS n{more} FROM visits GROUP BY drug"
+    release = sl.SQL(asked.format(more=""), epsilon=1, delta="1e-6").release(table)
+    assert sorted(release.value["drug"]) == ["a", "b"]
+    assert sorted(release.labels) == ["a", "b"]
+    with pytest.raises(SchemaError, match="nobody declared"):
+        sl.SQL(asked.format(more=", COUNT(drug) AS m"), epsilon=1, delta="1e-6").prepare(table.schema)

@@ -20,6 +20,8 @@ from sidelight.report.words import shown
 #: So many groups stand in the open, and so many at all; what comes after is counted.
 MOST_OPEN, MOST_LISTED = 12, 2000
 _WIDTH, _HEIGHT = 190, 18
+#: More columns of numbers than this leave no room for bars.
+_MOST_BESIDE_BARS = 6
 _DIGITS = 6
 #: Columns that stand beside a statistic: its interval, what was expected, and how it was made.
 _LOW, _HIGH, _PREDICTED = "low", "high", "predicted"
@@ -41,10 +43,11 @@ class Line:
 
 def groups_card(release: Release) -> Mapping[str, Any]:
     """Return what the page shows of a table by group."""
-    table: GroupTable = release.value
+    table = _with_prediction(release)
     statistics = [name for name in table.columns if _is_statistic(name, table)]
-    first = statistics[0] if statistics else table.columns[0]
-    bars = _bars(table, first)
+    first = _first(table)
+    titles = [title for name in statistics for title in _titles(table, name)]
+    bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
     lines = [
         Line(
             labels=group,
@@ -57,7 +60,7 @@ def groups_card(release: Release) -> Mapping[str, Any]:
     predicted = _beside(table, first, _PREDICTED)
     return {
         "key_names": table.keys_of_groups,
-        "titles": [title for name in statistics for title in _titles(table, name)],
+        "titles": titles,
         "open": lines[:MOST_OPEN],
         "folded": lines[MOST_OPEN:],
         "left_out": max(0, table.rows - MOST_LISTED),
@@ -71,15 +74,46 @@ def groups_card(release: Release) -> Mapping[str, Any]:
     }
 
 
+def _with_prediction(release: Release) -> GroupTable:
+    """Return the released table with what was predicted of each group beside it, where the release says so."""
+    table: GroupTable = release.value
+    told = release.prediction or {}
+    try:
+        values = {tuple(labels): float(value) for *labels, value in told.get("values") or ()}
+    except (TypeError, ValueError):  # a release from a file may say anything
+        return table
+    if not values or "shares" in told:  # shares of a total that is not known here
+        return table
+    predicted = [values.get(group, math.nan) for group in table.groups]
+    columns = {name: table[name] for name in table.columns}
+    return GroupTable(
+        keys=table.keys_of_groups,
+        groups=table.groups,
+        columns=columns | {f"{_first(table)}_{_PREDICTED}": predicted},
+        notes=table.notes,
+    )
+
+
 def _is_statistic(name: str, table: GroupTable) -> bool:
     """Return whether a column is a number that was asked for, and not its interval, twin or noise."""
     beside = (_LOW, _HIGH, _PREDICTED, *_TECHNICAL)
     return name not in beside and not any(name == f"{each}_{word}" for each in table.columns for word in beside)
 
 
+def _first(table: GroupTable) -> str:
+    """Return the statistic that is drawn, and that `low` and `high` belong to.
+
+    It is the first that is no rank; of a summary, which begins with the count, the mean.
+    """
+    found = [name for name in table.columns if _is_statistic(name, table)] or list(table.columns)
+    if {"mean", "q50"} <= set(found):
+        return "mean"
+    return next((name for name in found if name != "rank"), found[0])
+
+
 def _beside(table: GroupTable, name: str, word: str) -> Sequence[Any] | None:
     """Return the column that stands beside a statistic: `mean_low`, or `low` for the first of the table."""
-    for column in (f"{name}_{word}", *([word] if name == table.columns[0] else [])):
+    for column in (f"{name}_{word}", *([word] if name == _first(table) else [])):
         if column in table.columns:
             found: Sequence[Any] = table[column].tolist()
             return found
@@ -106,7 +140,7 @@ def _texts(table: GroupTable, name: str, place: int) -> list[str]:
 def _bars(table: GroupTable, name: str) -> list[Markup] | None:
     """Draw the first statistic of each group on one scale; None where there is nothing to compare."""
     values = table[name].tolist()[:MOST_LISTED]
-    if len(values) < 2 or table[name].dtype.kind not in "iuf" or not all(map(_finite, values)):
+    if name == "rank" or len(values) < 2 or table[name].dtype.kind not in "iuf" or not all(map(_finite, values)):
         return None
     low, high, predicted = (_beside(table, name, word) or [math.nan] * table.rows for word in (_LOW, _HIGH, _PREDICTED))
     drawn = [each for column in (values, low, high, predicted) for each in column[:MOST_LISTED] if _finite(each)]

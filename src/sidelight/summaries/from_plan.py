@@ -11,6 +11,7 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import exact
 from sidelight.plan_section import COMMON, Section
 from sidelight.predictions.from_plan import read_prediction
+from sidelight.quantiles.from_plan import read_groups
 from sidelight.records.expression_text import parse_expression
 from sidelight.registry import load_query
 from sidelight.release import Release, read_outcomes
@@ -38,13 +39,13 @@ def histogram(section: Section) -> Query:
 
 
 def count_distinct(section: Section) -> Query:
-    """Read `kind = "count_distinct"`."""
-    return _read(section, "column", "persons")
+    """Read `kind = "count_distinct"`: how many labels, or persons, there are."""
+    return _read(section, "column", "persons", "per_cell_cap")
 
 
 def top_k(section: Section) -> Query:
     """Read `kind = "top_k"`: the labels with the most rows."""
-    return _read(section, "column", "k", "known")
+    return _read(section, "column", "k", "route", "of", "known", "per_cell_cap")
 
 
 def total(section: Section) -> Query:
@@ -104,7 +105,7 @@ def _value(section: Section, key: str) -> Any:
     if key in (*_PRICE, "location_share", "step"):
         return section.amount(key)
     if key == "by":
-        return _by(section)
+        return read_groups(section)
     if key in ("where", "condition"):
         with section.naming(key):
             return parse_expression(section.text(key))
@@ -114,6 +115,8 @@ def _value(section: Section, key: str) -> Any:
         return section.choice(key, _NOISE)
     if key == "outside":
         return section.choice(key, ["keep", "drop"])
+    if key == "route":
+        return section.choice(key, ["auto", "histogram", "peeling"])
     if key == "known":
         return section.texts(key)
     if key == "clip" and isinstance(section.values[key], list):
@@ -129,13 +132,6 @@ def _value(section: Section, key: str) -> Any:
     if key in _FLAGS:
         return section.flag(key, default=False)
     return section.text(key)
-
-
-def _by(section: Section) -> list[Any]:
-    """Read one column, or a list; each is the name of a column, or text such as "cut(age, [18, 65])"."""
-    given = [section.text("by")] if isinstance(section.values["by"], str) else section.texts("by")
-    with section.naming("by"):
-        return [parse_expression(each) if each.startswith(("cut(", "lookup(", "col(")) else each for each in given]
 
 
 def _prediction(section: Section) -> Any:

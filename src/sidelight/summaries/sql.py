@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from sidelight.errors import MissingPackageError, RangeError, SchemaError, nearest
 from sidelight.records import Schema
@@ -30,66 +30,11 @@ from sidelight.records.expressions import (
 )
 from sidelight.records.numbers import exact_number, number_text
 from sidelight.records.shapes import Constant, constant
+from sidelight.summaries.sql_refusals import UNDERSTOOD, only, refuse, refuse_clause, shortened, sql_text
 
 #: What an aggregate function of the statement asks for.
 Function = Literal["count", "persons", "sum", "mean", "proportion", "variance", "standard_deviation", "quantile"]
 
-_UNDERSTOOD = "a statement is SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]"
-_FREE = "the released table is yours: filter and sort it afterwards, which costs nothing (release.value.to_pandas())"
-#: What stands in a SELECT that is not understood, by sqlglot's name: what a person calls it, and what works.
-_CLAUSES: Mapping[str, tuple[str, str]] = {
-    "joins": ("JOIN", "join the tables before sl.Table reads them, and declare what one person can add"),
-    "with_": ("WITH", "declare the columns that the table has, and write the condition into WHERE"),
-    "distinct": ("SELECT DISTINCT", "GROUP BY the column and COUNT(*); declared labels are public"),
-    "having": ("HAVING", _FREE),
-    "order": ("ORDER BY", _FREE),
-    "limit": ("LIMIT", "the k most frequent labels are sl.TopK(column, k=10, epsilon=...)"),
-    "offset": ("OFFSET", _FREE),
-    "windows": ("WINDOW", "GROUP BY a column"),
-    "qualify": ("QUALIFY", _FREE),
-    "sample": ("TABLESAMPLE", "ask all rows; a sample of them is no cheaper"),
-    "hint": ("an optimizer hint", "leave it out"),
-    "into": ("INTO", "write release.value.to_pandas() where it should go"),
-    "locks": ("FOR UPDATE", "leave it out"),
-    "laterals": ("LATERAL", "give the table one row a record before sl.Table reads it"),
-    "pivots": ("PIVOT", _FREE),
-    "rollup": ("ROLLUP", "sl.Count(by=[...], rollup=True, epsilon=...) releases totals that add up"),
-    "cube": ("CUBE", "sl.Count(by=[...], rollup=True, epsilon=...) releases totals that add up"),
-    "grouping_sets": ("GROUPING SETS", "sl.Count(by=[...], rollup=True, epsilon=...) releases totals that add up"),
-    "all": ("GROUP BY ALL", "name the columns"),
-    "totals": ("WITH TOTALS", "sl.Count(by=[...], rollup=True, epsilon=...)"),
-    "db": ("the name of a database", "name the table alone; it is the session's"),
-    "catalog": ("the name of a catalog", "name the table alone; it is the session's"),
-    "query": ("a subquery", "list the constants: region IN ('N', 'S')"),
-    "unnest": ("UNNEST", "list the constants: region IN ('N', 'S')"),
-    "symmetric": ("SYMMETRIC", "write BETWEEN with the smaller number first"),
-}
-#: The same for nodes inside expressions, by sqlglot's key.
-_NODES: Mapping[str, tuple[str, str]] = {
-    "subquery": ("a subquery", "one statement reads the session's table; write the condition into WHERE"),
-    "select": ("a subquery", "one statement reads the session's table; write the condition into WHERE"),
-    "exists": ("EXISTS", "one statement reads the session's table; write the condition into WHERE"),
-    "window": ("a window (OVER)", "GROUP BY the column"),
-    "filter": ("FILTER", "write the condition into WHERE, and ask a second statement for another one"),
-    "star": ("*", "name the columns; rows themselves are never released"),
-    "min": ("MIN", "an extreme is one person's value: QUANTILE(column, 0.01)"),
-    "max": ("MAX", "an extreme is one person's value: QUANTILE(column, 0.99)"),
-    "variancepop": ("VAR_POP", "VAR_SAMP(column)"),
-    "stddevpop": ("STDDEV_POP", "STDDEV(column)"),
-    "approxdistinct": ("APPROX_COUNT_DISTINCT", "COUNT(DISTINCT person) counts persons"),
-    "case": ("CASE", "write the condition into WHERE; sl.col(...).lookup({...}) makes other labels"),
-    "if": ("IF", "write the condition into WHERE; sl.col(...).lookup({...}) makes other labels"),
-    "cast": ("CAST", "the schema declares what a column is"),
-    "like": ("LIKE", "list the labels: job IN ('nurse', 'cook')"),
-    "ilike": ("ILIKE", "list the labels: job IN ('nurse', 'cook')"),
-    "null": ("NULL", "write column IS NULL"),
-    "placeholder": ("a placeholder", "write the constant"),
-    "parameter": ("a parameter", "write the constant"),
-    "mod": ("%", "+ - * / and comparisons are understood"),
-    "dpipe": ("||", "compare columns with texts: job = 'nurse'"),
-    "nullsafeeq": ("<=>", "write = or IS NULL"),
-    "coalesce": ("COALESCE", "declare missing=sl.Fill(...) for the column"),
-}
 _COMPARED: Mapping[str, Comparison] = {"eq": "==", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _COMPUTED: Mapping[str, Operator] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _FUNCTIONS: Mapping[str, Function] = {
@@ -142,7 +87,7 @@ def parse_select(text: str, schema: Schema) -> Select:
     tree = _tree(text)
     if tree.key != "select":
         kind = {"union": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}.get(tree.key, tree.key.upper())
-        raise RangeError(f"{kind} is not understood: {_UNDERSTOOD}; ask several statements one after another")
+        raise RangeError(f"{kind} is not understood: {UNDERSTOOD}; ask several statements one after another")
     return _Reader(schema).select(tree)
 
 
@@ -170,10 +115,10 @@ def _tree(text: str) -> Any:
     except (RecursionError, ValueError):
         failed = "it is nested too deep"
     if failed:
-        raise RangeError(f"the SQL is not understood: {failed}; {_UNDERSTOOD}")
+        raise RangeError(f"the SQL is not understood: {failed}; {UNDERSTOOD}")
     if len(found) != 1:
-        came = "several" if ";" in tokens else _short(tokens[0].upper()) if tokens else "nothing"
-        raise RangeError(f"one SELECT was wanted, got {came}: {_UNDERSTOOD}; ask several one after another")
+        came = "several" if ";" in tokens else shortened(tokens[0].upper()) if tokens else "nothing"
+        raise RangeError(f"one SELECT was wanted, got {came}: {UNDERSTOOD}; ask several one after another")
     return found[0]
 
 
@@ -186,12 +131,12 @@ class _Reader:
 
     def select(self, tree: Any) -> Select:
         """Read the whole statement."""
-        self._only(tree, "expressions", "from_", "where", "group")
+        only(tree, "expressions", "from_", "where", "group")
         table, alias = self._from(tree.args.get("from_"))
         self._table = (table, alias)
         where, group = tree.args.get("where"), tree.args.get("group")
         if where is not None:
-            self._only(where, "this")
+            only(where, "this")
         by = [] if group is None else self._group(group)
         items = tuple(self._item(each) for each in tree.expressions)
         self._check(items, by)
@@ -205,28 +150,27 @@ class _Reader:
 
     def _from(self, clause: Any) -> tuple[str, str]:
         if clause is None:
-            raise RangeError(f"FROM is missing: {_UNDERSTOOD}")
-        self._only(clause, "this")
+            raise RangeError(f"FROM is missing: {UNDERSTOOD}")
+        only(clause, "this")
         table = clause.this
         if table.key != "table" or getattr(table.this, "key", "") != "identifier":
-            self._refuse(table)
-        self._only(table, "this", "alias")
+            refuse(table)
+        only(table, "this", "alias")
         alias = table.args.get("alias")
         if alias is not None:
-            self._only(alias, "this")
+            only(alias, "this")
         return table.name, table.alias
 
     def _group(self, clause: Any) -> list[str]:
-        self._only(clause, "expressions")
+        only(clause, "expressions")
         found = []
         for each in clause.expressions:
             if each.key in ("rollup", "cube", "groupingsets"):
-                name, instead = _CLAUSES["grouping_sets" if each.key == "groupingsets" else each.key]
-                raise RangeError(f"{name} is not understood; {instead}")
+                refuse_clause("grouping_sets" if each.key == "groupingsets" else each.key)
             if each.key != "column":
                 raise RangeError(
-                    f"GROUP BY {_sql(each)} is not understood: it names declared columns; a number is put into public "
-                    "bins with sl.Count(by=sl.col('age').cut([18, 65]), epsilon=...)"
+                    f"GROUP BY {sql_text(each)} is not understood: it names declared columns; a number is put into "
+                    "public bins with sl.Count(by=sl.col('age').cut([18, 65]), epsilon=...)"
                 )
             found.append(self._column(each))
         return found
@@ -252,7 +196,7 @@ class _Reader:
     def _item(self, node: Any) -> Item:
         name = ""
         if node.key == "alias":
-            self._only(node, "this", "alias")
+            only(node, "this", "alias")
             name, node = node.alias, node.this
         while node.key == "paren":
             node = node.this
@@ -268,35 +212,35 @@ class _Reader:
         if node.key == "count":
             return self._count(node)
         if node.key in _FUNCTIONS:
-            self._only(node, "this")
+            only(node, "this")
             function, of = _FUNCTIONS[node.key], node.this
             self._no_distinct(of)
             if function == "mean" and _plain(of).key in (*_COMPARED, "and", "or", "not", "in", "is", "between"):
                 return Item(name="", function="proportion", of=self.condition(of, 0))
             return Item(name="", function=function, of=self.number(of, 0))
         if node.key == "median":
-            self._only(node, "this")
-            return Item(name="", function="quantile", of=self.number(node.this, 0), level=Fraction(1, 2))
+            only(node, "this")
+            return self._of_column(node.this, level=Fraction(1, 2))
         if node.key in ("quantile", "approxquantile"):
-            self._only(node, "this", "quantile")
+            only(node, "this", "quantile")
             return self._quantile(node.this, node.args.get("quantile"))
         if node.key == "withingroup" and node.this.key in ("percentilecont", "percentiledisc"):
-            self._only(node.this, "this")
+            only(node.this, "this")
             ordered = node.expression.expressions if node.expression.key == "order" else []
             if len(ordered) != 1 or ordered[0].args.get("desc"):
                 raise RangeError("WITHIN GROUP wants ORDER BY one column, ascending; or write QUANTILE(column, 0.5)")
             return self._quantile(ordered[0].this, node.this.this)
-        return self._refuse(node, aggregate=True)
+        return refuse(node, aggregate=True)
 
     def _count(self, node: Any) -> Item:
-        self._only(node, "this", "big_int")
+        only(node, "this", "big_int")
         of = node.this
         if of is None or of.key in ("star", "literal"):  # COUNT(), COUNT(*) and COUNT(1) count rows
             if of is not None and of.key == "star":
-                self._only(of)
+                only(of)
             return Item(name="", function="count")
         if of.key == "distinct":
-            self._only(of, "expressions")
+            only(of, "expressions")
             person = self._schema.person
             named = [each for each in of.expressions if each.key == "column"]
             name = self._column(named[0]) if len(of.expressions) == len(named) == 1 else ""
@@ -310,7 +254,13 @@ class _Reader:
         found = None if level is None else self.number(level, 0)
         if not isinstance(found, Literally) or isinstance(found.value, str) or not 0 < found.value < 1:
             raise RangeError("a quantile has one public level strictly between 0 and 1: QUANTILE(income, 0.9)")
-        return Item(name="", function="quantile", of=self.number(of, 0), level=found.value)
+        return self._of_column(of, level=found.value)
+
+    def _of_column(self, of: Any, *, level: Fraction) -> Item:
+        found = self.number(of, 0)
+        if not isinstance(found, Named):
+            raise RangeError(f"a quantile is of a declared column, got {sql_text(of)}; add it to the table as a column")
+        return Item(name="", function="quantile", of=found, level=level)
 
     def _no_distinct(self, node: Any) -> None:
         if node.key == "distinct":
@@ -323,31 +273,31 @@ class _Reader:
         self._deep(depth)
         node = _plain(node)
         if node.key in ("and", "or"):
-            self._only(node, "this", "expression")
+            only(node, "this", "expression")
             return conjoin(node.key, [self.condition(each, depth + 1) for each in _chain(node)])
         if node.key == "not":
-            self._only(node, "this")
+            only(node, "this")
             return Not(self.condition(node.this, depth + 1))
         if node.key in _COMPARED:
-            self._only(node, "this", "expression")
+            only(node, "this", "expression")
             return Compare(_COMPARED[node.key], self.number(node.this, depth + 1), self.number(node.expression, depth))
         if node.key == "in":
-            self._only(node, "this", "expressions")
+            only(node, "this", "expressions")
             values = tuple(self._constant(each, depth + 1) for each in node.expressions)
             return IsIn(self.number(node.this, depth + 1), values)
         if node.key == "is":
-            self._only(node, "this", "expression")
+            only(node, "this", "expression")
             if node.expression.key != "null":
-                raise RangeError(f"IS {_sql(node.expression)} is not understood; write IS NULL, IS NOT NULL, or =")
+                raise RangeError(f"IS {sql_text(node.expression)} is not understood; write IS NULL, IS NOT NULL, or =")
             return IsMissing(self.number(node.this, depth + 1))
         if node.key == "between":
-            self._only(node, "this", "low", "high")
+            only(node, "this", "low", "high")
             of = self.number(node.this, depth + 1)
             low, high = (self.number(node.args[end], depth + 1) for end in ("low", "high"))
             return conjoin("and", [Compare(">=", of, low), Compare("<=", of, high)])
         if node.key in ("column", "literal", "boolean", *_COMPUTED, "neg"):
-            raise RangeError(f"{_sql(node)} stands where a condition is needed; compare it with something")
-        return self._refuse(node)
+            raise RangeError(f"{sql_text(node)} stands where a condition is needed; compare it with something")
+        return refuse(node)
 
     def number(self, node: Any, depth: int) -> Expression:
         """Read a column, a constant, or arithmetic of them."""
@@ -356,33 +306,35 @@ class _Reader:
         if node.key == "column":
             return Named(self._column(node))
         if node.key == "literal":
-            self._only(node, "this", "is_string")
+            only(node, "this", "is_string")
             if node.args["is_string"]:
                 return Literally(constant(node.name))
             return Literally(exact_number(node.name, name="a number of the statement"))
         if node.key == "boolean":
             return Literally(constant(bool(node.this)))
         if node.key == "neg":
-            self._only(node, "this")
+            only(node, "this")
             return arithmetic("-", Literally(Fraction(0)), self.number(node.this, depth + 1))
         if node.key in _COMPUTED:
-            self._only(node, "this", "expression", "typed", "safe")
+            only(node, "this", "expression", "typed", "safe")
             left, right = self.number(node.this, depth + 1), self.number(node.expression, depth + 1)
             return arithmetic(_COMPUTED[node.key], left, right)
         if node.key in (*_COMPARED, "and", "or", "not", "in", "is", "between"):
-            raise RangeError(f"{_sql(node)} is a condition where a number is needed; join conditions with AND, OR, NOT")
-        return self._refuse(node)
+            raise RangeError(
+                f"{sql_text(node)} is a condition where a number is needed; join conditions with AND, OR, NOT"
+            )
+        return refuse(node)
 
     def _constant(self, node: Any, depth: int) -> Constant:
         found = self.number(node, depth)
         if not isinstance(found, Literally):
-            raise RangeError(f"IN needs a list of constants, got {_sql(node)}: region IN ('N', 'S')")
+            raise RangeError(f"IN needs a list of constants, got {sql_text(node)}: region IN ('N', 'S')")
         return found.value
 
     def _column(self, node: Any) -> str:
-        self._only(node, "this", "table")
+        only(node, "this", "table")
         if node.this.key != "identifier":
-            self._refuse(node.this)
+            refuse(node.this)
         given = node.text("table")
         if given and given not in self._table:
             raise RangeError(f"{given}.{node.name}: the statement reads {self._table[0]!r} and no table {given!r}")
@@ -400,27 +352,6 @@ class _Reader:
     def _deep(self, depth: int) -> None:
         if depth > DEEPEST:
             raise RangeError(f"the statement is nested more than {DEEPEST} deep; split it")
-
-    def _only(self, node: Any, *known: str) -> None:
-        """Refuse everything that sqlglot found in a node and that is not one of these."""
-        for key, value in node.args.items():
-            if key in known or value in (None, False) or value == []:
-                continue
-            name, instead = _CLAUSES.get(key, (f"{key.strip('_').replace('_', ' ').upper()} of {node.key.upper()}", ""))
-            raise RangeError(f"{name} is not understood; {instead or _UNDERSTOOD}")
-
-    def _refuse(self, node: Any, *, aggregate: bool = False) -> NoReturn:
-        name, instead = _NODES.get(node.key, (_sql(node), ""))
-        if not instead and aggregate:
-            instead = (
-                "SELECT takes columns of GROUP BY, COUNT(*), COUNT(DISTINCT person), SUM, AVG, VAR_SAMP, STDDEV, "
-                "MEDIAN and QUANTILE; compute with the released numbers afterwards"
-            )
-        elif not instead:
-            instead = (
-                "conditions are made of declared columns, constants, + - * /, comparisons, IN, IS NULL, AND, OR, NOT"
-            )
-        raise RangeError(f"{name} is not understood; {instead}")
 
 
 def _plain(node: Any) -> Any:
@@ -447,16 +378,3 @@ def _name_of(item: Item) -> str:
     level = "" if item.level is None else f"_{number_text(item.level)}"
     of = "" if item.of is None else f"_{item.of}"
     return f"{item.function}{level}{of}"
-
-
-def _sql(node: Any) -> str:
-    """Write a part of the statement for a message."""
-    try:
-        text = str(node.sql())
-    except Exception:  # sqlglot cannot write everything that it reads
-        text = str(node.key).upper()
-    return _short(text)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."

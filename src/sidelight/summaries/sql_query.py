@@ -15,10 +15,10 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Amount, Claims, exact, short_text
 from sidelight.mechanisms.budget import Budget, root_below, together
 from sidelight.noise import Source
+from sidelight.quantiles.query import PreparedQuantiles, level_name
 from sidelight.records import Label, Number, Schema, Table
 from sidelight.records.expression_text import conjoin
 from sidelight.records.expressions import Expression, IsMissing, Named, Not
-from sidelight.records.numbers import number_text
 from sidelight.records.table import NAMELESS
 from sidelight.registry import load_query
 from sidelight.release import Release
@@ -109,7 +109,8 @@ class SQL:
                 "groups that nobody declared are found by each query for itself, and this statement needs "
                 f"{len(asked)} of them; ask one aggregate a statement, or declare the labels as a Category"
             )
-        priced = [[each.written({**price, **self._limits()}) for each in asked] for price in self._prices(len(asked))]
+        prices = self._prices(len(asked), pure=any(each.kind == "quantiles" for each in asked))
+        priced = [[each.written({**price, **self._limits(each)}) for each in asked] for price in prices]
         queries = min(priced, key=lambda each: _noise(each[0], schema)) if len(priced) > 1 else priced[0]
         parts = tuple(prepare_query(query.build(), schema) for query in queries)
         claims = together([(1, part.claims) for part in parts])
@@ -134,8 +135,17 @@ class SQL:
             translation=Translation(queries=tuple(queries), claims=claims),
         )
 
-    def _prices(self, parts: int) -> list[dict[str, Amount]]:
-        """Return what each query may spend, in the ways that add up to the whole, however they follow one another."""
+    def _prices(self, parts: int, *, pure: bool) -> list[dict[str, Amount]]:
+        """Return what each query may spend, in the ways that add up to the whole, however they follow one another.
+
+        Args:
+            parts: How many queries there are.
+            pure: Whether one of them has a pure price only.
+        """
+        if pure:
+            if self.epsilon is None or self.noise == "gaussian":
+                raise RangeError("MEDIAN and QUANTILE have a pure price: give epsilon, or ask the others apart")
+            return [{"epsilon": self.epsilon if parts == 1 else exact(self.epsilon, name="epsilon") / parts}]
         given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
         if parts == 1:
             return [{name: amount for name, amount in given.items() if amount is not None}]
@@ -149,9 +159,13 @@ class SQL:
             found.append({"epsilon": exact(self.epsilon, name="epsilon") / parts})
         return found
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self, asked: _Asked) -> dict[str, Any]:
         given = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group}
         found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if (
+            asked.kind == "quantiles"
+        ):  # noise and confidence are nothing that they have, nor limits where all is one group
+            return found if asked.options.keys() & {"by", "where"} else {}
         if self.noise != "auto":
             found["noise"] = self.noise
         if self.confidence != 0.95:
@@ -239,8 +253,9 @@ class PreparedSQL(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Run the queries one after another, and put what was asked for into one table."""
-        found = [cast(GroupTable, part.run(table, source).value) for part in self.parts]
-        first = found[0]
+        answers = [part.run(table, source) for part in self.parts]
+        found = [_table_of(part, answer) for part, answer in zip(self.parts, answers, strict=True)]
+        first, taken = found[0], {item.name for item in self.select.items}
         columns: dict[str, Any] = {}
         for number in self.numbers:
             of = found[number.part]
@@ -248,11 +263,24 @@ class PreparedSQL(SurePrepared):
             columns[number.name] = np.rint(of[number.column]).astype(np.int64) if whole else of[number.column]
             for end in ("low", "high"):
                 for name in (f"{number.column}_{end}", *([end] if number.column == of.columns[0] else [])):
-                    if name in of.columns:
+                    if name in of.columns and f"{number.name}_{end}" not in taken:  # a name that AS gave goes first
                         columns[f"{number.name}_{end}"] = of[name]
                         break
-        notes = {name: value for each in found for name, value in each.notes.items()}
-        return Answer(value=GroupTable(keys=first.keys_of_groups, groups=first.groups, columns=columns, notes=notes))
+        notes: dict[str, Any] = {}
+        for each, query in zip(found, self.translation.queries, strict=True):  # two means are clipped at two places
+            of_which = f"{query.names[0]}_" if len(found) > 1 else ""
+            notes |= {f"{of_which}{name}": value for name, value in each.notes.items()}
+        value = GroupTable(keys=first.keys_of_groups, groups=first.groups, columns=columns, notes=notes)
+        return Answer(value=value, labels=answers[0].labels, error=answers[0].error if len(answers) == 1 else None)
+
+
+def _table_of(part: SurePrepared, answer: Answer) -> GroupTable:
+    """Return an answer as a table; quantiles of all rows are a vector."""
+    if isinstance(answer.value, GroupTable):
+        return answer.value
+    assert isinstance(part, PreparedQuantiles)
+    columns = {level_name(level): [value] for level, value in zip(part.tree.levels, answer.value, strict=True)}
+    return GroupTable(keys=[], groups=[()], columns=columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,7 +362,7 @@ def _column(item: Item, kind: str) -> str:
     assert item.function is not None
     if item.function == "quantile":
         assert item.level is not None
-        return f"{number_text(100 * item.level)} %"
+        return level_name(item.level)
     own, column = _ANSWERS[item.function]
     return column if own == kind else _ALSO[kind][item.function]
 
