@@ -15,6 +15,7 @@ import sidelight
 #: A page's title, and the names of `sidelight` on it. A package brings all names of its own that stand nowhere else.
 PAGES = {
     "Queries": (
+        *("Count", "Histogram"),
         *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),
@@ -23,10 +24,10 @@ PAGES = {
         *("GaussianModel", "GaussianMixture", "PATE", "PublicScaler", "TableEncoding"),
     ),
     "Predictions": (
-        *("Uniform", "Cauchy", "HalfCauchy", "Laplace", "Gaussian", "Histogram", "ScaleFree", "Mixture", "hedge"),
-        *("PublicSample", "PublicRows", "PublicTable", "PubPrev", "PubProx"),
+        *("Uniform", "Cauchy", "HalfCauchy", "Laplace", "Gaussian", "ScaleFree", "Mixture", "hedge", "priors"),
+        *("PublicSample", "PublicRows", "PublicTable", "PubPrev", "PubProx", "Predicted"),
     ),
-    "Records and schema": ("Table", "Schema", "Number", "Category", "PersonId", "Drop", "Fill"),
+    "Records and schema": ("Table", "Schema", "Number", "Category", "Label", "PersonId", "Drop", "Fill", "col"),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),
     "Sessions, ledgers and releases": (
         *("Session", "Sequence", "open_ledger", "Release", "Refused", "outcome_from_json"),
@@ -48,7 +49,20 @@ PAGES = {
 
 #: What the library calls on a query, a prior or a learner, and a user does not; of one class alone with its name.
 SEAMS = {
-    *("declare", "prepare", "predictions_for", "mu_squared", "total"),
+    *(
+        "declare",
+        "prepare",
+        "request",
+        "keys",
+        "groups",
+        "price",
+        "reading",
+        "counted",
+        "cut",
+        "predictions_for",
+        "mu_squared",
+        "total",
+    ),
     *("needs_hedge", "log_mass", "inverse_in", "staircases", "compile", "cells", "share_of_cells", "rank_cost"),
     *("start", "begin", "read"),
     *(
@@ -61,7 +75,15 @@ SEAMS = {
         "GaussianFit.method",
     ),
     *("GaussianMean.price", "GaussianMean.table", "SyntheticTable.price", "SyntheticTable.axes", "Selection.claims"),
-    *("Category.labels", "Category.unknown_code", "Category.missing_code", "Number.fill", "Table.rows"),
+    *(
+        "Category.labels",
+        "Category.unknown_code",
+        "Category.missing_code",
+        "Label.normalised",
+        "Label.label_of",
+        "Number.fill",
+        "Table.rows",
+    ),
     *("TableEncoding.codings", "TableEncoding.rows", "TableEncoding.matrix"),
     *("Claims.with_unit", "Claims.with_numerics", "Claims.map", "Claims.items", "GDP.from_squares"),
 }
@@ -83,12 +105,14 @@ def _full_names(name: str) -> list[str]:
     if not inspect.ismodule(found):
         return [f"sidelight.{name}"]
     inside = getattr(found, "__all__", None) or [each for each, value in vars(found).items() if _made_in(value, found)]
-    return [f"sidelight.{name}", *(f"sidelight.{name}.{each}" for each in inside if _is_new(each, name))]
+    return [f"sidelight.{name}", *(f"sidelight.{name}.{each}" for each in inside if _is_new(each, name, found))]
 
 
-def _is_new(name: str, package: str) -> bool:
-    """Return whether a name of a package stands neither in `sidelight` nor among the errors."""
-    return name not in sidelight.__all__ and (package == "errors" or not hasattr(sidelight.errors, name))
+def _is_new(name: str, package: str, module: Any) -> bool:
+    """Return whether what a package calls so stands neither in `sidelight` nor among the errors."""
+    if name in sidelight.__all__ and getattr(sidelight, name) is getattr(module, name):
+        return False
+    return package == "errors" or not hasattr(sidelight.errors, name)
 
 
 def _made_in(value: Any, module: Any) -> bool:

@@ -94,7 +94,7 @@ def _quantile_cases() -> Iterator[Case]:
         "half_cauchy": sl.HalfCauchy(50),
         "laplace": sl.Laplace(35, 8),
         "gaussian": sl.Gaussian(35, 16),
-        "histogram": sl.Histogram([0, 32, 64, 128], [0.25, 0.5, 0.25]),
+        "histogram": sl.priors.Histogram([0, 32, 64, 128], [0.25, 0.5, 0.25]),
         "mixture": sl.Mixture([0.5, 0.5], [sl.Laplace(30, 4), sl.Uniform(0, 100)]),
         "scale_free": sl.ScaleFree("1/32"),
         "hedge": sl.hedge(sl.Gaussian(35, 2), with_=sl.Cauchy(0, 100)),

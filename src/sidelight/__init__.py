@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sidelight import errors as errors
     from sidelight import experts as experts
     from sidelight import gaussians as gaussians
+    from sidelight import priors as priors
     from sidelight import quantiles as quantiles
     from sidelight import synthesis as synthesis
     from sidelight import tuning as tuning
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from sidelight.predictions import Cauchy as Cauchy
     from sidelight.predictions import Gaussian as Gaussian
     from sidelight.predictions import HalfCauchy as HalfCauchy
-    from sidelight.predictions import Histogram as Histogram
     from sidelight.predictions import Laplace as Laplace
     from sidelight.predictions import Mixture as Mixture
     from sidelight.predictions import PublicSample as PublicSample
@@ -58,10 +58,12 @@ if TYPE_CHECKING:
     from sidelight.records import Category as Category
     from sidelight.records import Drop as Drop
     from sidelight.records import Fill as Fill
+    from sidelight.records import Label as Label
     from sidelight.records import Number as Number
     from sidelight.records import PersonId as PersonId
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
+    from sidelight.records.expressions import col as col
     from sidelight.regression.adassp import AdaSSP as AdaSSP
     from sidelight.regression.clipping import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.estimators import LinearRegression as LinearRegression
@@ -82,6 +84,9 @@ if TYPE_CHECKING:
     from sidelight.stability import StableMode as StableMode
     from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
+    from sidelight.summaries.count import Count as Count
+    from sidelight.summaries.histogram import Histogram as Histogram
+    from sidelight.summaries.predicted import Predicted as Predicted
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable
@@ -107,7 +112,6 @@ _HOME = {
         "Cauchy",
         "Gaussian",
         "HalfCauchy",
-        "Histogram",
         "Laplace",
         "Mixture",
         "PublicSample",
@@ -117,18 +121,20 @@ _HOME = {
     ),
     "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
-    "sidelight.records": ("Category", "Drop", "Fill", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.records": ("Category", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.records.expressions": ("col",),
     "sidelight.regression.clipping": ("nonprivate_check_rows",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
     "sidelight.stability.pate.estimator": ("PATE",),
+    "sidelight.summaries.predicted": ("Predicted",),
     "sidelight.synthesis": ("PublicTable", "Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),
     "sidelight.tuning": ("PrivateScore", "PublicScore"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 _MODULE_OF |= {entry.name: entry.home for entry in ENTRIES}
-_PACKAGES = ("errors", "experts", "gaussians", "quantiles", "synthesis", "tuning")
+_PACKAGES = ("errors", "experts", "gaussians", "priors", "quantiles", "synthesis", "tuning")
 #: Where more is to be found, for those who write sl.stability.median_distance.
 _FURTHER = (
     "accounting",

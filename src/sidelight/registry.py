@@ -59,6 +59,22 @@ ENTRIES = (
         card="quantiles",
     ),
     Entry(
+        kind="count",
+        name="Count",
+        home="sidelight.summaries.count",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_count_audit.py",
+        card="groups",
+    ),
+    Entry(
+        kind="histogram",
+        name="Histogram",
+        home="sidelight.summaries.histogram",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_count_audit.py",
+        card="groups",
+    ),
+    Entry(
         kind="covariance",
         name="Covariance",
         home="sidelight.covariance",

@@ -26,7 +26,7 @@ NUMBER = sl.Number("x", lower=0, upper=4, granularity=1)
 CELLS = [-0.5, 0.5, 1.5, 2.5, 3.5, 4.5]
 #: The odds of 2..4 against 0 before the data speaks.
 FEW = math.exp(-5)
-LOW = sl.Histogram(CELLS, [1.0, 1e-9, FEW / 3, FEW / 3, FEW / 3])
+LOW = sl.priors.Histogram(CELLS, [1.0, 1e-9, FEW / 3, FEW / 3, FEW / 3])
 
 
 def sampler(query, rows, name, *, schema=(NUMBER,)):
@@ -90,9 +90,9 @@ QUARTILES = sl.Quantiles(
     column="x",
     epsilon=4,
     prediction=[
-        sl.Histogram(WIDE_CELLS, [1, 1, 1, 1, 1, 1]),
-        sl.Histogram(WIDE_CELLS, [1.0, 1e-9, math.exp(-7), 1e-9, 1e-9, 1e-9]),
-        sl.Histogram(WIDE_CELLS, [1e-9, 1e-9, 1.0, 1e-9, math.exp(-3), 1e-9]),
+        sl.priors.Histogram(WIDE_CELLS, [1, 1, 1, 1, 1, 1]),
+        sl.priors.Histogram(WIDE_CELLS, [1.0, 1e-9, math.exp(-7), 1e-9, 1e-9, 1e-9]),
+        sl.priors.Histogram(WIDE_CELLS, [1e-9, 1e-9, 1.0, 1e-9, math.exp(-3), 1e-9]),
     ],
 )
 WIDE = (sl.Number("x", lower=0, upper=5, granularity=1),)

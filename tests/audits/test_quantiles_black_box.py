@@ -117,7 +117,7 @@ def within_binomial(hits, draws, probability):
 
 def test_no_data_gives_a_draw_from_the_prior():
     cells = [-0.5, 0.5, 1.5, 2.5, 3.5]
-    prior = sl.Histogram(cells, [0.1, 0.2, 0.3, 0.4])
+    prior = sl.priors.Histogram(cells, [0.1, 0.2, 0.3, 0.4])
     query = sl.Quantiles(["0.3"], epsilon=5, lower=0, upper=3, granularity=1, prediction=prior)
     values = drawn(query, [], 1500)[:, 0]
     for value, mass in enumerate([0.1, 0.2, 0.3, 0.4]):

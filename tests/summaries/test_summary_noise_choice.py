@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from sidelight.aggregates.unit_norms import persons_in
 from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import zcdp_from_pure
 from sidelight.summaries.noise_choice import (
@@ -16,7 +17,6 @@ from sidelight.summaries.noise_choice import (
     laplace_variance,
     top_by_histogram,
 )
-from sidelight.summaries.norms import Contribution, per_person
 
 CROSSOVERS = {
     "0.1": (5, 7, 13),
@@ -32,7 +32,7 @@ CROSSOVERS = {
 def test_crossovers(epsilon):
     """R9 of the specification: the first g for which Gaussian noise is smaller."""
     for delta, first in zip(("1e-5", "1e-6", "1e-9"), CROSSOVERS[epsilon], strict=True):
-        kinds = [choose_noise(per_person(g).counts(), epsilon=epsilon, delta=delta).kind for g in range(1, 25)]
+        kinds = [choose_noise(persons_in(g), epsilon=epsilon, delta=delta).kind for g in range(1, 25)]
         assert kinds.index("gaussian") + 1 == first
         assert set(kinds[first - 1 :]) == {"gaussian"}
 
@@ -50,7 +50,7 @@ def test_exact_variances():
 
 def test_concentrated_prices():
     """Laplace noise is smaller only for one number at a large ρ: .362 against .409 at 1.523 (ε = 2)."""
-    single = Contribution().counts()
+    single = persons_in(1)
     chosen = choose_noise(single, rho="1.523188")
     assert chosen.kind == "laplace"
     assert chosen.variance == pytest.approx(0.362, abs=5e-4)
@@ -58,17 +58,17 @@ def test_concentrated_prices():
     assert choose_noise(single, rho="1.523188", noise="gaussian").variance == pytest.approx(0.409, abs=5e-4)
     assert choose_noise(single, rho="1.2").kind == "gaussian"
     assert choose_noise(single, rho="0.05").kind == "gaussian"
-    assert choose_noise(per_person(2).counts(), rho="1.523188").kind == "gaussian"
+    assert choose_noise(persons_in(2), rho="1.523188").kind == "gaussian"
 
 
 def test_a_price_sets_the_scale_exactly():
-    norms = per_person(4).counts()
+    norms = persons_in(4)
     assert choose_noise(norms, epsilon="0.5").scale == 8
     gaussian = choose_noise(norms, mu="0.5")
     assert (gaussian.kind, gaussian.scale, gaussian.mu) == ("gaussian", 4, Fraction(1, 2))
     assert choose_noise(norms, rho="0.125").scale >= 4
     assert choose_noise(norms, epsilon=1, delta="1e-6", noise="gaussian").kind == "gaussian"
-    assert choose_noise(per_person(40).counts(), epsilon=1, delta="1e-6", noise="laplace").kind == "laplace"
+    assert choose_noise(persons_in(40), epsilon=1, delta="1e-6", noise="laplace").kind == "laplace"
 
 
 @pytest.mark.parametrize(
@@ -78,22 +78,22 @@ def test_a_price_sets_the_scale_exactly():
 )  # fmt: skip
 def test_bad_prices_are_refused(price):
     with pytest.raises(RangeError):
-        choose_noise(Contribution().counts(), **price)
+        choose_noise(persons_in(1), **price)
 
 
 def test_routes_of_the_top_labels():
     """Section 8: equal scales are level in recall; under ρ the limit is 0.641·√k."""
     for labels, draws, by_histogram in ((1, 1, True), (10, 10, True), (11, 10, False), (1, 10, True)):
-        assert top_by_histogram(per_person(labels).counts(), draws, epsilon="0.3") is by_histogram
+        assert top_by_histogram(persons_in(labels), draws, epsilon="0.3") is by_histogram
     assert not top_by_histogram(None, 5, epsilon=1)
     for draws in (10, 100):
         limit = 0.641**2 * draws
-        assert top_by_histogram(per_person(math.floor(limit)).counts(), draws, rho="0.05")
-        assert not top_by_histogram(per_person(math.ceil(limit) + 1).counts(), draws, rho="0.05")
-    assert top_by_histogram(per_person(5).counts(), 10, mu="0.2")
-    assert not top_by_histogram(per_person(8).counts(), 10, mu="0.2")
-    assert top_by_histogram(per_person(20).counts(), 30, epsilon=1, delta="1e-6")
-    assert not top_by_histogram(per_person(20).counts(), 10, epsilon=1, delta="1e-6")
+        assert top_by_histogram(persons_in(math.floor(limit)), draws, rho="0.05")
+        assert not top_by_histogram(persons_in(math.ceil(limit) + 1), draws, rho="0.05")
+    assert top_by_histogram(persons_in(5), 10, mu="0.2")
+    assert not top_by_histogram(persons_in(8), 10, mu="0.2")
+    assert top_by_histogram(persons_in(20), 30, epsilon=1, delta="1e-6")
+    assert not top_by_histogram(persons_in(20), 10, epsilon=1, delta="1e-6")
 
 
 def test_centred_counts_references():

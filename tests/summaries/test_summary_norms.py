@@ -5,9 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from sidelight.errors import RangeError
+from sidelight.aggregates.unit_norms import UnitNorms, persons_in
 from sidelight.guarantees import Neighbours
-from sidelight.summaries.norms import Contribution, per_person
 
 
 @pytest.mark.parametrize(
@@ -15,7 +14,7 @@ from sidelight.summaries.norms import Contribution, per_person
 )
 def test_references(k, g, m, squares):
     """R1 of the specification."""
-    norms = Contribution(rows=k, groups=g, rows_per_group=m).counts()
+    norms = UnitNorms(rows=k, groups=g, per_group=m)
     assert norms.l2_squared == squares
     assert norms.l1 == min(k, g * m)
     assert norms.l0 == min(g, k)
@@ -31,7 +30,7 @@ def tables(k, g, m, cells):
 
 @pytest.mark.parametrize(("k", "g", "m"), list(itertools.product(range(1, 5), repeat=3)))
 def test_brute_force(k, g, m):
-    norms = Contribution(rows=k, groups=g, rows_per_group=m).counts()
+    norms = UnitNorms(rows=k, groups=g, per_group=m)
     found = list(tables(k, g, m, cells=min(g, 4)))
     assert max(sum(t) for t in found) == norms.l1
     assert max(sum(x * x for x in t) for t in found) == norms.l2_squared
@@ -41,7 +40,7 @@ def test_brute_force(k, g, m):
 
 @pytest.mark.parametrize(("k", "g", "m"), [(3, 2, 2), (4, 2, 3), (2, 2, 1), (3, 3, 1)])
 def test_brute_force_of_a_replacement(k, g, m):
-    norms = Contribution(rows=k, groups=g, rows_per_group=m).counts(Neighbours.REPLACE)
+    norms = UnitNorms(rows=k, groups=g, per_group=m, neighbours=Neighbours.REPLACE)
     found = list(tables(k, g, m, cells=4))
     differences = [[a - b for a, b in zip(one, other, strict=True)] for one in found for other in found]
     assert max(sum(abs(x) for x in d) for d in differences) <= norms.l1
@@ -51,23 +50,16 @@ def test_brute_force_of_a_replacement(k, g, m):
 
 
 def test_signed_vectors_move_twice_as_far_when_replaced():
-    one = Contribution().vectors(1, 1, signed=True, neighbours=Neighbours.REPLACE)
-    assert one.l2_squared == 4  # +1 becomes -1
-    assert Contribution().vectors(1, 1, neighbours=Neighbours.REPLACE).l2_squared == 2
-    assert Contribution().vectors(1, 1, signed=True).l2_squared == 1
-
-
-def test_pairs_scale_with_their_levels():
-    norms = Contribution(rows=3, groups=2, rows_per_group=2).vectors(2**30, 2**60, entries=2)
-    assert norms.l1 == 3 * 2**30
-    assert norms.l2_squared == 5 * 2**60
-    assert norms.l0 == 4
+    replaced = UnitNorms(rows=1, groups=1, per_group=1, neighbours=Neighbours.REPLACE)
+    assert replaced.sensitivity("l2", signed=True) == 2  # +1 becomes -1
+    assert replaced.l2_squared == 2
+    assert persons_in(1).sensitivity("l2", signed=True) == 1
 
 
 @pytest.mark.parametrize(("k", "g", "m"), list(itertools.product(range(1, 4), repeat=3)))
 def test_margins_by_brute_force(k, g, m):
     """A 3×3 table: rows of a person fall together in the margin and in the total."""
-    fine = Contribution(rows=k, groups=g, rows_per_group=m)
+    fine = UnitNorms(rows=k, groups=g, per_group=m)
     margin, total = fine.margin(cells=3, cells_apart=3), fine.margin(cells=1, cells_apart=9)
     cells = list(itertools.product(range(3), repeat=2))
     worst_margin = worst_total = 0
@@ -79,31 +71,15 @@ def test_margins_by_brute_force(k, g, m):
                     sums[i] += count
                 worst_margin = max(worst_margin, sum(x * x for x in sums))
                 worst_total = max(worst_total, sum(counts) ** 2)
-    assert worst_margin == margin.counts().l2_squared
-    assert worst_total == total.counts().l2_squared == fine.most_rows**2
+    assert worst_margin == margin.l2_squared
+    assert worst_total == total.l2_squared == fine.total**2
 
 
-def test_without_a_bound_of_one_kind():
-    assert Contribution(rows=5, groups=None, rows_per_group=None).counts().l2_squared == 25
-    assert Contribution(rows=5, groups=None, rows_per_group=1).counts().l2_squared == 5
-    assert Contribution(rows=None, groups=3, rows_per_group=2).counts().l1 == 6
-    assert per_person(7).counts().l2_squared == 7
-    assert per_person().counts().l1 == 1
+def test_persons_in_groups():
+    assert persons_in(7).l2_squared == 7
+    assert persons_in(1).l1 == 1
 
 
 def test_the_root_is_exact_where_it_can_be():
-    assert Contribution(rows=4, groups=4, rows_per_group=1).counts().l2 == 2
-    root = Contribution(rows=3, groups=3, rows_per_group=1).counts().l2
-    assert 3 < root**2 < 3 * (1 + Fraction(1, 2**100))
-
-
-@pytest.mark.parametrize("wrong", [{"rows": 0}, {"groups": -1}, {"rows_per_group": 1.5}, {"rows": True},
-                                   {"rows": None, "groups": None}])  # fmt: skip
-def test_bad_bounds_are_refused(wrong):
-    with pytest.raises(RangeError):
-        Contribution(**wrong)
-
-
-def test_other_neighbours_are_refused():
-    with pytest.raises(RangeError):
-        Contribution().counts(Neighbours.LOCAL)
+    assert persons_in(4).l2 == 2
+    assert 3 < persons_in(3).l2 ** 2 < 3 * (1 + Fraction(1, 2**39))

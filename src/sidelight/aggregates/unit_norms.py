@@ -78,6 +78,33 @@ class UnitNorms:
             return Fraction(self.linf * twice) * width
         return sqrt_up(Fraction(self.l2_squared * twice) * width * width)
 
+    @property
+    def l2(self) -> Fraction:
+        """The root of `l2_squared`, rounded up where it is irrational."""
+        return sqrt_up(self.l2_squared)
+
+    def margin(self, *, cells: int, cells_apart: int) -> UnitNorms:
+        """Return the norms of a coarser table, made of the rows that the finest one kept.
+
+        A unit's cells fall together there: with 10 rows in 10 cells it moves the total by 10.
+
+        Args:
+            cells: The number of cells of the coarser table, 1 for the total.
+            cells_apart: How many cells of the finest table fall into one of its cells.
+        """
+        k, g, m = self.total, min(self.groups, self.total), min(self.per_group, self.total)
+        most = min(k, m * min(g, cells_apart))
+        return UnitNorms(rows=k, groups=min(g, cells), per_group=most, neighbours=self.neighbours)
+
+
+def persons_in(groups: int) -> UnitNorms:
+    """Return the norms of counts of persons, or of one total a person and group, in at most so many groups a person.
+
+    >>> persons_in(10).l1, persons_in(10).l2_squared
+    (10, 10)
+    """
+    return UnitNorms(rows=groups, groups=groups, per_group=1)
+
 
 def sqrt_up(square: Fraction | int) -> Fraction:
     """Return the square root where it is rational, else the next multiple of 2**-40 above it.

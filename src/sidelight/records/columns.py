@@ -165,11 +165,17 @@ _CATEGORY_FIELDS = ("name", "categories", "other", "missing", "per_person")
 
 @dataclass(frozen=True, init=False)
 class Label:
-    """A column of labels that nobody listed: employers, drugs, places. It can only stand in `by=`.
+    """Declare a column of labels that nobody listed: employers, drugs, places. It can only stand in `by=`.
 
     Labels are normalised record by record by a public map, so that spellings of one label meet: Unicode NFC, no spaces
     around, with `casefold=True` no capitals; a text longer than 200 characters becomes its first 180, "…" and 12 digits
     of its SHA-256. What is empty then is missing, and its row is dropped, or gets the label of `missing=Fill(...)`.
+
+    Args:
+        name: The name of the column.
+        casefold: Whether capitals make no difference.
+        missing: What an empty cell means: `Drop()` (usual), or `Fill("unknown")`.
+        per_person: In how many labels one person's rows are, where that is a fact; it is enforced.
 
     >>> Label("employer", casefold=True).normalised("  Acme\u0301 ")
     'acmé'

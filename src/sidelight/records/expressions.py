@@ -473,7 +473,13 @@ class Not(Expression):
 
 
 def col(name: str) -> Named:
-    """Return a declared column as an expression.
+    """Return a declared column as an expression, for conditions (`where=`) and derived groups (`by=`).
+
+    Args:
+        name: The name of the column.
+
+    Returns:
+        An expression: compare it (`>=`, `==`), calculate with it, or use `.isin`, `.cut`, `.lookup`, `.is_missing`.
 
     >>> print((col("age") >= 18) & col("region").isin(["N", "S"]))
     age >= 18 and region in ["N", "S"]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
+from sidelight.aggregates.unit_norms import persons_in
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount
+from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
@@ -16,6 +17,7 @@ from sidelight.records.expressions import Expression
 from sidelight.release import Release
 from sidelight.session import release_once
 from sidelight.session.query import SureArrayQuery
+from sidelight.summaries.noise_choice import choose_noise
 
 NoiseKind = Literal["auto", "laplace", "gaussian"]
 
@@ -86,7 +88,7 @@ class Grouped:
         )
 
     def _check_max_groups(self, schema: Schema) -> None:
-        """Say what a missing `max_groups` means, with the noise for 1, 2 and all groups."""
+        """Refuse a missing `max_groups`, with the noise for 1, 2 and all groups."""
         if not self.by or schema.person is None or self.max_groups is not None:
             return
         if declared_max_groups(schema, self.by) is not None:
@@ -100,11 +102,32 @@ class Grouped:
         )
 
     def _noise_for(self, groups: int) -> str:
-        from sidelight.summaries.noise_choice import choose_noise
-        from sidelight.summaries.norms import Contribution
+        return f"{choose_noise(persons_in(groups), **self.price, noise=self.noise).sd:.3g}"
 
-        norms = Contribution(rows=groups, groups=groups, rows_per_group=1).counts()
-        return f"{choose_noise(norms, **self.price, noise=self.noise).sd:.3g}"
+    def request(self, kind: str, **more: Any) -> dict[str, Any]:
+        """Return what the ledger says was asked: texts only, no two different queries the same.
+
+        Args:
+            kind: The kind of the query.
+            more: What the query adds; None is left out.
+        """
+        price = {
+            name: decimal_text(exact(amount, name=name)) for name, amount in self.price.items() if amount is not None
+        }
+        limits = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group}
+        rest = {"where": self.where, **limits, **more}
+        return {
+            "kind": kind,
+            "by": list(self.keys),
+            **price,
+            **{
+                name: value if isinstance(value, list) else str(value)
+                for name, value in rest.items()
+                if value is not None
+            },
+            "noise": self.noise,
+            "confidence": str(self.confidence),
+        }
 
     def declare(self) -> Number:
         """Refuse a bare array: statistics by group want named columns."""

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Unpack
 
+from sidelight.aggregates.bounded import Bounded, Norm
+from sidelight.aggregates.unit_norms import UnitNorms
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Context, exact, native_claims, positive
 from sidelight.guarantees.amounts import largest
 from sidelight.guarantees.conversions import gdp_within, pure_within_gdp, zcdp_from_pure
 from sidelight.guarantees.intervals import root_down, root_up
+from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise
 from sidelight.mechanisms.peeling import peeling
 from sidelight.noise import scale_up
-from sidelight.summaries.norms import Norms
 
 Kind = Literal["laplace", "gaussian"]
 _CENTRE_STEPS = 64
@@ -37,6 +39,25 @@ class Noise:
     def sd(self) -> float:
         """The standard deviation of the integer noise."""
         return math.sqrt(self.variance)
+
+    @property
+    def norm(self) -> Norm:
+        """The norm that a statistic's sensitivity must be stated in."""
+        return "l1" if self.kind == "laplace" else "l2"
+
+    def on(self, bounded: Bounded) -> LaplaceNoise | GaussianNoise:
+        """Return this noise on a statistic: its claims are those of the price, whatever the statistic's sensitivity."""
+        if self.epsilon is not None:
+            return LaplaceNoise(bounded, epsilon=self.epsilon)
+        assert self.mu is not None
+        return GaussianNoise(bounded, rho=self.mu**2 / 2)
+
+    def part(self, share: Fraction, norms: UnitNorms) -> Noise:
+        """Return the noise that a share of the same price buys for counts of these norms: of ε, or of μ²."""
+        if self.epsilon is not None:
+            return _laplace(norms, self.epsilon * share)
+        assert self.mu is not None
+        return _gaussian(norms, root_down(self.mu**2 * share))
 
 
 def laplace_variance(scale: Fraction | float) -> float:
@@ -63,7 +84,7 @@ def gaussian_variance(scale: Fraction | float) -> float:
 
 
 def choose_noise(
-    norms: Norms,
+    norms: UnitNorms,
     *,
     epsilon: Amount | None = None,
     delta: Amount | None = None,
@@ -84,8 +105,8 @@ def choose_noise(
         mu: Gaussian price.
         noise: "laplace" or "gaussian" to insist on one.
 
-    >>> from sidelight.summaries.norms import Contribution
-    >>> one, ten = (Contribution(rows=g, groups=g, rows_per_group=1).counts() for g in (1, 10))
+    >>> from sidelight.aggregates.unit_norms import persons_in
+    >>> one, ten = persons_in(1), persons_in(10)
     >>> choose_noise(one, epsilon=1, delta="1e-6").kind, choose_noise(ten, epsilon=1, delta="1e-6").kind
     ('laplace', 'gaussian')
     """
@@ -130,18 +151,18 @@ def _pure_within_zcdp(rho: Fraction) -> Fraction:
     )
 
 
-def _laplace(norms: Norms, epsilon: Fraction) -> Noise:
-    scale = norms.l1 / epsilon
+def _laplace(norms: UnitNorms, epsilon: Fraction) -> Noise:
+    scale = Fraction(norms.l1) / epsilon
     return Noise(kind="laplace", scale=scale, variance=laplace_variance(scale), epsilon=epsilon)
 
 
-def _gaussian(norms: Norms, mu: Fraction) -> Noise:
+def _gaussian(norms: UnitNorms, mu: Fraction) -> Noise:
     scale = scale_up(norms.l2 / mu)
     return Noise(kind="gaussian", scale=scale, variance=gaussian_variance(scale), mu=mu)
 
 
 def top_by_histogram(
-    norms: Norms | None,
+    norms: UnitNorms | None,
     draws: int,
     *,
     epsilon: Amount | None = None,
@@ -162,8 +183,8 @@ def top_by_histogram(
         rho: Zero-concentrated price.
         mu: Gaussian price.
 
-    >>> from sidelight.summaries.norms import per_person
-    >>> tuple(top_by_histogram(per_person(labels).counts(), 10, epsilon=1) for labels in (10, 11))
+    >>> from sidelight.aggregates.unit_norms import persons_in
+    >>> tuple(top_by_histogram(persons_in(labels), 10, epsilon=1) for labels in (10, 11))
     (True, False)
     """
     if norms is None:

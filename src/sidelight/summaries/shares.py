@@ -102,8 +102,8 @@ def count_and_sums(
 
     Args:
         mu: The price of all of them together.
-        l2_squared: Of the counts by group (`Contribution.counts().l2_squared`); four times that to replace a unit,
-            because centred sums have signs (`Contribution.vectors(1, 1, signed=True, ...)`).
+        l2_squared: Of the counts by group (`UnitNorms.l2_squared`); four times that of adding one to replace a unit,
+            because centred sums have signs (`UnitNorms.sensitivity("l2", signed=True)`).
         levels: M.
         columns: How many columns share the count.
         share: The count's share of μ²; `count_share(columns)` if left out.

@@ -1,0 +1,165 @@
+"""`Count`: how many persons or rows there are in each group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.group_sums import group_counts
+from sidelight.aggregates.groups import Groups
+from sidelight.errors import RangeError, SchemaError
+from sidelight.noise import Source
+from sidelight.records import Schema, Table
+from sidelight.session.query import Answer, SurePrepared
+from sidelight.summaries.count_tables import Reading, check_noise, count_error, group_labels, table_of
+from sidelight.summaries.grouped import Grouped
+from sidelight.summaries.noise_choice import Noise, choose_noise
+from sidelight.summaries.predicted import Group, read_prediction
+
+#: What a prediction's table may call its counts, the best first.
+COUNT_NAMES = ("unbiased", "count")
+Counted = Literal["persons", "rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(Grouped):
+    """Release how many persons, or rows, there are in each group.
+
+    The table has a row for each group. Read `count`: whole, not negative, drawn towards the prediction if there is one.
+    Add up `unbiased`: cutting off at 0 makes many small counts too large. `low` and `high` hold the count of the
+    bounded table with the confidence, each group for itself.
+
+    Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`. It does not
+    depend on the prediction. Noise is discrete Laplace or rounded Gaussian, the smaller of those that the price allows.
+
+    Accuracy: `noise_sd`, in every group; a person's `max_groups` makes it larger, the number of groups does not.
+
+    Args:
+        by: Columns or derived labels whose cells are the groups: "job", ["job", "sex"], `sl.col("age").cut([18, 65])`.
+        where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
+        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
+        max_groups: In how many groups a person counts at most.
+        max_rows_per_group: How many rows of a person count in one group at most; only for rows.
+        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
+        confidence: Of the intervals.
+        prediction: What the counts are expected to be: a release, a frame or a mapping by group, or `sl.Predicted`.
+        of: "persons" counts everybody once in each group, "rows" counts rows; persons where the schema has them.
+        per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
+
+    >>> import sidelight as sl
+    >>> people = sl.Table(
+    ...     {"job": ["cook", "nurse", "nurse"] * 200}, schema=[sl.Category("job", ["cook", "nurse"], other=None)]
+    ... )
+    >>> release = sl.Count(by="job", epsilon=1).release(people)
+    >>> release.value["job"], release.value.columns
+    (['cook', 'nurse'], ('count', 'unbiased', 'noise_sd', 'low', 'high'))
+    >>> print(release.guarantee)
+    PureDP(ε = 1)
+    """
+
+    of: Counted | None = None
+    per_cell_cap: float | None = None
+    kind_name: ClassVar[str] = "count"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.of not in (None, "persons", "rows"):
+            raise RangeError(f"of must be 'persons' or 'rows', got {self.of!r}")
+        if self.of == "persons" and self.max_rows_per_group is not None:
+            raise RangeError("max_rows_per_group is for counts of rows: a person counts once in a group; leave it out")
+
+    def prepare(self, schema: Schema) -> SurePrepared:
+        """Check groups, limits, price and prediction against a schema; no row is read."""
+        groups = self.groups(schema, per_group=1 if self.counted(schema) == "persons" else None)
+        reading = self.reading()
+        return prepare_counts(self, groups, reading, kind=self.kind_name, counted=self.counted(schema))
+
+    def counted(self, schema: Schema) -> Counted:
+        """Return what is counted under this schema: persons if it declares them, unless rows were asked for."""
+        if self.of == "persons" and schema.person is None:
+            raise SchemaError("of='persons' needs a PersonId in the schema; declare one, or count rows")
+        if self.of is not None:
+            return self.of
+        return "persons" if schema.person is not None and self.max_rows_per_group is None else "rows"
+
+    def reading(self) -> Reading:
+        """Return how the noisy counts will be read, with the prediction checked as far as it can be."""
+        predicted = read_prediction(self.prediction, keys=self.keys, names=COUNT_NAMES)
+        return Reading(prediction=predicted, per_cell_cap=self.per_cell_cap, confidence=self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedCounts(SurePrepared):
+    """Counts of declared groups, ready to run."""
+
+    groups: Groups
+    cells: tuple[Group, ...]
+    keys: tuple[str, ...]
+    noise: Noise
+    reading: Reading
+    counted: str
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count, add noise, and make the numbers readable."""
+        exact = group_counts(table, self.groups, norm=self.noise.norm)
+        noisy = np.asarray(self.noise.on(exact).release(source), np.int64).reshape(-1)
+        columns = self.reading.columns(noisy, self.cells, self.noise)
+        return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted))
+
+
+def prepare_counts(
+    query: Grouped, groups: Groups, reading: Reading, *, kind: str, counted: str, **more: Any
+) -> PreparedCounts:
+    """Fix noise, claims and error of counts of declared groups.
+
+    Args:
+        query: The price, and what the ledger says.
+        groups: The checked groups.
+        reading: How the noisy counts are read.
+        kind: The kind of the query.
+        counted: "persons" or "rows".
+        more: What the query's request adds.
+    """
+    noise = check_noise(choose_noise(groups.norms, **query.price, noise=query.noise))
+    cells = tuple(product(*groups.keys))
+    if reading.prediction is not None:
+        reading.prediction.check(cells)
+    return PreparedCounts(
+        claims=noise.on(no_rows(groups, noise)).claims,
+        request=query.request(kind, of=counted, **more, **read_as(reading)),
+        labels=group_labels(cells, "count"),
+        prediction=None if reading.prediction is None else reading.prediction.description,
+        error=count_error(noise, len(cells), unit=counted, assumption=bounded_words(groups)),
+        groups=groups,
+        cells=cells,
+        keys=query.keys,
+        noise=noise,
+        reading=reading,
+        counted=counted,
+    )
+
+
+def no_rows(groups: Groups, noise: Noise) -> Bounded:
+    """Return the counts of no rows: all that is public about the counts of any."""
+    norms = groups.norms
+    zeros = np.zeros(groups.shape, np.int64) if groups.shape else 0
+    return Bounded(zeros, norms.sensitivity(noise.norm), noise.norm, norms.neighbours, groups.unit)
+
+
+def read_as(reading: Reading) -> dict[str, str]:
+    """Return what the ledger says about how counts are read: the digest of a prediction, and the cap."""
+    told = {} if reading.prediction is None else {"prediction": str(reading.prediction.description["sha256"])}
+    return told if reading.per_cell_cap is None else {**told, "per_cell_cap": str(reading.per_cell_cap)}
+
+
+def bounded_words(groups: Groups) -> str:
+    """Return the public condition under which an error is that of the whole table: nobody's rows were left out."""
+    if groups.schema.person is None:
+        return "rows are read as declared"
+    norms = groups.norms
+    within = f"in at most {norms.groups} group(s), {norms.per_group} row(s) in each, {norms.rows} in all"
+    return "each person counts once" if norms.total == 1 else f"each person counts {within}"

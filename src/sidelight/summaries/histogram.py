@@ -1,0 +1,107 @@
+"""`Histogram`: how many persons or rows have a number in each of some public bins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+from sidelight.errors import RangeError, SchemaError
+from sidelight.records import Number, Schema
+from sidelight.records.expressions import Cut, col
+from sidelight.session.query import SurePrepared
+from sidelight.summaries.count import Count, prepare_counts
+
+_MOST_BINS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Count):
+    """Release a histogram of a number: the count of each bin, by group if asked.
+
+    It is `sl.Count` by `sl.col(column).cut(bins)`, with the same table; rows whose number is missing are in no bin.
+
+    Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`.
+
+    Accuracy: `noise_sd` in every bin, however many there are.
+
+    Args:
+        column: The number.
+        bins: Increasing public edges, or how many bins of equal width between the declared bounds.
+        outside: What becomes of numbers beyond the first and last edge: "keep" has two end bins for them, "drop" has
+            none. Bins of equal width reach from bound to bound and need neither.
+        by: Further columns or derived labels: a histogram for each of their cells.
+        where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
+        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
+        max_groups: In how many bins a person counts at most.
+        max_rows_per_group: How many rows of a person count in one bin at most; only for rows.
+        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
+        confidence: Of the intervals.
+        prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`.
+        of: "persons" counts everybody once in each bin, "rows" counts rows; persons where the schema has them.
+        per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
+
+    >>> import sidelight as sl
+    >>> people = sl.Table(
+    ...     {"age": [31, 47, 12] * 200}, schema=[sl.Number("age", lower=0, upper=100, granularity=1)]
+    ... )
+    >>> sl.Histogram("age", bins=[0, 18, 65, 100], outside="drop", epsilon=1).release(people).value["age"]
+    ['[0, 18)', '[18, 65)', '[65, 100]']
+    """
+
+    column: str = field(kw_only=False)
+    bins: int | Iterable[Any]
+    outside: Literal["keep", "drop"] = "keep"
+    kind_name: ClassVar[str] = "histogram"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.column, str):
+            raise RangeError(
+                "a histogram is asked of a column: sl.Histogram('age', bins=[0, 18, 65], epsilon=1); the prior of "
+                "this name is sl.priors.Histogram(edges, weights)"
+            )
+        if self.outside not in ("keep", "drop"):
+            raise RangeError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
+        if isinstance(self.bins, str) or not isinstance(self.bins, (int, Iterable)) or isinstance(self.bins, bool):
+            raise RangeError(f"bins is a list of increasing edges, or a whole number of bins, got {self.bins!r}")
+        if not isinstance(self.bins, int):
+            object.__setattr__(self, "bins", tuple(self.bins))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the key columns of the table that comes out: the number is the last."""
+        return (*super().keys, self.column)
+
+    def prepare(self, schema: Schema) -> SurePrepared:
+        """Check bins, groups, price and prediction against a schema; no row is read."""
+        assert isinstance(self.by, tuple)
+        shared = {each.name: getattr(self, each.name) for each in fields(Count)}
+        count = Count(**{**shared, "by": (*self.by, self.cut(schema))})
+        counted = self.counted(schema)
+        groups = count.groups(schema, per_group=1 if counted == "persons" else None)
+        edges = {"column": self.column, "bins": str(self.cut(schema))}
+        return prepare_counts(self, groups, self.reading(), kind=self.kind_name, counted=counted, **edges)
+
+    def cut(self, schema: Schema) -> Cut:
+        """Return the bins as an expression: which of them a number lies in."""
+        column = next((each for each in schema.columns if each.name == self.column), None)
+        if not isinstance(self.bins, int):
+            return col(self.column).cut(self.bins, outside=self.outside)
+        if not 1 <= self.bins <= _MOST_BINS:
+            raise RangeError(f"bins must be a whole number from 1 to {_MOST_BINS}, got {self.bins}")
+        if not isinstance(column, Number) or column.lower is None or column.upper is None:
+            raise SchemaError(
+                f"{self.bins} bins of equal width need a number with both bounds declared, and {self.column!r} has "
+                "none of the kind; give public edges: bins=[0, 18, 65]"
+            )
+        low, high = Fraction(column.lower), Fraction(column.upper)
+        step = None if column.granularity is None else Fraction(column.granularity)
+        edges = [low + (high - low) * place / self.bins for place in range(self.bins + 1)]
+        if step is not None:  # on the grid of the numbers, ends as they are
+            edges[1:-1] = [low + round((edge - low) / step) * step for edge in edges[1:-1]]
+        if any(one >= other for one, other in pairwise(edges)):
+            raise RangeError(f"{self.bins} bins are more than {self.column!r} has values; use fewer")
+        return col(self.column).cut(edges, outside="drop")

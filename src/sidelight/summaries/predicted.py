@@ -1,0 +1,293 @@
+"""Predictions of tables by group: an earlier release, a public frame, or a mapping, all read into one form.
+
+A prediction is public before anything is charged. It moves released numbers after the noise, never a guarantee, and it
+says where it came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError, SidelightWarning, nearest
+from sidelight.group_table import ALL, GroupTable
+from sidelight.predictions.origin import Origin, guess, public, released
+from sidelight.records import Table
+from sidelight.release import Release
+from sidelight.summaries.shrink import USUAL_DOUBT, count_doubt, drifted_variance
+
+Floats: TypeAlias = NDArray[np.float64]
+Group: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predicted:
+    """Hold a prediction of a table by group together with how far it may be off.
+
+    Without a doubt a quarter of each predicted number is taken, as for a bare table. Doubts move accuracy only.
+
+    Args:
+        table: A release, a `GroupTable`, a frame or `sl.PublicData` of one with the key columns, or a mapping from
+            labels (tuples of labels for several columns) to numbers.
+        doubt: How far off each number is, as a share of it: 0.1 for 10 %.
+        sd: How far off each number is, in its own unit; instead of `doubt`.
+        shares: Whether only the proportions of the numbers are meant: they are scaled to the released total.
+        origin: Where it came from, in words; needed for public tables that do not say so themselves.
+
+    >>> import sidelight as sl
+    >>> sl.Predicted({"cook": 120, "nurse": 80}, doubt=0.1, origin="register of 2025")
+    Predicted(2 groups, public: register of 2025)
+    """
+
+    table: Any
+    _: KW_ONLY
+    doubt: float | None = None
+    sd: float | None = None
+    shares: bool = False
+    origin: str | Origin | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("doubt", "sd"):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if value is not None and not (number and math.isfinite(value) and value > 0):
+                raise RangeError(f"{name} must be a number above 0, got {value!r}; doubt=0.1 means 10 % off")
+        if self.doubt is not None and self.sd is not None:
+            raise RangeError("say how far off the prediction is once: doubt (a share of it) or sd (in its own unit)")
+
+    def __repr__(self) -> str:
+        origin = self._origin
+        size = self.table.rows if isinstance(self.table, GroupTable) else None
+        size = len(self.table) if isinstance(self.table, Mapping) and size is None else size
+        parts = [f"{size} groups" if size is not None else type(self.table).__name__]
+        return f"Predicted({', '.join([*parts, *([str(origin)] if origin is not None else [])])})"
+
+    @property
+    def _origin(self) -> Origin | None:
+        return public(self.origin) if isinstance(self.origin, str) else self.origin
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Matched:
+    """The prediction of each group of a table, in its order: NaN where there is none.
+
+    `sds` is the noise of an earlier release or the `stated` sd, NaN where nothing is known; `relative` the stated share
+    of doubt, None for the usual one.
+    """
+
+    values: Floats
+    sds: Floats
+    relative: float | None = None
+    stated: bool = False
+    shares: bool = False
+
+    def scaled_to(self, values: ArrayLike) -> Matched:
+        """Return predicted shares as numbers that add up as these released ones do, where there is a prediction."""
+        if not self.shares:
+            return self
+        there = np.isfinite(self.values)
+        whole = float(np.maximum(self.values[there], 0.0).sum())
+        total = max(0.0, float(np.asarray(values, np.float64)[there].sum()))
+        factor = total / whole if whole > 0 else 0.0
+        return replace(self, values=np.maximum(self.values, 0.0) * factor, sds=self.sds * factor)
+
+    def count_doubt(self) -> Floats:
+        """Return the doubt γ (a variance) of each predicted count.
+
+        Of a stated `sd` it is its square; of an earlier release its noise variance and a relative drift; else the usual
+        (0.25·p)² + p + 1. NaN where nothing is predicted.
+        """
+        if self.stated:
+            return self.sds**2
+        relative = USUAL_DOUBT if self.relative is None else self.relative
+        usual = count_doubt(self.values, relative=relative)
+        drifted = drifted_variance(self.sds**2, (relative * np.maximum(self.values, 0.0)) ** 2)
+        return np.where(np.isfinite(self.sds), drifted, usual)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PredictedTable:
+    """A prediction by group as all queries use it: numbers with their noise by group, and where they came from."""
+
+    entries: Mapping[Group, tuple[float, float]] = field(repr=False)
+    origin: Origin
+    relative: float | None = None
+    sd: float | None = None
+    shares: bool = False
+
+    def on(self, groups: Iterable[Group]) -> Matched:
+        """Return the prediction of each of these groups."""
+        found = np.array([self.entries.get(tuple(group), (math.nan, math.nan)) for group in groups], np.float64)
+        found = found.reshape(-1, 2)
+        sds = found[:, 1] if self.sd is None else np.where(np.isfinite(found[:, 0]), self.sd, math.nan)
+        return Matched(
+            values=found[:, 0].copy(),
+            sds=np.array(sds),
+            relative=self.relative,
+            stated=self.sd is not None,
+            shares=self.shares,
+        )
+
+    def check(self, groups: Sequence[Group]) -> None:
+        """Refuse a prediction that is about none of these groups; warn about rows that no group has. All public."""
+        extra = [group for group in self.entries if group not in set(groups)]
+        if groups and len(extra) == len(self.entries):
+            wanted, came = "/".join(groups[0]), "/".join(extra[0]) if extra else "nothing"
+            raise RangeError(
+                f"the prediction has none of the {len(groups)} groups: they are named like {wanted!r}, and it has "
+                f"{came!r}; name groups as the schema does, in the order of by"
+            )
+        if extra:
+            warnings.warn(
+                f"{len(extra)} of the {len(self.entries)} predicted groups are no group of this query and are left "
+                f"out, {'/'.join(extra[0])!r} for one",
+                SidelightWarning,
+                stacklevel=2,
+            )
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What a release says about it: words, origin, and a digest of the numbers."""
+        told = json.dumps(sorted([*group, repr(value), repr(sd)] for group, (value, sd) in self.entries.items()))
+        doubt = self.relative if self.relative is not None else self.sd
+        kind = "doubt" if self.relative is not None else "sd"
+        what = "predicted shares" if self.shares else "a predicted table"
+        return {
+            "description": f"{what} of {len(self.entries)} groups ({self.origin})",
+            "origin": self.origin.to_json(),
+            "sha256": hashlib.sha256(told.encode("utf-8")).hexdigest(),
+            **({} if doubt is None else {kind: str(doubt)}),
+            **({"shares": "yes"} if self.shares else {}),
+        }
+
+
+def read_prediction(given: Any, *, keys: Sequence[str], names: Sequence[str]) -> PredictedTable | None:
+    """Read what a user may pass as the prediction of a table by group; None stays None.
+
+    Args:
+        given: A release or its table, a mapping {label or tuple of labels: number}, a frame with the key columns,
+            `sl.PublicData` of such a frame, or `Predicted(any of these, doubt=...)`.
+        keys: The key columns of the query; for none of them a bare number is a prediction, too.
+        names: The columns that hold the predicted number, the best first: ("unbiased", "count"). Where the first has no
+            number the next is taken; a frame with one further column needs none of these names.
+
+    >>> read_prediction({"cook": 12, "nurse": 30}, keys=["job"], names=["count"]).on([("nurse",), ("clerk",)]).values
+    array([30., nan])
+    """
+    if given is None:
+        return None
+    stated = given if isinstance(given, Predicted) else Predicted(given)
+    entries, origin = _entries(stated.table, tuple(keys), tuple(names))
+    for group, (value, _) in entries.items():
+        if not math.isfinite(value):
+            raise RangeError(f"the prediction of {'/'.join(group)!r} is no finite number; leave such groups out")
+    if not entries:
+        raise RangeError("the prediction has no groups; leave it out where nothing is known")
+    return PredictedTable(
+        entries=entries,
+        origin=stated._origin or origin,
+        relative=None if stated.doubt is None else float(stated.doubt),
+        sd=None if stated.sd is None else float(stated.sd),
+        shares=stated.shares,
+    )
+
+
+def _entries(table: Any, keys: Group, names: Group) -> tuple[dict[Group, tuple[float, float]], Origin]:
+    if isinstance(table, Release):
+        if not isinstance(table.value, GroupTable):
+            raise RangeError(f"a {table.kind} release is no prediction of a table by group; it has no groups")
+        entry = table.circumstances.entry_id
+        words = "" if table.private else "made with seeded noise"
+        told = f"an earlier {table.kind} release, which no ledger names"
+        return _of_columns(_whole(table.value), keys, names), released(entry, words) if entry else guess(told)
+    if isinstance(table, GroupTable):
+        return _of_columns(_whole(table), keys, names), guess("a table by group, without its release")
+    origin = getattr(table, "origin", None)
+    if isinstance(origin, Origin) and hasattr(table, "rows"):  # public data says where it comes from
+        return _entries(table.rows, keys, names)[0], origin
+    if isinstance(table, (int, float)) and not isinstance(table, bool) and not keys:
+        return {(): (float(table), math.nan)}, guess()
+    if isinstance(table, Table):
+        raise RangeError("a sidelight.Table is a private source and cannot be a prediction; pass a published table")
+    if isinstance(table, Mapping) and not (keys and set(keys) <= set(table)):
+        return {_group(group, keys): (_number(value), math.nan) for group, value in table.items()}, guess()
+    return _of_columns(_columns(table), keys, names), guess()
+
+
+def _whole(table: GroupTable) -> dict[str, Sequence[Any]]:
+    return {name: list(table[name]) for name in table}
+
+
+def _columns(frame: Any) -> dict[str, Sequence[Any]]:
+    """Return the columns of a frame or a mapping of columns as lists."""
+    if isinstance(frame, Mapping):
+        return {str(name): list(values) for name, values in frame.items()}
+    import narwhals.stable.v2 as nw
+
+    try:
+        whole = nw.from_native(frame)
+    except TypeError:
+        raise RangeError(
+            "a prediction of a table by group is a release, a frame with the key columns, or a mapping from labels to "
+            f"numbers, got {type(frame).__name__}"
+        ) from None
+    whole = whole.collect() if isinstance(whole, nw.LazyFrame) else whole
+    return {name: whole[name].to_list() for name in whole.columns}
+
+
+def _of_columns(columns: Mapping[str, Sequence[Any]], keys: Group, names: Group) -> dict[Group, tuple[float, float]]:
+    for key in keys:
+        if key not in columns:
+            raise RangeError(f"the prediction has no key column {key!r}; {nearest(key, list(columns))}")
+    others = [name for name in columns if name not in keys]
+    chosen = [name for name in names if name in columns] or (others if len(others) == 1 else [])
+    if not chosen:
+        raise RangeError(
+            f"the prediction has no column {' or '.join(map(repr, names))}; it has {', '.join(others) or 'no numbers'}"
+        )
+    if len({len(columns[name]) for name in (*keys, *chosen)}) > 1:
+        raise RangeError("the columns of the prediction must be of one length")
+    found: dict[Group, tuple[float, float]] = {}
+    for place in range(len(columns[chosen[0]])):
+        group = tuple(_label(columns[key][place]) for key in keys)
+        value = next((n for name in chosen if math.isfinite(n := _number(columns[name][place]))), math.nan)
+        if math.isnan(value) or (ALL in group and len(columns[chosen[0]]) > 1):
+            continue  # nothing is predicted there; or a total of a rolled-up table, which is no group
+        if group in found:
+            raise RangeError(f"the prediction has the group {'/'.join(group)!r} twice")
+        sd = _number(columns["noise_sd"][place]) if "noise_sd" in columns else math.nan
+        found[group] = (value, sd)
+    return found
+
+
+def _group(label: Any, keys: Group) -> Group:
+    given = label if isinstance(label, tuple) else (label,)
+    if len(given) != len(keys):
+        by = f"tuples of {len(keys)} labels, one for each of {', '.join(keys)}" if len(keys) > 1 else "single labels"
+        raise RangeError(f"the keys of the prediction must be {by if keys else 'a number alone'}, got {label!r}")
+    return tuple(_label(each) for each in given)
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # pandas turns whole numbers with gaps into floats
+    return str(value)
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise RangeError(f"a prediction holds numbers, got {value!r}") from None
