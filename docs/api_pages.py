@@ -16,6 +16,7 @@ import sidelight
 PAGES = {
     "Queries": (
         *("Count", "Histogram"),
+        *("Mean", "Proportion", "Sum", "Variance", "StandardDeviation", "Summary"),
         *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),
@@ -53,6 +54,7 @@ SEAMS = {
         "declare",
         "prepare",
         "request",
+        "asked",
         "keys",
         "groups",
         "price",

@@ -211,6 +211,54 @@ ENTRIES = (
         page="explanation/tuning.md",
         audit="audits/test_selection_exhaustively.py",
     ),
+    Entry(
+        kind="mean",
+        name="Mean",
+        home="sidelight.summaries.mean",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_means.py",
+        card="groups",
+    ),
+    Entry(
+        kind="proportion",
+        name="Proportion",
+        home="sidelight.summaries.mean",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_means.py",
+        card="groups",
+    ),
+    Entry(
+        kind="sum",
+        name="Sum",
+        home="sidelight.summaries.sum",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_sums.py",
+        card="groups",
+    ),
+    Entry(
+        kind="variance",
+        name="Variance",
+        home="sidelight.summaries.spread",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_spread.py",
+        card="groups",
+    ),
+    Entry(
+        kind="standard_deviation",
+        name="StandardDeviation",
+        home="sidelight.summaries.spread",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_spread.py",
+        card="groups",
+    ),
+    Entry(
+        kind="summary",
+        name="Summary",
+        home="sidelight.summaries.summary",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_summary_of_a_column.py",
+        card="groups",
+    ),
 )
 
 BY_KIND = {entry.kind: entry for entry in ENTRIES}
@@ -227,4 +275,6 @@ def plan_reader(kind: str) -> Callable[[Any], Any]:
 
 def card_of(kind: str) -> Card:
     """Return how a report shows releases of this kind; of a kind that it does not know, a table of numbers."""
+    if kind == "group_quantiles":  # quantiles by group: of the same query, but a table
+        return "groups"
     return BY_KIND[kind].card if kind in BY_KIND else "numbers"

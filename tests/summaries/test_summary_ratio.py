@@ -47,9 +47,15 @@ def test_without_noise_everything_is_right(codes):
     e = 2 * c - LEVELS
     m = LEVELS
     readings = [
-        from_triple((c**2).sum(), (2 * c * (m - c)).sum(), ((m - c) ** 2).sum(), levels=m, variance=1.0),
+        from_triple((c**2).sum(), (2 * c * (m - c)).sum(), ((m - c) ** 2).sum(), levels=m * m, variance=1.0),
         from_count_and_sums(
-            c.size, e.sum(), (m * m - e * e).sum(), levels=m, count_variance=1.0, total_variance=1.0, rest_variance=1.0
+            c.size,
+            m * e.sum(),
+            (m * m - e * e).sum(),
+            levels=m * m,
+            count_variance=1.0,
+            total_variance=1.0,
+            rest_variance=1.0,
         ),
     ]
     for moments in readings:
@@ -93,11 +99,12 @@ def simulated(kind, *, rows=20_000, runs=20_000, scale=500.0, seed=1):
         noise = np.round(rng.normal(size=(3, runs)) * scale * m)
         sums = ((c**2).sum(), (2 * c * (m - c)).sum(), ((m - c) ** 2).sum())
         parts = (s + z for s, z in zip(sums, noise, strict=True))
-        return from_triple(*parts, levels=m, variance=(scale * m) ** 2)
+        return from_triple(*parts, levels=m * m, variance=(scale * m) ** 2)
     noise = np.round(rng.normal(size=(3, runs)) * scale)
     return from_count_and_sums(
-        rows + noise[0] / 10, e.sum() + noise[1], (m * m - e * e).sum() + noise[2] * m,
-        levels=m, count_variance=(scale / 10) ** 2, total_variance=scale**2, rest_variance=(scale * m) ** 2,
+        rows + noise[0] / 10, m * e.sum() + noise[1] * m, (m * m - e * e).sum() + noise[2] * m,
+        levels=m * m, count_variance=(scale / 10) ** 2, total_variance=(scale * m) ** 2,
+        rest_variance=(scale * m) ** 2,
     )  # fmt: skip
 
 

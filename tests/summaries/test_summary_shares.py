@@ -78,10 +78,9 @@ def test_no_gaussian_mechanism_does_better():
 )
 def test_scales_keep_the_price(mu, squares, levels, columns, seed):
     scales = count_and_sums(mu=mu, l2_squared=squares, levels=levels, columns=columns)
-    code = seed % (levels + 1)
-    e = 2 * code - levels
-    one_row = 1 / scales.count_scale**2 + columns * (
-        e**2 / scales.sum_scale**2 + (levels**2 - e**2) ** 2 / scales.square_scale**2
+    t = Fraction(2 * (seed % (levels + 1)) - levels, levels)
+    one_row = 1 / scales.count_scale**2 + columns * levels**2 * (
+        t**2 / scales.sum_scale**2 + (1 - t**2) ** 2 / scales.square_scale**2
     )
     assert squares * one_row <= mu**2
     at_the_end = squares * (1 / scales.count_scale**2 + columns * levels**2 / scales.sum_scale**2)

@@ -174,12 +174,21 @@ def collect_group_ranks(
     Guarantee: one unit adds or takes away at most `groups.norms.total` records in all, in at most `groups.norms.l0`
     groups, at most `groups.norms.linf` in each.
     """
+    coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
+    return ranks_by_group(table, coding, grid, source, groups=groups)
+
+
+def ranks_by_group(
+    table: Table, coding: Coding, grid: Outcomes, source: Source, *, groups: Groups
+) -> tuple[DitheredRanks, ...]:
+    """Return the ranks of any coded number in each declared group, in the order of the cells.
+
+    Guarantee: that of `collect_group_ranks`.
+    """
     if groups.label is not None:
         raise SchemaError("ranks by group need declared labels; declare a Category")
-    encode = encoding_of(table.schema.number(column), grid)
     cells, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    coding = groups.coding(NumberCoding(column, encode))
-    for *axes, code in coded_rows(table, coding, cap=groups.cap):
+    for *axes, code in coded_rows(table, groups.coding(coding), cap=groups.cap):
         cell = np.zeros(len(code), np.int64)
         for axis, size in zip(axes, groups.shape, strict=True):
             cell = cell * size + axis

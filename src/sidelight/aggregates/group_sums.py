@@ -31,7 +31,7 @@ from sidelight.records.expressions import Expression
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-Kind = Literal["sum", "pair", "centred", "triple", "disc"]
+Kind = Literal["sum", "whole", "pair", "centred", "triple", "disc"]
 #: Rows to a chunk: sums of terms up to 2**30 stay below 2**53, where floats are exact.
 _CHUNK = 1 << 20
 
@@ -181,16 +181,18 @@ def group_statistics(
     """Count the rows of each group and add up statistics of some values, in one pass.
 
     Guarantee: adding or removing a unit moves the counts as `groups.norms` says, and each statistic by that times the
-    norm of one row: "sum" and "pair" M (l1, l2), "triple" T (l1; l2 too), "centred" M, "disc" T (l2), of `Value`.
+    norm of one row: "sum" and "pair" M (l1, l2), "triple" T (l1; l2 too), "centred" M, "disc" T (l2), "whole" its
+    `farthest`, of `Value`.
     Statistics of several values move together: budgets add up.
 
     Args:
         table: the rows, of the schema that `groups` was made for.
         groups: which rows count, where, and how many of a unit.
         values: what is added up; of totals exactly one.
-        kind: "sum" gives Σc; "pair" Σc and Σ(M - c); "centred" Σ(2c - M); "triple" and "disc" as in `values`. The
-            parts of a pair, triple or disc are the first axis.
-        norm: in which norm sensitivities are stated. "centred" and "disc" have signs, which replaced units pay for.
+        kind: "sum" gives Σc; "whole" Σx itself, in units of `whole_step`; "pair" Σc and Σ(M - c); "centred"
+            Σ(2c - M); "triple" and "disc" as in `values`. The parts of a pair, triple or disc are the first axis.
+        norm: in which norm sensitivities are stated. "centred", "disc" and "whole" have signs, which replaced units pay
+            for.
         lowering: for tests: "batches" or "engine".
     """
     given = tuple(values)
@@ -223,6 +225,11 @@ def _statistic(value: Value, kind: Kind, rows: Any, sums: Any, bounded: Callable
     levels, factor = value.levels, value.factor
     if kind == "sum":
         return bounded(sums[0], levels)
+    if kind == "whole":
+        # Σx in steps, then a floor of the sum: one row moves ⌊S/q⌋ by at most ⌈m/q⌉ if it moves S by at most m, and
+        # r rows of a group by at most ⌈rm/q⌉ <= r⌈m/q⌉
+        steps = value.first * rows + value.divisor * sums[0]
+        return bounded(steps // value.coarseness, value.farthest, signed=value.first < 0 < value.last)
     if kind == "pair":
         return bounded(_stacked(sums[0], rows * levels - sums[0]), levels)
     if kind == "centred":

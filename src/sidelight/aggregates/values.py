@@ -82,6 +82,21 @@ class Value:
         """T: the norm of the triple and the disc of one row."""
         return self.factor * self.levels
 
+    @property
+    def coarseness(self) -> int:
+        """How many steps a unit of a whole sum has, so that one row adds at most 2**30 units."""
+        return -(-max(abs(self.first), abs(self.last)) // LEVELS) or 1
+
+    @property
+    def farthest(self) -> int:
+        """The most units that one row moves a whole sum by: that of the end farther from 0."""
+        return -(-max(abs(self.first), abs(self.last)) // self.coarseness)
+
+    @property
+    def whole_step(self) -> Fraction:
+        """What one unit of a whole sum is worth."""
+        return self.step * self.coarseness
+
     def clamped(self, code: Any) -> Any:
         """Return c of a row's code: an array, or an expression of an engine."""
         ((low, high),) = self.coding.ranges

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 
 from sidelight.aggregates import collect_ranks
+from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.collect_ranks import collect_group_ranks
+from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Outcomes
+from sidelight.group_table import GroupTable
+from sidelight.guarantees import Person, Row
 from sidelight.guarantees.amounts import decimal_text, exact
+from sidelight.mechanisms.additive import LaplaceNoise
+from sidelight.mechanisms.budget import together
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior, describe, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
@@ -21,14 +30,24 @@ from sidelight.quantiles.descend import descend
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
 from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, balanced_branching, exact_levels, quantile_tree
 from sidelight.records import Number, Schema, Table
+from sidelight.records.expression_text import parse_expression
+from sidelight.records.expressions import Expression
 from sidelight.release import Release
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
+#: Of the budget of quantiles by group, for the counts that say which groups have rows.
+_COUNT_SHARE = Fraction(1, 10)
+#: A group has support if its noisy count exceeds so many standard deviations of its noise.
+_SUPPORT = 3
+
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Release many quantiles of one column with one budget.
+    """Release many quantiles of one column with one budget, of all rows or by group.
+
+    By group a row is in one group, so that each group's quantiles get the whole budget but for a tenth, which counts
+    the rows: what a group without rows has for quantiles is a draw from the prior, and `supported` says so.
 
     Guarantee: PureDP(epsilon) for the schema's unit (one row, or one person with the declared number of rows) under
     adding or removing one, and the zCDP and GDP claims of the tree; exact on the machine (quantiles proof page).
@@ -51,6 +70,10 @@ class Quantiles:
         adaptation: What becomes of a prior inside a node: "conditional" restricts it, "edge" moves what lies outside to
             the ends.
         score: "exact"; "floor" only to reproduce the paper: it has twice the error.
+        by: Columns or derived labels whose cells are the groups; a table with a row for each then comes out.
+        where: A condition on declared columns that rows must pass, or its text; a table comes out, too.
+        max_groups: In how many groups a person counts at most.
+        max_rows_per_group: How many rows of a person count in one group at most.
 
     >>> release = Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release(list(range(18, 90)) * 20)
     >>> bool(40 < release.value[1] < 70)
@@ -69,9 +92,21 @@ class Quantiles:
     budget_power: LevelLike | None = field(default=None, kw_only=True)
     adaptation: Adaptation = field(default="conditional", kw_only=True)
     score: Score = field(default="exact", kw_only=True)
+    by: str | Expression | Sequence[str | Expression] = field(default=(), kw_only=True, compare=False)
+    where: Expression | str | None = field(default=None, kw_only=True, compare=False)
+    max_groups: int | None = field(default=None, kw_only=True)
+    max_rows_per_group: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         levels = exact_levels(self.levels)
+        by = (self.by,) if isinstance(self.by, (str, Expression)) else tuple(self.by)
+        object.__setattr__(self, "by", by)
+        if isinstance(self.where, str):
+            object.__setattr__(self, "where", parse_expression(self.where))
+        if not by and (self.max_groups is not None or self.max_rows_per_group is not None) and self.where is None:
+            raise RangeError(
+                "max_groups and max_rows_per_group are for quantiles by group; give by=, or leave them out"
+            )
         if self.adaptation not in ("conditional", "edge"):
             raise RangeError(f'adaptation must be "conditional" or "edge", got {self.adaptation!r}')
         if self.score not in ("exact", "floor"):
@@ -95,12 +130,17 @@ class Quantiles:
             return ()
         return tuple(self.prediction) if isinstance(self.prediction, Sequence) else (self.prediction,)
 
+    @property
+    def _grouped(self) -> bool:
+        return bool(self.by) or self.where is not None
+
     def _tree(self, levels: tuple[Fraction, ...], *, unit: Any) -> QuantileTree:
+        epsilon = exact(self.epsilon, name="epsilon") * (1 - _COUNT_SHARE) if self._grouped else self.epsilon
         wide = self.branching == "wide"
         power: LevelLike = Fraction(3, 2) if wide else 0
         return quantile_tree(
             levels,
-            epsilon=self.epsilon,
+            epsilon=epsilon,
             branching=balanced_branching(len(levels)) if self.branching == "wide" else self.branching,
             budget_power=power if self.budget_power is None else self.budget_power,
             unit=unit,
@@ -108,6 +148,8 @@ class Quantiles:
 
     def declare(self) -> Number:
         """Return the declaration of a bare array: its granularity and bounds as written in the query."""
+        if self._grouped:
+            raise SchemaError("quantiles by group want sl.Table(data, schema=[...]), with the columns declared")
         if self.column is not None:
             raise SchemaError(
                 f"column {self.column!r} names a column of a table, and what came is not an sl.Table; pass "
@@ -126,11 +168,12 @@ class Quantiles:
             check_reach(prior, grid)
             warn_if_unhedged(prior, stacklevel=4)
         rehearse(number, grid)
-        tree = self._tree(levels, unit=schema.unit)
+        groups = self._groups(schema) if self._grouped else None
+        tree = self._tree(levels, unit=schema.unit if groups is None else _counted_unit(schema, groups))
         distinct = tuple(dict.fromkeys(priors))
         compiled = {prior: prior.compile(grid) for prior in distinct}
         priors = priors * len(levels) if len(priors) == 1 else priors
-        return PreparedQuantiles(
+        prepared = PreparedQuantiles(
             claims=tree.claims,
             request={
                 "kind": "quantiles",
@@ -153,6 +196,53 @@ class Quantiles:
             compiled=tuple(compiled[prior] for prior in priors),
             adaptation=self.adaptation,
             score=self.score,
+        )
+        return prepared if groups is None else self._by_group(prepared, groups)
+
+    def _groups(self, schema: Schema) -> Groups:
+        """Check groups and condition against a schema."""
+        assert self.where is None or isinstance(self.where, Expression)
+        groups = groups_of(
+            schema,
+            by=self.by,
+            where=self.where,
+            max_groups=self.max_groups,
+            max_rows_per_group=self.max_rows_per_group,
+        )
+        if groups.label is not None:
+            raise SchemaError(
+                f"by names {groups.label.name!r}, whose labels nobody declared; quantiles by group need sl.Category"
+            )
+        return groups
+
+    def _by_group(self, prepared: PreparedQuantiles, groups: Groups) -> PreparedGroupQuantiles:
+        """Return the query with a tree for each group, and the counts that say which of them have rows."""
+        assert isinstance(self.by, tuple)
+        epsilon = exact(self.epsilon, name="epsilon")
+        counts = LaplaceNoise(_counted(groups, np.zeros(groups.cells, np.int64)), epsilon=epsilon * _COUNT_SHARE)
+        cells = tuple(product(*groups.keys))
+        limits = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group, "where": self.where}
+        return PreparedGroupQuantiles(
+            claims=together([(1, prepared.claims.with_unit(groups.unit)), (1, counts.claims)]),
+            request={
+                **prepared.request,
+                "kind": "group_quantiles",
+                "epsilon": decimal_text(epsilon),
+                "by": [str(each) for each in self.by],
+                **{name: str(limit) for name, limit in limits.items() if limit is not None},
+            },
+            labels=tuple(" / ".join(cell) or "all rows" for cell in cells),
+            prediction=prepared.prediction,
+            error=prepared.error,
+            column=prepared.column,
+            tree=prepared.tree,
+            grid=prepared.grid,
+            compiled=prepared.compiled,
+            adaptation=prepared.adaptation,
+            score=prepared.score,
+            groups=groups,
+            keys=tuple(str(each) for each in self.by),
+            count_epsilon=epsilon * _COUNT_SHARE,
         )
 
     def _number(self, schema: Schema) -> Number:
@@ -212,3 +302,44 @@ class PreparedQuantiles(SurePrepared):
             self.tree, ranks, priors=self.compiled, source=source, adaptation=self.adaptation, score=self.score
         )
         return Answer(value=np.array([self.grid.value(index) for index in indices]))
+
+
+def _counted_unit(schema: Schema, groups: Groups) -> Person | Row:
+    """Return the unit with as many rows as count of it in all groups together: what a tree divides its budget by."""
+    return Row() if schema.person is None else Person(schema.person.name, groups.norms.total)
+
+
+def _counted(groups: Groups, sizes: Any) -> Bounded:
+    """Return the sizes of groups with how far one unit moves them."""
+    return Bounded(sizes, groups.norms.sensitivity("l1"), "l1", groups.norms.neighbours, groups.unit)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedGroupQuantiles(PreparedQuantiles):
+    """`Quantiles` by group, or of rows that pass a condition: the same tree for each group, then their sizes.
+
+    Guarantee: groups hold disjoint rows, and so do the nodes of one depth of all trees together: a row meets one path
+    of one tree, a person with K rows at most K of them, which is what the tree's claims say of its unit.
+    """
+
+    groups: Groups
+    keys: tuple[str, ...]
+    count_epsilon: Fraction
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count ranks in one pass over the column, descend the tree in each group, and count the rows."""
+        by_group = collect_group_ranks(table, self.column, self.grid, source, groups=self.groups)
+        values = np.array([self.answer(ranks, source).value for ranks in by_group])
+        sizes = np.array([ranks.size for ranks in by_group], np.int64)
+        noise = LaplaceNoise(_counted(self.groups, sizes), epsilon=self.count_epsilon)
+        counts = np.asarray(noise.release(source), np.int64)
+        columns: dict[str, Any] = {
+            f"q{float(100 * level):.10g}": values[:, place] for place, level in enumerate(self.tree.levels)
+        }
+        columns |= {
+            "count": np.maximum(counts, 0),
+            "count_unbiased": counts,
+            "supported": counts > _SUPPORT * math.sqrt(2) * float(noise.scale),
+        }
+        cells = tuple(product(*self.groups.keys))
+        return Answer(value=GroupTable(keys=self.keys, groups=cells, columns=columns))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +17,7 @@ from sidelight.records import Schema, Table
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_tables import Reading, check_noise, count_error, group_labels, table_of
 from sidelight.summaries.grouped import Grouped
+from sidelight.summaries.label_tables import prepare_labels
 from sidelight.summaries.noise_choice import Noise, choose_noise
 from sidelight.summaries.predicted import Group, read_prediction
 
@@ -31,7 +32,8 @@ class Count(Grouped):
 
     The table has a row for each group. Read `count`: whole, not negative, drawn towards the prediction if there is one.
     Add up `unbiased`: cutting off at 0 makes many small counts too large. `low` and `high` hold the count of the
-    bounded table with the confidence, each group for itself.
+    bounded table with the confidence, each group for itself. Groups by a `sl.Label` that are not `known` have no twin:
+    a count that had to pass a threshold is too high on average.
 
     Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`. It does not
     depend on the prediction. Noise is discrete Laplace or rounded Gaussian, the smaller of those that the price allows.
@@ -48,6 +50,8 @@ class Count(Grouped):
         confidence: Of the intervals.
         prediction: What the counts are expected to be: a release, a frame or a mapping by group, or `sl.Predicted`.
         of: "persons" counts everybody once in each group, "rows" counts rows; persons where the schema has them.
+        known: Of a column of labels that nobody declared (`sl.Label`): those that are public, or an earlier release
+            that published them. They always appear; others need `delta`, and appear above a threshold.
         per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
 
     >>> import sidelight as sl
@@ -62,6 +66,7 @@ class Count(Grouped):
     """
 
     of: Counted | None = None
+    known: Any = field(default=None, compare=False, repr=False)
     per_cell_cap: float | None = None
     kind_name: ClassVar[str] = "count"
 
@@ -74,9 +79,16 @@ class Count(Grouped):
 
     def prepare(self, schema: Schema) -> SurePrepared:
         """Check groups, limits, price and prediction against a schema; no row is read."""
-        groups = self.groups(schema, per_group=1 if self.counted(schema) == "persons" else None)
-        reading = self.reading()
-        return prepare_counts(self, groups, reading, kind=self.kind_name, counted=self.counted(schema))
+        counted = self.counted(schema)
+        groups = self.groups(schema, per_group=1 if counted == "persons" else None)
+        if groups.label is not None:
+            rest = read_as(self.reading())
+            return prepare_labels(
+                self, schema, groups, self.reading(), kind=self.kind_name, counted=counted, known=self.known, **rest
+            )
+        if self.known is not None:
+            raise SchemaError("known= is for labels that nobody declared; by names declared ones, which all are known")
+        return prepare_counts(self, groups, self.reading(), kind=self.kind_name, counted=counted)
 
     def counted(self, schema: Schema) -> Counted:
         """Return what is counted under this schema: persons if it declares them, unless rows were asked for."""

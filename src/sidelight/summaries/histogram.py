@@ -41,6 +41,7 @@ class Histogram(Count):
         confidence: Of the intervals.
         prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`.
         of: "persons" counts everybody once in each bin, "rows" counts rows; persons where the schema has them.
+        known: Stays empty: bins are public.
         per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
 
     >>> import sidelight as sl
@@ -82,6 +83,10 @@ class Histogram(Count):
         count = Count(**{**shared, "by": (*self.by, self.cut(schema))})
         counted = self.counted(schema)
         groups = count.groups(schema, per_group=1 if counted == "persons" else None)
+        if groups.label is not None:
+            raise SchemaError(
+                "a histogram by labels that nobody declared is not there; ask sl.Count with the bins in by"
+            )
         edges = {"column": self.column, "bins": str(self.cut(schema))}
         return prepare_counts(self, groups, self.reading(), kind=self.kind_name, counted=counted, **edges)
 

@@ -1,7 +1,8 @@
 """Means, proportions, variances and standard deviations out of noisy integer sums, for all groups at once.
 
-A code c of 0..M stands for lower + width·c/M. Pure releases hold the pair (Σc, Σ(M-c)) or the triple
-(Σc², Σ2c(M-c), Σ(M-c)²); Gaussian ones n, Σe and Σ(M²-e²) with e = 2c - M (summaries proof page, sections 3 and 4).
+A code c of 0..M stands for lower + width·c/M, or for t = (2c - M)/M of -1..1. Pure releases hold the pair (Σc, Σ(M-c))
+or the triple T·(Σ((1+t)/2)², Σ(1-t²)/2, Σ((1-t)/2)²); Gaussian ones n, T·Σt and T·Σ(1-t²) (summaries proof page,
+sections 3 and 4; T is `Value.square_levels`).
 Nothing is divided by a count below 1, so an empty group has some value within the bounds, never an error.
 """
 
@@ -72,9 +73,9 @@ def from_pair(first: ArrayLike, second: ArrayLike, *, levels: int, variance: flo
 
 
 def from_triple(first: ArrayLike, middle: ArrayLike, last: ArrayLike, *, levels: int, variance: float) -> Moments:
-    """Read the triple Σc², Σ2c(M-c), Σ(M-c)²: n = a+b+d, Σt = a-d, Σt² = a+d-b in units of M²."""
-    a, b, d = (_floats(each) / levels**2 for each in (first, middle, last))
-    v = variance / levels**4
+    """Read a triple whose rows each add up to T = `levels`: n = a+b+d, Σt = a-d, Σt² = a+d-b in units of T."""
+    a, b, d = (_floats(each) / levels for each in (first, middle, last))
+    v = variance / levels**2
     return Moments(
         count=a + b + d,
         total=a - d,
@@ -96,7 +97,7 @@ def from_count_and_sums(
     total_variance: float,
     rest_variance: float = 0.0,
 ) -> Moments:
-    """Read n, Σe and Σ(M²-e²): Σt = Σe/M and Σt² = n - Σ(M²-e²)/M²."""
+    """Read n, T·Σt and T·Σ(1-t²) with T = `levels`: Σt² = n - Σ(1-t²)."""
     n, s = _floats(count), _floats(total) / levels
     v_s = total_variance / levels**2
     if rest is None:
@@ -104,10 +105,10 @@ def from_count_and_sums(
     return Moments(
         count=n,
         total=s,
-        squares=n - _floats(rest) / levels**2,
+        squares=n - _floats(rest) / levels,
         count_variance=count_variance,
         total_variance=v_s,
-        squares_variance=count_variance + rest_variance / levels**4,
+        squares_variance=count_variance + rest_variance / levels**2,
         count_squares=count_variance,
     )
 

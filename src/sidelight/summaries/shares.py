@@ -70,7 +70,7 @@ def best_mean_variance(tau: float, columns: int = 1) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class CountAndSums:
-    """Noise scales of the integers n, Σe and Σ(M² - e²), e = 2c - M for a code c of 0..M.
+    """Noise scales of the integers n, Σt·T and Σ(1 - t²)·T of values t of -1..1: a disc of T levels.
 
     Guarantee: GDP(mu) for all of them together: the second moment costs nothing (summaries proof page, Theorem 7).
     """
@@ -78,7 +78,11 @@ class CountAndSums:
     mu: Fraction
     count_scale: Fraction
     sum_scale: Fraction
-    square_scale: Fraction
+
+    @property
+    def square_scale(self) -> Fraction:
+        """That of the second moments: the same as that of the sums."""
+        return self.sum_scale
 
     def claims(self, **context: Unpack[Context]) -> Claims:
         """Return what the noisy counts, sums and second moments of all groups prove together."""
@@ -87,7 +91,7 @@ class CountAndSums:
     def noise(
         self, groups: int, *, source: Source, columns: int = 1
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Draw the noise of n (groups), and of Σe and Σ(M² - e²) (columns × groups), in one call."""
+        """Draw the noise of n (groups), and of Σt·T and Σ(1 - t²)·T (columns × groups), in one call."""
         sizes = (groups, columns * groups, columns * groups)
         scales = [self.count_scale, self.sum_scale, self.square_scale]
         drawn = rounded_gaussian(sum(sizes), scales, source, which=np.repeat(np.arange(3), sizes))
@@ -104,7 +108,7 @@ def count_and_sums(
         mu: The price of all of them together.
         l2_squared: Of the counts by group (`UnitNorms.l2_squared`); four times that of adding one to replace a unit,
             because centred sums have signs (`UnitNorms.sensitivity("l2", signed=True)`).
-        levels: M.
+        levels: T, the norm of one row: `Value.square_levels` of a disc, M of centred sums alone.
         columns: How many columns share the count.
         share: The count's share of μ²; `count_share(columns)` if left out.
 
@@ -115,10 +119,10 @@ def count_and_sums(
     shift, part = positive(mu, name="mu"), count_share(columns) if share is None else share
     if not 0 < part < 1:
         raise RangeError(f"the count's share must lie strictly between 0 and 1, got {part}")
-    # GDP(μ) iff L2² (1/σ_n² + Σ over columns of M²/σ_s²) <= μ²
+    # GDP(μ) iff L2² (1/σ_n² + Σ over columns of T²/σ_s²) <= μ²
     count_scale = scale_up(root_up(Fraction(l2_squared) / part) / shift)
     sum_scale = scale_up(levels * root_up(columns * Fraction(l2_squared) / (1 - part)) / shift)
-    return CountAndSums(mu=shift, count_scale=count_scale, sum_scale=sum_scale, square_scale=levels * sum_scale)
+    return CountAndSums(mu=shift, count_scale=count_scale, sum_scale=sum_scale)
 
 
 def _short(share: float) -> Fraction:

@@ -234,7 +234,14 @@ class Pulled:
 
 
 def pull_means(
-    residuals: ArrayLike, variances: ArrayLike, counts: ArrayLike, prediction: ArrayLike, *, lower: float, upper: float
+    residuals: ArrayLike,
+    variances: ArrayLike,
+    counts: ArrayLike,
+    prediction: ArrayLike,
+    *,
+    lower: float,
+    upper: float,
+    doubt: ArrayLike | None = None,
 ) -> Pulled:
     """Return p + n̂·R/(n̂² + V/γ̂), clamped: R_g = Σ(x - p_g) of group g, with noise of known variance V_g.
 
@@ -250,6 +257,7 @@ def pull_means(
         prediction: p_g, one for all or one a group, within the bounds; NaN is taken as the middle.
         lower: Of the interval of values.
         upper: Of the interval of values.
+        doubt: The variance of groups around the prediction where that is stated; NaN or left out: γ̂.
     """
     r, v, n = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts))
     p = np.broadcast_to(np.asarray(prediction, dtype=np.float64), r.shape)
@@ -262,9 +270,9 @@ def pull_means(
     omega = squares / (squares + max(float(np.median(v)) / width**2, 1e-300))
     below = float((omega * squares).sum())
     spread = max(0.0, float((omega * (r * r - v)).sum()) / below) if below > 0 else 0.0
-    if spread == 0.0:
-        return Pulled(means=p.copy(), spread=0.0)
-    means = p + n * r / (squares + v / spread)
+    stated = np.broadcast_to(np.asarray(np.nan if doubt is None else doubt, dtype=np.float64), r.shape)
+    around = np.maximum(np.where(np.isnan(stated), spread, stated), 0.0)
+    means = p + n * r * around / np.maximum(squares * around + v, 1e-300)
     return Pulled(means=np.clip(means, lower, upper), spread=spread)
 
 

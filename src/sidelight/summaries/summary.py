@@ -1,0 +1,194 @@
+"""`Summary`: count, mean, standard deviation and quartiles of one number in one release, by group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sidelight.aggregates.collect_ranks import ranks_by_group
+from sidelight.aggregates.groups import Groups
+from sidelight.aggregates.ranks import Ranks
+from sidelight.errors import RangeError, SchemaError
+from sidelight.group_table import GroupTable
+from sidelight.guarantees import Claims, Context
+from sidelight.mechanisms.budget import Budget
+from sidelight.noise import Source
+from sidelight.predictions import Cauchy, Prior, hedge
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.quantiles.descend import descend
+from sidelight.quantiles.tree import QuantileTree, quantile_tree
+from sidelight.records import Schema, Table
+from sidelight.records.expressions import Expression
+from sidelight.session import Answer
+from sidelight.session.query import SurePrepared
+from sidelight.summaries.clipping import HEDGE, Clipping, Interval, least_anchor, location_prior, subject_of
+from sidelight.summaries.count_tables import group_labels
+from sidelight.summaries.mean import OfNumber, number_of
+from sidelight.summaries.measured import UNIT, Measurement, budget_of, check_declared, group_names
+from sidelight.summaries.ratio import deviation_of
+from sidelight.summaries.shares import summary_shares
+
+_QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
+_NAMES = ("q25", "q50", "q75")
+
+
+@dataclass(frozen=True)
+class Summary(OfNumber):
+    """Release what a number looks like: count, mean, standard deviation and quartiles, of all rows or by group.
+
+    The quartiles of all rows are where values are clipped, too, so that a column without bounds costs little more. By
+    group they are the prior of each group's quartiles, and stand in the notes. Smallest and largest values are no
+    private statistics: each is one person's own.
+
+    Guarantee: the price, for the schema's unit under adding or removing one; exact on the machine and whatever data and
+    prediction are (summaries proof page, Theorems 4, 6, 7; quantiles proof page, Theorem 4).
+
+    Accuracy: `low` and `high` hold the mean of the clipped rows with the confidence, up to the normal approximation of
+    the noise; quartiles are off by a number of ranks that does not grow with the rows.
+
+    Args:
+        column: The column, a derived number, or its text.
+        by: Columns or derived labels whose cells are the groups.
+        where: A condition on declared columns that rows must pass.
+        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
+        max_groups: In how many groups a person counts at most.
+        max_rows_per_group: How many rows of a person count in one group at most.
+        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
+        confidence: Of the intervals.
+        prediction: Of the values: `sl.Cauchy(40_000, 15_000)`, centre and spread.
+        clip: "auto" clips at declared bounds if there are two; "private" finds an interval; "declared" insists.
+        centre, expected_rows, location_share: Idle: the quartiles are the centre.
+
+    >>> import sidelight as sl
+    >>> table = sl.Table({"age": list(range(20, 80)) * 100}, schema=[sl.Number("age", granularity=1)])
+    >>> found = sl.Summary("age", epsilon=2).release(table).value
+    >>> bool(45 < found.q50 < 55), bool(45 < found.mean < 55)
+    (True, True)
+    """
+
+    column: str | Expression = field(compare=False)
+    kind: ClassVar[str] = "summary"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.column, (str, Expression)):
+            raise SchemaError(f"summary takes the name of a column or an expression, got {type(self.column).__name__}")
+        if self.prediction is not None and not isinstance(self.prediction, Prior):
+            raise RangeError("a summary takes a prediction of the values, such as sl.Cauchy(centre, spread), or none")
+        if self.clip not in ("auto", "declared", "private"):
+            raise RangeError(f"clip must be 'auto', 'declared' or 'private' in a summary, got {self.clip!r}")
+        if (self.centre, self.expected_rows, self.location_share) != ("auto", None, None):
+            raise RangeError("centre, expected_rows and location_share are for means; a summary has its quartiles")
+
+    def prepare(self, schema: Schema) -> PreparedSummary:
+        """Check the query against the schema, share the price, and say what it costs. Opens no data."""
+        of = number_of(schema, self.column)
+        groups = check_declared(self.groups(schema))
+        subject, budget = subject_of(schema, of), budget_of(self, groups)
+        declared = None
+        if self.clip != "private" and subject.lower is not None and subject.upper is not None:
+            declared = Interval(lower=subject.lower, upper=subject.upper)
+        elif self.clip == "declared":
+            raise SchemaError("clip='declared' needs both bounds; declare Number(..., lower=..., upper=...)")
+        shares = summary_shares(by_groups=bool(groups.axes), bounded=declared is not None)
+        tree, parts = _quartiles(budget.part(shares.quartiles), groups)
+        group_tree = None
+        if groups.axes:
+            group_tree, more = _quartiles(budget.part(shares.group_quartiles), groups)
+            parts = (*parts, *more)
+        radius = Fraction(0)
+        if declared is None:
+            part = budget.part(shares.radius)
+            radius, parts = part.spread, (*parts, (1, part.selection_claims(**_context(groups))))
+        clipping = Clipping(
+            measure=budget.part(shares.moments),
+            parts=parts,
+            interval=declared,
+            subject=subject,
+            tree=tree,
+            prior=location_prior(subject, self.prediction).compile(subject.grid),
+            radius_epsilon=radius,
+            rows_per_unit=groups.norms.total,
+        )
+        plan = Measurement(groups=groups, of=of, clipping=clipping, spread=True)
+        return PreparedSummary(
+            claims=plan.claims,
+            request=self.asked(plan),
+            labels=group_labels(group_names(groups), self.kind),
+            prediction=self._described(None),
+            query=self,
+            plan=plan,
+            group_tree=group_tree,
+        )
+
+
+def _context(groups: Groups) -> Context:
+    return {"neighbours": groups.norms.neighbours, "unit": groups.unit}
+
+
+def _quartiles(budget: Budget, groups: Groups) -> tuple[QuantileTree, tuple[tuple[int, Claims], ...]]:
+    """Return the tree of quartiles for one row, and its two depths: all K rows of a unit share each (`clipping`)."""
+    node = budget.part(Fraction(1, 2))
+    tree = quantile_tree(_QUARTILES, epsilon=2 * node.spread / groups.norms.total)
+    return tree, ((2, node.selection_claims(**_context(groups))),)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedSummary(SurePrepared):
+    """A `Summary` fitted to a schema."""
+
+    query: Summary
+    plan: Measurement
+    group_tree: QuantileTree | None
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Find the quartiles, where to clip, and the moments of each group."""
+        clipping, groups = self.plan.clipping, self.plan.groups
+        ranks = clipping.subject.ranks(table, groups, source)
+        assert clipping.tree is not None
+        assert clipping.prior is not None
+        grid = clipping.subject.grid
+        found = descend(clipping.tree, ranks, priors=clipping.prior, source=source)
+        overall = [grid.value(index) for index in found]
+        interval = clipping.interval
+        if interval is None:
+            interval = clipping.widen(ranks, overall[1], min(overall[2] - overall[0], 1e300), source)
+        quartiles = np.array([overall])
+        if self.group_tree is not None:
+            quartiles = self._by_group(table, overall, source)
+        measured = self.plan.read(table, interval, source)
+        ends = measured.mean_ends(self.query.confidence)
+        columns: dict[str, Any] = {
+            **measured.counts,
+            "mean": measured.number(measured.taus),
+            "sd": measured.half * deviation_of(measured.moments, UNIT),
+            **dict(zip(_NAMES, quartiles.T, strict=True)),
+            "noise_sd": measured.noise_sd,
+            "low": ends.low,
+            "high": ends.high,
+            "supported": measured.supported,
+        }
+        notes: dict[str, Any] = {"noise": self.plan.law, **interval.notes}
+        if self.group_tree is not None:
+            notes |= {f"all_{name}": value for name, value in zip(_NAMES, overall, strict=True)}
+        return Answer(value=GroupTable(keys=self.query.keys, groups=group_names(groups), columns=columns, notes=notes))
+
+    def _by_group(self, table: Table, overall: list[float], source: Source) -> Any:
+        """Return the quartiles of each group: those of all rows are their prior, next to knowing nothing."""
+        assert self.group_tree is not None
+        subject = self.plan.clipping.subject
+        spread = min(max((overall[2] - overall[0]) / 2, least_anchor(subject.grid, overall[1])), 1e300)
+        nothing = location_prior(subject, None)
+        priors: list[CompiledPrior] = [
+            hedge(Cauchy(value, spread), with_=nothing, weight=HEDGE).compile(subject.grid) for value in overall
+        ]
+
+        def quartiles(ranks: Ranks) -> list[float]:
+            found = descend(self.group_tree, ranks, priors=priors, source=source)  # type: ignore[arg-type]
+            return [subject.grid.value(index) for index in found]
+
+        by_group = ranks_by_group(table, subject.coding, subject.grid, source, groups=self.plan.groups)
+        return np.array([quartiles(ranks) for ranks in by_group])
