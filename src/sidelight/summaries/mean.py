@@ -32,7 +32,7 @@ from sidelight.summaries.measured import (
 )
 from sidelight.summaries.predicted import PredictedTable, read_prediction
 from sidelight.summaries.ratio import Floats, deviation_of, residuals
-from sidelight.summaries.shrink import pull_means
+from sidelight.summaries.shrink import Pulled, noisy_prediction, pull_means
 
 #: Fewer groups than this are not drawn to one another.
 _LEAST_GROUPS = 3
@@ -114,7 +114,8 @@ class Mean(OfNumber):
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
         prediction: A predicted mean for each group (a release, a frame, a mapping, `sl.Predicted`), or of the values
-            themselves: `sl.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
+            themselves: `sl.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip. A column `noise_sd`, which
+            releases have, says how noisy each predicted mean is itself (of a sample: its standard error).
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an
             interval; "declared" insists on bounds; (lower, upper) is a public interval.
         centre: "predicted" takes the centre of the predicted values as it is; "private" measures it; "auto" decides.
@@ -213,18 +214,38 @@ class PreparedMean(SurePrepared):
         if self.table is not None:
             matched = self.table.on(groups)
             known = np.isfinite(matched.values)
-            prediction = np.where(known, measured.unit(np.where(known, matched.values, 0.0)), prediction)
+            told = np.where(known, measured.unit(np.where(known, matched.values, 0.0)), np.nan)
             if matched.relative is not None:
                 doubt = np.where(known, (matched.relative * np.abs(matched.values) / measured.half) ** 2, np.nan)
             elif self.table.sd is not None:
                 doubt = np.where(known, (self.table.sd / measured.half) ** 2, np.nan)
+            elif np.isfinite(matched.sds).any():
+                noise = np.where(np.isfinite(matched.sds), (matched.sds / measured.half) ** 2, 0.0)
+                told, doubt = self._denoised(measured, told, noise)
+            prediction = np.where(known, told, prediction)
         elif len(groups) < _LEAST_GROUPS:
             return None
-        r, v = residuals(measured.moments, UNIT, prediction)
         if len(groups) < _LEAST_GROUPS:
             doubt = np.where(np.isnan(doubt), np.inf, doubt)  # nothing was said of this one: as measured
-        pulled = pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, doubt=_finite(doubt))
-        return pulled.means
+        return self._pulled(measured, prediction, doubt=_finite(doubt)).means
+
+    def _denoised(self, measured: Measured, told: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """Return a prediction that has noise of its own drawn to the overall mean, and how far groups lie from it.
+
+        A small group of an earlier release, or of a sample, is mostly noise: taken as it is it would be worse than
+        nothing.
+        """
+        overall = np.full(len(told), measured.overall)
+        scatter = self._pulled(measured, overall).spread
+        # where nothing is predicted the overall mean stands in, around which groups scatter: no sign of drift
+        stands_in = np.where(np.isfinite(told), told, overall)
+        own = np.where(np.isfinite(told), noise, scatter)
+        drift = self._pulled(measured, stands_in, noise=own).spread
+        return noisy_prediction(told, noise, drift=drift, overall=measured.overall, scatter=scatter)
+
+    def _pulled(self, measured: Measured, prediction: Floats, **more: Any) -> Pulled:
+        r, v = residuals(measured.moments, UNIT, prediction)
+        return pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, **more)
 
 
 @dataclass(frozen=True)
