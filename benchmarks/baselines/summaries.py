@@ -36,15 +36,6 @@ def split_means(
     return np.clip(centre + noisy_sums / np.maximum(noisy_counts, 1), lower, upper)
 
 
-def split_mean(
-    values: Floats, *, bounds: tuple[float, float], epsilon: float, rng: np.random.Generator, draws: int = 1
-) -> Floats:
-    """Return `draws` means of one column by `split_means`."""
-    total = float(np.clip(values, *bounds).sum())
-    counts, sums = np.full(draws, float(len(values))), np.full(draws, total)
-    return split_means(counts, sums, bounds=bounds, epsilon=epsilon, rng=rng)
-
-
 def known_count_mean(
     values: Floats, *, bounds: tuple[float, float], epsilon: float, rng: np.random.Generator, draws: int = 1
 ) -> Floats:
@@ -77,20 +68,30 @@ def approximate_bounds(values: Floats, *, epsilon: float, rng: np.random.Generat
     return min(min(end) for end in ends), max(max(end) for end in ends)
 
 
-def google_mean(values: Floats, *, epsilon: float, rng: np.random.Generator) -> float | None:
-    """Return Google's mean without bounds: half of epsilon finds them, the rest is split between count and sum."""
+def interval_error(values: Floats, *, bounds: tuple[float, float], epsilon: float, split: bool = False) -> float:
+    """Return the root mean squared error of a mean that is measured in an interval, by formula.
+
+    The pair has standard deviation (w/(n epsilon)) sqrt(1 + tau^2), where tau is how far the clipped mean lies from the
+    middle, in half widths; `split` is the same with half of epsilon for count and sum each, sqrt(2) times that. What
+    both ends cut off is added up: that lower and upper bias cancel is nothing one could know.
+    """
+    lower, upper = bounds
+    bias = float(np.maximum(lower - values, 0).mean() + np.maximum(values - upper, 0).mean())
+    offset = float(np.clip(values, lower, upper).mean()) - (lower + upper) / 2
+    deviation = math.hypot(upper - lower, 2 * offset) / (len(values) * epsilon)
+    return math.hypot(bias, deviation * (math.sqrt(2) if split else 1))
+
+
+def google_error(values: Floats, *, epsilon: float, rng: np.random.Generator) -> float | None:
+    """Return the error of Google's mean in bounds drawn now: half of epsilon finds them, the rest is split."""
     bounds = approximate_bounds(values, epsilon=epsilon / 2, rng=rng)
-    if bounds is None:
-        return None
-    return float(split_mean(values, bounds=bounds, epsilon=epsilon / 2, rng=rng)[0])
+    return None if bounds is None else interval_error(values, bounds=bounds, epsilon=epsilon / 2, split=True)
 
 
 def best_interval_error(values: Floats, *, epsilon: float) -> float:
     """Return the root mean squared error of the best fixed interval, chosen with the data in view.
 
-    The interval runs between two records. Biases of its two ends do not cancel (nobody could know that they do), and
-    all of epsilon goes to the pair: standard deviation (w/(n epsilon)) sqrt(1 + tau^2), where tau is how far the mean
-    lies from the middle, in half widths.
+    The interval runs between two records, and all of epsilon goes to the pair: the least `interval_error`.
     """
     ordered, rows = np.sort(values), len(values)
     ranks = np.unique(np.concatenate(([0], np.geomspace(1, rows // 2, 200).astype(np.int64))))
