@@ -250,7 +250,11 @@ def group_counts() -> dict[str, float]:
 
 
 def adult_hours() -> dict[str, float]:
-    """Return the error of Adult's mean hours by occupation and education vs the split, a public tenth as prediction."""
+    """Return the error of Adult's mean hours by occupation and education vs the split, a public tenth as prediction.
+
+    Ours: the means of the tenth with their standard errors. Bare: without them, as if small samples were as good as
+    large ones. Default: nothing known.
+    """
     folder = real_data.find("adult")
     if folder is None:
         raise FileNotFoundError("Adult is not here; SIDELIGHT_DATA names the folder that holds adult/train.parquet")
