@@ -24,12 +24,26 @@ def test_whole_numbers_at_the_ends_of_their_type(dtype):
         [limits.min, limits.max, limits.min, limits.max // 2],
         [limits.max, limits.max - 3, limits.max],
         [limits.min, limits.min + 2] * 40,
+        [limits.min, limits.min + 2] * 400,
+        [limits.max, limits.max - 3] * 400,
         list(range(100)) * 2,
         [7],
         [],
     ):
         array = np.array(values, dtype)
-        assert as_distinct(array).tolist() == texts_of(array.tolist()).tolist()
+        found = as_distinct(array)
+        assert found.tolist() == texts_of(array.tolist()).tolist()
+        if isinstance(found, DistinctTexts):  # a number that no row has is no label
+            assert set(found.cells) - {None} == {str(value) for value in values}
+
+
+def test_whole_numbers_of_parquet_files_with_and_without_gaps(tmp_path):
+    labels = [3, 5, 9, 700]
+    for cells in ([3, 9, 5, 5] * 300, [3, None, 9] * 300, [3, 2**62, 700], [-5, 3] * 400):
+        pq.write_table(pa.table({"c": pa.array(cells, pa.int64())}), tmp_path / "t.parquet")
+        table = Table(tmp_path / "t.parquet", schema=[Category("c", labels, other=None)])
+        counted = cell_counts(table, ["c"]).value.tolist()
+        assert counted == [cells.count(label) for label in labels]
 
 
 def test_slices_share_what_was_looked_up():

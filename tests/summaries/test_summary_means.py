@@ -106,6 +106,32 @@ def test_a_stated_doubt_is_used(many):
         sl.Mean("x", epsilon=1, prediction=40).prepare(one.schema)
 
 
+def test_an_earlier_release_is_no_worse_than_nothing_and_better_where_groups_are_large():
+    """Small groups of an earlier release are only noise; taken as exact they made means five times worse."""
+    sizes, names = np.repeat([2, 2000], [150, 50]), labels(200)
+    centres = np.random.default_rng(1).normal(40, 5, 200)
+    x = np.repeat(centres, sizes)
+    table = sl.Table(
+        {"x": x, "g": np.repeat(names, sizes)},
+        schema=[sl.Number("x", lower=0, upper=200), sl.Category("g", names, other=None)],
+    )
+    errors = {"alone": [], "after": []}
+    for seed in range(4):
+        earlier = seeded(sl.Mean("x", by="g", epsilon=1), table, seed=seed)
+        for name, prediction in (("alone", None), ("after", earlier)):
+            query = sl.Mean("x", by="g", epsilon=1, prediction=prediction)
+            errors[name].append(seeded(query, table, seed=100 + seed).value["mean"] - centres)
+    small, large = (
+        {name: float(np.sqrt(np.mean(np.square(np.array(each)[:, part])))) for name, each in errors.items()}
+        for part in (sizes == 2, sizes == 2000)
+    )
+    assert small["after"] < 1.1 * small["alone"]
+    assert large["after"] < 0.85 * large["alone"]  # two measurements of the same: 0.71
+    frame = pd.DataFrame({"g": names, "mean": centres, "noise_sd": 1e-9})
+    sure = seeded(sl.Mean("x", by="g", epsilon=1, prediction=frame), table).value["mean"]
+    assert np.max(np.abs(sure - centres)) < 0.5
+
+
 # --- without bounds ---------------------------------------------------------------------------------------------------
 
 

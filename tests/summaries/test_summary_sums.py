@@ -131,6 +131,15 @@ def test_sums_are_drawn_to_a_prediction_and_never_much_worse():
     assert error(wrong) < 1.01 * error(raw, "unbiased")
 
 
+def test_groups_whose_prediction_was_noise_are_not_drawn_to_it():
+    names, noisy = [f"g{place}" for place in range(200)], np.arange(200) < 100
+    table = grouped(np.linspace(0, 100, 11), 200, lower=0, upper=100)
+    frame = {"g": names, "sum": np.where(noisy, 20_000.0, 550.0), "noise_sd": np.where(noisy, 1e7, 1.0)}
+    value = seeded(sl.Sum("x", by="g", epsilon="0.1", prediction=frame), table).value
+    moved = np.abs(value["sum"] - np.maximum(value["unbiased"], 0))
+    assert moved[noisy].max() < 1 < 100 < moved[~noisy].mean()
+
+
 @pytest.mark.parametrize("price", PRICES)
 @pytest.mark.parametrize("rows", [[], [math.nan], [math.inf, -math.inf], [1e308] * 9, [-4.0]])
 @pytest.mark.parametrize("number", [{}, {"lower": 0}, {"upper": 0}, {"granularity": 1}, {"lower": -1, "upper": 5}])

@@ -82,7 +82,8 @@ class DistinctTexts:
         if of not in self._looked_up:
             found = table()
             self._looked_up[of] = np.array([found.get(cell, default) for cell in self.cells], np.int64)
-        codes: NDArray[np.int64] = self._looked_up[of][self.places]
+        # `take` by native integers is a third of the time that indexing by Arrow's shorter ones needs
+        codes: NDArray[np.int64] = self._looked_up[of].take(self.places.astype(np.intp, copy=False))
         return codes
 
     def tolist(self) -> list[str | None]:

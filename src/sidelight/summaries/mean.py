@@ -33,7 +33,14 @@ from sidelight.summaries.measured import (
 )
 from sidelight.summaries.predicted import PredictedTable, read_prediction
 from sidelight.summaries.ratio import Floats, deviation_of, residuals
-from sidelight.summaries.shrink import of_the_others, outside_weights, pull_means, shrink_each
+from sidelight.summaries.shrink import (
+    Pulled,
+    noisy_prediction,
+    of_the_others,
+    outside_weights,
+    pull_means,
+    shrink_each,
+)
 
 #: Fewer groups than this are not drawn to one another.
 _LEAST_GROUPS = 3
@@ -117,7 +124,9 @@ class Mean(OfNumber):
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
         prediction: A predicted mean for each group (a release, a frame, a mapping, `sl.Predicted`), or of the values
-            themselves: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
+            themselves: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip. A column
+            `noise_sd`, which releases have, says how noisy each predicted mean is itself (of a sample: its standard
+            error).
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an
             interval; "declared" insists on bounds; (lower, upper) is a public interval.
         centre: "predicted" takes the centre of the predicted values as it is; "private" measures it; "auto" decides.
@@ -221,21 +230,45 @@ class PreparedMean(SurePrepared):
         if self.table is not None:
             matched = self.table.on(groups)
             known = np.isfinite(matched.values)
-            prediction = np.where(known, measured.unit(np.where(known, matched.values, 0.0)), prediction)
-            sd = np.where(known, np.nan if self.table.sd is None else self.table.sd, np.nan)
-            with np.errstate(over="ignore"):
+            told = np.where(known, measured.unit(np.where(known, matched.values, 0.0)), np.nan)
+            with np.errstate(over="ignore"):  # a doubt beyond all measure is that of someone who knows nothing
                 if matched.relative is not None:
-                    sd = matched.relative * np.abs(matched.values)
-                doubt = np.minimum(sd / measured.half, _NO_IDEA) ** 2
+                    doubt = self._doubt(measured, matched.relative * np.abs(matched.values), known)
+                elif self.table.sd is not None:
+                    doubt = self._doubt(measured, np.full(len(groups), self.table.sd), known)
+                elif np.isfinite(matched.sds).any() and self.query.per_cell_cap is None:
+                    noise = self._doubt(measured, np.where(np.isfinite(matched.sds), matched.sds, 0.0), known)
+                    told, doubt = self._denoised(measured, told, np.where(known, noise, 0.0))
+            prediction = np.where(known, told, prediction)
         elif len(groups) < _LEAST_GROUPS:
             return None
         if self.query.per_cell_cap is not None:
             return self._drawn_each(measured, None if self.table is None else prediction, self.query.per_cell_cap)
-        r, v = residuals(measured.moments, UNIT, prediction)
         if len(groups) < _LEAST_GROUPS:
             doubt = np.where(np.isnan(doubt), _NO_IDEA**2, doubt)  # nothing was said of this one: as measured
-        pulled = pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, doubt=doubt)
-        return pulled.means
+        return self._pulled(measured, prediction, doubt=doubt).means
+
+    def _doubt(self, measured: Measured, sds: Floats, known: Any) -> Floats:
+        """Return variances of t from standard deviations of the number; NaN where nothing is predicted."""
+        return np.where(known, np.minimum(sds / measured.half, _NO_IDEA) ** 2, np.nan)
+
+    def _denoised(self, measured: Measured, told: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """Return a prediction that has noise of its own drawn to the overall mean, and how far groups lie from it.
+
+        A small group of an earlier release, or of a sample, is mostly noise: taken as it is it would be worse than
+        nothing.
+        """
+        overall = np.full(len(told), measured.overall)
+        scatter = self._pulled(measured, overall).spread
+        # where nothing is predicted the overall mean stands in, around which groups scatter: no sign of drift
+        stands_in = np.where(np.isfinite(told), told, overall)
+        own = np.where(np.isfinite(told), noise, scatter)
+        drift = self._pulled(measured, stands_in, noise=own).spread
+        return noisy_prediction(told, noise, drift=drift, overall=measured.overall, scatter=scatter)
+
+    def _pulled(self, measured: Measured, prediction: Floats, **more: Any) -> Pulled:
+        r, v = residuals(measured.moments, UNIT, prediction)
+        return pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, **more)
 
     def _drawn_each(self, measured: Measured, prediction: Floats | None, cap: float) -> Floats:
         """Return group means of t, each drawn by a weight and to a mean without its own noise (Theorem 9)."""

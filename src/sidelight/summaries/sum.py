@@ -226,6 +226,8 @@ class PreparedSum(SurePrepared):
             doubt = sum_doubt(p, width=1.0, **({} if matched.relative is None else {"relative": matched.relative}))
             if self.table.sd is not None:
                 doubt = np.full_like(p, self.table.sd / unit / width) ** 2
+            elif matched.relative is None:  # what an earlier release was off by, on top of what has changed since
+                doubt = doubt + np.where(np.isfinite(matched.sds), (matched.sds / unit / width) ** 2, 0.0)
         p = np.where(np.isfinite(doubt), p, np.nan)
         drawn = shrink(y, p, variance=v, directions=directions(v, doubt), step=1 / width)
         return drawn.values * width

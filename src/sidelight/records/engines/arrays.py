@@ -201,9 +201,13 @@ def as_distinct(values: TextCells) -> TextCells:
         return as_texts(values)
     low, high = int(values.min()), int(values.max())
     if high - low < 4 * len(values):  # count instead of sorting
-        wide = values if values.dtype == np.uint64 else values.astype(np.int64)
-        shifted = (wide - wide.dtype.type(low)).astype(np.int64)
-        there = np.flatnonzero(np.bincount(shifted))
+        wide = values if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
+        shifted = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
+        found = np.bincount(shifted)
+        if 64 * len(found) < len(values):  # numbers between them that no row has cost less than renumbering the rows
+            cells = texts_of(place + low if rows else None for place, rows in enumerate(found.tolist()))
+            return DistinctTexts(cells.tolist(), shifted)
+        there = np.flatnonzero(found)
         places = np.empty(high - low + 1, np.int64)
         places[there] = np.arange(len(there))
         return DistinctTexts(texts_of(place + low for place in there.tolist()).tolist(), places[shifted])

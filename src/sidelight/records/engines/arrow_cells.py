@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sidelight.records.cells import texts_of
+from sidelight.records.engines.arrays import as_distinct
 from sidelight.records.rows import DistinctTexts, TextCells, TypeKind, quietly
 
 
@@ -43,6 +44,8 @@ def distinct_of_arrow(column: Any) -> TextCells:
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray) or kind_of(column.type) not in ("integer", "boolean", "text"):
         return texts_of(cells_of_arrow(column))
+    if pa.types.is_integer(column.type) and not column.null_count:
+        return as_distinct(column.to_numpy(zero_copy_only=False))  # counts where Arrow would hash
     if getattr(pa.types, "is_string_view", bool)(column.type):
         column = column.cast(pa.binary_view(), safe=False).cast(pa.large_binary()).view(pa.large_string())
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()

@@ -1,0 +1,50 @@
+"""Counts and means, one and by group: errors against the ways of other libraries, and speed."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import real_data, summaries, summaries_speed
+from benchmarks.summaries import group_counts, group_means, means_with_bounds
+from benchmarks.summaries import means_with_prediction as predicted
+from benchmarks.summaries import means_without_bounds as no_bounds
+from benchmarks.target import Target
+
+#: Where diffprivlib is not installed its published rule stands in for it.
+_DIFFPRIVLIB = "diffprivlib" if summaries.diffprivlib_mean((0, 1), 1) is not None else "rule-of-diffprivlib"
+
+TARGETS = [
+    Target("mean-no-bounds-normal-vs-best-interval", no_bounds, "normal_best", "<=", 3.0),
+    Target("mean-no-bounds-gamma-vs-best-interval", no_bounds, "gamma_best", "<=", 3.0),
+    Target("mean-no-bounds-exponential-vs-best-interval", no_bounds, "exponential_best", "<=", 3.0),
+    Target("mean-no-bounds-lognormal-vs-best-interval", no_bounds, "lognormal_best", "<=", 3.5),
+    Target("mean-no-bounds-failures", no_bounds, "failures", "<=", 0.01),
+    Target("mean-no-bounds-normal-vs-rule-of-google", no_bounds, "normal_google", "<=", 0.85),
+    Target("mean-no-bounds-gamma-vs-rule-of-google", no_bounds, "gamma_google", "<=", 0.85),
+    Target("mean-no-bounds-normal-vs-split-3-times-too-wide", no_bounds, "normal_wide", "<=", 0.6),
+    Target("mean-no-bounds-gamma-vs-split-3-times-too-wide", no_bounds, "gamma_wide", "<=", 0.6),
+    Target("mean-predicted-300-normal-median-vs-best-interval", predicted, "normal_median", "<=", 2),
+    Target("mean-predicted-300-gamma-median-vs-best-interval", predicted, "gamma_median", "<=", 2),
+    Target("mean-predicted-300-normal-vs-best-interval", predicted, "normal_error", "<=", 2.5),
+    Target("mean-predicted-300-gamma-vs-best-interval", predicted, "gamma_error", "<=", 2.5),
+    Target("mean-bounds-vs-split", means_with_bounds, "vs_split", "<=", 0.74),
+    Target("mean-bounds-vs-opendp", means_with_bounds, "vs_opendp", "<=", 0.75),
+    Target(f"mean-bounds-vs-{_DIFFPRIVLIB}", means_with_bounds, "vs_diffprivlib", "<=", 0.75),
+    Target("group-means-vs-split", group_means, "default", "<=", 0.20),
+    Target("group-means-public-5-percent-off-vs-split", group_means, "public", "<=", 0.16),
+    Target("group-means-wrong-by-3-vs-split", group_means, "wrong", "<=", 1.0),
+    Target("group-counts-vs-raw", group_counts, "default", "<=", 0.65),
+    Target("group-counts-public-20-percent-off-vs-raw", group_counts, "public", "<=", 0.30),
+    Target("group-counts-wrong-vs-raw", group_counts, "wrong", "<=", 1.005),
+    Target("text-groups-1e7-rows-vs-duckdb", summaries_speed.measure, "text_vs_duckdb", "<=", 2),
+    Target("number-groups-1e7-rows-vs-duckdb", summaries_speed.measure, "numbers_vs_duckdb", "<=", 2),
+    Target("groups-1e7-rows-vs-pandas", summaries_speed.measure, "vs_pandas", "<=", 3),
+    Target("seconds-1e4-groups", summaries_speed.measure, "many_groups", "<=", 0.2),
+]
+if real_data.find("adult") is None:
+    print("summaries: Adult is not here (SIDELIGHT_DATA), mean hours by pairs are left out", file=sys.stderr)
+else:
+    TARGETS += [
+        Target("adult-hours-by-pairs-public-tenth-vs-split", summaries.adult_hours, "ours", "<=", 0.5),
+        Target("adult-hours-by-pairs-bare-means-of-the-tenth-vs-split", summaries.adult_hours, "bare", "<=", 0.5),
+    ]
