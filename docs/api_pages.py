@@ -15,8 +15,8 @@ import sidelight
 #: A page's title, and the names of `sidelight` on it. A package brings all names of its own that stand nowhere else.
 PAGES = {
     "Queries": (
-        *("Count", "Histogram"),
-        *("Mean", "Proportion", "Sum", "Variance", "StandardDeviation", "Summary"),
+        *("Count", "CountDistinct", "Histogram", "TopK"),
+        *("Mean", "Proportion", "Sum", "Variance", "StandardDeviation", "Summary", "SQL"),
         *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),

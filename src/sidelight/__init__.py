@@ -85,14 +85,17 @@ if TYPE_CHECKING:
     from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
     from sidelight.summaries.count import Count as Count
+    from sidelight.summaries.count_distinct import CountDistinct as CountDistinct
     from sidelight.summaries.histogram import Histogram as Histogram
     from sidelight.summaries.mean import Mean as Mean
     from sidelight.summaries.mean import Proportion as Proportion
     from sidelight.summaries.predicted import Predicted as Predicted
     from sidelight.summaries.spread import StandardDeviation as StandardDeviation
     from sidelight.summaries.spread import Variance as Variance
+    from sidelight.summaries.sql_query import SQL as SQL
     from sidelight.summaries.sum import Sum as Sum
     from sidelight.summaries.summary import Summary as Summary
+    from sidelight.summaries.top_k import TopK as TopK
     from sidelight.synthesis import PublicTable as PublicTable
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable

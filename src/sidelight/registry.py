@@ -75,6 +75,22 @@ ENTRIES = (
         card="groups",
     ),
     Entry(
+        kind="count_distinct",
+        name="CountDistinct",
+        home="sidelight.summaries.count_distinct",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_count_audit.py",
+        card="groups",
+    ),
+    Entry(
+        kind="top_k",
+        name="TopK",
+        home="sidelight.summaries.top_k",
+        page="how-to/counts-and-means.md",
+        audit="summaries/test_count_audit.py",
+        card="groups",
+    ),
+    Entry(
         kind="covariance",
         name="Covariance",
         home="sidelight.covariance",

@@ -15,6 +15,8 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.session.query import Answer, SurePrepared
+from sidelight.summaries.count_centred import PreparedCentred, centred_noise, everybody_of, plain_noise
+from sidelight.summaries.count_rollup import prepare_rollup
 from sidelight.summaries.count_tables import Reading, check_noise, count_error, group_labels, table_of
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.label_tables import prepare_labels
@@ -50,6 +52,8 @@ class Count(Grouped):
         confidence: Of the intervals.
         prediction: What the counts are expected to be: a release, a frame or a mapping by group, or `sl.Predicted`.
         of: "persons" counts everybody once in each group, "rows" counts rows; persons where the schema has them.
+        rollup: Whether to add all totals over the columns of `by`, labelled "all", measured by themselves and made to
+            agree with the cells.
         known: Of a column of labels that nobody declared (`sl.Label`): those that are public, or an earlier release
             that published them. They always appear; others need `delta`, and appear above a threshold.
         per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
@@ -66,6 +70,7 @@ class Count(Grouped):
     """
 
     of: Counted | None = None
+    rollup: bool = False
     known: Any = field(default=None, compare=False, repr=False)
     per_cell_cap: float | None = None
     kind_name: ClassVar[str] = "count"
@@ -81,8 +86,10 @@ class Count(Grouped):
         """Check groups, limits, price and prediction against a schema; no row is read."""
         counted = self.counted(schema)
         groups = self.groups(schema, per_group=1 if counted == "persons" else None)
+        rest = read_as(self.reading())
+        if self.rollup:
+            return prepare_rollup(self, groups, self.reading(), kind=self.kind_name, counted=counted, **rest)
         if groups.label is not None:
-            rest = read_as(self.reading())
             return prepare_labels(
                 self, schema, groups, self.reading(), kind=self.kind_name, counted=counted, known=self.known, **rest
             )
@@ -125,8 +132,8 @@ class PreparedCounts(SurePrepared):
 
 def prepare_counts(
     query: Grouped, groups: Groups, reading: Reading, *, kind: str, counted: str, **more: Any
-) -> PreparedCounts:
-    """Fix noise, claims and error of counts of declared groups.
+) -> PreparedCounts | PreparedCentred:
+    """Fix noise, claims and error of counts of declared groups: centred where that has less noise.
 
     Args:
         query: The price, and what the ledger says.
@@ -140,6 +147,22 @@ def prepare_counts(
     cells = tuple(product(*groups.keys))
     if reading.prediction is not None:
         reading.prediction.check(cells)
+    centred = centred_noise(query, groups, noise)
+    if centred is not None:
+        return PreparedCentred(
+            claims=centred.claims(neighbours=groups.norms.neighbours, unit=groups.unit),
+            request=query.request(kind, of=counted, centre=f"{centred.steps}/64", **more, **read_as(reading)),
+            labels=group_labels(cells, "count"),
+            prediction=None if reading.prediction is None else reading.prediction.description,
+            error=count_error(plain_noise(centred), len(cells), unit=counted, assumption=bounded_words(groups)),
+            groups=groups,
+            everybody=everybody_of(groups),
+            plan=centred,
+            cells=cells,
+            keys=query.keys,
+            reading=reading,
+            counted=counted,
+        )
     return PreparedCounts(
         claims=noise.on(no_rows(groups, noise)).claims,
         request=query.request(kind, of=counted, **more, **read_as(reading)),

@@ -138,7 +138,8 @@ class PredictedTable:
 
     def check(self, groups: Sequence[Group]) -> None:
         """Refuse a prediction that is about none of these groups; warn about rows that no group has. All public."""
-        extra = [group for group in self.entries if group not in set(groups)]
+        there = set(groups)
+        extra = [group for group in self.entries if group not in there]
         if groups and len(extra) == len(self.entries):
             wanted, came = "/".join(groups[0]), "/".join(extra[0]) if extra else "nothing"
             raise RangeError(

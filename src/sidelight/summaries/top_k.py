@@ -1,0 +1,186 @@
+"""`TopK`: the most frequent labels of a column, by sorted noisy counts or drawn one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from sidelight.aggregates.group_sums import group_counts
+from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
+from sidelight.errors import RangeError, SchemaError
+from sidelight.group_table import GroupTable
+from sidelight.guarantees import Context, positive
+from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.peeling import Peeling, peeling, popularity
+from sidelight.noise import Source
+from sidelight.records import Schema, Table
+from sidelight.records.expressions import Expression
+from sidelight.session.query import Answer, SurePrepared
+from sidelight.summaries.count import Count, read_as
+from sidelight.summaries.count_tables import Whole, group_labels, table_of
+from sidelight.summaries.noise_choice import top_by_histogram
+
+Route = Literal["auto", "histogram", "peeling"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopK(Count):
+    """Release the k most frequent labels of a column, the most frequent first.
+
+    Where a person has few labels all labels are counted with noise and sorted, and the counts come with them. Where a
+    person may have many, labels are drawn one after the other: then no count is released. The choice is public.
+
+    Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`; it does not
+    depend on the prediction. Drawing needs no `max_groups`.
+
+    Accuracy: sorted counts are off by `noise_sd`; a drawn label is passed over for one of c fewer with odds
+    exp(-c·epsilon/k). Counts of labels that were chosen for being high are a little too high.
+
+    Args:
+        column: The labels: a column, or a derived label. A `sl.Label` needs `delta`, or `known`.
+        k: How many labels.
+        route: "histogram" sorts noisy counts, "peeling" draws; "auto" takes what finds more of the right ones.
+        by: Stays empty: the list is one for all rows.
+        where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
+        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
+        max_groups: How many labels of a person count at most; without it labels are drawn.
+        max_rows_per_group: How many rows of a person count for one label at most; only for rows.
+        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
+        confidence: Of the intervals.
+        prediction: How frequent labels are expected to be: a release, a frame or a mapping by label, or `sl.Predicted`.
+        of: "persons" counts everybody once for a label, "rows" counts rows; persons where the schema has them.
+        known: Of a column of labels that nobody declared: those that are public.
+        per_cell_cap: So many standard deviations the prediction moves a count at most.
+        rollup: Stays False: a ranking has no totals.
+
+    >>> import sidelight as sl
+    >>> visits = sl.Table(
+    ...     {"drug": ["a", "b", "b", "c"] * 200}, schema=[sl.Category("drug", ["a", "b", "c", "d"], other=None)]
+    ... )
+    >>> sl.TopK("drug", k=1, epsilon=1).release(visits).value["drug"]
+    ['b']
+    """
+
+    column: str | Expression = field(kw_only=False)
+    k: int
+    route: Route = "auto"
+    kind_name: ClassVar[str] = "top_k"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            raise RangeError(f"k must be a whole number of at least 1, got {self.k!r}")
+        if self.route not in ("auto", "histogram", "peeling"):
+            raise RangeError(f"route must be 'auto', 'histogram' or 'peeling', got {self.route!r}")
+        if self.by or self.rollup:
+            raise SchemaError("a ranking is one list for all rows: leave by and rollup out, or ask sl.Count(by=...)")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The name of the key column of the table that comes out."""
+        return (str(self.column),)
+
+    def prepare(self, schema: Schema) -> SurePrepared:
+        """Choose the route, and check column, limits, price and prediction against a schema; no row is read."""
+        shared = {each.name: getattr(self, each.name) for each in fields(Count)}
+        count = Count(**{**shared, "by": (self.column,)})
+        counted = self.counted(schema)
+        bare = groups_of(schema, by=self.column, max_groups=1)
+        if bare.label is not None and self.route == "peeling":
+            raise SchemaError("labels that nobody declared cannot be drawn from; use route='histogram' with a delta")
+        limited = schema.person is None or self.max_groups is not None or declared_max_groups(schema, self.column)
+        norms = count.groups(schema, per_group=1 if counted == "persons" else None).norms if limited else None
+        by_histogram = self.route == "histogram" or bare.label is not None
+        if self.route == "auto" and bare.label is None:
+            by_histogram = top_by_histogram(norms, min(self.k, bare.cells), **self.price)
+        if by_histogram:
+            inner = count.prepare(schema)
+            request = {**inner.request, "kind": self.kind_name, "k": str(self.k), "route": "histogram"}
+            return PreparedTop(
+                claims=inner.claims,
+                request=request,
+                prediction=inner.prediction,
+                error=inner.error,
+                inner=inner,
+                k=self.k,
+            )
+        return self._drawn(schema, counted)
+
+    def _drawn(self, schema: Schema, counted: str) -> SurePrepared:
+        # every label of a person may count: only the largest change of one label matters
+        limit = 1 if counted == "persons" else self.max_rows_per_group
+        where = self.where
+        assert where is None or isinstance(where, Expression)
+        groups = groups_of(
+            schema,
+            by=self.column,
+            where=where,
+            max_groups=self.max_groups or schema.rows_per_unit,
+            max_rows_per_group=limit,
+        )
+        (labels,) = groups.keys
+        reading = self.reading()
+        weights = None
+        if reading.prediction is not None:
+            reading.prediction.check([(label,) for label in labels])
+            predicted = reading.prediction.on([(label,) for label in labels]).values
+            weights = popularity(np.nan_to_num(np.maximum(predicted, 0.0)))
+        draws = self._draws(min(self.k, len(labels)))
+        context: Context = {"neighbours": groups.norms.neighbours, "unit": groups.unit}
+        return PreparedDraws(
+            claims=draws.claims(**context),
+            request=self.request(self.kind_name, of=counted, k=self.k, route="peeling", **read_as(reading)),
+            prediction=None if reading.prediction is None else reading.prediction.description,
+            groups=groups,
+            keys=self.keys,
+            draws=draws,
+            weights=weights,
+        )
+
+    def _draws(self, draws: int) -> Peeling:
+        """Return the draws that the price pays; with a delta whichever of ε/k and μ/√k makes sharper ones."""
+        if self.delta is None:
+            return peeling(draws, epsilon=self.epsilon, rho=self.rho, mu=self.mu)
+        assert self.epsilon is not None
+        mu = gdp_within(positive(self.epsilon, name="epsilon"), positive(self.delta, name="delta"))
+        return max(peeling(draws, epsilon=self.epsilon), peeling(draws, mu=mu), key=lambda each: each.step_epsilon)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedTop(SurePrepared):
+    """Noisy counts of all labels, to be sorted."""
+
+    inner: SurePrepared
+    k: int
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count with noise, and keep the k highest; ties as they stand in the public order."""
+        counts = self.inner.run(table, source).value
+        assert isinstance(counts, GroupTable)
+        twins = np.nan_to_num(np.asarray(counts["unbiased"], np.float64), nan=0.0)
+        order = np.lexsort((-twins, -np.asarray(counts["count"])))[: self.k]
+        groups = tuple(counts.groups[place] for place in order.tolist())
+        columns = {"rank": np.arange(1, len(groups) + 1), **{name: counts[name][order] for name in counts.columns}}
+        value = table_of(counts.keys_of_groups, groups, columns, **counts.notes)
+        return Answer(value=value, labels=group_labels(groups, "label"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedDraws(SurePrepared):
+    """Labels to be drawn one after the other."""
+
+    groups: Groups
+    keys: tuple[str, ...]
+    draws: Peeling
+    weights: Whole | None
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count exactly, and draw by the counts; the order is that of the draws."""
+        scores = group_counts(table, self.groups, norm="linf")
+        places = self.draws.release(scores, source=source, weights=self.weights)
+        (labels,) = self.groups.keys
+        groups = tuple((labels[place],) for place in places.tolist())
+        columns: dict[str, Any] = {"rank": np.arange(1, len(groups) + 1)}
+        return Answer(value=table_of(self.keys, groups, columns), labels=group_labels(groups, "label"))
