@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 import pytest
@@ -247,3 +248,18 @@ def test_new_declarations_in_json():
             Label("e", per_person=wrong)
     with pytest.raises(SchemaError, match="a Category is needed"):
         schema.category("e")
+
+
+@pytest.mark.parametrize("number", ["1e999999999", "1e-999999999", "0." + "1" * 5000])
+def test_a_number_that_would_fill_the_memory_is_refused(number: str) -> None:
+    with pytest.raises(RangeError, match="ordinary size"):
+        parse_expression(f"age > {number}")
+    with pytest.raises(RangeError, match="ordinary size"):
+        col("age") > Decimal(number)  # noqa: B015
+    with pytest.raises(RangeError, match="ordinary size"):
+        Number("age", lower=number)
+
+
+def test_the_largest_and_the_smallest_float_are_numbers() -> None:
+    for number in (1.7976931348623157e308, 5e-324, Decimal.from_float(5e-324), Decimal.from_float(0.1)):
+        assert str(col("age") > number)

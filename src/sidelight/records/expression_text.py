@@ -8,7 +8,7 @@ Only what is named here is understood: columns, constants, comparisons, lists of
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Literal, NoReturn
@@ -30,10 +30,11 @@ from sidelight.records.expressions import (
     Not,
     Operator,
 )
+from sidelight.records.numbers import exact_number
 from sidelight.records.shapes import Constant, constant
 
 #: Longer texts and deeper trees are no conditions that a person wrote.
-_LONGEST, _DEEPEST = 100_000, 100
+LONGEST, DEEPEST = 100_000, 100
 
 _OPERATORS: dict[type[ast.operator], Operator] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _COMPARISONS: dict[type[ast.cmpop], Comparison] = {
@@ -55,8 +56,8 @@ def parse_expression(text: str) -> Expression:
     >>> parse_expression('0 <= age < 18 or region not in ["N", "S"]')
     <0 <= age and age < 18 or not region in ["N", "S"]>
     """
-    if not isinstance(text, str) or len(text) > _LONGEST:
-        raise RangeError(f"an expression is a text of at most {_LONGEST} characters, got {type(text).__name__}")
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise RangeError(f"an expression is a text of at most {LONGEST} characters, got {type(text).__name__}")
     failed = ""
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -76,8 +77,8 @@ class _Reader:
         self._text = text
 
     def read(self, node: ast.expr, depth: int) -> Expression:
-        if depth > _DEEPEST:
-            raise RangeError(f"the expression is nested more than {_DEEPEST} deep; split it")
+        if depth > DEEPEST:
+            raise RangeError(f"the expression is nested more than {DEEPEST} deep; split it")
         reader: Callable[..., Expression] | None = self._KNOWN.get(type(node))
         if reader is None:
             self._refuse(node, "it is none of: columns, constants, comparisons, and, or, not, in, is None, + - * /")
@@ -94,9 +95,10 @@ class _Reader:
     def _number(self, node: ast.Constant, value: float) -> Fraction | float:
         digits = (ast.get_source_segment(self._text, node) or "").replace("_", "")
         try:
-            return Fraction(Decimal(digits))
-        except (InvalidOperation, ValueError, OverflowError):
+            written = Decimal(digits)
+        except InvalidOperation:
             return value  # 0x1f and the like
+        return exact_number(written, name="a number of an expression")
 
     def _name(self, node: ast.Name, depth: int) -> Expression:
         return Named(node.id)
@@ -116,26 +118,11 @@ class _Reader:
         operator = _OPERATORS.get(type(node.op))
         if operator is None:
             self._refuse(node, "only + - * / are known; write and, or instead of & and |")
-        left, right = self.read(node.left, depth), self.read(node.right, depth)
-        if isinstance(left, Literally) and isinstance(right, Literally):
-            return Literally(self._folded(node, operator, left.value, right.value))
-        return Arithmetic(operator, left, right)
-
-    def _folded(self, node: ast.expr, operator: Operator, left: Constant, right: Constant) -> Fraction:
-        if isinstance(left, str) or isinstance(right, str):
-            self._refuse(node, "labels cannot be added or multiplied")
-        if operator == "/":
-            if right == 0:
-                self._refuse(node, "division by zero")
-            return left / right
-        return {"+": left + right, "-": left - right, "*": left * right}[operator]
+        return arithmetic(operator, self.read(node.left, depth), self.read(node.right, depth))
 
     def _boolean(self, node: ast.BoolOp, depth: int) -> Expression:
         word: Literal["and", "or"] = "and" if isinstance(node.op, ast.And) else "or"
-        whole, *rest = (self.read(value, depth) for value in node.values)
-        for part in rest:
-            whole = Joined(word, whole, part)
-        return whole
+        return conjoin(word, [self.read(value, depth) for value in node.values])
 
     def _comparison(self, node: ast.Compare, depth: int) -> Expression:
         left, whole = node.left, None
@@ -213,6 +200,36 @@ class _Reader:
         ast.Compare: _comparison,
         ast.Call: _call,
     }
+
+
+def arithmetic(operator: Operator, left: Expression, right: Expression) -> Expression:
+    """Return sum, difference, product or quotient; of two constants the constant that it is.
+
+    >>> arithmetic("/", Literally(Fraction(1)), Literally(Fraction(3)))
+    <1/3>
+    """
+    if not isinstance(left, Literally) or not isinstance(right, Literally):
+        return Arithmetic(operator, left, right)
+    if isinstance(left.value, str) or isinstance(right.value, str):
+        raise RangeError(f"{left} {operator} {right} is not understood: labels cannot be added or multiplied")
+    if operator == "/":
+        if right.value == 0:
+            raise RangeError(f"{left} / {right} is not understood: division by zero")
+        return Literally(left.value / right.value)
+    found = {"+": left.value + right.value, "-": left.value - right.value, "*": left.value * right.value}
+    return Literally(found[operator])
+
+
+def conjoin(word: Literal["and", "or"], parts: Sequence[Expression]) -> Expression:
+    """Return conditions joined by one word, from the left.
+
+    >>> conjoin("and", [Named("a"), Named("b"), Named("c")])
+    <a and b and c>
+    """
+    whole, *rest = parts
+    for part in rest:
+        whole = Joined(word, whole, part)
+    return whole
 
 
 def _short(text: str) -> str:

@@ -10,9 +10,13 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from sidelight.errors import RangeError
+from sidelight.plan_section import LARGEST_EXPONENT
 
 #: The end of the floats: a larger number is as good as this one.
 LARGEST_FLOAT = sys.float_info.max
+
+#: Every float, written out exactly, has fewer digits; more would only fill the memory.
+_MOST_DIGITS = 1200
 
 #: What a user may write for a public number.
 Real = str | int | float | Decimal | Fraction
@@ -33,10 +37,23 @@ def exact_number(value: Real, *, name: str) -> Fraction:
     try:
         if isinstance(value, float):
             return Fraction(repr(float(value)))
-        return Fraction(Decimal(value)) if isinstance(value, str) and "/" not in value else Fraction(value)
+        read = Decimal(value) if isinstance(value, str) and "/" not in value else value
+        if not isinstance(read, Decimal) or _ordinary(read):
+            return Fraction(read)
     except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError):
-        pass
+        read = None
+    if read is not None:
+        raise RangeError(
+            f"{name} must be a number of ordinary size, between 1e-{LARGEST_EXPONENT} and 1e{LARGEST_EXPONENT}"
+        )
     raise RangeError(f"{name} must be a finite number, got {value!r}; leave it out where there is no bound")
+
+
+def _ordinary(value: Decimal) -> bool:
+    """Return whether the exact fraction of a decimal is small enough to be written down: 1e999999999 is not."""
+    if not value.is_finite() or not value:
+        return True
+    return abs(value.adjusted()) <= LARGEST_EXPONENT and len(value.as_tuple().digits) <= _MOST_DIGITS
 
 
 def number_text(value: Fraction) -> str:

@@ -22,6 +22,9 @@ _FIT = {
 }
 _PERSON_FIT = ("integer", "text", "any")
 
+#: What a table is called that has no name of its own.
+NAMELESS = "table"
+
 
 class Table:
     """Hold rows, wherever they are, with their declared schema.
@@ -111,7 +114,7 @@ class Table:
 
 
 def _name_of(source: Any) -> str:
-    return PurePath(fspath(source)).name.partition(".")[0] if isinstance(source, (str, PathLike)) else "table"
+    return PurePath(fspath(source)).name.partition(".")[0] if isinstance(source, (str, PathLike)) else NAMELESS
 
 
 def _if_index(source: Any, name: str) -> str:
