@@ -64,6 +64,7 @@ ENTRIES = (
         home="sidelight.summaries.count",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
+        reader="sidelight.summaries.from_plan:count",
         card="groups",
     ),
     Entry(
@@ -72,6 +73,7 @@ ENTRIES = (
         home="sidelight.summaries.histogram",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
+        reader="sidelight.summaries.from_plan:histogram",
         card="groups",
     ),
     Entry(
@@ -80,6 +82,7 @@ ENTRIES = (
         home="sidelight.summaries.count_distinct",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
+        reader="sidelight.summaries.from_plan:count_distinct",
         card="groups",
     ),
     Entry(
@@ -88,6 +91,7 @@ ENTRIES = (
         home="sidelight.summaries.top_k",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
+        reader="sidelight.summaries.from_plan:top_k",
         card="groups",
     ),
     Entry(
@@ -233,6 +237,7 @@ ENTRIES = (
         home="sidelight.summaries.mean",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_means.py",
+        reader="sidelight.summaries.from_plan:mean",
         card="groups",
     ),
     Entry(
@@ -241,6 +246,16 @@ ENTRIES = (
         home="sidelight.summaries.mean",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_means.py",
+        reader="sidelight.summaries.from_plan:proportion",
+        card="groups",
+    ),
+    Entry(
+        kind="sql",
+        name="SQL",
+        home="sidelight.summaries.sql_query",
+        page="how-to/ask-in-sql.md",
+        audit="summaries/test_sql_release.py",
+        reader="sidelight.summaries.from_plan:sql",
         card="groups",
     ),
     Entry(
@@ -249,6 +264,7 @@ ENTRIES = (
         home="sidelight.summaries.sum",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_sums.py",
+        reader="sidelight.summaries.from_plan:total",
         card="groups",
     ),
     Entry(
@@ -257,6 +273,7 @@ ENTRIES = (
         home="sidelight.summaries.spread",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_spread.py",
+        reader="sidelight.summaries.from_plan:variance",
         card="groups",
     ),
     Entry(
@@ -265,6 +282,7 @@ ENTRIES = (
         home="sidelight.summaries.spread",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_spread.py",
+        reader="sidelight.summaries.from_plan:standard_deviation",
         card="groups",
     ),
     Entry(
@@ -273,6 +291,7 @@ ENTRIES = (
         home="sidelight.summaries.summary",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_of_a_column.py",
+        reader="sidelight.summaries.from_plan:summary",
         card="groups",
     ),
 )
@@ -287,6 +306,11 @@ def plan_reader(kind: str) -> Callable[[Any], Any]:
     module, _, function = (BY_KIND[kind].reader or "").partition(":")
     reader: Callable[[Any], Any] = getattr(import_module(module), function)
     return reader
+
+
+def load_query(kind: str) -> Any:
+    """Load the query of this kind: what asks for it by name need not import its package."""
+    return getattr(import_module(BY_KIND[kind].home), BY_KIND[kind].name)
 
 
 def card_of(kind: str) -> Card:

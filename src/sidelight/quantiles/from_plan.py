@@ -7,6 +7,8 @@ from typing import Any
 from sidelight.plan_section import COMMON, Section
 from sidelight.predictions.from_plan import read_prediction
 from sidelight.quantiles.query import Quantiles
+from sidelight.records.expression_text import parse_expression
+from sidelight.records.expressions import Expression
 
 
 def quantiles(section: Section) -> Quantiles:
@@ -22,10 +24,19 @@ def quantiles(section: Section) -> Quantiles:
         "branching",
         "budget_power",
         "score",
+        *("by", "where", "max_groups", "max_rows_per_group"),
     )
     given: dict[str, Any] = {}
     if "prediction" in section:
         given["prediction"] = read_prediction(section, "prediction")
+    if "by" in section:
+        given["by"] = read_groups(section)
+    if "where" in section:
+        with section.naming("where"):
+            given["where"] = parse_expression(section.text("where"))
+    for key in ("max_groups", "max_rows_per_group"):
+        if key in section:
+            given[key] = section.integer(key)
     if "adaptation" in section:
         given["adaptation"] = section.choice("adaptation", ["conditional", "edge"])
     if "branching" in section:
@@ -39,3 +50,10 @@ def quantiles(section: Section) -> Quantiles:
     return Quantiles(
         section.amounts("levels"), epsilon=section.amount("epsilon"), column=section.text("column", None), **given
     )
+
+
+def read_groups(section: Section) -> list[str | Expression]:
+    """Read `by`: one column, or a list; each is the name of a column, or a text such as "cut(age, [18, 65])"."""
+    given = [section.text("by")] if isinstance(section.values["by"], str) else section.texts("by")
+    with section.naming("by"):
+        return [parse_expression(each) if each.startswith(("cut(", "lookup(", "col(")) else each for each in given]

@@ -314,6 +314,15 @@ def _counted(groups: Groups, sizes: Any) -> Bounded:
     return Bounded(sizes, groups.norms.sensitivity("l1"), "l1", groups.norms.neighbours, groups.unit)
 
 
+def level_name(level: Fraction) -> str:
+    """Return what the column of a level is called in a table by group.
+
+    >>> level_name(Fraction(1, 4)), level_name(Fraction(999, 1000))
+    ('q25', 'q99.9')
+    """
+    return f"q{float(100 * level):.10g}"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedGroupQuantiles(PreparedQuantiles):
     """`Quantiles` by group, or of rows that pass a condition: the same tree for each group, then their sizes.
@@ -333,9 +342,7 @@ class PreparedGroupQuantiles(PreparedQuantiles):
         sizes = np.array([ranks.size for ranks in by_group], np.int64)
         noise = LaplaceNoise(_counted(self.groups, sizes), epsilon=self.count_epsilon)
         counts = np.asarray(noise.release(source), np.int64)
-        columns: dict[str, Any] = {
-            f"q{float(100 * level):.10g}": values[:, place] for place, level in enumerate(self.tree.levels)
-        }
+        columns: dict[str, Any] = {level_name(level): values[:, place] for place, level in enumerate(self.tree.levels)}
         columns |= {
             "count": np.maximum(counts, 0),
             "count_unbiased": counts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from sidelight.accounting import Remaining, Route, Rule, Spent
 from sidelight.errors import LedgerError, RangeError, SchemaError
@@ -13,10 +13,11 @@ from sidelight.guarantees import Amount, Claim, Neighbours
 from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.records import Schema, Table
+from sidelight.registry import load_query
 from sidelight.release import Outcome, Release
 from sidelight.session.accounts import InProcessAccount, OneOffAccount
 from sidelight.session.door import release_batch_through, release_through
-from sidelight.session.query import ArrayQuery, Query, SureArrayQuery, SureQuery
+from sidelight.session.query import ArrayQuery, Query, SureArrayQuery, SureQuery, check_source, prepare_query
 
 
 class Session:
@@ -134,6 +135,43 @@ class Session:
             at_utc=self._at_utc,
             strict=self.strict,
         )
+
+    @overload
+    def sql(self, statement: str, *, dry_run: Literal[False] = ..., **options: Any) -> Release: ...
+
+    @overload
+    def sql(self, statement: str, *, dry_run: Literal[True], **options: Any) -> Any: ...
+
+    def sql(
+        self, statement: str, *, dry_run: bool = False, key: str | None = None, resume: bool = False, **options: Any
+    ) -> Any:
+        """Release what a SELECT over this session's table asks, as one table with one price.
+
+        Args:
+            statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns].
+            dry_run: Return the translated queries and their price, and charge nothing.
+            key, resume: As for `release`.
+            options: The price (epsilon, delta, rho, mu) and what else `sl.SQL` takes: max_groups, max_rows_per_group,
+                noise, confidence.
+
+        Returns:
+            The release, or the translation of a dry run.
+
+        >>> import sidelight as sl
+        >>> people = sl.Table({"age": [31, 47, 52] * 100}, schema=[sl.Number("age", granularity=1)], name="people")
+        >>> session = Session(people, budget=sl.PureDP(1))
+        >>> session.sql("SELECT COUNT(*) FROM people WHERE age >= 40", epsilon="0.5", dry_run=True)
+        Count(where='age >= 40', of='rows', epsilon='0.5') for count
+        price: PureDP(ε = 0.5)
+        >>> session.sql("SELECT COUNT(*) FROM people WHERE age >= 40", epsilon="0.5").value.columns
+        ('count', 'count_low', 'count_high')
+        """
+        query = load_query("sql")(statement, **options)
+        if dry_run:
+            prepared = prepare_query(query, self.table.schema)
+            check_source(prepared, self.table)
+            return prepared.translation
+        return self.release(query, key=key, resume=resume)
 
     @property
     def remaining(self) -> Remaining:

@@ -1,0 +1,380 @@
+"""SQL as far as it asks statistics by group: one SELECT of one table, read by sqlglot and a strict list.
+
+    SELECT job, COUNT(*), AVG(income) AS mean_income FROM people WHERE age >= 18 AND region IN ('N', 'S') GROUP BY job
+
+Only what is named here is understood; whatever else stands in a statement, in any corner of its tree, is an error that
+names the clause and the nearest thing that works. Conditions and arithmetic become the expressions that `where=` takes,
+so that texts, numbers and missing cells mean what they mean there. Nothing is run, and no row is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from sidelight.errors import MissingPackageError, RangeError, SchemaError, nearest
+from sidelight.records import Schema
+from sidelight.records.expression_text import DEEPEST, LONGEST, arithmetic, conjoin
+from sidelight.records.expressions import (
+    Compare,
+    Comparison,
+    Expression,
+    IsIn,
+    IsMissing,
+    Literally,
+    Named,
+    Not,
+    Operator,
+)
+from sidelight.records.numbers import exact_number, number_text
+from sidelight.records.shapes import Constant, constant
+from sidelight.summaries.sql_refusals import UNDERSTOOD, only, refuse, refuse_clause, shortened, sql_text
+
+#: What an aggregate function of the statement asks for.
+Function = Literal["count", "persons", "sum", "mean", "proportion", "variance", "standard_deviation", "quantile"]
+
+_COMPARED: Mapping[str, Comparison] = {"eq": "==", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_COMPUTED: Mapping[str, Operator] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_FUNCTIONS: Mapping[str, Function] = {
+    "sum": "sum",
+    "avg": "mean",
+    "variance": "variance",
+    "stddev": "standard_deviation",
+    "stddevsamp": "standard_deviation",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One column of the answer.
+
+    Args:
+        name: What the statement calls it.
+        function: What is asked, or None for a column of GROUP BY.
+        of: What it is asked of: an expression, the column of GROUP BY, or None of COUNT(*).
+        level: The level of a quantile.
+    """
+
+    name: str
+    function: Function | None = None
+    of: Expression | None = None
+    level: Fraction | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Select:
+    """A statement as it was understood: the columns of the answer, the groups and the condition."""
+
+    table: str
+    items: tuple[Item, ...]
+    by: tuple[str, ...]
+    where: Expression | None
+
+
+def parse_select(text: str, schema: Schema) -> Select:
+    """Read a statement.
+
+    Args:
+        text: One SELECT.
+        schema: The public declarations, which its columns are looked up in.
+
+    Raises:
+        RangeError: a clause or function that is not understood, or a text that is no SQL.
+        SchemaError: a column that is not declared.
+    """
+    tree = _tree(text)
+    if tree.key != "select":
+        kind = {"union": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}.get(tree.key, tree.key.upper())
+        raise RangeError(f"{kind} is not understood: {UNDERSTOOD}; ask several statements one after another")
+    return _Reader(schema).select(tree)
+
+
+def _tree(text: str) -> Any:
+    """Parse with sqlglot; its messages quote and colour the statement, ours name the place."""
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise RangeError(f"a statement is a text of at most {LONGEST} characters, got {type(text).__name__}")
+    try:
+        import sqlglot
+        from sqlglot.errors import SqlglotError
+    except ImportError:
+        raise MissingPackageError("SQL is read by sqlglot, which is not installed; pip install sqlglot") from None
+    failed, tokens, found = "", [], []
+    try:
+        # Only one SELECT is parsed: sqlglot takes other words as commands, and logs their text.
+        tokens = [token.text for token in sqlglot.tokenize(text)]
+        while tokens and tokens[-1] == ";":
+            tokens.pop()
+        if tokens and tokens[0].upper() in ("SELECT", "WITH") and ";" not in tokens:
+            found = [tree for tree in sqlglot.parse(text) if tree is not None and tree.key != "semicolon"]
+    except SqlglotError as error:
+        places = getattr(error, "errors", None) or [{}]
+        line, column = places[0].get("line"), places[0].get("col")
+        failed = f"it does not parse at line {line}, character {column}" if line else "it does not parse"
+    except (RecursionError, ValueError):
+        failed = "it is nested too deep"
+    if failed:
+        raise RangeError(f"the SQL is not understood: {failed}; {UNDERSTOOD}")
+    if len(found) != 1:
+        came = "several" if ";" in tokens else shortened(tokens[0].upper()) if tokens else "nothing"
+        raise RangeError(f"one SELECT was wanted, got {came}: {UNDERSTOOD}; ask several one after another")
+    return found[0]
+
+
+class _Reader:
+    """Reads one tree against a schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._table = ("", "")
+
+    def select(self, tree: Any) -> Select:
+        """Read the whole statement."""
+        only(tree, "expressions", "from_", "where", "group")
+        table, alias = self._from(tree.args.get("from_"))
+        self._table = (table, alias)
+        where, group = tree.args.get("where"), tree.args.get("group")
+        if where is not None:
+            only(where, "this")
+        by = [] if group is None else self._group(group)
+        items = tuple(self._item(each) for each in tree.expressions)
+        self._check(items, by)
+        keys = [str(item.of.name) for item in items if item.function is None and isinstance(item.of, Named)]
+        return Select(
+            table=table,
+            items=items,
+            by=tuple(keys),  # the key columns of the answer stand as SELECT has them
+            where=None if where is None else self.condition(where.this, 0),
+        )
+
+    def _from(self, clause: Any) -> tuple[str, str]:
+        if clause is None:
+            raise RangeError(f"FROM is missing: {UNDERSTOOD}")
+        only(clause, "this")
+        table = clause.this
+        if table.key != "table" or getattr(table.this, "key", "") != "identifier":
+            refuse(table)
+        only(table, "this", "alias")
+        alias = table.args.get("alias")
+        if alias is not None:
+            only(alias, "this")
+        return table.name, table.alias
+
+    def _group(self, clause: Any) -> list[str]:
+        only(clause, "expressions")
+        found = []
+        for each in clause.expressions:
+            if each.key in ("rollup", "cube", "groupingsets"):
+                refuse_clause("grouping_sets" if each.key == "groupingsets" else each.key)
+            if each.key != "column":
+                raise RangeError(
+                    f"GROUP BY {sql_text(each)} is not understood: it names declared columns; a number is put into "
+                    "public bins with sl.Count(by=sl.col('age').cut([18, 65]), epsilon=...)"
+                )
+            found.append(self._column(each))
+        return found
+
+    def _check(self, items: tuple[Item, ...], by: list[str]) -> None:
+        """Refuse a statement whose answer would have no numbers, keys that are no groups, or two columns of a name."""
+        keys = [item.of.name for item in items if item.function is None and isinstance(item.of, Named)]
+        for name in keys:
+            if name not in by:
+                raise RangeError(f"column {name!r} stands in SELECT and not in GROUP BY; rows are never released")
+        for name in by:
+            if keys.count(name) != 1:
+                raise RangeError(f"GROUP BY {name!r} wants it once in SELECT, which names the groups of the answer")
+        if len(set(by)) != len(by):
+            raise RangeError("GROUP BY names a column twice")
+        if all(item.function is None for item in items):
+            raise RangeError("the statement asks for no number; add COUNT(*) or another aggregate to SELECT")
+        names = [item.name for item in items]
+        for name in names:
+            if names.count(name) > 1:
+                raise RangeError(f"two columns of the answer are called {name!r}; write AS and another name")
+
+    def _item(self, node: Any) -> Item:
+        name = ""
+        if node.key == "alias":
+            only(node, "this", "alias")
+            name, node = node.alias, node.this
+        while node.key == "paren":
+            node = node.this
+        if node.key == "column":
+            column = self._column(node)
+            if name and name != column:
+                raise RangeError(f"a column of GROUP BY keeps its name in the answer: write {column!r} without AS")
+            return Item(name=column, of=Named(column))
+        found = self._aggregate(node)
+        return Item(name=name or _name_of(found), function=found.function, of=found.of, level=found.level)
+
+    def _aggregate(self, node: Any) -> Item:
+        if node.key == "count":
+            return self._count(node)
+        if node.key in _FUNCTIONS:
+            only(node, "this")
+            function, of = _FUNCTIONS[node.key], node.this
+            self._no_distinct(of)
+            if function == "mean" and _plain(of).key in (*_COMPARED, "and", "or", "not", "in", "is", "between"):
+                return Item(name="", function="proportion", of=self.condition(of, 0))
+            return Item(name="", function=function, of=self.number(of, 0))
+        if node.key == "median":
+            only(node, "this")
+            return self._of_column(node.this, level=Fraction(1, 2))
+        if node.key in ("quantile", "approxquantile"):
+            only(node, "this", "quantile")
+            return self._quantile(node.this, node.args.get("quantile"))
+        if node.key == "withingroup" and node.this.key in ("percentilecont", "percentiledisc"):
+            only(node.this, "this")
+            ordered = node.expression.expressions if node.expression.key == "order" else []
+            if len(ordered) != 1 or ordered[0].args.get("desc"):
+                raise RangeError("WITHIN GROUP wants ORDER BY one column, ascending; or write QUANTILE(column, 0.5)")
+            return self._quantile(ordered[0].this, node.this.this)
+        return refuse(node, aggregate=True)
+
+    def _count(self, node: Any) -> Item:
+        only(node, "this", "big_int")
+        of = node.this
+        if of is None or of.key in ("star", "literal"):  # COUNT(), COUNT(*) and COUNT(1) count rows
+            if of is not None and of.key == "star":
+                only(of)
+            return Item(name="", function="count")
+        if of.key == "distinct":
+            only(of, "expressions")
+            person = self._schema.person
+            named = [each for each in of.expressions if each.key == "column"]
+            name = self._column(named[0]) if len(of.expressions) == len(named) == 1 else ""
+            if person is None or name != person.name:
+                whom = "declare sl.PersonId(...)" if person is None else f"write COUNT(DISTINCT {person.name})"
+                raise RangeError(f"COUNT(DISTINCT ...) counts persons; {whom}, or use sl.CountDistinct(column, ...)")
+            return Item(name="", function="persons", of=Named(name))
+        return Item(name="", function="count", of=self.number(of, 0))
+
+    def _quantile(self, of: Any, level: Any) -> Item:
+        found = None if level is None else self.number(level, 0)
+        if not isinstance(found, Literally) or isinstance(found.value, str) or not 0 < found.value < 1:
+            raise RangeError("a quantile has one public level strictly between 0 and 1: QUANTILE(income, 0.9)")
+        return self._of_column(of, level=found.value)
+
+    def _of_column(self, of: Any, *, level: Fraction) -> Item:
+        found = self.number(of, 0)
+        if not isinstance(found, Named):
+            raise RangeError(f"a quantile is of a declared column, got {sql_text(of)}; add it to the table as a column")
+        return Item(name="", function="quantile", of=found, level=level)
+
+    def _no_distinct(self, node: Any) -> None:
+        if node.key == "distinct":
+            raise RangeError("DISTINCT inside an aggregate is not understood; COUNT(DISTINCT person) counts persons")
+
+    # Conditions and numbers: the same trees that `where=` and plan files have.
+
+    def condition(self, node: Any, depth: int) -> Expression:
+        """Read a condition."""
+        self._deep(depth)
+        node = _plain(node)
+        if node.key in ("and", "or"):
+            only(node, "this", "expression")
+            return conjoin(node.key, [self.condition(each, depth + 1) for each in _chain(node)])
+        if node.key == "not":
+            only(node, "this")
+            return Not(self.condition(node.this, depth + 1))
+        if node.key in _COMPARED:
+            only(node, "this", "expression")
+            return Compare(_COMPARED[node.key], self.number(node.this, depth + 1), self.number(node.expression, depth))
+        if node.key == "in":
+            only(node, "this", "expressions")
+            values = tuple(self._constant(each, depth + 1) for each in node.expressions)
+            return IsIn(self.number(node.this, depth + 1), values)
+        if node.key == "is":
+            only(node, "this", "expression")
+            if node.expression.key != "null":
+                raise RangeError(f"IS {sql_text(node.expression)} is not understood; write IS NULL, IS NOT NULL, or =")
+            return IsMissing(self.number(node.this, depth + 1))
+        if node.key == "between":
+            only(node, "this", "low", "high")
+            of = self.number(node.this, depth + 1)
+            low, high = (self.number(node.args[end], depth + 1) for end in ("low", "high"))
+            return conjoin("and", [Compare(">=", of, low), Compare("<=", of, high)])
+        if node.key in ("column", "literal", "boolean", *_COMPUTED, "neg"):
+            raise RangeError(f"{sql_text(node)} stands where a condition is needed; compare it with something")
+        return refuse(node)
+
+    def number(self, node: Any, depth: int) -> Expression:
+        """Read a column, a constant, or arithmetic of them."""
+        self._deep(depth)
+        node = _plain(node)
+        if node.key == "column":
+            return Named(self._column(node))
+        if node.key == "literal":
+            only(node, "this", "is_string")
+            if node.args["is_string"]:
+                return Literally(constant(node.name))
+            return Literally(exact_number(node.name, name="a number of the statement"))
+        if node.key == "boolean":
+            return Literally(constant(bool(node.this)))
+        if node.key == "neg":
+            only(node, "this")
+            return arithmetic("-", Literally(Fraction(0)), self.number(node.this, depth + 1))
+        if node.key in _COMPUTED:
+            only(node, "this", "expression", "typed", "safe")
+            left, right = self.number(node.this, depth + 1), self.number(node.expression, depth + 1)
+            return arithmetic(_COMPUTED[node.key], left, right)
+        if node.key in (*_COMPARED, "and", "or", "not", "in", "is", "between"):
+            raise RangeError(
+                f"{sql_text(node)} is a condition where a number is needed; join conditions with AND, OR, NOT"
+            )
+        return refuse(node)
+
+    def _constant(self, node: Any, depth: int) -> Constant:
+        found = self.number(node, depth)
+        if not isinstance(found, Literally):
+            raise RangeError(f"IN needs a list of constants, got {sql_text(node)}: region IN ('N', 'S')")
+        return found.value
+
+    def _column(self, node: Any) -> str:
+        only(node, "this", "table")
+        if node.this.key != "identifier":
+            refuse(node.this)
+        given = node.text("table")
+        if given and given not in self._table:
+            raise RangeError(f"{given}.{node.name}: the statement reads {self._table[0]!r} and no table {given!r}")
+        name: str = node.name
+        names = [column.name for column in self._schema.columns]
+        if name in names:
+            return name
+        # Names without quotes have no case in SQL.
+        alike = [] if node.this.args.get("quoted") else [each for each in names if each.casefold() == name.casefold()]
+        if len(alike) == 1:
+            return alike[0]
+        quoted = "; texts stand in 'single quotes'" if node.this.args.get("quoted") else ""
+        raise SchemaError(f"column {name!r} is not declared; {nearest(name, names)}{quoted}")
+
+    def _deep(self, depth: int) -> None:
+        if depth > DEEPEST:
+            raise RangeError(f"the statement is nested more than {DEEPEST} deep; split it")
+
+
+def _plain(node: Any) -> Any:
+    """Take parentheses off."""
+    while node.key == "paren":
+        node = node.this
+    return node
+
+
+def _chain(node: Any) -> list[Any]:
+    """Return the parts of a AND b AND c, which sqlglot nests to the left, however many they are."""
+    found = []
+    key = node.key
+    while node.key == key:
+        found.append(node.expression)
+        node = node.this
+    return [node, *reversed(found)]
+
+
+def _name_of(item: Item) -> str:
+    """Return what an aggregate without AS is called: count, mean_income, quantile_0.9_income."""
+    if item.function == "persons":
+        return "persons"
+    level = "" if item.level is None else f"_{number_text(item.level)}"
+    of = "" if item.of is None else f"_{item.of}"
+    return f"{item.function}{level}{of}"

@@ -1,0 +1,379 @@
+"""`SQL`: a SELECT as a query, with one price for all of its numbers and one table as its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from sidelight.errors import RangeError, SchemaError
+from sidelight.group_table import GroupTable
+from sidelight.guarantees import Amount, Claims, exact, short_text
+from sidelight.mechanisms.budget import Budget, root_below, together
+from sidelight.noise import Source
+from sidelight.quantiles.query import PreparedQuantiles, level_name
+from sidelight.records import Label, Number, Schema, Table
+from sidelight.records.expression_text import conjoin
+from sidelight.records.expressions import Expression, IsMissing, Named, Not
+from sidelight.records.table import NAMELESS
+from sidelight.registry import load_query
+from sidelight.release import Release
+from sidelight.session import release_once
+from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePrepared, prepare_query
+from sidelight.summaries.grouped import Grouped, NoiseKind
+from sidelight.summaries.noise_choice import choose_noise
+from sidelight.summaries.sql import Item, Select, parse_select
+
+#: The query that answers a function, and the column of its table that holds the number.
+_ANSWERS: Mapping[str, tuple[str, str]] = {
+    "count": ("count", "count"),
+    "persons": ("count", "count"),
+    "sum": ("sum", "sum"),
+    "mean": ("mean", "mean"),
+    "proportion": ("proportion", "proportion"),
+    "variance": ("variance", "variance"),
+    "standard_deviation": ("standard_deviation", "sd"),
+    "quantile": ("quantiles", ""),
+}
+#: What else stands in the table of a query, for the same money.
+_ALSO: Mapping[str, Mapping[str, str]] = {
+    "mean": {"count": "count"},
+    "variance": {"mean": "mean", "count": "count"},
+    "standard_deviation": {"mean": "mean", "count": "count"},
+    "proportion": {"count": "count"},
+}
+
+
+@dataclass(frozen=True)
+class SQL:
+    """Release what a SELECT asks: counts, sums, means, spreads and quantiles by group, as one table with one price.
+
+    Numbers of the same column come from one query where they can: COUNT(*) beside AVG(income) is the count of the mean,
+    and counts the rows that have an income. Several queries share the price in equal parts. Names in the answer are
+    those of AS, or `count`, `mean_income`; beside each stand `..._low` and `..._high`, its interval.
+
+    Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`: that of the
+    queries in `translation`, added up.
+
+    Args:
+        statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]. Aggregates are
+            COUNT(*), COUNT(column), COUNT(DISTINCT person), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN and
+            QUANTILE(column, level); AVG of a condition is a proportion.
+        epsilon, delta, rho, mu: The price of all numbers: exactly one of epsilon, epsilon with delta, rho, and mu.
+        max_groups: In how many groups a person counts at most.
+        max_rows_per_group: How many rows of a person count in one group at most.
+        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
+        confidence: Of the intervals.
+
+    >>> import sidelight as sl
+    >>> people = sl.Table(
+    ...     {"job": ["cook", "nurse", "nurse"] * 200, "age": [31, 47, 52] * 200},
+    ...     schema=[sl.Category("job", ["cook", "nurse"], other=None), sl.Number("age", lower=0, upper=100)],
+    ... )
+    >>> query = SQL("SELECT job, COUNT(*) AS people FROM people WHERE age >= 18 GROUP BY job", epsilon=1)
+    >>> query.release(people).value.columns
+    ('people', 'people_low', 'people_high')
+    >>> print(query.translation(people.schema))
+    Count(by=['job'], where='age >= 18', of='rows', epsilon=1) for people
+    price: PureDP(ε = 1)
+    """
+
+    statement: str
+    epsilon: Amount | None = None
+    delta: Amount | None = None
+    rho: Amount | None = None
+    mu: Amount | None = None
+    max_groups: int | None = None
+    max_rows_per_group: int | None = None
+    noise: NoiseKind = "auto"
+    confidence: float = 0.95
+    kind_name: ClassVar[str] = "sql"
+
+    def __post_init__(self) -> None:
+        Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
+
+    def translation(self, schema: Schema) -> Translation:
+        """Return the queries that the statement means, and their price. Reads no row."""
+        return self.prepare(schema).translation
+
+    def prepare(self, schema: Schema) -> PreparedSQL:
+        """Translate the statement, and check and price its queries against a schema."""
+        select = parse_select(self.statement, schema)
+        asked = _asked(select)
+        if len(asked) > 1 and any(isinstance(column, Label) and column.name in select.by for column in schema.columns):
+            raise SchemaError(
+                "groups that nobody declared are found by each query for itself, and this statement needs "
+                f"{len(asked)} of them; ask one aggregate a statement, or declare the labels as a Category"
+            )
+        prices = self._prices(len(asked), pure=any(each.kind == "quantiles" for each in asked))
+        priced = [[each.written({**price, **self._limits(each)}) for each in asked] for price in prices]
+        queries = min(priced, key=lambda each: _noise(each[0], schema)) if len(priced) > 1 else priced[0]
+        parts = tuple(prepare_query(query.build(), schema) for query in queries)
+        claims = together([(1, part.claims) for part in parts])
+        numbers = tuple(
+            _Number(name=name, part=place, column=column)
+            for place, each in enumerate(asked)
+            for name, column in each.serves
+        )
+        order = {item.name: place for place, item in enumerate(select.items)}
+        return PreparedSQL(
+            claims=claims,
+            request={
+                "kind": self.kind_name,
+                "statement": self.statement,
+                "queries": [dict(part.request) for part in parts],
+            },
+            labels=parts[0].labels,
+            error=parts[0].error if len(parts) == 1 else None,
+            select=select,
+            parts=parts,
+            numbers=tuple(sorted(numbers, key=lambda number: order[number.name])),
+            translation=Translation(queries=tuple(queries), claims=claims),
+        )
+
+    def _prices(self, parts: int, *, pure: bool) -> list[dict[str, Amount]]:
+        """Return what each query may spend, in the ways that add up to the whole, however they follow one another.
+
+        Args:
+            parts: How many queries there are.
+            pure: Whether one of them has a pure price only.
+        """
+        if pure:
+            if self.epsilon is None or self.noise == "gaussian":
+                raise RangeError("MEDIAN and QUANTILE have a pure price: give epsilon, or ask the others apart")
+            return [{"epsilon": self.epsilon if parts == 1 else exact(self.epsilon, name="epsilon") / parts}]
+        given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
+        if parts == 1:
+            return [{name: amount for name, amount in given.items() if amount is not None}]
+        part = Budget.of(**given).part(Fraction(1, parts))
+        # mu² is what adds up, and its root is rounded down
+        found: list[dict[str, Amount]] = [
+            {part.kind: root_below(part.amount) if part.kind == "mu" else part.amount},
+        ]
+        if self.delta is not None and self.noise != "gaussian":  # pure parts keep to (epsilon, delta), too
+            assert self.epsilon is not None
+            found.append({"epsilon": exact(self.epsilon, name="epsilon") / parts})
+        return found
+
+    def _limits(self, asked: _Asked) -> dict[str, Any]:
+        given = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group}
+        found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if (
+            asked.kind == "quantiles"
+        ):  # noise and confidence are nothing that they have, nor limits where all is one group
+            return found if asked.options.keys() & {"by", "where"} else {}
+        if self.noise != "auto":
+            found["noise"] = self.noise
+        if self.confidence != 0.95:
+            found["confidence"] = self.confidence
+        return found
+
+    def declare(self) -> Number:
+        """Refuse a bare array: a statement names columns."""
+        raise SchemaError("a statement names columns; write sl.Table(data, schema=[...])")
+
+    def release(self, data: Any) -> Release:
+        """Release from a table with exactly this statement's budget and no ledger."""
+        outcome: Release = release_once(cast("SureArrayQuery", self), data)
+        return outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """A query of the library as one would write it."""
+
+    kind: str
+    subject: tuple[Any, ...]
+    options: Mapping[str, Any]
+    names: tuple[str, ...]
+
+    def build(self) -> Any:
+        """Return the query."""
+        return load_query(self.kind)(*self.subject, **self.options)
+
+    def __str__(self) -> str:
+        given = [_text(each) for each in self.subject]
+        given += [f"{name}={_text(value)}" for name, value in self.options.items()]
+        return f"{load_query(self.kind).__name__}({', '.join(given)}) for {', '.join(self.names)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """What a statement means: the queries that would run, and what they cost together. Nothing has run."""
+
+    queries: tuple[Written, ...]
+    claims: Claims
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.queries), f"price: {self.claims.strongest}"])
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Number:
+    """A number of the answer: its name, and where it stands."""
+
+    name: str
+    part: int
+    column: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedSQL(SurePrepared):
+    """A statement, translated and priced."""
+
+    select: Select
+    parts: tuple[SurePrepared, ...]
+    numbers: tuple[_Number, ...]
+    translation: Translation
+
+    def check_source(self, source: PublicSource) -> None:
+        """Let every query refuse a source that it cannot read."""
+        for part in self.parts:
+            part.check_source(source)
+
+    def check_rows(self, table: Table) -> None:
+        """Refuse a statement about another table."""
+        self.check_name(table.name)
+        for part in self.parts:
+            part.check_rows(table)
+
+    def check_name(self, name: str) -> None:
+        """Refuse a FROM that does not name this table; one without a name of its own may be called anything."""
+        if name != NAMELESS and self.select.table.casefold() != name.casefold():
+            raise RangeError(
+                f"FROM names {self.select.table!r}, and the table is called {name!r}; write that name, in double "
+                "quotes where it is not one word"
+            )
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Run the queries one after another, and put what was asked for into one table."""
+        answers = [part.run(table, source) for part in self.parts]
+        found = [_table_of(part, answer) for part, answer in zip(self.parts, answers, strict=True)]
+        first, taken = found[0], {item.name for item in self.select.items}
+        columns: dict[str, Any] = {}
+        for number in self.numbers:
+            of = found[number.part]
+            whole = number.column == "count"  # that of a mean is a noisy sum of parts of rows
+            columns[number.name] = np.rint(of[number.column]).astype(np.int64) if whole else of[number.column]
+            for end in ("low", "high"):
+                for name in (f"{number.column}_{end}", *([end] if number.column == of.columns[0] else [])):
+                    if name in of.columns and f"{number.name}_{end}" not in taken:  # a name that AS gave goes first
+                        columns[f"{number.name}_{end}"] = of[name]
+                        break
+        notes: dict[str, Any] = {}
+        for each, query in zip(found, self.translation.queries, strict=True):  # two means are clipped at two places
+            of_which = f"{query.names[0]}_" if len(found) > 1 else ""
+            notes |= {f"{of_which}{name}": value for name, value in each.notes.items()}
+        value = GroupTable(keys=first.keys_of_groups, groups=first.groups, columns=columns, notes=notes)
+        return Answer(value=value, labels=answers[0].labels, error=answers[0].error if len(answers) == 1 else None)
+
+
+def _table_of(part: SurePrepared, answer: Answer) -> GroupTable:
+    """Return an answer as a table; quantiles of all rows are a vector."""
+    if isinstance(answer.value, GroupTable):
+        return answer.value
+    assert isinstance(part, PreparedQuantiles)
+    columns = {level_name(level): [value] for level, value in zip(part.tree.levels, answer.value, strict=True)}
+    return GroupTable(keys=[], groups=[()], columns=columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """One query of a statement: its kind, what it is about, and the numbers that it serves."""
+
+    kind: str
+    subject: tuple[Any, ...]
+    options: Mapping[str, Any]
+    serves: tuple[tuple[str, str], ...]
+
+    def written(self, shared: Mapping[str, Any]) -> Written:
+        return Written(
+            kind=self.kind,
+            subject=self.subject,
+            options={**self.options, **shared},
+            names=tuple(name for name, _ in self.serves),
+        )
+
+
+def _asked(select: Select) -> list[_Asked]:
+    """Return the fewest queries that answer all numbers of a statement."""
+    items = [item for item in select.items if item.function is not None]
+    whole: dict[str, Any] = {"by": list(select.by)} if select.by else {}
+    if select.where is not None:
+        whole["where"] = select.where
+    queries: dict[tuple[str, str], list[Item]] = {}
+    for item in sorted(items, key=_power, reverse=True):  # what serves others comes first
+        queries.setdefault(_home(item, queries), []).append(item)
+    return [_one(kind, served, whole) for (kind, _), served in queries.items()]
+
+
+def _power(item: Item) -> int:
+    assert item.function is not None
+    return len(_ALSO.get(_ANSWERS[item.function][0], {}))
+
+
+def _home(item: Item, queries: Mapping[tuple[str, str], Sequence[Item]]) -> tuple[str, str]:
+    """Return which query answers a number: one that is asked anyway, or its own."""
+    assert item.function is not None
+    kind, _ = _ANSWERS[item.function]
+    for other, of in queries:
+        about = item.function == "count" and item.of is None and other != "proportion"
+        if item.function in _ALSO.get(other, {}) and (about or of == str(item.of)):
+            return other, of
+    own = "" if item.function == "persons" else "rows" if item.function == "count" and item.of is None else str(item.of)
+    return kind, own
+
+
+def _one(kind: str, served: Sequence[Item], whole: Mapping[str, Any]) -> _Asked:
+    """Write the query of these numbers."""
+    main = next(item for item in served if item.function is not None and _ANSWERS[item.function][0] == kind)
+    options = dict(whole)
+    subject: tuple[Any, ...] = () if main.of is None else (_subject(main.of),)
+    if kind == "count":
+        subject = ()
+        options["of"] = "persons" if main.function == "persons" else "rows"
+        if main.function == "count" and main.of is not None:  # COUNT(column): rows that have a value
+            there = Not(IsMissing(main.of))
+            options["where"] = there if "where" not in options else conjoin("and", [options["where"], there])
+    if kind == "quantiles":
+        levels = sorted({item.level for item in served if item.level is not None})
+        subject, options = ([*levels],), {"column": _subject(main.of), **options}
+    return _Asked(
+        kind=kind, subject=subject, options=options, serves=tuple((item.name, _column(item, kind)) for item in served)
+    )
+
+
+def _noise(query: Written, schema: Schema) -> float:
+    """Return the noise of a count of the query's groups at its price: what decides between two prices."""
+    built = query.build()
+    if not isinstance(built, Grouped):
+        return 0.0 if "epsilon" in query.options else 1.0
+    return choose_noise(built.groups(schema).norms, **built.price, noise=built.noise).sd
+
+
+def _column(item: Item, kind: str) -> str:
+    """Return which column of the query's table holds a number."""
+    assert item.function is not None
+    if item.function == "quantile":
+        assert item.level is not None
+        return level_name(item.level)
+    own, column = _ANSWERS[item.function]
+    return column if own == kind else _ALSO[kind][item.function]
+
+
+def _subject(of: Expression | None) -> Any:
+    return of.name if isinstance(of, Named) else of
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (Fraction, Decimal, float, int)) and not isinstance(value, bool):
+        return short_text(exact(value, name="a number"))
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    return repr(str(value)) if isinstance(value, (Expression, str)) else repr(value)

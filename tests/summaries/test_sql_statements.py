@@ -1,0 +1,181 @@
+"""What SQL is understood, what is refused in which words, and that no text does anything else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sidelight.errors import RangeError, SchemaError, SidelightError
+from sidelight.records import Category, Number, PersonId, Schema
+from sidelight.records.expression_text import parse_expression
+from sidelight.summaries.sql import parse_select
+
+SCHEMA = Schema(
+    [
+        PersonId("pid", max_rows=3),
+        Number("age", lower=0, upper=120, granularity=1),
+        Number("income"),
+        Category("job", ["nurse", "it's", 'say "hi"', "\\", "ärztin", "--", "NULL"]),
+        Category("Region", ["N", "S"]),
+        Category("select", ["a"]),
+    ]
+)
+
+
+def condition(sql: str) -> str:
+    """Return how a condition was understood."""
+    return str(parse_select(f"SELECT COUNT(*) FROM people WHERE {sql}", SCHEMA).where)
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ("age >= 18", "age >= 18"),
+        ("AGE>=18", "age >= 18"),
+        ("people.age >= 18", "age >= 18"),
+        ("18 <= age", "18 <= age"),
+        ("age <> 0.1", "age != 0.1"),
+        ("age = -2.5e1", "age == -25"),
+        ("age > 10 + 2 * 4", "age > 18"),
+        ("age > 1/3", "age > 1/3"),
+        ("age * 2 + income / 12 < 7", "age * 2 + income / 12 < 7"),
+        ("(age + 1) * 2 < 7", "(age + 1) * 2 < 7"),
+        ("-age < 7", "0 - age < 7"),
+        ("job = 'it''s'", 'job == "it\'s"'),
+        ("job = 'say \"hi\"'", 'job == "say \\"hi\\""'),
+        ("job = '\\'", 'job == "\\\\"'),
+        ("job = 'ärztin'", 'job == "ärztin"'),
+        ("job = '--' /* ' */ AND age > 1 -- '", 'job == "--" and age > 1'),
+        ("job IN ('nurse', 'NULL')", 'job in ["nurse", "NULL"]'),
+        ("NOT job IN ('nurse')", 'not job in ["nurse"]'),
+        ("job NOT IN ('nurse')", 'not job in ["nurse"]'),
+        ("age BETWEEN 18 AND 65", "age >= 18 and age <= 65"),
+        ("age NOT BETWEEN 18 AND 65", "not (age >= 18 and age <= 65)"),
+        ("age IS NULL OR income IS NOT NULL", "age is None or not income is None"),
+        ("age > 1 OR age < 2 AND NOT age = 3", "age > 1 or age < 2 and not age == 3"),
+        ("(age > 1 OR age < 2) AND age = 3", "(age > 1 or age < 2) and age == 3"),
+        ("\"select\" = 'a'", 'select == "a"'),
+        ("\"Region\" = 'N' AND region = 'S'", 'Region == "N" and Region == "S"'),
+    ],
+)
+def test_conditions_become_expressions(sql: str, text: str) -> None:
+    assert condition(sql) == text
+    assert parse_expression(text).same_as(parse_expression(condition(sql)))
+
+
+@pytest.mark.parametrize(
+    ("statement", "named", "instead"),
+    [
+        ("SELECT COUNT(*) FROM people JOIN other ON a = b", "JOIN", "before sl.Table"),
+        ("SELECT COUNT(*) FROM people, other", "JOIN", "before sl.Table"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM people) x", "subquery", "WHERE"),
+        ("SELECT COUNT(*) FROM people WHERE age IN (SELECT 1)", "subquery", "list the constants"),
+        ("SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1)", "EXISTS", "WHERE"),
+        ("WITH t AS (SELECT 1) SELECT COUNT(*) FROM people", "WITH", "WHERE"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY job HAVING COUNT(*) > 5", "HAVING", "afterwards"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY job ORDER BY 2", "ORDER BY", "afterwards"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY job LIMIT 5", "LIMIT", "sl.TopK"),
+        ("SELECT DISTINCT job FROM people", "DISTINCT", "GROUP BY"),
+        ("SELECT COUNT(*) OVER () FROM people", "OVER", "GROUP BY"),
+        ("SELECT COUNT(*) FILTER (WHERE age > 1) FROM people", "FILTER", "WHERE"),
+        ("SELECT COUNT(*) FROM people TABLESAMPLE (10 PERCENT)", "TABLESAMPLE", "all rows"),
+        ("SELECT COUNT(*) FROM people UNION SELECT COUNT(*) FROM people", "UNION", "one after another"),
+        ("SELECT COUNT(*) FROM people; DROP TABLE people", "several", "one after another"),
+        ("DROP TABLE people", "DROP", "SELECT"),
+        ("EXPLAIN SELECT 1", "EXPLAIN", "SELECT"),
+        ("SELECT * FROM people", "*", "never released"),
+        ("SELECT age FROM people", "age", "GROUP BY"),
+        ("SELECT job FROM people GROUP BY job", "no number", "COUNT(*)"),
+        ("SELECT COUNT(*) FROM people GROUP BY job", "job", "in SELECT"),
+        ("SELECT COUNT(*), COUNT(*) FROM people", "count", "AS"),
+        ("SELECT MIN(age) FROM people", "MIN", "QUANTILE(column, 0.01)"),
+        ("SELECT MAX(age) FROM people", "MAX", "QUANTILE(column, 0.99)"),
+        ("SELECT VAR_POP(age) FROM people", "VAR_POP", "VAR_SAMP"),
+        ("SELECT AVG(DISTINCT age) FROM people", "DISTINCT", "COUNT(DISTINCT person)"),
+        ("SELECT COUNT(DISTINCT job) FROM people", "DISTINCT", "COUNT(DISTINCT pid)"),
+        ("SELECT AVG(age) + 1 FROM people", "AVG(age) + 1", "afterwards"),
+        ("SELECT ROUND(AVG(age)) FROM people", "ROUND", "afterwards"),
+        ("SELECT my_function(age) FROM people", "MY_FUNCTION", "SELECT takes"),
+        ("SELECT QUANTILE(age, 1.5) FROM people", "level", "QUANTILE(income, 0.9)"),
+        ("SELECT COUNT(*) FROM people WHERE UPPER(job) = 'A'", "UPPER", "conditions are made of"),
+        ("SELECT COUNT(*) FROM people WHERE job LIKE 'n%'", "LIKE", "job IN"),
+        ("SELECT COUNT(*) FROM people WHERE job = NULL", "NULL", "IS NULL"),
+        ("SELECT COUNT(*) FROM people WHERE age IS TRUE", "TRUE", "IS NULL"),
+        ("SELECT COUNT(*) FROM people WHERE age", "age", "compare"),
+        ("SELECT COUNT(*) FROM people WHERE 1 < age < 2", "condition", "AND"),
+        ("SELECT COUNT(*) FROM people WHERE age % 2 = 0", "%", "+ - * /"),
+        ("SELECT COUNT(*) FROM people WHERE age = ?", "placeholder", "constant"),
+        ("SELECT COUNT(*) FROM people WHERE age > 1 / 0", "division by zero", ""),
+        ("SELECT COUNT(*) FROM people WHERE age > 1e999999999", "ordinary size", ""),
+        ("SELECT CASE WHEN age > 1 THEN 1 END FROM people", "CASE", "WHERE"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY ROLLUP(job)", "ROLLUP", "rollup=True"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY 1", "GROUP BY 1", "columns"),
+        ("SELECT COUNT(*) FROM db.people", "database", "alone"),
+        ("SELECT other.age, COUNT(*) FROM people GROUP BY other.age", "other", "people"),
+        ("SELECT job AS j, COUNT(*) FROM people GROUP BY job", "job", "without AS"),
+        ("SELECT /*+ FAST */ COUNT(*) FROM people", "hint", "leave it out"),
+        ("SELECT COUNT(*)", "FROM", "SELECT"),
+        ("SELECT", "", ""),
+        ("", "nothing", "SELECT"),
+        ("SELECT COUNT(* FROM people", "line 1", "SELECT"),
+        ("SELECT COUNT(*) FROM people WHERE job = 'open", "parse", "SELECT"),
+    ],
+)
+def test_everything_else_is_refused_by_name(statement: str, named: str, instead: str) -> None:
+    with pytest.raises(RangeError) as error:
+        parse_select(statement, SCHEMA)
+    assert named in str(error.value)
+    assert instead in str(error.value)
+
+
+def test_unknown_columns_name_the_nearest() -> None:
+    with pytest.raises(SchemaError, match=r"'incme' is not declared.*income"):
+        parse_select("SELECT AVG(incme) FROM people", SCHEMA)
+    with pytest.raises(SchemaError, match="empty text"):
+        condition("job = ''")
+    with pytest.raises(SchemaError, match="single quotes"):
+        condition('job = "nurse"')
+
+
+def test_names_of_the_answer() -> None:
+    found = parse_select(
+        "SELECT Region, COUNT(*), COUNT(DISTINCT pid), AVG(income), QUANTILE(income, .9), MEDIAN(age) AS half, "
+        "AVG(job = 'nurse') AS nurses, SUM(age * 2) FROM people p WHERE p.age > 1 GROUP BY p.region",
+        SCHEMA,
+    )
+    names = ["Region", "count", "persons", "mean_income", "quantile_0.9_income", "half", "nurses", "sum_age * 2"]
+    assert [item.name for item in found.items] == names
+    assert found.by == ("Region",)
+    assert [item.function for item in found.items][-2:] == ["proportion", "sum"]
+
+
+def test_long_statements_are_read_and_deep_ones_refused() -> None:
+    many = " OR ".join(f"age = {place}" for place in range(300))
+    assert condition(many).count(" or ") == 299
+    for deep in ("(" * 5000 + "age" + ")" * 5000 + " > 1", "NOT " * 3000 + "age > 1", "age" + " + 1" * 3000 + " > 1"):
+        with pytest.raises(SidelightError):
+            condition(deep)
+    with pytest.raises(RangeError, match="at most"):
+        condition(f"job = '{'x' * 200_000}'")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(alphabet=st.sampled_from(list("abåß\\'\"; -*/%(),.=<>{}[]@:$#\x00\n\t01e")), max_size=40))
+def test_no_text_in_a_condition_does_anything_else(text: str) -> None:
+    try:
+        found = condition(text)
+    except SidelightError:
+        return
+    assert parse_expression(found) is not None
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20))
+def test_a_quoted_text_is_that_text(label: str) -> None:
+    schema = Schema([Category("job", [label])])
+    quoted = label.replace("'", "''")
+    found = parse_select(f"SELECT COUNT(*) FROM people WHERE job = '{quoted}'", schema).where
+    assert found is not None
+    assert found.same_as(parse_expression(str(found)))
+    assert found.right.value == label  # type: ignore[attr-defined]
