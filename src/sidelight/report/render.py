@@ -13,17 +13,18 @@ from typing import Any
 from markupsafe import Markup
 
 from sidelight.errors import SidelightError, SourceError
+from sidelight.group_table import GroupTable
 from sidelight.ledger.place import check_output
 from sidelight.registry import card_of
 from sidelight.release import Release
 from sidelight.report.charts import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart, quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
+from sidelight.report.groups import groups_card
 from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
 from sidelight.report.words import at_most, counted, promise, shown, together
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
-#: Kinds of releases whose labelled numbers are quantiles.
 
 
 def render(report: Report) -> str:
@@ -85,6 +86,7 @@ def _card(item: Item) -> Mapping[str, Any]:
         "private": outcome.private,
         "chart": None,
         "synthetic": None,
+        "groups": None,
         "listing": None,
         "prediction": None,
         "query": sorted((key, _plain(value)) for key, value in outcome.query.items() if key != "kind"),
@@ -97,6 +99,8 @@ def _card(item: Item) -> Mapping[str, Any]:
         from sidelight.report.synthetic import synthetic_card
 
         return {**card, "synthetic": synthetic_card(outcome), "prediction": _prediction(outcome)}
+    if isinstance(outcome.value, GroupTable):
+        return {**card, "groups": groups_card(outcome), "prediction": _prediction(outcome)}
     errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()
     chart = _chart(outcome, errors)
     bars = chart is not None and card_of(outcome.kind) != "quantiles" and vector_of(outcome) is not None

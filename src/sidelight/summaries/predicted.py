@@ -156,7 +156,7 @@ class PredictedTable:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What a release says about it: words, origin, and a digest of the numbers."""
+        """What a release says about it: words, origin, the numbers of each group, and their digest."""
         told = json.dumps(sorted([*group, repr(value), repr(sd)] for group, (value, sd) in self.entries.items()))
         doubt = self.relative if self.relative is not None else self.sd
         kind = "doubt" if self.relative is not None else "sd"
@@ -164,6 +164,7 @@ class PredictedTable:
         return {
             "description": f"{what} of {len(self.entries)} groups ({self.origin})",
             "origin": self.origin.to_json(),
+            "values": [[*group, repr(value)] for group, (value, _) in self.entries.items()],
             "sha256": hashlib.sha256(told.encode("utf-8")).hexdigest(),
             **({} if doubt is None else {kind: str(doubt)}),
             **({"shares": "yes"} if self.shares else {}),

@@ -1,0 +1,203 @@
+"""What a report shows of statistics by group: a row a group, with a bar, its interval and the prediction beside it.
+
+All of it is computed from the release, whose numbers are public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from sidelight.group_table import ALL, GroupTable
+from sidelight.release import Release
+from sidelight.report.charts import Axis, line_part, svg_body
+from sidelight.report.words import shown
+
+#: So many groups stand in the open, and so many at all; what comes after is counted.
+MOST_OPEN, MOST_LISTED = 12, 2000
+_WIDTH, _HEIGHT = 190, 18
+#: More columns of numbers than this leave no room for bars.
+_MOST_BESIDE_BARS = 6
+_DIGITS = 6
+#: Columns that stand beside a statistic: its interval, what was expected, and how it was made.
+_LOW, _HIGH, _PREDICTED = "low", "high", "predicted"
+_TECHNICAL = ("plain", "unbiased", "noise_sd", "supported", "known")
+
+#: Notes of a table in words.
+_SAID = {"of": "counted"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One group: its labels, its bar, and the numbers under the table's titles."""
+
+    labels: tuple[str, ...]
+    bar: Markup | None
+    numbers: tuple[str, ...]
+    total: bool
+
+
+def groups_card(release: Release) -> Mapping[str, Any]:
+    """Return what the page shows of a table by group."""
+    table = _with_prediction(release)
+    statistics = [name for name in table.columns if _is_statistic(name, table)]
+    first = _first(table)
+    titles = [title for name in statistics for title in _titles(table, name)]
+    bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
+    lines = [
+        Line(
+            labels=group,
+            bar=None if bars is None else bars[place],
+            numbers=tuple(text for name in statistics for text in _texts(table, name, place)),
+            total=ALL in group,
+        )
+        for place, group in enumerate(table.groups[:MOST_LISTED])
+    ]
+    predicted = _beside(table, first, _PREDICTED)
+    return {
+        "key_names": table.keys_of_groups,
+        "titles": titles,
+        "open": lines[:MOST_OPEN],
+        "folded": lines[MOST_OPEN:],
+        "left_out": max(0, table.rows - MOST_LISTED),
+        "drawn": bars is not None,
+        "first": first,
+        "interval": _beside(table, first, _LOW) is not None,
+        "predicted": bars is not None and predicted is not None,
+        "noise": _noise(table, first),
+        "confidence": _confidence(release.query.get("confidence")),
+        "notes": sorted((_SAID.get(key, key.replace("_", " ")), _note(value)) for key, value in table.notes.items()),
+    }
+
+
+def _with_prediction(release: Release) -> GroupTable:
+    """Return the released table with what was predicted of each group beside it, where the release says so."""
+    table: GroupTable = release.value
+    told = release.prediction or {}
+    try:
+        values = {tuple(labels): float(value) for *labels, value in told.get("values") or ()}
+    except (TypeError, ValueError):  # a release from a file may say anything
+        return table
+    if not values or "shares" in told:  # shares of a total that is not known here
+        return table
+    predicted = [values.get(group, math.nan) for group in table.groups]
+    columns = {name: table[name] for name in table.columns}
+    return GroupTable(
+        keys=table.keys_of_groups,
+        groups=table.groups,
+        columns=columns | {f"{_first(table)}_{_PREDICTED}": predicted},
+        notes=table.notes,
+    )
+
+
+def _is_statistic(name: str, table: GroupTable) -> bool:
+    """Return whether a column is a number that was asked for, and not its interval, twin or noise."""
+    beside = (_LOW, _HIGH, _PREDICTED, *_TECHNICAL)
+    return name not in beside and not any(name == f"{each}_{word}" for each in table.columns for word in beside)
+
+
+def _first(table: GroupTable) -> str:
+    """Return the statistic that is drawn, and that `low` and `high` belong to.
+
+    It is the first that is no rank; of a summary, which begins with the count, the mean.
+    """
+    found = [name for name in table.columns if _is_statistic(name, table)] or list(table.columns)
+    if {"mean", "q50"} <= set(found):
+        return "mean"
+    return next((name for name in found if name != "rank"), found[0])
+
+
+def _beside(table: GroupTable, name: str, word: str) -> Sequence[Any] | None:
+    """Return the column that stands beside a statistic: `mean_low`, or `low` for the first of the table."""
+    for column in (f"{name}_{word}", *([word] if name == _first(table) else [])):
+        if column in table.columns:
+            found: Sequence[Any] = table[column].tolist()
+            return found
+    return None
+
+
+def _titles(table: GroupTable, name: str) -> list[str]:
+    interval = [] if _beside(table, name, _LOW) is None else ["interval"]
+    predicted = [] if _beside(table, name, _PREDICTED) is None else ["predicted"]
+    return [name.replace("_", " "), *interval, *predicted]
+
+
+def _texts(table: GroupTable, name: str, place: int) -> list[str]:
+    low, high, predicted = (_beside(table, name, word) for word in (_LOW, _HIGH, _PREDICTED))
+    found = [_number(table[name][place].item())]
+    if low is not None:
+        both = (low[place], high[place] if high is not None else math.nan)
+        found.append(" to ".join(map(_number, both)) if all(map(_finite, both)) else "–")
+    if predicted is not None:
+        found.append(_number(predicted[place]))
+    return found
+
+
+def _bars(table: GroupTable, name: str) -> list[Markup] | None:
+    """Draw the first statistic of each group on one scale; None where there is nothing to compare."""
+    values = table[name].tolist()[:MOST_LISTED]
+    if name == "rank" or len(values) < 2 or table[name].dtype.kind not in "iuf" or not all(map(_finite, values)):
+        return None
+    low, high, predicted = (_beside(table, name, word) or [math.nan] * table.rows for word in (_LOW, _HIGH, _PREDICTED))
+    drawn = [each for column in (values, low, high, predicted) for each in column[:MOST_LISTED] if _finite(each)]
+    least, most = min(0.0, *drawn), max(0.0, *drawn)
+    if not _finite(most - least):
+        return None
+    scale = Axis(low=least, high=most if most > least else least + 1.0, start=3, end=_WIDTH - 3)
+    return [
+        _bar(scale, values[place], low[place], high[place], predicted[place], name=name) for place in range(len(values))
+    ]
+
+
+def _bar(scale: Axis, value: float, low: float, high: float, predicted: float, *, name: str) -> Markup:
+    zero, end, middle = scale(0.0), scale(value), _HEIGHT / 2
+    parts = [
+        f'<rect class="tile {"minus" if value < 0 else "plus"}" fill-opacity="0.45" x="{min(zero, end):.1f}" y="3" '
+        f'width="{max(abs(end - zero), 0.5):.1f}" height="12" rx="2"/>',
+        line_part(zero, 0, zero, _HEIGHT, "axis"),
+    ]
+    told = f"{name} {_number(value)}"
+    if _finite(low) and _finite(high):
+        parts.append(line_part(scale(low), middle, scale(high), middle, "whisker"))
+        parts += [line_part(scale(each), middle - 4, scale(each), middle + 4, "whisker") for each in (low, high)]
+        told += f", from {_number(low)} to {_number(high)}"
+    if _finite(predicted):
+        parts.append(f'<circle class="expected" cx="{scale(predicted):.1f}" cy="{middle:.1f}" r="3.5"/>')
+        told += f", predicted {_number(predicted)}"
+    body = svg_body(parts, width=_WIDTH, height=_HEIGHT)
+    return Markup(f'<svg class="spark" role="img" aria-label="{escape(told)}" {body}')
+
+
+def _noise(table: GroupTable, name: str) -> str | None:
+    """Return the standard deviation of the noise in words, where it is one for all groups."""
+    found = {each for each in _beside(table, name, "noise_sd") or () if _finite(each)}
+    return _number(found.pop()) if len(found) == 1 else None
+
+
+def _confidence(stated: Any) -> str:
+    try:
+        return f"{100 * float(stated):.4g} % confidence"
+    except (TypeError, ValueError):
+        return "the stated confidence"
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return shown(value, digits=_DIGITS) if _finite(value) else "–"
+
+
+def _note(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{str(key).replace('_', ' ')} {_note(entry)}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_note, value))
+    return _number(value) if isinstance(value, (int, float)) else str(value)
