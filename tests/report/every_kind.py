@@ -52,6 +52,7 @@ kind = "category"
 categories = ["no", "yes"]
 other = false
 """
+JOBS = ["nurse", "driver", "cook and baker of cakes", "teacher", "none"]
 PRICE = "epsilon = 2\ndelta = 1e-6"
 PUBLIC = 'prediction = {public = "survey.csv", origin = "survey of 2024, published"}'
 MODEL = f'features = ["age", "weekly_working_hours"]\n{PRICE}'
@@ -66,6 +67,17 @@ QUERIES = {
     "stable_mode": f'column = "job"\n{PRICE}',
     "gaussian": f'columns = ["height", "weight"]\n{PUBLIC}\n{PRICE}',
     "gaussian_mixture": f'columns = ["height", "weight"]\ncomponents = 2\n{PUBLIC}\nepsilon = 6\ndelta = 1e-5',
+    "count": f'by = ["job", "sex"]\nwhere = "age >= 18"\nepsilon = 0.5\n{PUBLIC.replace("survey.csv", "jobs.csv")}',
+    "histogram": 'column = "age"\nbins = [20, 30, 40, 50, 60, 70]\nepsilon = 0.5',
+    "mean": 'column = "income"\nby = "job"\nepsilon = 0.5',
+    "sum": 'column = "weekly_working_hours"\nby = "job"\nepsilon = 0.5',
+    "proportion": 'condition = \'renewed == "yes"\'\nby = "job"\nepsilon = 0.5',
+    "variance": 'column = "height"\nby = "sex"\nepsilon = 1',
+    "standard_deviation": 'column = "weight"\nepsilon = 1',
+    "summary": 'column = "income"\nby = "sex"\nepsilon = 2',
+    "count_distinct": 'column = "job"\nepsilon = 1',
+    "top_k": 'column = "job"\nk = 3\nepsilon = 1',
+    "sql": 'select = "SELECT job, COUNT(*), AVG(income) FROM people WHERE age >= 18 GROUP BY job"\nepsilon = 1',
     "synthetic_table": f'columns = ["sex", "job", "income", "renewed"]\nways = 2\n{PRICE}',
 }
 STATEMENT = (
@@ -77,9 +89,7 @@ def write_people(folder: Path) -> None:
     """Write `people.csv` and, of the same population, `survey.csv`."""
     rng = np.random.default_rng(1)
     lines = ["age,weekly_working_hours,income,sex,job,renewed,height,weight"]
-    jobs = rng.choice(
-        ["nurse", "driver", "cook and baker of cakes", "teacher", "none"], 3000, p=[0.6, 0.1, 0.1, 0.1, 0.1]
-    )
+    jobs = rng.choice(JOBS, 3000, p=[0.6, 0.1, 0.1, 0.1, 0.1])
     for job in jobs:
         age, first = int(np.clip(rng.normal(42, 14), 16, 99)), rng.random() < 0.5
         income = int(np.clip(900 * age + rng.normal(0, 4000), 0, 1_000_000))
@@ -88,6 +98,8 @@ def write_people(folder: Path) -> None:
         lines.append(f"{age},{hours},{income},{'F' if first else 'M'},{job},{renewed},{_body(rng, first=first)}")
     (folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     public = [_body(rng, first=place % 2 == 0) for place in range(60)]
+    expected = [f"{job},{sex},{900 if job == 'nurse' else 150}" for job in JOBS for sex in ("F", "M")]
+    (folder / "jobs.csv").write_text("\n".join(["job,sex,count", *expected]) + "\n", encoding="utf-8")
     (folder / "survey.csv").write_text("\n".join(["height,weight", *public]) + "\n", encoding="utf-8")
 
 

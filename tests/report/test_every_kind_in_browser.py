@@ -9,6 +9,7 @@ import pytest
 from every_kind import every_kind
 from test_report_in_browser import opened
 
+from sidelight.registry import PLAN_KINDS
 from sidelight.report import write_report
 
 pytestmark = pytest.mark.browser
@@ -71,7 +72,7 @@ def faults(page: Any) -> list[str]:
 def test_every_kind_is_legible(the_browser: Any, page_path: Path, width: int, scheme: str) -> None:
     with opened(the_browser, page_path, width=width, scheme=scheme) as (page, _, messages):
         heights = page.evaluate("[...document.querySelectorAll('article')].map((card) => card.offsetHeight)")
-        assert len(heights) == 11
+        assert len(heights) == len(PLAN_KINDS)
         # what is long is folded: the tallest card is that of the synthetic table, with its pictures
         assert max(heights) < (1500 if width > 640 else 2300)
         assert faults(page) == []

@@ -93,6 +93,36 @@ def run(
 
 
 @app.command()
+def sql(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan; its [[query]] tables are not asked.")],
+    statement: Annotated[str, typer.Argument(metavar="SELECT", help="The statement, in quotes.")],
+    *,
+    epsilon: Annotated[str | None, typer.Option(help="The price, e.g. 0.5; or with --delta.")] = None,
+    delta: Annotated[str | None, typer.Option(help="Of the price: Gaussian noise.")] = None,
+    rho: Annotated[str | None, typer.Option(help="The price in zCDP.")] = None,
+    mu: Annotated[str | None, typer.Option(help="The price in Gaussian differential privacy.")] = None,
+    max_groups: Annotated[int | None, typer.Option(min=1, help="In how many groups a person counts.")] = None,
+    max_rows_per_group: Annotated[int | None, typer.Option(min=1, help="How many rows of a person in each.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show queries and price; open and charge nothing.")
+    ] = False,
+    label: Label = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
+    output: Output = Path("report.html"),
+    json: Annotated[Path | None, typer.Option(help="Also write the release as JSON, for `sidelight report`.")] = None,
+) -> None:
+    """Ask a SELECT of a plan's source, from the plan's budget: translate, price, charge, release."""
+    from sidelight.cli.running import run_statement
+
+    limits = {"max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
+    price = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+    given = {name: value for name, value in (price | limits).items() if value is not None}
+    run_statement(
+        plan_file, statement, given, dry_run=dry_run, label=label, resume=resume, output=output, json_output=json
+    )
+
+
+@app.command()
 def today(
     plan_file: PlanFile,
     *,

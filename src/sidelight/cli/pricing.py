@@ -75,7 +75,11 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
 
 def show_price(path: Path, *, label: str) -> None:
     """Print the price of a plan; a plan that does not fit is an error with status 1."""
-    plan = read_plan(path)
+    show_quote(read_plan(path), label=label)
+
+
+def show_quote(plan: Plan, *, label: str) -> None:
+    """Print the price of a plan that was read."""
     priced = quote(plan, label=label)
     tell(plan.title, style="bold")
     console().print(_query_table(priced))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sidelight.accounting import find_shortfall
 from sidelight.cli.plans import Plan, read_plan
-from sidelight.cli.pricing import Quote, quote
+from sidelight.cli.pricing import Quote, quote, show_quote
 from sidelight.cli.terminal import account_of, tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
@@ -24,7 +24,35 @@ from sidelight.session import Session
 
 def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
     """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
-    plan = read_plan(path)
+    _run(read_plan(path), path, label=label, resume=resume, output=output, json_output=json_output)
+
+
+def run_statement(
+    path: Path,
+    statement: str,
+    options: Mapping[str, Any],
+    *,
+    dry_run: bool,
+    label: str,
+    resume: bool,
+    output: Path,
+    json_output: Path | None,
+) -> None:
+    """Ask a SELECT of a plan's source: show what it means and costs, then run it as a plan with this one query."""
+    from sidelight.summaries.sql_query import SQL, PreparedSQL
+
+    plan = read_plan(path, ask=SQL(statement, **options))
+    prepared = cast(PreparedSQL, plan.queries[0].prepared)
+    prepared.check_name(plan.name)  # before anything is shown as if it would run
+    tell(prepared.translation)
+    if dry_run:
+        show_quote(plan, label=label)
+        return
+    tell("")
+    _run(plan, path, label=label, resume=resume, output=output, json_output=json_output)
+
+
+def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
     _check_request(plan, label=label, resume=resume, json_output=json_output)
     for place in (output, *([json_output] if json_output else [])):
         check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))

@@ -69,12 +69,17 @@ class Plan:
         return request_key(self.digest, str(position), label)
 
 
-def read_plan(path: Path | str) -> Plan:
-    """Read and check a plan file; every mistake is a `PlanError` that says where it stands."""
+def read_plan(path: Path | str, *, ask: Query | None = None) -> Plan:
+    """Read and check a plan file; every mistake is a `PlanError` that says where it stands.
+
+    Args:
+        path: The file.
+        ask: A query that is asked instead of the plan's own, which may then be missing.
+    """
     whole, folder = read_tables(path)
     if "sequence" in whole:
         whole.refuse("this plan releases day by day; use `sidelight today PLAN --day ...`", key="sequence")
-    return _plan(whole, folder=folder)
+    return _plan(whole, folder=folder, ask=ask)
 
 
 def read_tables(path: Path | str) -> tuple[Section, Path]:
@@ -93,7 +98,7 @@ def read_tables(path: Path | str) -> tuple[Section, Path]:
     return Section(path.name, key_lines(text), (), values, folder), folder
 
 
-def _plan(whole: Section, *, folder: Path) -> Plan:
+def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "pricing", "query")
     source = whole.section("source").only("path", "name", "records")
     budget = whole.section("budget").only("epsilon", "delta", "rho", "mu", "routes")
@@ -102,7 +107,7 @@ def _plan(whole: Section, *, folder: Path) -> Plan:
     name = source.text("name", file.stem)
     schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
     queries = whole.sections("query") if "query" in whole else []
-    if not queries:
+    if not queries and ask is None:
         whole.refuse("the plan asks nothing; add a [[query]] table")
     return Plan(
         title=whole.text("title", name),
@@ -115,8 +120,10 @@ def _plan(whole: Section, *, folder: Path) -> Plan:
         ledger=None if ledger is None else ledger_url(ledger.text("url"), folder=folder),
         scope=name if ledger is None else ledger.text("scope", name),
         strict=whole.flag("strict", default=False),
-        together_at=_together_at(whole),
-        queries=tuple(_planned(section, schema, source=file) for section in queries),
+        together_at=None if ask is not None else _together_at(whole),
+        queries=(_asked(ask, schema),)
+        if ask is not None
+        else tuple(_planned(section, schema, source=file) for section in queries),
     )
 
 
@@ -167,6 +174,11 @@ def _planned(section: Section, schema: Schema, *, source: Path) -> PlannedQuery:
     return PlannedQuery(title=section.text("title", _title(prepared.request)), query=query, prepared=prepared)
 
 
+def _asked(query: Query, schema: Schema) -> PlannedQuery:
+    prepared = prepare_query(query, schema)
+    return PlannedQuery(title=_title(prepared.request), query=query, prepared=prepared)
+
+
 def _refuse_private_rows(section: Section, *, source: Path) -> None:
     """Refuse a prediction that names the plan's own source: these rows are private, whatever the plan calls them."""
     prediction: Any = section.values.get("prediction")
@@ -187,6 +199,8 @@ def _files(source: Path) -> list[Path]:
 
 
 def _title(request: Mapping[str, Any]) -> str:
+    if "statement" in request:
+        return str(request["statement"])
     column = request.get("column")
     kind = str(request["kind"]).replace("_", " ").capitalize()
     return f"{kind} of {column}" if column else kind
