@@ -292,6 +292,21 @@ def test_a_missing_max_groups_shows_what_it_costs() -> None:
         prepare_query(sl.Count(by="job", epsilon=1), visits().schema)
 
 
+@pytest.mark.parametrize(
+    "price", [{"epsilon": 5000}, {"rho": "1e5"}, {"epsilon": "1e-9"}, {"epsilon": 1, "delta": "1e-9"}]
+)
+@pytest.mark.parametrize("number", [-1e100, 0.0, 1e-300, 1e100])
+@pytest.mark.parametrize("rollup", [False, True])
+def test_strange_public_numbers_never_fail_after_the_charge(price: dict[str, Any], number: float, rollup: bool) -> None:
+    wild = sl.Predicted(dict(zip(JOBS, [number, 1, 2, 3, number], strict=True)), shares=number > 1)
+    query = sl.Count(by="job", prediction=wild, rollup=rollup, **price)
+    found = table_of(query)
+    assert (found["count"] >= 0).all()
+    assert all(np.isfinite(found[name]).all() for name in found.columns)
+    with pytest.raises(RangeError):
+        sl.Count(by="job", epsilon=1, prediction={"cook": 1e101}).prepare(people().schema)
+
+
 def test_predicted_groups_that_nobody_asked_for_are_told_of() -> None:
     with pytest.warns(SidelightWarning, match="astronaut"):
         prepare_query(sl.Count(by="job", epsilon=1, prediction={"cook": 1, "astronaut": 2}), people().schema)

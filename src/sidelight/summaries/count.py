@@ -86,16 +86,17 @@ class Count(Grouped):
         """Check groups, limits, price and prediction against a schema; no row is read."""
         counted = self.counted(schema)
         groups = self.groups(schema, per_group=1 if counted == "persons" else None)
-        rest = read_as(self.reading())
+        reading = self.reading()
+        rest = read_as(reading)
         if self.rollup:
-            return prepare_rollup(self, groups, self.reading(), kind=self.kind_name, counted=counted, **rest)
+            return prepare_rollup(self, groups, reading, kind=self.kind_name, counted=counted, **rest)
         if groups.label is not None:
             return prepare_labels(
-                self, schema, groups, self.reading(), kind=self.kind_name, counted=counted, known=self.known, **rest
+                self, schema, groups, reading, kind=self.kind_name, counted=counted, known=self.known, **rest
             )
         if self.known is not None:
             raise SchemaError("known= is for labels that nobody declared; by names declared ones, which all are known")
-        return prepare_counts(self, groups, self.reading(), kind=self.kind_name, counted=counted)
+        return prepare_counts(self, groups, reading, kind=self.kind_name, counted=counted)
 
     def counted(self, schema: Schema) -> Counted:
         """Return what is counted under this schema: persons if it declares them, unless rows were asked for."""

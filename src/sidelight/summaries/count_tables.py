@@ -119,6 +119,7 @@ def check_noise(noise: Noise) -> Noise:
             f"this price adds noise of standard deviation {noise.sd:.2g} to every count, more than any table has rows; "
             "raise epsilon, rho or mu"
         )
+    noise_bound(noise, 0.5)  # arithmetic that fails for a price beyond all measure fails now
     return noise
 
 

@@ -26,6 +26,8 @@ from sidelight.summaries.shrink import USUAL_DOUBT, count_doubt, drifted_varianc
 
 Floats: TypeAlias = NDArray[np.float64]
 Group: TypeAlias = tuple[str, ...]
+#: Nobody counts or sums up to this.
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,7 +60,7 @@ class Predicted:
         for name in ("doubt", "sd"):
             value = getattr(self, name)
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if value is not None and not (number and math.isfinite(value) and value > 0):
+            if value is not None and not (number and 0 < value <= _LARGEST):
                 raise RangeError(f"{name} must be a number above 0, got {value!r}; doubt=0.1 means 10 % off")
         if self.doubt is not None and self.sd is not None:
             raise RangeError("say how far off the prediction is once: doubt (a share of it) or sd (in its own unit)")
@@ -189,7 +191,7 @@ def read_prediction(given: Any, *, keys: Sequence[str], names: Sequence[str]) ->
     stated = given if isinstance(given, Predicted) else Predicted(given)
     entries, origin = _entries(stated.table, tuple(keys), tuple(names))
     for group, (value, _) in entries.items():
-        if not math.isfinite(value):
+        if not abs(value) <= _LARGEST:  # nor NaN; squares of what is left stay finite
             raise RangeError(f"the prediction of {'/'.join(group)!r} is no finite number; leave such groups out")
     if not entries:
         raise RangeError("the prediction has no groups; leave it out where nothing is known")
@@ -266,6 +268,7 @@ def _of_columns(columns: Mapping[str, Sequence[Any]], keys: Group, names: Group)
         if group in found:
             raise RangeError(f"the prediction has the group {'/'.join(group)!r} twice")
         sd = _number(columns["noise_sd"][place]) if "noise_sd" in columns else math.nan
+        sd = sd if 0 <= sd <= _LARGEST else math.nan
         found[group] = (value, sd)
     return found
 
