@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
@@ -32,7 +33,7 @@ from sidelight.summaries.measured import (
 )
 from sidelight.summaries.predicted import PredictedTable, read_prediction
 from sidelight.summaries.ratio import Floats, deviation_of, residuals
-from sidelight.summaries.shrink import pull_means
+from sidelight.summaries.shrink import of_the_others, outside_weights, pull_means, shrink_each
 
 #: Fewer groups than this are not drawn to one another.
 _LEAST_GROUPS = 3
@@ -124,6 +125,8 @@ class Mean(OfNumber):
         location_share: The share of the price that finds the centre; 1/4 helps where rows are few.
         pull: Whether group means are drawn to the prediction or the overall mean.
         population: Whether intervals are for the population that rows are a sample of: wider by the sampling error.
+        per_cell_cap: So many standard deviations of its noise a group's sum is drawn at most, to defend each group by
+            itself: no group's error then grows by more than √(1 + cap²).
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -139,6 +142,7 @@ class Mean(OfNumber):
     _: KW_ONLY
     pull: bool = True
     population: bool = False
+    per_cell_cap: float | None = None
     kind: ClassVar[str] = "mean"
 
     def __post_init__(self) -> None:
@@ -147,6 +151,8 @@ class Mean(OfNumber):
             raise SchemaError(
                 f"{self.kind} takes the name of a column or an expression, got {type(self.column).__name__}"
             )
+        if self.per_cell_cap is not None and not 0 < self.per_cell_cap < math.inf:
+            raise RangeError(f"per_cell_cap must be a number above 0, got {self.per_cell_cap}; 1 is usual")
 
     def prepare(self, schema: Schema) -> PreparedMean:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
@@ -166,7 +172,7 @@ class Mean(OfNumber):
                 )
         return PreparedMean(
             claims=plan.claims,
-            request=self.asked(plan, table, pull=str(self.pull), population=str(self.population)),
+            request=self.asked(plan, table, pull=self.pull, population=self.population, per_cell_cap=self.per_cell_cap),
             labels=group_labels(group_names(plan.groups), self.kind),
             prediction=self._described(table),
             query=self,
@@ -223,11 +229,25 @@ class PreparedMean(SurePrepared):
                 doubt = np.minimum(sd / measured.half, _NO_IDEA) ** 2
         elif len(groups) < _LEAST_GROUPS:
             return None
+        if self.query.per_cell_cap is not None:
+            return self._drawn_each(measured, None if self.table is None else prediction, self.query.per_cell_cap)
         r, v = residuals(measured.moments, UNIT, prediction)
         if len(groups) < _LEAST_GROUPS:
             doubt = np.where(np.isnan(doubt), _NO_IDEA**2, doubt)  # nothing was said of this one: as measured
         pulled = pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, doubt=doubt)
         return pulled.means
+
+    def _drawn_each(self, measured: Measured, prediction: Floats | None, cap: float) -> Floats:
+        """Return group means of t, each drawn by a weight and to a mean without its own noise (Theorem 9)."""
+        moments = measured.moments
+        others = np.clip(of_the_others(moments.total) / np.maximum(of_the_others(moments.count), 1.0), -1.0, 1.0)
+        if prediction is not None and self.table is not None:
+            known = np.isfinite(self.table.on(group_names(self.plan.groups)).values)
+            others = np.where(known, prediction, others)
+        r, v = residuals(moments, UNIT, others)
+        weights = outside_weights(r, v, moments.count, width=UNIT.width)
+        drawn = shrink_each(r, 0.0, variance=v, cap=cap, weights=weights)
+        return np.clip(others + drawn / np.maximum(moments.count, 1.0), -1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -254,6 +274,7 @@ class Proportion(Mean):
         clip, centre, expected_rows, location_share: Idle: a proportion lies in 0..1.
         pull: Whether proportions are drawn to the prediction or the overall one.
         population: Whether intervals are for the population that rows are a sample of.
+        per_cell_cap: So many standard deviations of its noise a group is drawn at most.
 
     >>> import sidelight as sl
     >>> people = sl.Table({"age": list(range(20, 80)) * 50}, schema=[sl.Number("age", granularity=1)])

@@ -222,7 +222,7 @@ def _leave_one_out(r: Floats, v: Floats, absent: NDArray[np.bool_]) -> Floats:
         return np.zeros_like(r)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(absent | (v <= 0), 0.0, r * r / v)
-    return np.asarray(np.minimum(1.0, others / np.maximum(_of_the_others(ratio), 1e-300)))
+    return np.asarray(np.minimum(1.0, others / np.maximum(of_the_others(ratio), 1e-300)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -297,13 +297,13 @@ def outside_weights(
     n = np.maximum(n, 0.0)
     squares = n * n
     omega = squares / (squares + max(float(np.median(v)) / width**2, 1e-300))
-    above, below = _of_the_others(omega * (r * r - v)), _of_the_others(omega * squares)
+    above, below = of_the_others(omega * (r * r - v)), of_the_others(omega * squares)
     spread = np.where(below > 0, np.maximum(above, 0.0) / np.maximum(below, 1e-300), 0.0)
-    expected = _of_the_others(n) / (r.size - 1) if sizes is None else np.asarray(sizes, dtype=np.float64)
+    expected = of_the_others(n) / (r.size - 1) if sizes is None else np.asarray(sizes, dtype=np.float64)
     return np.asarray(v / np.maximum(v + spread * expected**2, 1e-300))
 
 
-def _of_the_others(terms: Floats) -> Floats:
+def of_the_others(terms: Floats) -> Floats:
     """Return for each place the sum over all others, added up from both ends so that the own term never enters."""
     before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
     after = np.concatenate([np.cumsum(terms[::-1])[::-1][1:], [0.0]])
