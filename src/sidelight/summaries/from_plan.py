@@ -55,14 +55,14 @@ def total(section: Section) -> Query:
 
 def mean(section: Section) -> Query:
     """Read `kind = "mean"`."""
-    return _read(section, "column", "pull", "population", *_OF_NUMBER)
+    return _read(section, "column", "pull", "population", "per_cell_cap", *_OF_NUMBER)
 
 
 def proportion(section: Section) -> Query:
     """Read `kind = "proportion"`: the share of rows that a condition is true of."""
     if "column" in section:
         section.refuse("a proportion is of a condition; write condition = 'smoker == \"yes\"'", key="column")
-    return _read(section, "condition", "pull", "population")
+    return _read(section, "condition", "pull", "population", "per_cell_cap")
 
 
 def variance(section: Section) -> Query:
