@@ -19,7 +19,7 @@ from sidelight.release import outcome_from_json
 from sidelight.session import release_once
 from sidelight.summaries.clipping import clipping_of, subject_of
 from sidelight.summaries.noise_choice import laplace_variance
-from sidelight.testing import SeededEntropy
+from sidelight.testing import SeededEntropy, seeded_release
 
 PRICES = [{"epsilon": 1}, {"rho": "0.1"}, {"mu": 1}, {"epsilon": 1, "delta": "1e-6", "noise": "gaussian"}]
 
@@ -424,11 +424,11 @@ def test_public_intervals_are_used_as_they_are():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("far", [1e300, -1e300, 5e-324])
+@pytest.mark.parametrize("far", [1e90, -1e90, 5e-324])
 def test_a_prediction_that_is_far_off_is_no_warning(far):
     for price in PRICES:
         table = sl.Table({"x": [], "g": []}, schema=[sl.Number("x"), sl.Category("g", ["a", "b", "c"], other=None)])
-        for doubt in ({}, {"doubt": 1e9}, {"sd": 1e300}, {"sd": 1e-300}):
+        for doubt in ({}, {"doubt": 1e9}, {"sd": 1e90}, {"sd": 1e-90}):
             told = sl.Predicted(dict.fromkeys("abc", far), **doubt)
             for query in (
                 sl.Mean("x", by="g", prediction=told, **price),
@@ -458,3 +458,22 @@ def test_a_cap_defends_each_group():
     assert errors[None, "mean"][0] > errors[None, "mean_plain"][0]
     with pytest.raises(RangeError, match="per_cell_cap"):
         sl.Mean("x", epsilon=1, per_cell_cap=0)
+
+
+def test_an_interval_without_a_hint_wants_rows_and_says_so() -> None:
+    rng = np.random.default_rng(3)
+    schema = [sl.Number("x")]
+    few, many = (sl.Table({"x": rng.gamma(6, 10, rows)}, schema=schema) for rows in (300, 30_000))
+    query = sl.Mean("x", epsilon="0.1")
+    for table, wanted in ((few, False), (many, True)):
+        value = seeded_release(query, table, seed=5).value
+        assert value.notes["rows_wanted"] == 10_000
+        assert bool(value["supported"][0]) is wanted
+    told = seeded_release(sl.Mean("x", epsilon="0.1", prediction=sl.priors.Cauchy(60, 25)), few, seed=5).value
+    assert "rows_wanted" not in told.notes
+
+
+@pytest.mark.parametrize("where", [lambda row: True, [True, False], np.array([True])])
+def test_a_condition_is_no_function_and_no_column_of_rows(where: object) -> None:
+    with pytest.raises(RangeError, match="where must be a condition on declared columns"):
+        sl.Count(where=where, epsilon=1)  # type: ignore[arg-type]

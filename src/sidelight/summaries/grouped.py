@@ -54,6 +54,11 @@ class Grouped:
         object.__setattr__(self, "by", by)
         if isinstance(self.where, str):
             object.__setattr__(self, "where", parse_expression(self.where))
+        elif self.where is not None and not isinstance(self.where, Expression):
+            raise RangeError(
+                f"where must be a condition on declared columns, got {type(self.where).__name__}; write "
+                'where=sl.col("age") >= 18, or its text. A function or a column of rows cannot be checked'
+            )
         Budget.of(**self.price)  # a price that is not one is found now
         if self.noise not in ("auto", "laplace", "gaussian"):
             raise RangeError(f"noise must be 'auto', 'laplace' or 'gaussian', got {self.noise!r}")

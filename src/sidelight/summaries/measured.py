@@ -111,8 +111,9 @@ class Measured:
 
     @property
     def supported(self) -> Any:
-        """Whether the noisy count of each group says that it has rows."""
-        return self.moments.count > SUPPORT * math.sqrt(self.moments.count_variance)
+        """Whether the noisy counts say that a group has rows, and all together enough to have found the interval."""
+        enough = self.moments.count.sum() >= self.interval.rows_wanted
+        return (self.moments.count > SUPPORT * math.sqrt(self.moments.count_variance)) & enough
 
     def mean_ends(self, confidence: float, *, population: bool = False) -> Ends:
         """Return the interval of each mean; of the table's clipped rows, or of the population that they come from."""

@@ -211,7 +211,8 @@ class PreparedSum(SurePrepared):
         }
         if count is not None:
             spread = math.sqrt(2 * variance) / value.levels
-            columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count, "supported": count > SUPPORT * spread}
+            supported = (count > SUPPORT * spread) & (count.sum() >= interval.rows_wanted)
+            columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count, "supported": supported}
         notes = {"noise": self.plan.law, **interval.notes}
         return GroupTable(keys=query.keys, groups=group_names(self.plan.groups), columns=columns, notes=notes)
 
