@@ -169,8 +169,9 @@ def _limits(
         if totals:
             raise SchemaError("totals per person need a PersonId in the schema; declare one, or sum rows")
         return UnitNorms(rows=1, groups=1, per_group=1, neighbours=neighbours), UnitCap(rows=1)
-    groups = 1 if not by else max_groups if max_groups is not None else declared_max_groups(schema, by)
     rows = schema.rows_per_unit
+    known = [each for each in (max_groups, declared_max_groups(schema, by)) if each is not None]
+    groups = 1 if not by or (rows == 1 and not totals) else min(known) if known else None
     if groups is None:
         raise SchemaError(
             f"a person's {rows} rows may lie in {rows} groups; say in how many they count with max_groups=: noise "

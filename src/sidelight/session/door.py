@@ -45,7 +45,7 @@ def release_through(
     strict: bool = False,
 ) -> Outcome:
     """Price the query, charge it, run it and record what came out."""
-    prepared = _prepare(query, table, strict=strict)
+    prepared = _prepare(query, table, strict=strict, entropy=entropy)
     reservation = account.reserve(prepared.claims, request=prepared.request, key=key, resume=resume, at_utc=at_utc)
     if isinstance(reservation, Stored):
         return outcome_from_json(reservation.text).at(entry_id=reservation.entry_id, ledger_head=reservation.head)
@@ -73,7 +73,7 @@ def release_batch_through(
     """
     if not queries:
         raise RangeError("a batch wants at least one query, got none; an empty release has no price")
-    prepared = [_prepare(query, table, strict=strict) for query in queries]
+    prepared = [_prepare(query, table, strict=strict, entropy=entropy) for query in queries]
     price = batch([each.claims for each in prepared], delta=delta)
     request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
     reservation = account.reserve(price, request=request, key=key, resume=resume, at_utc=at_utc)
@@ -85,13 +85,18 @@ def release_batch_through(
     return [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
 
 
-def _prepare(query: Query, table: Table, *, strict: bool) -> Prepared:
+def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy) -> Prepared:
     """Find every mistake of the user before anything is charged."""
     if isinstance(query, type) or not hasattr(query, "prepare"):
         got = f"the class {query.__name__}" if isinstance(query, type) else type(query).__name__
         raise RangeError(f"a query was wanted, such as sl.Quantiles([0.5], column='age', epsilon=0.1), got {got}")
     prepared = prepare_query(query, table.schema)
     check_source(prepared, table)
+    if (prepared.prediction or {}).get("entropy", entropy.branding) != entropy.branding:
+        raise RangeError(
+            "the prediction is a release with seeded noise, which protects nobody: predicting with it would publish "
+            "what it holds. Use one that was released for real, or public data. Nothing was charged"
+        )
     if strict and prepared.numerics != "exact":
         raise StrictError(
             f"strict=True wants exact numerics, and a {prepared.request['kind']} release of this form is "

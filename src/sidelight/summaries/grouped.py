@@ -94,7 +94,7 @@ class Grouped:
 
     def _check_max_groups(self, schema: Schema) -> None:
         """Refuse a missing `max_groups` and say what it means, with the noise for 1, 2 and all groups."""
-        if not self.by or schema.person is None or self.max_groups is not None:
+        if not self.by or schema.person is None or self.max_groups is not None or schema.rows_per_unit == 1:
             return
         if declared_max_groups(schema, self.by) is not None:
             return

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, SidelightWarning, nearest
 from sidelight.group_table import ALL, GroupTable
+from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions.origin import Origin, guess, public, released
 from sidelight.records import Table
 from sidelight.release import Release
@@ -124,6 +125,7 @@ class PredictedTable:
     relative: float | None = None
     sd: float | None = None
     shares: bool = False
+    seeded: bool = False  # from a release that protects nobody: for tests alone
 
     def on(self, groups: Iterable[Group]) -> Matched:
         """Return the prediction of each of these groups."""
@@ -170,6 +172,7 @@ class PredictedTable:
             "sha256": hashlib.sha256(told.encode("utf-8")).hexdigest(),
             **({} if doubt is None else {kind: str(doubt)}),
             **({"shares": "yes"} if self.shares else {}),
+            **({"entropy": SEEDED_BRANDING} if self.seeded else {}),
         }
 
 
@@ -201,6 +204,7 @@ def read_prediction(given: Any, *, keys: Sequence[str], names: Sequence[str]) ->
         relative=None if stated.doubt is None else float(stated.doubt),
         sd=None if stated.sd is None else float(stated.sd),
         shares=stated.shares,
+        seeded=isinstance(stated.table, Release) and not stated.table.private,
     )
 
 

@@ -44,6 +44,10 @@ from sidelight.summaries.shrink import directions, shrink, sum_doubt
 Per = Literal["auto", "row", "person"]
 
 
+#: A sum predicted further away, in widths of a record, is none: its square would be no number.
+_FARTHEST = 1e60
+
+
 @dataclass(frozen=True)
 class Sum(OfNumber):
     """Release the sum of a number, of all rows or by group.
@@ -229,7 +233,7 @@ class PreparedSum(SurePrepared):
                 doubt = np.full_like(p, self.table.sd / unit / width) ** 2
             elif matched.relative is None:  # what an earlier release was off by, on top of what has changed since
                 doubt = doubt + np.where(np.isfinite(matched.sds), (matched.sds / unit / width) ** 2, 0.0)
-        p = np.where(np.isfinite(doubt), p, np.nan)
+        p = np.where(np.isfinite(doubt) & (np.abs(p) < _FARTHEST), p, np.nan)
         drawn = shrink(y, p, variance=v, directions=directions(v, doubt), step=1 / width)
         return drawn.values * width
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.collect import coded_rows
 from sidelight.errors import RangeError, SchemaError
+from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions import PublicData
 from sidelight.predictions.origin import Origin, guess, joint_origin, released
 from sidelight.records import Table
@@ -34,10 +35,12 @@ class Predicted:
     description: str
     digest: str
     codes: NDArray[np.int64] | None = field(default=None, repr=False)
+    seeded: bool = False  # from releases that protect nobody: for tests alone
 
     def to_json(self) -> Mapping[str, Any]:
         """Return what stands in the release."""
-        return {"description": self.description, "origin": self.origin.to_json(), "sha256": self.digest}
+        found = {"description": self.description, "origin": self.origin.to_json(), "sha256": self.digest}
+        return found | ({"entropy": SEEDED_BRANDING} if self.seeded else {})
 
 
 def predict(given: Any, axes: Sequence[Axis], *, trust: float) -> Predicted | None:
@@ -104,6 +107,7 @@ def _from_releases(given: list[Release | Synthetic], axes: Sequence[Axis], *, tr
         origin=joint_origin(origins),
         description=f"{count}, NOT PRIVATE: {seeded} with seeded noise" if seeded else count,
         digest=_digest(*[part for each in given for part in _numbers_of(each)]),
+        seeded=seeded > 0,
     )
 
 
