@@ -108,7 +108,8 @@ class GroupTable(Mapping[str, Any]):
     def row(self, *labels: str) -> dict[str, Any]:
         """Return the numbers of one group by its labels."""
         if labels not in self._places:
-            raise KeyError(f"no group {labels!r}; table.groups lists all {self.rows}")
+            known = ["/".join(group) for group in self._groups]
+            raise KeyError(f"no group {'/'.join(map(str, labels))!r}; {nearest('/'.join(map(str, labels)), known)}")
         return {name: values[self._places[labels]].item() for name, values in self._columns.items()}
 
     def to_records(self) -> list[dict[str, Any]]:

@@ -245,7 +245,8 @@ def _columns(frame: Any) -> dict[str, Sequence[Any]]:
     except TypeError:
         raise RangeError(
             "a prediction of a table by group is a release, a frame with the key columns, or a mapping from labels to "
-            f"numbers, got {type(frame).__name__}"
+            f"numbers, got {type(frame).__name__}; read a file first (with pandas, or of a release with "
+            "sl.Release.from_json), and call reset_index() on what a groupby made"
         ) from None
     whole = whole.collect() if isinstance(whole, nw.LazyFrame) else whole
     return {name: whole[name].to_list() for name in whole.columns}
