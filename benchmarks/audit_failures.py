@@ -100,6 +100,30 @@ def queries() -> dict[str, Any]:
             loss=LogisticLoss(classes=(0, 1)), X=x, y=y, **PRICE, data_norm=1, settings={"shares": (1, "0.5")}
         ),
         **{name: sl.ModelQuery(model=model, target=target) for name, (model, target) in models.items()},
+        **by_group(),
+    }
+
+
+def by_group() -> dict[str, Any]:
+    """Return statistics by group, with and without bounds, predictions and totals, by name."""
+    known = sl.Predicted({"x": 100, "y": 200}, doubt=0.1)
+    return {
+        "Count": sl.Count(by=["c", "e"], where=sl.col("a") > 0, epsilon=1, rollup=True),
+        "Count, predicted": sl.Count(by="c", **PRICE, prediction=known),
+        "Histogram": sl.Histogram("a", bins=[-5, 0, 5], rho="0.1"),
+        "CountDistinct": sl.CountDistinct("c", epsilon=1),
+        "TopK": sl.TopK("e", k=2, epsilon=1),
+        "TopK, peeling": sl.TopK("e", k=2, epsilon=1, route="peeling"),
+        "Mean": sl.Mean("b", by="e", epsilon=1),
+        "Mean, found interval": sl.Mean("b", by="e", clip="private", **PRICE),
+        "Mean, predicted": sl.Mean("b", by="c", epsilon=1, prediction=sl.Predicted({"x": 1, "y": -1}, doubt=1)),
+        "Proportion": sl.Proportion(sl.col("c") == "x", by="e", epsilon=1),
+        "Sum": sl.Sum("b", by="e", epsilon=1, clip="private"),
+        "Variance": sl.Variance("b", by="e", rho="0.1"),
+        "StandardDeviation": sl.StandardDeviation("b", epsilon=1, clip="private"),
+        "Summary": sl.Summary("b", by="e", epsilon=2),
+        "Quantiles by group": sl.Quantiles([0.25, 0.5], epsilon=1, column="b", by="e"),
+        "SQL": sl.SQL("SELECT c, COUNT(*), AVG(b), MEDIAN(a) FROM rows GROUP BY c", epsilon=1),
     }
 
 

@@ -126,7 +126,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "gaussians/step_arithmetic.py": {"possible_starts": 3},
         "guarantees/amounts.py": {"_index": 1},
         "guarantees/intervals.py": {"__init__": 1, "__truediv__": 1, "log": 1, "round_up": 1},
-        "mechanisms/adapted.py": {"_checked": 1, "adapt": 1},
+        "mechanisms/rings.py": {"_checked": 1, "adapt": 1},
         "mechanisms/rank_selection.py": {"check_selection": 4},
         "quantiles/descend.py": {"descend": 2},
         "stability/posterior_sampling/ridge.py": {"_terms": 1},

@@ -372,7 +372,10 @@ def test_rows_of_a_domain_beyond_integers_have_one_order_too() -> None:
 def test_a_release_that_learns_from_seeded_noise_says_so() -> None:
     table = Table({"a": ["x", "y"] * 20}, schema=[sl.Category("a", ["x", "y"], other=None)])
     earlier = seeded_release(sl.SyntheticTable(marginals(1), epsilon=1), table, seed=1)
-    told = sl.SyntheticTable(marginals(1), epsilon=1, prediction=earlier).release(table).prediction  # type: ignore[union-attr]
+    learner = sl.SyntheticTable(marginals(1), epsilon=1, prediction=earlier)
+    with pytest.raises(RangeError, match="protects nobody"):
+        learner.release(table)
+    told = seeded_release(learner, table, seed=2).prediction  # type: ignore[union-attr]
     assert told is not None
     assert "NOT PRIVATE" in told["description"]
     assert "not private" in str(told["origin"])
