@@ -96,6 +96,19 @@ def raises_after_the_charge() -> dict[tuple[str, str], int]:
 #: Why none of them tells anything about a row: file, function, and how many `raise` statements it has.
 ALLOWED: dict[str, dict[str, dict[str, int]]] = {
     PUBLIC: {
+        "aggregates/collect_ranks.py": {"ranks_by_group": 1},
+        "aggregates/group_sums.py": {"distinct_counts": 1, "group_statistics": 1},
+        "aggregates/groups.py": {"_axis": 2, "_labels": 1, "_limits": 3, "groups_of": 4},
+        "aggregates/predicates.py": {"__post_init__": 2},
+        "aggregates/values.py": {"_column_value": 1, "value_of": 1},
+        "mechanisms/one_sided.py": {"_slope": 2},
+        "mechanisms/peeling.py": {"release": 2},
+        "predictions/public_data.py": {"refuse_private": 1},
+        "records/columns.py": {"__init__": 4, "_check_name": 1},
+        "records/expressions.py": {"check": 1, "shape": 7},
+        "records/schema.py": {"__init__": 4},
+        "records/shapes.py": {"code_table": 2},
+        "summaries/shares.py": {"count_and_sums": 1, "count_share": 2},
         "aggregates/clipped_vector.py": {"__post_init__": 5},
         "aggregates/counts.py": {"__post_init__": 1, "cell_counts": 1},
         "aggregates/fixed_point.py": {"_scale": 1},
@@ -108,7 +121,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "mechanisms/objective_perturbation/privacy_loss.py": {"__post_init__": 2},
         "noise/scales.py": {"exact_scale": 2, "scale_up": 2},
         "predictions/origin.py": {"__post_init__": 3},
-        "records/numbers.py": {"exact_number": 2},
+        "records/numbers.py": {"exact_number": 3},
         "regression/adassp.py": {"mu_squared": 2},
         "regression/losses/classes.py": {"__post_init__": 1},
         "synthesis/cells/spaces.py": {"check_dense": 1},
@@ -116,6 +129,18 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "testing/seeded.py": {"_seed_bytes": 1},
     },
     NOISY: {
+        "grid.py": {"__post_init__": 7},  # of an interval that was released
+        "predictions/mixture.py": {"__post_init__": 5, "hedge": 1},  # around quartiles that were released
+        "predictions/power_law.py": {"__post_init__": 3},
+        "predictions/priors.py": {"finite": 3, "positive": 1},
+        "predictions/scale_free.py": {"__post_init__": 3},
+        "predictions/uniform.py": {"__post_init__": 1},
+        "summaries/count_rollup.py": {"rolled_up": 1},
+        "summaries/intervals.py": {"_miss": 1},
+        "summaries/nonnegative.py": {"onto_simplex": 1, "readable_counts": 1},
+        "summaries/ratio.py": {"_two_moments": 1, "variance_of": 1},
+        "summaries/rollup.py": {"_checked": 1, "pool_margins": 2},
+        "summaries/shrink.py": {"shrink": 1},
         "aggregates/celled_moments.py": {"__post_init__": 2},
         "aggregates/mapped_moments.py": {"as_table": 1},
         "aggregates/mapped_vector.py": {"__post_init__": 3, "of": 4},
@@ -146,6 +171,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "noise/tables.py": {"_demand": 1},
     },
     NEVER: {
+        "group_table.py": {"__getitem__": 1, "__init__": 1, "_column": 1},
         "aggregates/bounded.py": {"__post_init__": 2, "_frozen": 1},
         "noise/categorical.py": {"__init__": 1, "_integers": 2},
         "noise/integers_and_coins.py": {
