@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +66,11 @@ def test_frames_hold_the_same_cells(library: str) -> None:
     for found, row in zip(records, wanted, strict=True):
         for name, value in row.items():
             assert found[name] == value or math.isnan(found[name])
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_a_table_is_copied_and_pickled(again: Any) -> None:
+    assert again(JOBS) == JOBS
 
 
 def test_many_rows_are_cut_and_counted_in_print() -> None:

@@ -99,7 +99,9 @@ class GroupTable(Mapping[str, Any]):
         return len(self._keys) + len(self._columns)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._columns:
+        if name.startswith("_"):  # copying and pickling ask before there are columns
+            raise AttributeError(name)
+        if name not in self._columns:
             raise AttributeError(f"a table of groups has no {name!r}; its columns are {', '.join(self)}")
         if self.rows != 1:
             raise AttributeError(f"a table of {self.rows} groups has no single {name!r}; write table[{name!r}]")

@@ -16,3 +16,14 @@ def test_a_person_with_one_row_is_in_one_group() -> None:
     schema = sl.Schema([sl.PersonId("who", max_rows=1), sl.Category("g", ["a", "b"], other=None)])
     assert groups_of(schema, by="g").norms.total == 1
     assert sl.Count(by="g", epsilon=1).prepare(schema).claims.pure() is not None
+
+
+def test_the_total_of_one_row_is_the_row() -> None:
+    columns = [
+        sl.PersonId("who", max_rows=1),
+        sl.Category("g", ["a", "b"], other=None),
+        sl.Number("x", lower=0, upper=5),
+    ]
+    prepared = sl.Sum("x", by="g", epsilon=1).prepare(sl.Schema(columns))
+    assert prepared.request["per"] == "row"
+    assert prepared.claims.pure() is not None

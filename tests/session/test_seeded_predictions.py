@@ -42,6 +42,17 @@ def test_a_real_release_refuses_it_before_the_charge(query: Any) -> None:
     assert not seeded_release(query, TABLE, seed=2).private  # a test may, and is branded
 
 
+def test_neither_known_labels_nor_one_of_several_candidates_may_be_seeded() -> None:
+    table = sl.Table({"employer": ["acme"] * 90 + ["zeta"]}, schema=[sl.Label("employer")], name="people")
+    shown = seeded_release(sl.Count(by="employer", epsilon=50, delta="0.1"), table, seed=1)
+    with pytest.raises(RangeError, match="protects nobody"):
+        sl.Count(by="employer", epsilon=1, known=shown).release(table)
+    candidates = [sl.Count(by="g", epsilon=1, prediction=told) for told in (COUNTS, dict.fromkeys(GROUPS, 100))]
+    search = sl.Selection(candidates=candidates, score=sl.PublicScore(lambda answer: 0.0, "nothing"))
+    with pytest.raises(RangeError, match="protects nobody"):
+        search.release(TABLE)
+
+
 def test_a_real_one_predicts() -> None:
     real = sl.Count(by="g", epsilon=1).release(TABLE)
     assert sl.Count(by="g", epsilon=1, prediction=real).release(TABLE).private

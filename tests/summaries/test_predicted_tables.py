@@ -149,3 +149,9 @@ def test_the_description_is_json_of_strings_and_depends_on_the_numbers() -> None
     assert shares.description["shares"] == "yes"
     assert shares.on([("cook",)]).shares
     assert np.isnan(shares.on([("cook",)]).sds).all()
+
+
+def test_a_group_may_be_called_as_its_column_is() -> None:
+    told = read_prediction({"job": 12, "cook": 30}, keys=["job"], names=["count"])
+    assert told is not None
+    assert told.on([("job",), ("cook",)]).values.tolist() == [12.0, 30.0]

@@ -220,5 +220,5 @@ def _tell_towns(statistics: Sequence[Statistic]) -> None:
     console().print(made)
     tell(
         "\nLast year's counts are off by 10 %, its means by 5 %. The guarantee does not depend on the table;\n"
-        "if it were wrong, noise alone would decide again.\n"
+        "one that is wrong as a whole is hardly used.\n"
     )

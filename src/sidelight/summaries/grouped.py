@@ -85,7 +85,8 @@ class Grouped:
             per_group: What `max_rows_per_group` is if the user did not say: 1 counts persons.
         """
         limit = self.max_rows_per_group if self.max_rows_per_group is not None else per_group
-        self._check_max_groups(schema)
+        if schema.rows_per_unit > 1 or totals:
+            self._check_max_groups(schema)
         where = self.where
         assert where is None or isinstance(where, Expression)
         return groups_of(
@@ -94,7 +95,7 @@ class Grouped:
 
     def _check_max_groups(self, schema: Schema) -> None:
         """Refuse a missing `max_groups` and say what it means, with the noise for 1, 2 and all groups."""
-        if not self.by or schema.person is None or self.max_groups is not None or schema.rows_per_unit == 1:
+        if not self.by or schema.person is None or self.max_groups is not None:
             return
         if declared_max_groups(schema, self.by) is not None:
             return

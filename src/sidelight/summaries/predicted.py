@@ -225,9 +225,14 @@ def _entries(table: Any, keys: Group, names: Group) -> tuple[dict[Group, tuple[f
         return {(): (float(table), math.nan)}, guess()
     if isinstance(table, Table):
         raise RangeError("a sidelight.Table is a private source and cannot be a prediction; pass a published table")
-    if isinstance(table, Mapping) and not (keys and set(keys) <= set(table)):
+    if isinstance(table, Mapping) and not _has_columns(table, keys):
         return {_group(group, keys): (_number(value), math.nan) for group, value in table.items()}, guess()
     return _of_columns(_columns(table), keys, names), guess()
+
+
+def _has_columns(table: Mapping[Any, Any], keys: Group) -> bool:
+    """Return whether a mapping holds columns by name; a group may be called as its key column is."""
+    return bool(keys) and all(key in table and not isinstance(table[key], (int, float, np.number)) for key in keys)
 
 
 def _whole(table: GroupTable) -> dict[str, Sequence[Any]]:

@@ -102,7 +102,7 @@ class Sum(OfNumber):
     def prepare(self, schema: Schema) -> PreparedSum:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
         of = number_of(schema, self.column)
-        totals = self.per == "person" or (self.per == "auto" and schema.person is not None)
+        totals = self.per == "person" or (self.per == "auto" and schema.rows_per_unit > 1)
         groups = check_declared(self.groups(schema, totals=totals))
         clipping = self._clipping(schema, of, groups)
         table = None

@@ -88,6 +88,9 @@ class Selection:
             claims = claims.with_numerics("idealized")
         first = prepared[0].prediction
         shared = all(candidate.prediction == first for candidate in prepared)
+        several: dict[str, Any] = {"description": f"one of {len(prepared)} candidates, each with its own"}
+        for each in prepared:  # one that protects nobody brands all
+            several |= {key: told for key, told in (each.prediction or {}).items() if key == "entropy"}
         score = {"kind": type(self.score).__name__, "description": self.score.description}
         return PreparedSelection(
             claims=claims,
@@ -98,7 +101,7 @@ class Selection:
                 "runs": self.runs.to_json(),
             }
             | ({} if delta is None else {"delta": decimal_text(delta)}),
-            prediction=first if shared else {"description": f"one of {len(prepared)} candidates, each with its own"},
+            prediction=first if shared else several,
             candidates=prepared,
             score=self.score,
             scored=scored,
