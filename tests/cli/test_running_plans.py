@@ -56,7 +56,7 @@ def test_plan_prices_without_the_data_and_without_a_trace(sidelight: Run) -> Non
         "ranks",
         "to be paid",
         "not a guarantee",
-        "one pure query up to ε = 2.25",
+        "declared sums are at most ε = 2.25, with δ up to 1e-6",
     ]:
         assert text in result.out, text
     assert "Sum of ε" in result.out
