@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import random
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from benchmarks.budget_histories import refused_though_the_sum_fits
 
-from sidelight.accounting import Charge, Rule, Totals, amount_of, batch, find_remaining, find_shortfall, find_spent
+from sidelight.accounting import Charge, Rule, Totals, amount_of, find_remaining, find_shortfall, find_spent
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, BoundedRange, Claims, PureDP
 from sidelight.guarantees.conversions import gdp_within
 
@@ -45,44 +45,6 @@ def test_one_gaussian_release_does_not_close_the_sum() -> None:
         totals = after
     assert "declared sums are at most ε = 0.5, with δ up to 9e-7" in str(find_remaining(rule, totals))
     assert find_spent(rule, totals).basic is not None
-
-
-def history(generator: random.Random, epsilon: Fraction, delta: Fraction) -> list[tuple[Claims, Fraction]]:
-    """Split a budget, all of it or most, among events of every kind that declares its price."""
-    eighths = [[generator.randint(0, 7) for _ in range(8)] for _ in range(2)]  # which event gets each eighth
-    events = []
-    for number in range(8):
-        e, d = (budget * each.count(number) / 8 for budget, each in zip((epsilon, delta), eighths, strict=True))
-        kind = generator.choice(["pure", "range", "approx", "gaussian", "gaussian", "both", "batch"])
-        if e == 0:
-            continue
-        if kind in ("pure", "range") or d == 0:
-            events.append((Claims.of(PureDP(e) if kind == "pure" else BoundedRange(e)), F(0)))
-        elif kind == "approx":
-            events.append((Claims.of(ApproxDP(e, d)), d))
-        elif kind == "batch":
-            events.append((batch([Claims.of(ApproxDP(e / 2, d / 2))] * 2), d))
-        else:
-            mu = GDP(gdp_within(e, d))
-            events.append((Claims.of(mu, ApproxDP(e, d)) if kind == "both" else Claims.of(mu), d))
-    if generator.random() < 0.3:
-        events.append((Claims.of(ZCDP(F(1, 1000))), F(0)))  # it declares no pair, so what follows is no plain sum: last
-    return events
-
-
-def refused_though_the_sum_fits(seed: int, *, histories: int) -> int:
-    """Count, over random mixed histories whose declared prices fit, the requests that a default budget refuses."""
-    generator, refused = random.Random(seed), 0
-    for _ in range(histories):
-        epsilon, delta = generator.choice([(F(3), F("1e-6")), (F("0.7"), F("3e-8"))])
-        rule, totals = Rule.for_budget(ApproxDP(epsilon, delta)), Totals.zero()
-        for claims, d in history(generator, epsilon, delta):
-            too_much = rule.charges(Claims.of(PureDP(9)))[0]
-            assert not rule.grants(totals, too_much)  # a refused request changes nothing
-            after = asked(rule, totals, claims, delta=d or None)
-            refused += after is None and claims.zcdp() != ZCDP(F(1, 1000))
-            totals = after or totals
-    return refused
 
 
 @pytest.mark.parametrize(

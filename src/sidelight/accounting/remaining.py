@@ -106,8 +106,8 @@ def find_remaining(rule: Rule, totals: Totals, *, delta: Amount | None = None) -
     context = rule.budget.context
     standing = find_standing(rule, totals)
     if at is None and rule.sum_first and totals.composed is None:
-        left = grid_floor(amount_of(standing.pool - standing.pooled), digits=_DIGITS)
-        at = left if left > 0 else None
+        left = amount_of(standing.pool - standing.pooled)
+        at = grid_floor(left, digits=_DIGITS) if left > 0 else None
     rest = {line.route: float(amount_of(line.left)) for line in standing.lines}
     later = rule.rest(totals) if rule.sum_first and totals.composed is None and totals.beside is None else None
     if later is not None:  # what does not declare a pair would be composed
