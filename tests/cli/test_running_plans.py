@@ -181,6 +181,16 @@ def test_without_a_ledger_nothing_is_remembered_and_it_says_so(sidelight: Run) -
     assert "--label needs a ledger" in refused.err
 
 
+def test_queries_priced_together_find_a_delta_and_say_it(sidelight: Run) -> None:
+    change("[[query]]", '[pricing]\nqueries = "together"\n\n[[query]]')
+    priced = sidelight("plan", "plan.toml")
+    assert priced.status == 0, priced.err
+    assert "all 2 together at δ = " in priced.out
+    assert sidelight("plan", "plan.toml").out == priced.out  # the same plan, the same delta
+    change("delta = 1e-6", "")
+    assert "has none to choose from" in sidelight("plan", "plan.toml").err
+
+
 def test_queries_priced_together_are_one_charge(sidelight: Run) -> None:
     change("[[query]]", '[pricing]\nqueries = "together"\ndelta = 5e-8\n\n[[query]]')
     priced = sidelight("plan", "plan.toml")

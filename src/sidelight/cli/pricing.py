@@ -140,7 +140,7 @@ def _charges(plan: Plan) -> list[tuple[str, Claims, tuple[PlannedQuery, ...]]]:
     from sidelight.accounting import batch  # numerical composition: loaded by the plans that ask for it
 
     price = batch([each.prepared.claims for each in plan.queries], delta=plan.together_at)
-    return [(f"all {len(plan.queries)} together", price, plan.queries)]
+    return [(f"all {len(plan.queries)} together at δ = {plan.together_at}", price, plan.queries)]
 
 
 def account(
