@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, overload
@@ -182,6 +183,11 @@ class Session:
     def spent(self) -> Spent:
         """What has been charged, per route: bookkeeping, not a guarantee."""
         return self._account.spent()
+
+    def _repr_html_(self) -> str:
+        """Return the promise, what was charged and what is left, for a notebook; nothing of the rows."""
+        lines = (self.statement(), str(self.spent), str(self.remaining))
+        return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
 
     def statement(self) -> str:
         """Return the sentence that may be published about everything released under this budget."""
