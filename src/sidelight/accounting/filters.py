@@ -63,7 +63,7 @@ class Rule:
     """What a scope may spend: a budget, the routes that count towards it, and how delta is split between them.
 
     Guarantee: everything ever released under the rule, however the queries and their costs are chosen after seeing
-    earlier answers, satisfies the budget (accounting proof page, Theorem T7; items by T8).
+    earlier answers, satisfies the budget (accounting proof page, Theorems T7, T8, T10 and T12).
 
     >>> rule = Rule.for_budget(PureDP(1))
     >>> tenth = rule.charge(Claims.of(PureDP(0.1)))
