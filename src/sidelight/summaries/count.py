@@ -19,7 +19,7 @@ from sidelight.summaries.count_centred import PreparedCentred, centred_noise, ev
 from sidelight.summaries.count_rollup import prepare_rollup
 from sidelight.summaries.count_tables import Reading, check_noise, count_error, group_labels, table_of
 from sidelight.summaries.grouped import Grouped
-from sidelight.summaries.label_tables import prepare_labels
+from sidelight.summaries.label_tables import Prefer, prepare_labels
 from sidelight.summaries.noise_choice import Noise, choose_noise
 from sidelight.summaries.predicted import Group, read_prediction
 
@@ -56,6 +56,8 @@ class Count(Grouped):
             agree with the cells.
         known: Of a column of labels that nobody declared (`sl.Label`): those that are public, or an earlier release
             that published them. They always appear; others need `delta`, and appear above a threshold.
+        prefer: What a price with delta goes for where a person has three labels or more that nobody declared: "labels"
+            takes the noise with the lower threshold, "count" the one with the smaller noise in each count.
         per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
 
     >>> import sidelight as sl
@@ -72,6 +74,7 @@ class Count(Grouped):
     of: Counted | None = None
     rollup: bool = False
     known: Any = field(default=None, compare=False, repr=False)
+    prefer: Prefer = "labels"
     per_cell_cap: float | None = None
     kind_name: ClassVar[str] = "count"
 
@@ -79,6 +82,8 @@ class Count(Grouped):
         super().__post_init__()
         if self.of not in (None, "persons", "rows"):
             raise RangeError(f"of must be 'persons' or 'rows', got {self.of!r}")
+        if self.prefer not in ("labels", "count"):
+            raise RangeError(f"prefer must be 'labels' or 'count', got {self.prefer!r}")
         if self.of == "persons" and self.max_rows_per_group is not None:
             raise RangeError("max_rows_per_group is for counts of rows: a person counts once in a group; leave it out")
 
@@ -92,8 +97,18 @@ class Count(Grouped):
             return prepare_rollup(self, groups, reading, kind=self.kind_name, counted=counted, **rest)
         if groups.label is not None:
             return prepare_labels(
-                self, schema, groups, reading, kind=self.kind_name, counted=counted, known=self.known, **rest
+                self,
+                schema,
+                groups,
+                reading,
+                kind=self.kind_name,
+                counted=counted,
+                known=self.known,
+                prefer=self.prefer,
+                **rest,
             )
+        if self.prefer != "labels":
+            raise SchemaError("prefer= is for labels that nobody declared; by names declared ones; leave it out")
         if self.known is not None:
             raise SchemaError("known= is for labels that nobody declared; by names declared ones, which all are known")
         return prepare_counts(self, groups, reading, kind=self.kind_name, counted=counted)

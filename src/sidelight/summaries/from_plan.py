@@ -30,7 +30,7 @@ _NOISE = ("auto", "laplace", "gaussian")
 
 def count(section: Section) -> Query:
     """Read `kind = "count"`."""
-    return _read(section, "of", "rollup", "per_cell_cap", "known")
+    return _read(section, "of", "rollup", "per_cell_cap", "known", "prefer")
 
 
 def histogram(section: Section) -> Query:
@@ -50,29 +50,29 @@ def top_k(section: Section) -> Query:
 
 def total(section: Section) -> Query:
     """Read `kind = "sum"`."""
-    return _read(section, "column", "per", "step", *_OF_NUMBER)
+    return _read(section, "column", "per", "step", "known", *_OF_NUMBER)
 
 
 def mean(section: Section) -> Query:
     """Read `kind = "mean"`."""
-    return _read(section, "column", "pull", "population", "per_cell_cap", *_OF_NUMBER)
+    return _read(section, "column", "pull", "population", "per_cell_cap", "known", *_OF_NUMBER)
 
 
 def proportion(section: Section) -> Query:
     """Read `kind = "proportion"`: the share of rows that a condition is true of."""
     if "column" in section:
         section.refuse("a proportion is of a condition; write condition = 'smoker == \"yes\"'", key="column")
-    return _read(section, "condition", "pull", "population", "per_cell_cap")
+    return _read(section, "condition", "pull", "population", "per_cell_cap", "known")
 
 
 def variance(section: Section) -> Query:
     """Read `kind = "variance"`."""
-    return _read(section, "column", "ddof", *_OF_NUMBER)
+    return _read(section, "column", "ddof", "known", *_OF_NUMBER)
 
 
 def standard_deviation(section: Section) -> Query:
     """Read `kind = "standard_deviation"`."""
-    return _read(section, "column", "ddof", *_OF_NUMBER)
+    return _read(section, "column", "ddof", "known", *_OF_NUMBER)
 
 
 def summary(section: Section) -> Query:
@@ -115,6 +115,8 @@ def _value(section: Section, key: str) -> Any:
         return section.choice(key, _NOISE)
     if key == "outside":
         return section.choice(key, ["keep", "drop"])
+    if key == "prefer":
+        return section.choice(key, ["labels", "count"])
     if key == "route":
         return section.choice(key, ["auto", "histogram", "peeling"])
     if key == "known":

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import GroupTable
 from sidelight.guarantees import Amount
 from sidelight.noise import Source
 from sidelight.predictions import Prior, describe
@@ -23,13 +22,13 @@ from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import Centre, Clip, clipping_of, subject_of
 from sidelight.summaries.count_tables import group_labels
 from sidelight.summaries.grouped import Grouped
+from sidelight.summaries.label_selection import known_described, known_digest
 from sidelight.summaries.measured import (
     UNIT,
     Measured,
     Measurement,
-    budget_of,
-    check_declared,
-    group_names,
+    check_prediction,
+    labels_and_budget,
 )
 from sidelight.summaries.predicted import PredictedTable, read_prediction
 from sidelight.summaries.ratio import Floats, deviation_of, residuals
@@ -56,22 +55,24 @@ class OfNumber(Grouped):
     centre: Centre = "auto"
     expected_rows: float | None = None
     location_share: Amount | None = None
+    known: Any = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = ""
 
     def _plan(self, schema: Schema, of: str | Expression, *, spread: bool = False) -> Measurement:
         """Return what is measured how, against a schema. Reads no row."""
-        groups = check_declared(self.groups(schema))
+        groups = self.groups(schema)
+        labels, budget = labels_and_budget(self, schema, groups, self.known)
         clipping = clipping_of(
             subject_of(schema, of),
             groups,
-            budget_of(self, groups),
+            budget,
             clip=tuple(self.clip) if isinstance(self.clip, list) else self.clip,
             values=self.prediction if isinstance(self.prediction, Prior) else None,
             centre=self.centre,
             expected_rows=self.expected_rows,
             location_share=self.location_share,
         )
-        return Measurement(groups=groups, of=of, clipping=clipping, spread=spread)
+        return Measurement(groups=groups, of=of, clipping=clipping, spread=spread, labels=labels)
 
     def asked(self, plan: Measurement, table: PredictedTable | None = None, **more: Any) -> dict[str, Any]:
         """Return what the ledger says was asked of the number: no two different queries the same."""
@@ -88,15 +89,17 @@ class OfNumber(Grouped):
             location_share=self.location_share,
             law=plan.law,
             prediction=digest,
+            known=None if plan.labels is None else known_digest(plan.labels.selection),
             **more,
         )
 
     def _described(self, table: PredictedTable | None) -> dict[str, Any] | None:
         """Return what a release says of the prediction."""
+        found = None if table is None else table.description
         if isinstance(self.prediction, Prior):
             prior = self.prediction
-            return {"description": describe(prior), "priors": [prior.to_json()], "origin": prior.origin.to_json()}
-        return None if table is None else table.description
+            found = {"description": describe(prior), "priors": [prior.to_json()], "origin": prior.origin.to_json()}
+        return known_described(self.known, found)
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,8 @@ class Mean(OfNumber):
         location_share: The share of the price that finds the centre; 1/4 helps where rows are few.
         pull: Whether group means are drawn to the prediction or the overall mean.
         population: Whether intervals are for the population that rows are a sample of: wider by the sampling error.
+        known: Of groups by a `sl.Label`: labels that are public, or an earlier release that published them. Others
+            need epsilon with delta, and appear above a threshold on persons that takes a third of the price.
         per_cell_cap: So many standard deviations of its noise a group's sum is drawn at most, to defend each group by
             itself: no group's error then grows by more than √(1 + cap²).
 
@@ -172,17 +177,17 @@ class Mean(OfNumber):
         table = None
         if not isinstance(self.prediction, Prior):
             table = read_prediction(self.prediction, keys=self.keys, names=(f"{self.kind}_plain", self.kind))
-        if table is not None:
-            table.check(group_names(plan.groups))
-            if len(group_names(plan.groups)) < _LEAST_GROUPS and table.relative is None and table.sd is None:
-                raise RangeError(
-                    f"how far may the prediction be off? With fewer than {_LEAST_GROUPS} groups nobody can learn it; "
-                    "write sl.Predicted(..., doubt=0.1), or predict the values: sl.priors.Cauchy(centre, spread)"
-                )
+        check_prediction(table, plan)
+        stated = table is None or table.relative is not None or table.sd is not None
+        if not stated and not plan.finds and len(plan.known) < _LEAST_GROUPS:
+            raise RangeError(
+                f"how far may the prediction be off? With fewer than {_LEAST_GROUPS} groups nobody can learn it; "
+                "write sl.Predicted(..., doubt=0.1), or predict the values: sl.priors.Cauchy(centre, spread)"
+            )
         return PreparedMean(
             claims=plan.claims,
             request=self.asked(plan, table, pull=self.pull, population=self.population, per_cell_cap=self.per_cell_cap),
-            labels=group_labels(group_names(plan.groups), self.kind),
+            labels=group_labels(plan.known, self.kind),
             prediction=self._described(table),
             query=self,
             plan=plan,
@@ -200,10 +205,11 @@ class PreparedMean(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, read all groups, and make the table."""
-        return Answer(value=self.tabled(self.plan.run(table, source)))
+        measured = self.plan.run(table, source)
+        return self.plan.answer(self.columns(measured), measured.names, keys=self.query.keys, **measured.interval.notes)
 
-    def tabled(self, measured: Measured) -> GroupTable:
-        """Return the table of a reading."""
+    def columns(self, measured: Measured) -> dict[str, Any]:
+        """Return the columns of a reading."""
         query, name = self.query, self.query.kind
         ends = measured.mean_ends(query.confidence, population=query.population)
         columns: dict[str, Any] = {name: measured.number(measured.taus)}
@@ -215,16 +221,11 @@ class PreparedMean(SurePrepared):
         if measured.moments.squares is not None and name == "mean":
             columns["sd"] = measured.half * deviation_of(measured.moments, UNIT)
         columns["supported"] = measured.supported
-        return GroupTable(
-            keys=query.keys,
-            groups=group_names(self.plan.groups),
-            columns=columns,
-            notes={"noise": self.plan.law, **measured.interval.notes},
-        )
+        return columns
 
     def _drawn(self, measured: Measured) -> Floats | None:
         """Return group means of t drawn to the prediction, else to the overall mean; None where there is neither."""
-        groups = group_names(self.plan.groups)
+        groups = measured.names
         prediction = np.full(len(groups), measured.overall)
         doubt = np.full(len(groups), np.nan)
         if self.table is not None:
@@ -241,7 +242,9 @@ class PreparedMean(SurePrepared):
                     told, doubt = self._denoised(measured, told, np.where(known, noise, 0.0))
             prediction = np.where(known, told, prediction)
         elif len(groups) < _LEAST_GROUPS:
-            return None
+            return measured.taus if self.plan.finds else None
+        if not groups:
+            return measured.taus
         if self.query.per_cell_cap is not None:
             return self._drawn_each(measured, None if self.table is None else prediction, self.query.per_cell_cap)
         if len(groups) < _LEAST_GROUPS:
@@ -275,7 +278,7 @@ class PreparedMean(SurePrepared):
         moments = measured.moments
         others = np.clip(of_the_others(moments.total) / np.maximum(of_the_others(moments.count), 1.0), -1.0, 1.0)
         if prediction is not None and self.table is not None:
-            known = np.isfinite(self.table.on(group_names(self.plan.groups)).values)
+            known = np.isfinite(self.table.on(measured.names).values)
             others = np.where(known, prediction, others)
         r, v = residuals(moments, UNIT, others)
         weights = outside_weights(r, v, moments.count, width=UNIT.width)
@@ -305,6 +308,7 @@ class Proportion(Mean):
         confidence: Of the intervals.
         prediction: A predicted proportion for each group: a release, a frame, a mapping, `sl.Predicted`.
         clip, centre, expected_rows, location_share: Idle: a proportion lies in 0..1.
+        known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
         pull: Whether proportions are drawn to the prediction or the overall one.
         population: Whether intervals are for the population that rows are a sample of.
         per_cell_cap: So many standard deviations of its noise a group is drawn at most.

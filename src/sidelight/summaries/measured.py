@@ -9,6 +9,7 @@ a column in cents has the mean of one in euros times 100.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -16,21 +17,26 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.aggregates.group_sums import Kind, group_statistics
+from sidelight.aggregates.bounded import Norm
+from sidelight.aggregates.group_sums import GroupStatistics, Kind, group_statistics
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import Value, value_of
 from sidelight.errors import SchemaError
+from sidelight.group_table import GroupTable
 from sidelight.guarantees import GDP, Claims, Context, PureDP, native_claims
 from sidelight.guarantees.intervals import root_down
 from sidelight.mechanisms.budget import Budget, root_below, together
 from sidelight.noise import Source
-from sidelight.records import Table
+from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
+from sidelight.session.query import Answer
 from sidelight.summaries.clipping import Clipping, Interval
-from sidelight.summaries.count_tables import check_noise
+from sidelight.summaries.count_tables import check_noise, group_labels
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.intervals import Ends, mean_from_count_and_sum, mean_from_pair
+from sidelight.summaries.label_selection import LabelPrice, label_price, least_shown
 from sidelight.summaries.noise_choice import choose_noise, gaussian_variance, laplace_variance
+from sidelight.summaries.predicted import Group, PredictedTable
 from sidelight.summaries.ratio import (
     Bounds,
     Floats,
@@ -60,6 +66,7 @@ class Measured:
         lower, upper: What -1 and 1 stand for.
         pair: The noisy pair and its noise scale, where that is what was released.
         scales: Otherwise the noise scales of the count and of Σt.
+        names: The labels of each group.
     """
 
     moments: Moments
@@ -68,6 +75,7 @@ class Measured:
     upper: float
     pair: tuple[Any, Any, float] | None = None
     scales: tuple[float, float] = (0.0, 0.0)
+    names: tuple[Group, ...] = ()
 
     @property
     def centre(self) -> float:
@@ -145,12 +153,14 @@ class Measurement:
         of: The number.
         clipping: Where it is clipped; its `measure` pays for the reading.
         spread: Whether the second moment is wanted. Gaussian readings always have it.
+        labels: How groups are found that nobody declared, and what finding and reading prove together.
     """
 
     groups: Groups
     of: str | Expression
     clipping: Clipping
     spread: bool = False
+    labels: LabelPrice | None = None
 
     @property
     def budget(self) -> Budget:
@@ -174,38 +184,77 @@ class Measurement:
 
     @property
     def claims(self) -> Claims:
-        """What interval and reading prove together."""
-        return together(self.parts)
+        """What interval and reading prove together; with groups that had to be found, these, too."""
+        if self.labels is None or self.labels.claims is None:
+            return together(self.parts)
+        return self.labels.claims
+
+    @property
+    def known(self) -> tuple[Group, ...]:
+        """The labels of the groups that are public before any row is read."""
+        return group_names(self.groups) if self.labels is None else self.labels.selection.known
+
+    @property
+    def finds(self) -> bool:
+        """Whether further groups may be found."""
+        return self.labels is not None and self.labels.selection.law is not None
+
+    def shown(self, table: Table, source: Source) -> tuple[Group, ...]:
+        """Return the labels of all groups that are read: the declared ones, or those that are shown. A release."""
+        return self.known if self.labels is None else self.labels.selection.shown(table, source)
+
+    def statistics(
+        self, table: Table, names: Sequence[Group], values: Sequence[Value], *, kind: Kind, norm: Norm
+    ) -> GroupStatistics:
+        """Add up some values in the groups of these names, which are public by now."""
+        found = group_statistics(table, self.groups, values, kind=kind, norm=norm)
+        return found if self.labels is None else found.only(self.labels.selection.inside(names))
+
+    def answer(self, columns: dict[str, Any], names: Sequence[Group], *, keys: Sequence[str], **notes: Any) -> Answer:
+        """Return the answer of a table with these columns; where groups were found it says which were known before."""
+        shown = {}
+        if self.labels is not None:
+            columns = {**columns, "known": np.arange(len(names)) < len(self.known)}
+            least = least_shown(self.labels.selection.law)
+            shown = {"shown_from": least} if least else {}
+        table = GroupTable(keys=keys, groups=names, columns=columns, notes={"noise": self.law, **notes, **shown})
+        return Answer(value=table, labels=group_labels(names, table.columns[0]) if self.finds else ())
 
     def run(self, table: Table, source: Source) -> Measured:
-        """Find the interval and read all groups in it. Nothing about the rows raises."""
-        return self.read(table, self.clipping.run(table, self.groups, source), source)
+        """Find the groups and the interval, and read all groups in it. Nothing about the rows raises."""
+        names = self.shown(table, source)
+        return self.read(table, self.clipping.run(table, self.groups, source), source, names=names)
 
-    def read(self, table: Table, interval: Interval, source: Source) -> Measured:
-        """Read all groups in a public or released interval."""
+    def read(
+        self, table: Table, interval: Interval, source: Source, *, names: tuple[Group, ...] | None = None
+    ) -> Measured:
+        """Read all groups, or those of these names, in a public or released interval."""
+        names = self.known if names is None else names
         value = value_of(self.groups.schema, self.of, lower=interval.lower, upper=interval.upper)
         lower, upper = float_ends(value)
         if not self.budget.is_pure:
-            return self._gaussian(table, value, interval, source)
+            return self._gaussian(table, value, interval, source, names)
         kind: Kind = "triple" if self.spread else "pair"
-        statistics = group_statistics(table, self.groups, [value], kind=kind, norm="l1")
+        statistics = self.statistics(table, names, [value], kind=kind, norm="l1")
         noise = self.budget.on(statistics.values[0])
-        noisy = np.asarray(noise.release(source)).reshape(3 if self.spread else 2, -1).astype(np.float64)
+        noisy = np.asarray(noise.release(source)).reshape(3 if self.spread else 2, len(names)).astype(np.float64)
         variance = laplace_variance(noise.scale)
         if self.spread:
             moments = from_triple(*noisy, levels=value.square_levels, variance=variance)
             sds = (math.sqrt(moments.count_variance), math.sqrt(moments.total_variance))
-            return Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds)
+            return Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds, names=names)
         moments = from_pair(*noisy, levels=value.levels, variance=variance)
         pair = (noisy[0], noisy[1], float(noise.scale))
-        return Measured(moments=moments, interval=interval, lower=lower, upper=upper, pair=pair)
+        return Measured(moments=moments, interval=interval, lower=lower, upper=upper, pair=pair, names=names)
 
-    def _gaussian(self, table: Table, value: Value, interval: Interval, source: Source) -> Measured:
+    def _gaussian(
+        self, table: Table, value: Value, interval: Interval, source: Source, names: tuple[Group, ...]
+    ) -> Measured:
         norms, levels = self.groups.norms, value.square_levels
-        statistics = group_statistics(table, self.groups, [value], kind="disc", norm="l2")
+        statistics = self.statistics(table, names, [value], kind="disc", norm="l2")
         # entries of the disc have signs: replacing a unit would cost twice
         scales = count_and_sums(mu=mu_of(self.budget), l2_squared=norms.l2_squared * norms.times, levels=levels)
-        cells = self.groups.cells
+        cells = len(names)
         noise = scales.noise(cells, source=source)
         count = np.asarray(statistics.counts.value).reshape(cells) + noise[0]
         disc = np.asarray(statistics.values[0].value).reshape(2, cells)
@@ -220,7 +269,7 @@ class Measurement:
         )
         lower, upper = float_ends(value)
         sds = (float(scales.count_scale), float(scales.sum_scale / levels))
-        return Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds)
+        return Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds, names=names)
 
 
 def float_ends(value: Value) -> tuple[float, float]:
@@ -243,6 +292,17 @@ def budget_of(query: Grouped, groups: Groups) -> Budget:
     return Budget.of(**query.price)
 
 
+def labels_and_budget(query: Grouped, schema: Schema, groups: Groups, known: Any) -> tuple[LabelPrice | None, Budget]:
+    """Return how groups are found that nobody declared, if there are any, and what is left to measure in them."""
+    whole = budget_of(query, groups)
+    if groups.label is not None:
+        found = label_price(query, schema, groups, known=known, whole=whole)
+        return found, found.measure
+    if known is not None:
+        raise SchemaError("known= is for labels that nobody declared; by names declared ones, which all are known")
+    return None, whole
+
+
 def check_declared(groups: Groups) -> Groups:
     """Refuse groups of labels that nobody declared: their names would have to be paid for."""
     if groups.label is not None:
@@ -251,6 +311,12 @@ def check_declared(groups: Groups) -> Groups:
             "declare sl.Category with what comes out"
         )
     return groups
+
+
+def check_prediction(table: PredictedTable | None, plan: Measurement) -> None:
+    """Refuse a prediction that is about none of the groups; of groups that are yet to be found nobody can tell."""
+    if table is not None and not plan.finds:
+        table.check(plan.known)
 
 
 def group_names(groups: Groups) -> tuple[tuple[str, ...], ...]:

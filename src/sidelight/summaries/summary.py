@@ -61,6 +61,7 @@ class Summary(OfNumber):
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread.
         clip: "auto" clips at declared bounds if there are two; "private" finds an interval; "declared" insists.
         centre, expected_rows, location_share: Idle: the quartiles are the centre.
+        known: Stays empty: groups are declared.
 
     >>> import sidelight as sl
     >>> table = sl.Table({"age": list(range(20, 80)) * 100}, schema=[sl.Number("age", granularity=1)])
@@ -84,6 +85,8 @@ class Summary(OfNumber):
             raise RangeError(f"clip must be 'auto', 'declared' or 'private' in a summary, got {self.clip!r}")
         if (self.centre, self.expected_rows, self.location_share) != ("auto", None, None):
             raise RangeError("centre, expected_rows and location_share are for means; a summary has its quartiles")
+        if self.known is not None:
+            raise RangeError("a summary is of declared groups; leave known out, or ask sl.Mean by labels")
 
     def prepare(self, schema: Schema) -> PreparedSummary:
         """Check the query against the schema, share the price, and say what it costs. Opens no data."""

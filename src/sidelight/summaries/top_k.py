@@ -53,6 +53,7 @@ class TopK(Count):
         of: "persons" counts everybody once for a label, "rows" counts rows; persons where the schema has them.
         known: Of a column of labels that nobody declared: those that are public.
         per_cell_cap: So many standard deviations the prediction moves a count at most.
+        prefer: "labels" or "count", as for `Count`, of labels that nobody declared.
         rollup: Stays False: a ranking has no totals.
 
     >>> import sidelight as sl
