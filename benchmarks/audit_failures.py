@@ -119,6 +119,7 @@ def by_group() -> dict[str, Any]:
         "Mean": sl.Mean("b", by="e", epsilon=1),
         "Mean, found interval": sl.Mean("b", by="e", clip="private", **PRICE),
         "Mean, predicted": sl.Mean("b", by="c", epsilon=1, prediction=sl.Predicted({"x": 1, "y": -1}, doubt=1)),
+        "Mean of two columns": sl.Mean(["a", "b"], by="e", clip="private", epsilon=1),
         "Mean, found labels": sl.Mean("b", by="f", **PRICE),
         "Sum, known labels": sl.Sum("b", by="f", epsilon=1, known=["x", "nobody"], clip="private"),
         "Variance, found labels": sl.Variance("b", by="f", epsilon=1, delta="0.1", noise="gaussian"),

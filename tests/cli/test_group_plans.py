@@ -80,6 +80,10 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             sl.Mean("hours", by="sex", clip=(0, 80.5), pull=False, mu=1),
         ),
         (
+            'kind = "mean"\ncolumn = ["age", "hours"]\nby = "sex"\nmu = 1',
+            sl.Mean(["age", "hours"], by="sex", mu=1),
+        ),
+        (
             'kind = "mean"\ncolumn = "hours * 2"\nepsilon = 1\ndelta = 1e-6\npopulation = true',
             sl.Mean("hours * 2", epsilon=1, delta="1e-6", population=True),
         ),

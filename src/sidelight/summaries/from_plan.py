@@ -106,6 +106,8 @@ def _value(section: Section, key: str) -> Any:
         return section.amount(key)
     if key == "by":
         return read_groups(section)
+    if key == "column" and isinstance(section.values[key], list):
+        return section.texts(key)
     if key in ("where", "condition"):
         with section.naming(key):
             return parse_expression(section.text(key))

@@ -16,9 +16,10 @@ from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.count_tables import group_labels
 from sidelight.summaries.intervals import variance_ends
-from sidelight.summaries.mean import OfNumber, number_of
-from sidelight.summaries.measured import UNIT, Measured, Measurement
+from sidelight.summaries.measured import Measurement
+from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.ratio import Floats, variance_noise, variance_of
+from sidelight.summaries.reading import UNIT, Measured
 
 
 @dataclass(frozen=True)

@@ -26,17 +26,12 @@ from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import Clipping, Interval, Subject, clipping_of, subject_of
 from sidelight.summaries.count_tables import group_labels
 from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound
-from sidelight.summaries.mean import OfNumber, number_of
-from sidelight.summaries.measured import (
-    SUPPORT,
-    Measurement,
-    check_prediction,
-    labels_and_budget,
-    mu_of,
-)
+from sidelight.summaries.measured import Measurement, check_prediction, labels_and_budget, mu_of
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
+from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.predicted import Group, PredictedTable, read_prediction
 from sidelight.summaries.ratio import Floats
+from sidelight.summaries.reading import SUPPORT
 from sidelight.summaries.shrink import directions, shrink, sum_doubt
 
 Per = Literal["auto", "row", "person"]

@@ -26,9 +26,10 @@ from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import HEDGE, Clipping, Interval, least_anchor, location_prior, subject_of
 from sidelight.summaries.count_tables import group_labels
-from sidelight.summaries.mean import OfNumber, number_of
-from sidelight.summaries.measured import UNIT, Measurement, budget_of, check_declared, group_names
+from sidelight.summaries.measured import Measurement, budget_of, check_declared, group_names
+from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.ratio import deviation_of
+from sidelight.summaries.reading import UNIT
 from sidelight.summaries.shares import summary_shares
 
 _QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
