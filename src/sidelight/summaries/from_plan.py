@@ -23,19 +23,19 @@ _GROUPED = ("by", "where", *_PRICE, "max_groups", "max_rows_per_group", "noise",
 _OF_NUMBER = ("clip", "centre", "expected_rows", "location_share")
 #: Keys by how they are read.
 _INTEGERS = ("max_groups", "max_rows_per_group", "k", "bins", "ddof")
-_FLOATS = ("confidence", "per_cell_cap", "expected_rows")
+_FLOATS = ("confidence", "per_cell_cap", "expected_rows", "leaf_weight")
 _FLAGS = ("rollup", "pull", "population", "persons")
 _NOISE = ("auto", "laplace", "gaussian")
 
 
 def count(section: Section) -> Query:
     """Read `kind = "count"`."""
-    return _read(section, "of", "rollup", "per_cell_cap", "known", "prefer")
+    return _read(section, "of", "rollup", "leaf_weight", "population", "per_cell_cap", "known", "prefer")
 
 
 def histogram(section: Section) -> Query:
     """Read `kind = "histogram"`: counts of a number in public bins."""
-    return _read(section, "column", "bins", "outside", "of", "per_cell_cap")
+    return _read(section, "column", "bins", "outside", "of", "population", "per_cell_cap")
 
 
 def count_distinct(section: Section) -> Query:
@@ -142,7 +142,14 @@ def _prediction(section: Section) -> Any:
     """Read what is known beforehand: a table by group with its origin, an earlier release, or a law of the values."""
     if isinstance(section.values["prediction"], dict) and "family" in section.values["prediction"]:
         return read_prediction(section, "prediction")
-    given = section.section("prediction").only("release", "title", "public", "origin", "doubt", "sd", "shares")
+    if isinstance(section.values["prediction"], list):
+        return [_told(each) for each in section.sections("prediction")]
+    return _told(section.section("prediction"))
+
+
+def _told(section: Section) -> Predicted:
+    """Read one predicted table: public, or an earlier release."""
+    given = section.only("release", "title", "public", "origin", "doubt", "sd", "shares")
     if ("public" in given) == ("release" in given):
         given.refuse(
             'a prediction is {public = "table.csv", origin = "where it is published"}, {release = "earlier.json"} or '
@@ -164,9 +171,11 @@ def _prediction(section: Section) -> Any:
         return Predicted(release, **doubt)
 
 
-def _public_table(section: Section) -> dict[str, list[Any]]:
-    """Read a CSV file with a line a group: its key columns, and a column with the predicted number."""
+def _public_table(section: Section) -> Any:
+    """Read a CSV or Parquet file with a row a group: its key columns, and a column with the predicted number."""
     file = section.existing_file("public")
+    if file.suffix == ".parquet":
+        return _parquet(section, file)
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             head, *rows = csv.reader(lines, strict=True)
@@ -178,6 +187,18 @@ def _public_table(section: Section) -> dict[str, list[Any]]:
         )
     filled = [row for row in rows if row]
     return {name: [row[place] or None for row in filled] for place, name in enumerate(head)}
+
+
+def _parquet(section: Section, file: Path) -> dict[str, list[Any]]:
+    import narwhals.stable.v2 as nw
+
+    try:
+        frame = nw.read_parquet(str(file), backend="pyarrow")
+    except ImportError:
+        raise
+    except Exception:  # whatever its reader says of a public file that is broken
+        section.refuse(f"{file.name!r} is no Parquet file with a row for each group", key="public")
+    return {name: frame[name].to_list() for name in frame.columns}
 
 
 def _release(path: Path, *, title: str | None) -> Release:

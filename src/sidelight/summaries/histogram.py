@@ -39,10 +39,12 @@ class Histogram(Count):
         max_rows_per_group: How many rows of a person count in one bin at most; only for rows.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
-        prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`.
+        prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`; or a
+            list of several.
         of: "persons" counts everybody once in each bin, "rows" counts rows; persons where the schema has them.
         rollup: Stays False: add up `unbiased` counts of bins.
-        known, prefer: Stay as they are: bins are public.
+        known, prefer, leaf_weight: Stay as they are: bins are public.
+        population: Whether intervals are for the population that rows are a sample of.
         per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
 
     >>> import sidelight as sl

@@ -196,6 +196,11 @@ def prepare_labels(
     selection = selection_of(query, schema, groups, known=known)
     cells, persons = selection.known, selection.persons
     plan = label_noise(query, persons, groups, has_known=bool(cells), prefer=prefer)
+    if reading.population and plan.law is not None and not plan.apart:
+        raise RangeError(
+            "intervals of a population are not known for counts that had to pass a threshold; leave population out, or "
+            "name known labels and give a price without delta"
+        )
     if reading.prediction is not None:
         if not cells:
             raise RangeError("a prediction moves the counts of known labels only; name them with known=[...]")

@@ -31,7 +31,7 @@ from sidelight.summaries.measured import (
     read_together,
 )
 from sidelight.summaries.of_number import OfNumber, joined, number_of, predictions_of
-from sidelight.summaries.predicted import PredictedTable, read_prediction
+from sidelight.summaries.predicted import PredictedTable, check_single, read_prediction
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,7 @@ class Mean(OfNumber):
         if isinstance(prediction, Prior):
             return None
         table = read_prediction(prediction, keys=self.keys, names=names, noise_name=noise_name)
+        check_single(table, what="a mean")
         check_prediction(table, plan)
         stated = table is None or table.relative is not None or table.sd is not None
         if not stated and not plan.finds and len(plan.known) < LEAST_GROUPS:

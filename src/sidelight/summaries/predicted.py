@@ -126,6 +126,7 @@ class PredictedTable:
     sd: float | None = None
     shares: bool = False
     seeded: bool = False  # from a release that protects nobody: for tests alone
+    others: tuple[PredictedTable, ...] = ()  # of the same numbers; the better one is taken after the noise
 
     def on(self, groups: Iterable[Group]) -> Matched:
         """Return the prediction of each of these groups."""
@@ -142,6 +143,8 @@ class PredictedTable:
 
     def check(self, groups: Sequence[Group]) -> None:
         """Refuse a prediction that is about none of these groups; warn about rows that no group has. All public."""
+        for other in self.others:
+            other.check(groups)
         there = set(groups)
         extra = [group for group in self.entries if group not in there]
         if groups and len(extra) == len(self.entries):
@@ -165,7 +168,7 @@ class PredictedTable:
         doubt = self.relative if self.relative is not None else self.sd
         kind = "doubt" if self.relative is not None else "sd"
         what = "predicted shares" if self.shares else "a predicted table"
-        return {
+        found = {
             "description": f"{what} of {len(self.entries)} groups ({self.origin})",
             "origin": self.origin.to_json(),
             "values": [[*group, repr(value)] for group, (value, _) in self.entries.items()],
@@ -174,6 +177,7 @@ class PredictedTable:
             **({"shares": "yes"} if self.shares else {}),
             **({"entropy": SEEDED_BRANDING} if self.seeded else {}),
         }
+        return found if not self.others else _of_several([found, *(other.description for other in self.others)])
 
 
 def read_prediction(
@@ -183,7 +187,7 @@ def read_prediction(
 
     Args:
         given: A release or its table, a mapping {label or tuple of labels: number}, a frame with the key columns,
-            `sl.PublicData` of such a frame, or `Predicted(any of these, doubt=...)`.
+            `sl.PublicData` of such a frame, or `Predicted(any of these, doubt=...)`; or a list of several.
         keys: The key columns of the query; for none of them a bare number is a prediction, too.
         names: The columns that hold the predicted number, the best first: ("unbiased", "count"). Where the first has no
             number the next is taken; a frame with one further column needs none of these names.
@@ -195,6 +199,11 @@ def read_prediction(
     """
     if given is None:
         return None
+    if isinstance(given, (list, tuple)) and given:
+        first, *others = (read_prediction(each, keys=keys, names=names, noise_name=noise_name) for each in given)
+        if first is None or None in others:
+            raise RangeError("one of the predictions is None; leave it out")
+        return replace(first, others=tuple(each for each in others if each is not None))
     stated = given if isinstance(given, Predicted) else Predicted(given)
     entries, origin = _entries(stated.table, tuple(keys), tuple(names), noise_name)
     for group, (value, _) in entries.items():
@@ -210,6 +219,24 @@ def read_prediction(
         shares=stated.shares,
         seeded=isinstance(stated.table, Release) and not stated.table.private,
     )
+
+
+def check_single(table: PredictedTable | None, *, what: str) -> None:
+    """Refuse several predictions where one is taken as it is."""
+    if table is not None and table.others:
+        raise RangeError(f"{what} takes one prediction, got {1 + len(table.others)}; counts and sums take several")
+
+
+def _of_several(described: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a release says about several predictions: the first, with the words and digests of all."""
+    digests = "".join(each["sha256"] for each in described)
+    return {
+        **described[0],
+        "description": f"the best of {len(described)}: " + "; ".join(each["description"] for each in described),
+        "sha256": hashlib.sha256(digests.encode("utf-8")).hexdigest(),
+        "others": described[1:],
+        **({"entropy": SEEDED_BRANDING} if any("entropy" in each for each in described) else {}),
+    }
 
 
 def _entries(table: Any, keys: Group, names: Group, noise_name: str) -> tuple[dict[Group, tuple[float, float]], Origin]:

@@ -32,7 +32,7 @@ from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.predicted import Group, PredictedTable, read_prediction
 from sidelight.summaries.ratio import Floats
 from sidelight.summaries.reading import SUPPORT
-from sidelight.summaries.shrink import directions, shrink, sum_doubt
+from sidelight.summaries.shrink import Shrunk, best_of, directions, shrink, sum_doubt
 
 Per = Literal["auto", "row", "person"]
 
@@ -64,8 +64,9 @@ class Sum(OfNumber):
         max_rows_per_group: How many rows of a person count in one group at most; of sums of rows.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
-        prediction: A predicted sum for each group (a release, a frame, a mapping, `sl.Predicted`), or of the values or
-            totals themselves: `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
+        prediction: A predicted sum for each group (a release, a frame, a mapping, `sl.Predicted`, or a list of several,
+            of which the one that fits best after the noise is used), or of the values or totals themselves:
+            `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an interval
             around 0; "declared" insists on bounds; (lower, upper) is a public interval, of totals for persons.
         centre, expected_rows: As for `Mean`: how far a predicted spread is trusted.
@@ -219,18 +220,32 @@ class PreparedSum(SurePrepared):
         """Return sums drawn to predicted ones, in units of the noise's grid; as they are without a prediction."""
         if self.table is None:
             return sums
-        matched = self.table.on(names)
+        candidates = [
+            self._towards(each, sums, variance, width, unit, names) for each in (self.table, *self.table.others)
+        ]
+        return (best_of(candidates, sums / width) if len(candidates) > 1 else candidates[0]).values * width
+
+    def _towards(
+        self,
+        table: PredictedTable,
+        sums: Floats,
+        variance: float,
+        width: float,
+        unit: float,
+        names: tuple[Group, ...],
+    ) -> Shrunk:
+        """Return sums in units of the width drawn to one predicted table."""
+        matched = table.on(names)
         # in units of the width, so that no square is too large
         with np.errstate(over="ignore"):  # a prediction without a finite number is none
             y, p, v = sums / width, matched.values / unit / width, variance / width**2
             doubt = sum_doubt(p, width=1.0, **({} if matched.relative is None else {"relative": matched.relative}))
-            if self.table.sd is not None:
-                doubt = np.full_like(p, self.table.sd / unit / width) ** 2
+            if table.sd is not None:
+                doubt = np.full_like(p, table.sd / unit / width) ** 2
             elif matched.relative is None:  # what an earlier release was off by, on top of what has changed since
                 doubt = doubt + np.where(np.isfinite(matched.sds), (matched.sds / unit / width) ** 2, 0.0)
         p = np.where(np.isfinite(doubt) & (np.abs(p) < _FARTHEST), p, np.nan)
-        drawn = shrink(y, p, variance=v, directions=directions(v, doubt), step=1 / width)
-        return drawn.values * width
+        return shrink(y, p, variance=v, directions=directions(v, doubt), step=1 / width)
 
 
 def noise_of(budget: Budget, bounded: Bounded) -> Noise:
