@@ -129,6 +129,7 @@ def by_group() -> dict[str, Any]:
         "StandardDeviation": sl.StandardDeviation("b", epsilon=1, clip="private"),
         "Summary": sl.Summary("b", by="e", epsilon=2),
         "Quantiles by group": sl.Quantiles([0.25, 0.5], epsilon=1, column="b", by="e"),
+        "Quantiles by group, borrowed": sl.Quantiles([0.5], epsilon=1, column="b", by="e", borrow="total"),
         "SQL": sl.SQL("SELECT c, COUNT(*), AVG(b), MEDIAN(a) FROM rows GROUP BY c", epsilon=1),
     }
 

@@ -107,6 +107,10 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             'kind = "quantiles"\ncolumn = "age"\nlevels = [0.5]\nby = "sex"\nwhere = "hours > 3"\nepsilon = 1',
             sl.Quantiles(["0.5"], column="age", by="sex", where="hours > 3", epsilon=1),
         ),
+        (
+            'kind = "quantiles"\ncolumn = "age"\nlevels = [0.5]\nby = "sex"\nborrow = "total"\nepsilon = 1',
+            sl.Quantiles(["0.5"], column="age", by="sex", borrow="total", epsilon=1),
+        ),
         ('kind = "summary"\ncolumn = "hours"\nby = "sex"\nepsilon = 1', sl.Summary("hours", by="sex", epsilon=1)),
         ('kind = "count_distinct"\ncolumn = "sex"\nepsilon = 1', sl.CountDistinct("sex", epsilon=1)),
         ('kind = "top_k"\ncolumn = "sex"\nk = 1\nepsilon = 1', sl.TopK("sex", k=1, epsilon=1)),
