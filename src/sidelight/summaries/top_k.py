@@ -21,6 +21,7 @@ from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count import Count, read_as
 from sidelight.summaries.count_tables import Whole, group_labels, table_of
 from sidelight.summaries.noise_choice import top_by_histogram
+from sidelight.summaries.predicted import check_single
 
 Route = Literal["auto", "histogram", "peeling"]
 
@@ -53,7 +54,9 @@ class TopK(Count):
         of: "persons" counts everybody once for a label, "rows" counts rows; persons where the schema has them.
         known: Of a column of labels that nobody declared: those that are public.
         per_cell_cap: So many standard deviations the prediction moves a count at most.
-        rollup: Stays False: a ranking has no totals.
+        prefer: "labels" or "count", as for `Count`, of labels that nobody declared.
+        rollup, leaf_weight: Stay as they are: a ranking has no totals.
+        population: Whether intervals of sorted counts are for the population that rows are a sample of.
 
     >>> import sidelight as sl
     >>> visits = sl.Table(
@@ -125,6 +128,7 @@ class TopK(Count):
         weights = None
         if reading.prediction is not None:
             reading.prediction.check([(label,) for label in labels])
+            check_single(reading.prediction, what="drawing labels")
             predicted = reading.prediction.on([(label,) for label in labels]).values
             weights = popularity(np.nan_to_num(np.maximum(predicted, 0.0)))
         draws = self._draws(min(self.k, len(labels)))
