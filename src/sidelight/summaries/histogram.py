@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Number, Schema
-from sidelight.records.expressions import Cut, col
+from sidelight.records.expressions import Expression, col
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.count import Count, prepare_counts
 
@@ -95,7 +95,7 @@ class Histogram(Count):
         edges = {"column": self.column, "bins": str(self.cut(schema))}
         return prepare_counts(self, groups, self.reading(), kind=self.kind_name, counted=counted, **edges)
 
-    def cut(self, schema: Schema) -> Cut:
+    def cut(self, schema: Schema) -> Expression:
         """Return the bins as an expression: which of them a number lies in."""
         column = next((each for each in schema.columns if each.name == self.column), None)
         if not isinstance(self.bins, int):

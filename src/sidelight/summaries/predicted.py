@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -151,12 +152,12 @@ class PredictedTable:
             wanted, came = "/".join(groups[0]), "/".join(extra[0]) if extra else "nothing"
             raise RangeError(
                 f"the prediction has none of the {len(groups)} groups: they are named like {wanted!r}, and it has "
-                f"{came!r}; name groups as the schema does, in the order of by"
+                f"{came!r}; {_nearest_group(extra, groups)}; name groups as the schema does, in the order of by"
             )
         if extra:
             warnings.warn(
                 f"{len(extra)} of the {len(self.entries)} predicted groups are no group of this query and are left "
-                f"out, {'/'.join(extra[0])!r} for one",
+                f"out, {'/'.join(extra[0])!r} for one; {_nearest_group(extra, groups)}",
                 SidelightWarning,
                 stacklevel=2,
             )
@@ -263,13 +264,23 @@ def _entries(table: Any, keys: Group, names: Group, noise_name: str) -> tuple[di
     return _of_columns(_columns(table), keys, names, noise_name), guess()
 
 
+def _nearest_group(extra: Sequence[Group], groups: Sequence[Group]) -> str:
+    """Name the group that the first of these is a misspelling of, if one is close; not all of them, who may be many."""
+    close = get_close_matches("/".join(extra[0]) if extra else "", ["/".join(group) for group in groups], n=1)
+    return f"did you mean {close[0]!r}" if close else "none is called nearly so"
+
+
 def _has_columns(table: Mapping[Any, Any], keys: Group) -> bool:
     """Return whether a mapping holds columns by name; a group may be called as its key column is."""
     return bool(keys) and all(key in table and not isinstance(table[key], (int, float, np.number)) for key in keys)
 
 
-def _whole(table: GroupTable) -> dict[str, Sequence[Any]]:
-    return {name: list(table[name]) for name in table}
+class _Released(dict[str, Sequence[Any]]):
+    """Columns of a released table, in which nothing may stand; of a public frame a gap is a mistake."""
+
+
+def _whole(table: GroupTable) -> _Released:
+    return _Released((name, list(table[name])) for name in table)
 
 
 def _columns(frame: Any) -> dict[str, Sequence[Any]]:
@@ -310,6 +321,8 @@ def _of_columns(
     for place in range(len(columns[chosen[0]])):
         group = tuple(_label(columns[key][place]) for key in keys)
         value = next((n for name in chosen if math.isfinite(n := _number(columns[name][place]))), math.nan)
+        if math.isnan(value) and not isinstance(columns, _Released):
+            raise RangeError(f"the prediction of {'/'.join(group)!r} is no finite number; leave such groups out")
         if math.isnan(value) or (ALL in group and len(columns[chosen[0]]) > 1):
             continue  # nothing is predicted there; or a total of a rolled-up table, which is no group
         if group in found:
