@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,7 +104,7 @@ class ModelQuery:
 
         encoding = encoding_for(schema, target=self.target, features=self.features)
         rows = encoding.matrix(Table({c.name: columns[c.name] for c in encoding.columns}, schema=encoding.columns))
-        weights, constants = _Units(encoding).scaled(np.asarray(value, np.float64))
+        weights, constants = encoding.units.scaled(np.asarray(value, np.float64))
         found = np.asarray(rows @ weights.T + constants)
         return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
 
@@ -122,45 +121,7 @@ class PreparedModel(SurePrepared):
         """Read the rows, fit, and give the coefficients in the columns' own units."""
         answer = self.fit.run(table, source)
         weights, constants = answer.value["coefficients"], answer.value["intercept"] + self.middle
-        return replace(answer, value=_Units(self.encoding).own(weights, constants))
-
-
-@dataclass(frozen=True)
-class _Units:
-    """Between the features of a model and the columns they come from: a number is (x - middle)/half of its share."""
-
-    encoding: TableEncoding
-
-    def own(self, weights: Floats, constants: Floats) -> Floats:
-        """Return coefficients and intercept for the columns as they are, output by output."""
-        raw = weights * self._factors
-        return np.column_stack([raw, constants - raw @ self._middles]).ravel()
-
-    def scaled(self, value: Floats) -> tuple[Floats, Floats]:
-        """Undo `own`."""
-        both = value.reshape(-1, len(self.encoding.names) + 1)
-        raw, shifted = both[:, :-1], both[:, -1]
-        return np.asarray(raw / self._factors), np.asarray(shifted + raw @ self._middles)
-
-    @cached_property
-    def _factors(self) -> Floats:
-        return np.array([self.encoding._share / half for half, _ in self._ranges])
-
-    @cached_property
-    def _middles(self) -> Floats:
-        return np.array([middle for _, middle in self._ranges])
-
-    @cached_property
-    def _ranges(self) -> list[tuple[float, float]]:
-        found: list[tuple[float, float]] = []
-        for column in self.encoding.columns:
-            if isinstance(column, Number):
-                assert column.lower is not None
-                assert column.upper is not None
-                found.append((float((column.upper - column.lower) / 2), float((column.upper + column.lower) / 2)))
-            else:
-                found += [(1.0, 0.0)] * len(column.labels)
-        return found
+        return replace(answer, value=self.encoding.units.own(weights, constants))
 
 
 def _labels(names: Sequence[str], outputs: Sequence[Any]) -> tuple[str, ...]:

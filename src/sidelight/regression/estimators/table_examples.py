@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CategoryCoding, Coding, SideBySide
 from sidelight.aggregates.collect import coded_rows
-from sidelight.errors import SchemaError
+from sidelight.errors import SchemaError, nearest
+from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.estimators.table_encoding import LEVELS, TableEncoding, scaled_number
+from sidelight.regression.losses import Floats
 from sidelight.regression.rows import RowPolicy, StreamedRows
 
 
@@ -56,6 +58,31 @@ class TableExamples:
                 yield rows, values[start : start + rows.shape[0]]
                 start += rows.shape[0]
 
+    def public_examples(self, given: PublicData) -> tuple[Floats, NDArray[Any] | None]:
+        """Read public rows as the private ones are read: features, and targets where they have the target's column.
+
+        Raises:
+            SchemaError: columns have no names, or one of the features is missing.
+        """
+        names = given.names
+        wanted = [column.name for column in self.encoding.columns]
+        if names is None:
+            raise SchemaError(
+                f"public rows for a model of a table need the names of its columns, {', '.join(wanted)} and "
+                f"{self.target.name}; give sl.PublicData(frame or mapping or file, ...)"
+            )
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            raise SchemaError(f"the public rows have no column {missing[0]!r}; {nearest(missing[0], map(str, names))}")
+        if self.target.name not in names:
+            rows = self.encoding.matrix(Table(given.rows, schema=list(self.encoding.columns)))
+            return _dense(rows), None
+        table = Table(given.rows, schema=[*self.encoding.columns, self.target])
+        parts = list(self.batches(table))
+        if not parts:
+            return np.empty((0, self.features)), np.empty(0)
+        return np.concatenate([_dense(rows) for rows, _ in parts]), np.concatenate([targets for _, targets in parts])
+
     def _decoded(self, codes: NDArray[np.int64]) -> NDArray[Any]:
         if isinstance(self.target, Category):
             assert self.labels is not None
@@ -73,6 +100,10 @@ class TableExamples:
 
     def __repr__(self) -> str:
         return f"TableExamples({self.features} features)"
+
+
+def _dense(rows: Any) -> Floats:
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
 
 
 def target_column(schema: Schema, target: Any) -> Number | Category:
