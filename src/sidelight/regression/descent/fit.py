@@ -7,7 +7,8 @@ be published. Every pass is made, whatever comes out: there is nothing that coul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ from sidelight.regression.descent.rules import (
     schedule,
 )
 from sidelight.regression.descent.shrinkage import average_noise, shrink
+from sidelight.regression.descent.starts import Start, start_of
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.rows import Block, Rows
 
@@ -134,6 +136,12 @@ class MappedRows:
                 piece = slice(start, start + step)
                 yield z[piece].astype(np.float64), norms[piece], targets[piece]
 
+    def progress(self, passes: int) -> AbstractContextManager[Callable[..., None]]:
+        """Show how many passes are done where the rows are read in each of them."""
+        if self._rows.in_memory:
+            return nullcontext(lambda: None)
+        return progress("steps of descent", total=passes)
+
     def __repr__(self) -> str:
         return "MappedRows()"
 
@@ -143,14 +151,11 @@ def descend(plan: DescentPlan, rows: Rows, *, source: Source) -> FittedDescent:
 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
     """
-    with progress("fitting a model: the geometry") as tell:
-        geometry = _geometry(plan, rows, source=source)
-        mapped = MappedRows(rows, RowMap(geometry=geometry), data_norm=float(plan.data_norm))
-        chosen, start = _chosen(plan, geometry, mapped, source=source)
-        tell("fitting a model: the steps")
-        if geometry.kind == "none":
-            return _plain(plan, geometry, mapped, chosen, start, source=source, tell=tell)
-        return _averaged(plan, geometry, mapped, chosen, start, source=source, tell=tell)
+    geometry = _geometry(plan, rows, source=source)
+    mapped = MappedRows(rows, RowMap(geometry=geometry), data_norm=float(plan.data_norm))
+    chosen, start = _chosen(plan, geometry, mapped, source=source)
+    steps = _plain if geometry.kind == "none" else _averaged
+    return steps(plan, geometry, mapped, chosen, start, source=source)
 
 
 def _geometry(plan: DescentPlan, rows: Rows, *, source: Source) -> Geometry:
@@ -190,15 +195,26 @@ def _gram_and_count(plan: DescentPlan, rows: Rows) -> tuple[Integers, int]:
     return total, count
 
 
-def _chosen(plan: DescentPlan, geometry: Geometry, mapped: MappedRows, *, source: Source) -> tuple[int | None, Any]:
+def _chosen(
+    plan: DescentPlan, geometry: Geometry, mapped: MappedRows, *, source: Source
+) -> tuple[int | None, Start | None]:
     """Choose where to start: one of the predictions, or at 0; paid whatever comes out."""
     if plan.choice is None:
         return None, None
-    starts = [candidate.start(geometry) for candidate in plan.candidates]
+    starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
     thetas = [start.theta for start in starts]
     totals = _losses(plan.targets, mapped, [*thetas, np.zeros_like(thetas[0])], RowMap(geometry=geometry))
     chosen = plan.choice.draw(totals, source)  # private rows, 3 of 4
     return chosen, None if chosen is None else starts[chosen]
+
+
+def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> Start:
+    """Return a prediction in these coordinates; of two classes as a softmax half of it each way."""
+    targets = plan.targets
+    if targets.kind == "softmax" and len(targets.classes) == 2:
+        one = start_of(candidate, geometry, kind="logistic", outputs=1)
+        return replace(one, theta=np.hstack([-one.theta / 2, one.theta / 2]))
+    return start_of(candidate, geometry, kind=targets.kind, outputs=targets.outputs)
 
 
 def _losses(targets: Targets, mapped: MappedRows, thetas: list[Floats], mapping: RowMap) -> Integers:
@@ -242,10 +258,9 @@ def _averaged(
     geometry: Geometry,
     mapped: MappedRows,
     chosen: int | None,
-    start: Any,
+    start: Start | None,
     *,
     source: Source,
-    tell: Callable[..., None],
 ) -> FittedDescent:
     """Take the steps of a mapped descent, average the last points, and shrink."""
     targets, mapping = plan.targets, RowMap(geometry=geometry)
@@ -266,13 +281,12 @@ def _averaged(
     clip = max(1, int(steps.clip * 2.0**mapping.gradient_bits))
     theta = np.zeros((geometry.columns, targets.outputs)) if start is None else np.array(start.theta, np.float64)
     points = []
-    with progress("", total=steps.passes) as one_more:
+    with mapped.progress(steps.passes) as one_more:
         for _ in range(steps.passes):  # all of them, always
             gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=steps.passes, source=source)
             theta = theta - steps.step / (geometry.rows * targets.curvature) * gradient
             points.append(theta)
             one_more()
-    del tell
     average = np.mean(points[-steps.tail :], axis=0)
     noise = average_noise(
         targets.kind,
@@ -301,10 +315,9 @@ def _plain(
     geometry: Geometry,
     mapped: MappedRows,
     chosen: int | None,
-    start: Any,
+    start: Start | None,
     *,
     source: Source,
-    tell: Callable[..., None],
 ) -> FittedDescent:
     """Take the steps without a map: a heavy ball, whose last point is the answer."""
     mapping = RowMap(geometry=geometry)
@@ -312,13 +325,12 @@ def _plain(
     clip = int(PLAIN_CLIP * 2.0**mapping.gradient_bits)
     theta = np.zeros((geometry.columns, plan.targets.outputs)) if start is None else np.array(start.theta, np.float64)
     speed = np.zeros_like(theta)
-    with progress("", total=passes) as one_more:
+    with mapped.progress(passes) as one_more:
         for _ in range(passes):
             gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=passes, source=source)
             speed = PLAIN_MOMENTUM * speed - PLAIN_STEP / geometry.rows * gradient
             theta = theta + speed
             one_more()
-    del tell
     noise = plan.rows_per_unit * (geometry.columns * plan.targets.outputs) ** 0.5 / (plan.mu_steps * geometry.rows)
     steps = Schedule(noise=noise, passes=passes, tail=1, clip_share=PLAIN_CLIP, clip=PLAIN_CLIP, step=PLAIN_STEP)
     return _fitted(plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None)

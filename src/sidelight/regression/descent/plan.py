@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -45,8 +45,7 @@ from sidelight.regression.model_predictions import declared_rows
 from sidelight.regression.rows import RowPolicy
 
 #: What a user may ask for; "auto" is public where public rows are enough, none for sparse and very wide rows.
-GeometryChoice = GeometryKind | str
-GEOMETRIES = ("auto", "public", "private", "none")
+GeometryChoice = Literal["auto", "public", "private", "none"]
 #: Columns for which predictors stay below 2⁵³, with a map and without.
 _MOST_COLUMNS, _MOST_PLAIN_COLUMNS = 8000, 1 << 20
 _MOST_PASSES = 1000
@@ -228,7 +227,7 @@ def plan_descent(
     data_norm: Amount,
     intercept: bool = True,
     on_violation: OnViolation = "clip",
-    geometry: str = "auto",
+    geometry: GeometryChoice = "auto",
     sparse: bool = False,
     public: PublicMoments | None = None,
     candidates: tuple[Any, ...] = (),
@@ -265,12 +264,12 @@ def plan_descent(
         raise RangeError(f"a linear model needs at least one feature, got {features}")
     for name, given, known in (
         ("on_violation", on_violation, get_args(OnViolation)),
-        ("geometry", geometry, GEOMETRIES),
+        ("geometry", geometry, get_args(GeometryChoice)),
         ("shrinkage", shrinkage, get_args(Shrinkage)),
     ):
         if given not in known:
             raise RangeError(f"{name} {given!r} is not known; {nearest(str(given), known)}")
-    if passes is not None and (isinstance(passes, bool) or not 1 <= passes <= _MOST_PASSES):
+    if passes is not None and (isinstance(passes, bool | float | str) or not 1 <= passes <= _MOST_PASSES):
         raise RangeError(f"passes must be a whole number from 1 to {_MOST_PASSES} or None, got {passes}")
     norm = positive(data_norm, name="data_norm")
     if not _SMALLEST_NORM <= norm <= 1 / _SMALLEST_NORM:

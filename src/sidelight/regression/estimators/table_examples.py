@@ -45,6 +45,11 @@ class TableExamples:
         """The number of features of the model; public."""
         return len(self.encoding.names)
 
+    @property
+    def sparse(self) -> bool:
+        """Not for the choice of a solver: rows of a table are dense where that is worth it."""
+        return False
+
     def bounded(self, table: Table, policy: RowPolicy) -> StreamedRows:
         """Return the bounded records, read again in every pass unless they fit into memory."""
         return StreamedRows(lambda: self.batches(table), policy=policy)
