@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sidelight.release import Release
 
 #: Squares of what is smaller stay far within the floats.
 _LARGEST = 1e100
+_OLDEST = 1e6
 INTERCEPT = "intercept"
 
 
@@ -36,12 +38,15 @@ class CoefficientPrediction:
     Args:
         coefficients: One number a feature, in the unit in which the features are given to `fit`; for a model of a table
             in the columns' own units, by name ({"age": 0.02, "job=cook": -1.5}; what is not named is 0). For more than
-            two classes one such list or mapping a class, in the order of the sorted classes.
+            two classes one such list or mapping a class, in the order of the sorted classes. Or an earlier model of
+            this library, to say its `age`.
         intercept: What the prediction is where all features are 0; one number a class for more than two classes.
         scale: How far off each coefficient may be (a standard deviation): one number for all and the intercept, or a
             list with one a feature and the intercept's last, or by name with "intercept". Left out: nobody knows.
         classes: The classes that the coefficients are for, sorted, where it matters: others are refused.
         origin: Where it came from: a text names a public source; a guess if left out.
+        age: With an earlier model or its release in place of the coefficients: how many periods old it is. Its noise
+            counts 1 + age times.
 
     >>> CoefficientPrediction([0.5, -1.0], intercept=2.0, scale=0.3, origin="Smith et al. 2021, table 4")
     CoefficientPrediction(2 coefficients, public: Smith et al. 2021, table 4)
@@ -53,6 +58,7 @@ class CoefficientPrediction:
     scale: Any = None
     classes: Sequence[Any] | None = None
     origin: str | Origin | None = None
+    age: float | None = None
 
     def __post_init__(self) -> None:
         if self.origin is not None and not isinstance(self.origin, str | Origin):
@@ -60,6 +66,20 @@ class CoefficientPrediction:
         if self.classes is not None and (isinstance(self.classes, str) or not hasattr(self.classes, "__len__")):
             raise RangeError(f"classes must be a list of labels, got {type(self.classes).__name__}")
         _ = self.source  # an empty text is found now
+        if self.earlier:
+            if self.scale is not None or self.origin is not None or self.classes is not None:
+                raise RangeError("an earlier model says itself how far off it is, and where it came from; give its age")
+        elif self.age is not None:
+            raise RangeError("age is for an earlier model or release in place of the coefficients")
+        if self.age is not None and not (isinstance(self.age, Real) and 0 <= self.age <= _OLDEST):
+            raise RangeError(f"age must be a number of periods from 0 to {_OLDEST:g}, got {self.age!r}")
+
+    @property
+    def earlier(self) -> bool:
+        """Whether an earlier model, or its release, stands in place of coefficients."""
+        return isinstance(self.coefficients, Release) or isinstance(
+            getattr(self.coefficients, "release_", None), Release
+        )
 
     @property
     def source(self) -> Origin:
@@ -70,6 +90,8 @@ class CoefficientPrediction:
 
     def __repr__(self) -> str:
         given = self.coefficients
+        if self.earlier:
+            return f"CoefficientPrediction({type(given).__name__}, age={self.age})"
         size = len(given) if isinstance(given, Mapping) else np.size(np.asarray(given, dtype=object))
         return f"CoefficientPrediction({size} coefficients, {self.source})"
 

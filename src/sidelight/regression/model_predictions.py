@@ -136,13 +136,14 @@ def declared_rows(rows: Any, *, rows_at_most: int | None = None) -> int | None:
     """
     if rows is None:
         return None
-    if isinstance(rows, bool) or not isinstance(rows, Integral) or not 1 <= rows <= 10**15:
+    whole = isinstance(rows, Integral) and not isinstance(rows, bool)
+    if not whole or not 1 <= int(rows) <= 10**15:
         shown = rows if isinstance(rows, int | float) and not isinstance(rows, bool) else type(rows).__name__
         raise RangeError(
             f"rows must be a whole number of at least 1, got {shown}: about how many rows there are, as far as that is "
             "public. Leave it out if it is not: a noisy count is then paid for"
         )
-    if rows_at_most is not None and rows > rows_at_most:
+    if rows_at_most is not None and int(rows) > rows_at_most:
         raise RangeError(f"rows is {rows}, and rows_at_most says that there are no more than {rows_at_most}")
     return int(rows)
 

@@ -71,6 +71,11 @@ def predictions_of(given: Any, wanted: PredictedFit) -> Predictions:
 
 
 def _candidate(given: Any, wanted: PredictedFit) -> Candidate:
+    if isinstance(given, CoefficientPrediction) and given.earlier:
+        found = _candidate(given.coefficients, wanted)
+        assert isinstance(found, PredictedCoefficients)
+        older = None if found.variances is None else found.variances * (1.0 + float(given.age or 0.0))
+        return replace(found, variances=older)
     if isinstance(given, CoefficientPrediction):
         names = wanted.names if wanted.units is None else wanted.units.names
         model = stated(given, features=wanted.features, names=names, classes=wanted.classes)
