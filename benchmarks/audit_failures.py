@@ -56,12 +56,29 @@ def queries() -> dict[str, Any]:
         "LogisticRegression": (sl.LogisticRegression(**PRICE, classes=["x", "y"]), "c"),
         "LogisticRegression, softmax": (sl.LogisticRegression(**PRICE, classes=["x", "y", "z"]), "e"),
         "LogisticRegression, one against the rest": (
-            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest"),
+            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest", solver="objective"),
             "e",
+        ),
+        "LogisticRegression, objective": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y"], solver="objective"),
+            "c",
+        ),
+        "LogisticRegression, softmax, objective": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], solver="objective"),
+            "e",
+        ),
+        "LogisticRegression, without a geometry": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y"], geometry="none"),
+            "c",
+        ),
+        "LinearRegression": (sl.LinearRegression(**PRICE), "b"),
+        "LinearRegression, predicted": (
+            sl.LinearRegression(**PRICE, prediction=sl.CoefficientPrediction({"a": 0.5}, scale=1)),
+            "b",
         ),
         "LinearSVC": (sl.LinearSVC(**PRICE, classes=["x", "y"]), "c"),
         **{
-            f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss), "b")
+            f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss, solver="objective"), "b")
             for loss in ("log_cosh", "huber", "squared_clipped")
         },
         "PoissonRegressor": (sl.PoissonRegressor(**PRICE, largest_count=10), "b"),
