@@ -229,10 +229,9 @@ def row_losses(plan: LinearPlan, block: Block, theta: Floats, *, half: float) ->
     Products and sums are made entry by entry in the order of the columns, so that a row's number does not depend on
     the rows beside it; functions are tables.
     """
-    u = _predictors(block, theta)
     name = plan.loss.name
     with np.errstate(all="ignore"):
-        far = np.nan_to_num(np.clip(u, -(2.0**22), 2.0**22))
+        far = np.nan_to_num(np.clip(_predictors(block, theta), -(2.0**22), 2.0**22))
         if name in ("logistic", "smoothed_hinge"):
             return logistic_losses(far * 2.0**_PREDICTOR_BITS, block.targets)
         if name == "softmax":
