@@ -64,14 +64,17 @@ def queries() -> dict[str, Any]:
         "LogisticRegression": (sl.LogisticRegression(**PRICE, classes=["x", "y"]), "c"),
         "LogisticRegression, softmax": (sl.LogisticRegression(**PRICE, classes=["x", "y", "z"]), "e"),
         "LogisticRegression, one against the rest": (
-            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest"),
+            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest", solver="objective"),
             "e",
         ),
         "LinearSVC": (sl.LinearSVC(**PRICE, classes=["x", "y"]), "c"),
         **{
-            f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss), "b")
+            f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss, solver="objective"), "b")
             for loss in ("log_cosh", "huber", "squared_clipped")
         },
+        "LinearRegression": (sl.LinearRegression(**PRICE), "b"),
+        "LinearRegression, predicted": (sl.LinearRegression(**PRICE, prediction=_published()), "b"),
+        "LogisticRegression, predicted": (sl.LogisticRegression(**PRICE, prediction=_published()), "e"),
         "PoissonRegressor": (sl.PoissonRegressor(**PRICE, largest_count=10), "b"),
         "LinearSVC, predicted": (sl.LinearSVC(**PRICE, classes=["x", "y"], prediction=_published()), "c"),
         "PoissonRegressor, predicted": (

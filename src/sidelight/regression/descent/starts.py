@@ -59,8 +59,7 @@ def start_of(candidate: Candidate, geometry: Geometry, *, kind: Kind, outputs: i
     """
     if isinstance(candidate, PredictedCoefficients):
         return _of_coefficients(candidate, geometry, kind=kind)
-    if candidate.targets is None:
-        raise AssertionError("public rows without targets are no start")  # they never are candidates
+    assert candidate.targets is not None  # public rows without targets never are candidates
     if kind == "squared":
         return _ridge(candidate, candidate.targets, geometry)
     return _classifier(candidate, candidate.targets, geometry, outputs=outputs)
