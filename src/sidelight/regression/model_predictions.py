@@ -164,15 +164,25 @@ def refuse_private_rows(predictions: Predictions, private: Any) -> None:
     """
     if not predictions.public:
         return
-    private = _matrix(private)
     for each in predictions.public:
         shared = any(data.shares_memory_with(private) for data in each.given)
-        if shared or _same(each.raw, private) or _same(private, each.raw):
+        if shared or are_rows_of(each.raw, private):
             raise RangeError(
                 "the public rows of the prediction are rows that are fitted, or a copy or a part of them: whatever is "
                 "learned from them is not paid for, and no guarantee would hold. Give rows that anyone may see, of "
                 "other people; or leave the prediction out. Nothing was charged"
             )
+
+
+def are_rows_of(public: Floats, private: Any) -> bool:
+    """Return whether public rows are, by content, private ones, or private ones among them.
+
+    >>> rows = np.random.default_rng(0).normal(size=(50, 3))
+    >>> are_rows_of(rows[10:30], rows), are_rows_of(rows[:20], rows[20:])
+    (True, False)
+    """
+    matrix = _matrix(private)
+    return _same(public, matrix) or _same(matrix, public)
 
 
 def _matrix(private: Any) -> Any:

@@ -196,7 +196,8 @@ def plan_linear(
         bound: "tight", "generic" or "thesis".
         solver: "auto", "newton", "newton_cg" or "accelerated". Outside the privacy proof.
         unit: What one row is: the guarantee is for one row, so a person has one.
-        public: What is public about the coefficients; it changes no guarantee (linear-models proof page, Theorem P).
+        public: What is public about the coefficients; it changes no guarantee (objective-perturbation proof
+            page, Theorem P).
         public_bounds: Bounds of what will be known of them when the fit runs.
 
     Raises:

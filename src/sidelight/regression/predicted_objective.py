@@ -2,7 +2,7 @@
 
 First a noisy count (unless the number of rows is declared) and one index from the exponential mechanism, both pure;
 then the fit with the chosen public regulariser, calibrated at what is left of epsilon: PureDP and ApproxDP add up for
-adaptive choices. The strength is a rule of public and released numbers (linear-models proof page, sections 2 and 3).
+adaptive choices. The strength is a rule of public and released numbers (objective-perturbation proof page, section 11).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Centre:
         """Return how the prediction enters the objective, for so many private rows.
 
         In one direction with private curvature h and a prediction of variance v the mean square error is smallest at
-        a = s²/v + σ²/(h·v) (proof page, section 3); `least`, the λ of the plan, is already there.
+        a = s²/v + σ²/(h·v) (proof page, section 11); `least`, the λ of the plan, is already there.
         """
         wanted = self.precision + noise_scale**2 / (max(rows, 1.0) * self.spread)
         wanted = np.minimum(np.nan_to_num(wanted, nan=0.0, posinf=np.inf), _MOST_BELIEF * least)
@@ -229,10 +229,9 @@ def row_losses(plan: LinearPlan, block: Block, theta: Floats, *, half: float) ->
     Products and sums are made entry by entry in the order of the columns, so that a row's number does not depend on
     the rows beside it; functions are tables.
     """
-    u = _predictors(block, theta)
     name = plan.loss.name
     with np.errstate(all="ignore"):
-        far = np.nan_to_num(np.clip(u, -(2.0**22), 2.0**22))
+        far = np.nan_to_num(np.clip(_predictors(block, theta), -(2.0**22), 2.0**22))
         if name in ("logistic", "smoothed_hinge"):
             return logistic_losses(far * 2.0**_PREDICTOR_BITS, block.targets)
         if name == "softmax":

@@ -59,8 +59,7 @@ def start_of(candidate: Candidate, geometry: Geometry, *, kind: Kind, outputs: i
     """
     if isinstance(candidate, PredictedCoefficients):
         return _of_coefficients(candidate, geometry, kind=kind)
-    if candidate.targets is None:
-        raise AssertionError("public rows without targets are no start")  # they never are candidates
+    assert candidate.targets is not None  # public rows without targets never are candidates
     if kind == "squared":
         return _ridge(candidate, candidate.targets, geometry)
     return _classifier(candidate, candidate.targets, geometry, outputs=outputs)
@@ -138,11 +137,14 @@ def _coordinates(rows: Floats, geometry: Geometry) -> Floats:
 def _ridge_solution(z: Floats, targets: Floats, penalties: Floats) -> Floats:
     """Solve (ZᵀZ + diag(penalties))·θ = Zᵀy, by the smaller of the two systems."""
     m, columns = z.shape
-    if columns <= m:
-        found = np.linalg.lstsq(z.T @ z + np.diag(penalties), z.T @ targets, rcond=None)[0]
-    else:
-        weighed = z / penalties
-        found = weighed.T @ np.linalg.lstsq(z @ weighed.T + np.eye(m), targets, rcond=None)[0]
+    try:
+        if columns <= m:
+            found = np.linalg.lstsq(z.T @ z + np.diag(penalties), z.T @ targets, rcond=None)[0]
+        else:
+            weighed = z / penalties
+            found = weighed.T @ np.linalg.lstsq(z @ weighed.T + np.eye(m), targets, rcond=None)[0]
+    except np.linalg.LinAlgError:  # after the charge: no start rather than no release
+        found = np.zeros(columns)
     return np.asarray(found if np.isfinite(found).all() else np.zeros(columns), np.float64)
 
 

@@ -7,6 +7,7 @@ from a model that was saved and loaded.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -294,6 +295,11 @@ def constants_of(request: Mapping[str, Any]) -> FitConstants:
         tolerance=float(request["tolerance"]),
         sigma_out=float(request["output_noise_scale"]),
         rounding_step=float(request["output_noise_scale"]) * _SHOWN,
+        beforehand=math.nextafter(
+            float(Fraction(request.get("choice_epsilon", "0")) + Fraction(request.get("count_epsilon", "0"))), math.inf
+        )
+        if "choice_epsilon" in request
+        else 0.0,
     )
 
 
