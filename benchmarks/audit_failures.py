@@ -79,11 +79,6 @@ def queries() -> dict[str, Any]:
             sl.LogisticRegression(**PRICE, classes=["x", "y"], geometry="none"),
             "c",
         ),
-        "LinearRegression": (sl.LinearRegression(**PRICE), "b"),
-        "LinearRegression, predicted": (
-            sl.LinearRegression(**PRICE, prediction=sl.CoefficientPrediction({"a": 0.5}, scale=1)),
-            "b",
-        ),
         "LinearSVC": (sl.LinearSVC(**PRICE, classes=["x", "y"]), "c"),
         **{
             f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss, solver="objective"), "b")
