@@ -47,6 +47,14 @@ FIT: dict[str, Any] = {"features": ["a"], "target": "b", "feature_norm": 10, "ep
 PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-6"}
 
 
+def _published() -> sl.PublicData:
+    rng = np.random.default_rng(6)
+    columns = {name: rng.uniform(-10, 10, 40) for name in ("a", "b")}
+    return sl.PublicData(
+        columns | {"c": rng.choice(["x", "y"], 40), "e": rng.choice(["x", "y", "z"], 40)}, "a published table"
+    )
+
+
 @cache
 def queries() -> dict[str, Any]:
     """Return one query of every kind, by name."""
@@ -58,15 +66,46 @@ def queries() -> dict[str, Any]:
         "LogisticRegression": (sl.LogisticRegression(**PRICE, classes=["x", "y"]), "c"),
         "LogisticRegression, softmax": (sl.LogisticRegression(**PRICE, classes=["x", "y", "z"]), "e"),
         "LogisticRegression, one against the rest": (
-            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest"),
+            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest", solver="objective"),
             "e",
+        ),
+        "LogisticRegression, objective": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y"], solver="objective"),
+            "c",
+        ),
+        "LogisticRegression, softmax, objective": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], solver="objective"),
+            "e",
+        ),
+        "LogisticRegression, without a geometry": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y"], geometry="none"),
+            "c",
         ),
         "LinearSVC": (sl.LinearSVC(**PRICE, classes=["x", "y"]), "c"),
         **{
-            f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss), "b")
+            f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss, solver="objective"), "b")
             for loss in ("log_cosh", "huber", "squared_clipped")
         },
+        "LinearRegression": (sl.LinearRegression(**PRICE), "b"),
+        "LinearRegression, predicted": (sl.LinearRegression(**PRICE, prediction=_published()), "b"),
+        "LogisticRegression, predicted": (sl.LogisticRegression(**PRICE, prediction=_published()), "e"),
         "PoissonRegressor": (sl.PoissonRegressor(**PRICE, largest_count=10), "b"),
+        "LinearSVC, predicted": (sl.LinearSVC(**PRICE, classes=["x", "y"], prediction=_published()), "c"),
+        "PoissonRegressor, predicted": (
+            sl.PoissonRegressor(
+                **PRICE, largest_count=10, rows=100, prediction=sl.CoefficientPrediction({"a": 0.1}, 1, scale=0.5)
+            ),
+            "b",
+        ),
+        **{
+            f"LogisticRegression, {labels} classes, objective, predicted": (
+                sl.LogisticRegression(
+                    **PRICE, classes=list("xyz"[:labels]), solver="objective", prediction=_published()
+                ),
+                target,
+            )
+            for labels, target in ((2, "c"), (3, "e"))
+        },
     }
     medians = [sl.Quantiles([0.5], epsilon=1, column=column) for column in ("a", "b")]
     return {
