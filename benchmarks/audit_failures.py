@@ -67,6 +67,18 @@ def queries() -> dict[str, Any]:
             sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest", solver="objective"),
             "e",
         ),
+        "LogisticRegression, objective": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y"], solver="objective"),
+            "c",
+        ),
+        "LogisticRegression, softmax, objective": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], solver="objective"),
+            "e",
+        ),
+        "LogisticRegression, without a geometry": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y"], geometry="none"),
+            "c",
+        ),
         "LinearSVC": (sl.LinearSVC(**PRICE, classes=["x", "y"]), "c"),
         **{
             f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss, solver="objective"), "b")

@@ -119,7 +119,7 @@ class PublicData:
         """The names of the columns; None for an array, which has none."""
         return self._names if self._named else None
 
-    def columns(self, names: Sequence[Any] | None = None) -> Floats:
+    def numbers_of(self, names: Sequence[Any] | None = None) -> Floats:
         """Return all rows as numbers, NaN for what is missing or none: named columns in this order, or all."""
         if self._named:
             missing = [name for name in names or () if name not in self._names]
@@ -143,7 +143,7 @@ class PublicData:
             if len(self._names) != 1:
                 raise RangeError(f"one public column is wanted, got {len(self._names)}; write frame['income']")
             name = self._names[0]
-        return self.columns([name])[:, 0] if self._is_file else column_array(self.rows[name]).reshape(-1)
+        return self.numbers_of([name])[:, 0] if self._is_file else column_array(self.rows[name]).reshape(-1)
 
     def shares_memory_with(self, array: Any) -> bool:
         """Return whether these numbers were copied from the memory that an array lies in."""

@@ -146,11 +146,11 @@ def _with_target(rows: PublicData, wanted: PredictedFit) -> tuple[Floats, NDArra
                 f"the public rows have {len(others)} columns beside the features, {others[0]!r} and {others[1]!r}; "
                 "give the target as the only one, or a pair (sl.PublicData(rows, ...), sl.PublicData(targets, ...))"
             )
-        numbers = rows.columns(list(wanted.names))
+        numbers = rows.numbers_of(list(wanted.names))
         return numbers, None if not others else rows.column(others[0])
     if names is not None and wanted.classes is not None and len(names) == features + 1:
-        return rows.columns(list(names[:-1])), rows.column(names[-1])  # labels may be texts
-    numbers = rows.columns(None)
+        return rows.numbers_of(list(names[:-1])), rows.column(names[-1])  # labels may be texts
+    numbers = rows.numbers_of(None)
     if numbers.ndim != 2 or numbers.shape[1] not in (features, features + 1):
         width = numbers.shape[1] if numbers.ndim == 2 else 1
         raise RangeError(
@@ -162,7 +162,7 @@ def _with_target(rows: PublicData, wanted: PredictedFit) -> tuple[Floats, NDArra
 
 def _pair(rows: PublicData, targets: PublicData, wanted: PredictedFit) -> tuple[Floats, NDArray[Any]]:
     named = wanted.names is not None and rows.names is not None and set(wanted.names) <= set(rows.names)
-    numbers = rows.columns(list(wanted.names) if named and wanted.names is not None else None)
+    numbers = rows.numbers_of(list(wanted.names) if named and wanted.names is not None else None)
     if numbers.ndim != 2 or numbers.shape[1] != wanted.features:
         width = numbers.shape[1] if numbers.ndim == 2 else 1
         raise RangeError(f"the public rows have {width} column(s), the model {wanted.features} feature(s)")

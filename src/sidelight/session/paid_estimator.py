@@ -181,12 +181,12 @@ def _repeats(owner: Any) -> bool:
     return isinstance(owner, MetaEstimatorMixin) and not isinstance(owner, once)
 
 
-def warn_at_users_line(text: str, category: type[Warning] = PrivacyWarning) -> None:
+def warn_at_users_line(text: str) -> None:
     """Warn at the line that started it all, outside of the libraries."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _INNER:
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, category, stacklevel=level)
+    warnings.warn(text, PrivacyWarning, stacklevel=level)
 
 
 class PaidEstimator:

@@ -5,6 +5,7 @@ A class only because scikit-learn wants one: parameters are stored as given and 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from inspect import signature
@@ -43,7 +44,7 @@ from sidelight.regression.solver import Solver
 from sidelight.regression.table_units import TableUnits
 from sidelight.release import Release
 from sidelight.session import Session
-from sidelight.session.paid_estimator import PaidEstimator, warn_at_users_line
+from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import public_numbers
 
 OnMissing = Literal["drop", "raise"]
@@ -337,12 +338,12 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
             if self.prediction is not None:
                 self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
             if self.privacy_.noise_to_signal > 1:
-                warn_at_users_line(
-                    "the noise outweighs the rows: this model is mostly its prediction"
-                    if self.privacy_.chosen is not None
-                    else "the noise outweighs the rows: this model is mostly noise; more rows, a larger epsilon, fewer "
-                    "columns or a prediction would help",
+                mostly = "its prediction" if self.privacy_.chosen is not None else "noise"
+                warnings.warn(
+                    f"the noise outweighs the rows, so this model is mostly {mostly}; more rows, a larger epsilon, "
+                    "fewer columns or a better prediction would help",
                     WeakFitWarning,
+                    stacklevel=3,
                 )
         self._keep(goal, np.asarray(released.value["coefficients"]), np.asarray(released.value["intercept"]))
 
