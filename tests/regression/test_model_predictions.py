@@ -348,7 +348,7 @@ def test_other_rows_of_the_same_law_pass_and_odd_private_things_raise_for_nobody
 
 
 def test_public_rows_follow_the_policies_of_the_schema() -> None:
-    """Missing cells are dropped or filled, labels outside of the declared ones become the other one: as private rows."""
+    """Missing cells are dropped or filled, undeclared labels become the other one: as private rows."""
     schema = sl.Schema(
         [
             sl.Number("age", lower=20, upper=80, missing=sl.Fill(50)),
