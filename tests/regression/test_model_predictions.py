@@ -345,3 +345,32 @@ def test_other_rows_of_the_same_law_pass_and_odd_private_things_raise_for_nobody
     with pytest.raises(RangeError):
         refuse_private_rows(predictions_of(public(private[:100].tolist()), one), private)
     refuse_private_rows(predictions_of(public(RNG.normal(size=(100, 1))), one), private)
+
+
+def test_public_rows_follow_the_policies_of_the_schema() -> None:
+    """Missing cells are dropped or filled, undeclared labels become the other one: as private rows."""
+    schema = sl.Schema(
+        [
+            sl.Number("age", lower=20, upper=80, missing=sl.Fill(50)),
+            sl.Number("hours", lower=0, upper=80),
+            sl.Category("job", ["cook", "nurse", "other"], other="other"),
+            sl.Number("income", lower=0, upper=100),
+        ]
+    )
+    encoding = encoding_for(schema, target="income", features=None)
+    examples = TableExamples(encoding, schema.number("income"))
+    frame = {
+        "age": [30.0, np.nan, 60.0, 40.0] * 10,
+        "hours": [40.0, 40.0, np.nan, 10.0] * 10,
+        "job": ["cook", "pilot", "nurse", "nurse"] * 10,
+        "income": [10.0, 20.0, 30.0, 400.0] * 10,
+    }
+    rows, targets = examples.public_examples(public(frame))
+    private = sl.Table(frame, schema=schema)
+    both = list(examples.batches(private))
+    np.testing.assert_array_equal(rows, np.concatenate([part for part, _ in both]))
+    np.testing.assert_array_equal(targets, np.concatenate([part for _, part in both]))
+    assert len(rows) == 30  # no hours: left out
+    assert rows[1, 0] == 0  # an age of 50, the middle
+    np.testing.assert_array_equal(rows[1, 2:] > 0, [False, False, True])
+    assert targets.max() == pytest.approx(100)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.errors import BudgetError, RangeError
+from sidelight.errors import BudgetError, RangeError, SidelightError
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.noise import Source
 from sidelight.privacy_page import report_bound
@@ -390,3 +390,27 @@ def test_policies_of_public_rows_are_those_of_private_ones():
     block = plan.centres[0].block
     assert block.size == 60
     assert np.linalg.norm(block.features, axis=1).max() <= 1
+
+
+@pytest.mark.parametrize("solver", ["descent", "objective"])
+def test_a_key_is_of_one_prediction(solver, tmp_path):
+    """A stored model is never the answer to a fit with another prediction."""
+    ledger = sl.open_ledger(f"sqlite:///{tmp_path / 'budget.db'}")
+    table = sl.Table({"row": np.zeros(400)}, schema=[sl.Number("row")], name="rows")
+    session = sl.Session(table, budget=sl.ApproxDP(9, "1e-4"), ledger=ledger)
+    X, y = classes(400, 1)
+
+    def fit(prediction):
+        model = sl.LogisticRegression(**PRICE, classes=[0, 1], solver=solver, session=session, prediction=prediction)
+        return model.fit(X, y, key="model")
+
+    first = fit(sl.CoefficientPrediction(WEIGHTS))
+    np.testing.assert_array_equal(fit(sl.CoefficientPrediction(WEIGHTS)).coef_, first.coef_)
+    for other in (
+        sl.CoefficientPrediction(-WEIGHTS),
+        sl.CoefficientPrediction(WEIGHTS, scale=1),
+        pair(*classes(50, 2)),
+        None,
+    ):
+        with pytest.raises(SidelightError, match="key"):
+            fit(other)

@@ -113,18 +113,27 @@ class Predictions:
         return tuple({id(each): each for each in every}.values())
 
     @property
+    def request(self) -> dict[str, str]:
+        """What a ledger holds of them: a fit with other predictions is another question."""
+        digest = hashlib.sha256(json.dumps([_digest(each) for each in self._every]).encode()).hexdigest()
+        return {"prediction_sha256": digest} if self._every else {}
+
+    @property
+    def _every(self) -> list[Candidate]:
+        return [*self.candidates, *(each for each in self.public if each.targets is None)]
+
+    @property
     def described(self) -> dict[str, Any] | None:
-        """What a release and a ledger say about them; None where there are none."""
-        every = [*self.candidates, *(each for each in self.public if each.targets is None)]
+        """What a release says about them; None where there are none."""
+        every = self._every
         if not every:
             return None
         words = [_words(each) for each in every]
-        digest = hashlib.sha256(json.dumps([_digest(each) for each in every]).encode()).hexdigest()
         seeded = any(isinstance(each, PredictedCoefficients) and each.seeded for each in every)
         return {
             "description": "; ".join(words),
             "origin": joint_origin([each.origin for each in every]).to_json(),
-            "sha256": digest,
+            "sha256": self.request["prediction_sha256"],
             **({"entropy": SEEDED_BRANDING} if seeded else {}),
         }
 

@@ -49,7 +49,7 @@ class Objective:
         """Bound the largest second derivative, one pass; private."""
         shape = self.loss.shape(self.row_norm)
         public = 0.0 if self.public is None else self.public.curvature(shape)
-        return (self.count() * float(shape.curvature) + float(self.regularisation)) * (1 + 1e-9) + public
+        return self.count() * float(shape.curvature) * (1 + 1e-9) + float(self.regularisation) * (1 + 1e-9) + public
 
     def count(self) -> int:
         """Count the records that take part; private."""

@@ -51,7 +51,7 @@ class DescentQuery:
             warnings.warn(text, SidelightWarning, stacklevel=7)
         return PreparedDescent(
             claims=plan.claims,
-            request=plan.request(),
+            request=plan.request() | self.predictions.request,
             prediction=self.predictions.described,
             plans=(plan,),
             examples=self.examples,

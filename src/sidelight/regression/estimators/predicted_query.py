@@ -55,7 +55,7 @@ class PredictedQuery:
             warnings.warn(text, SidelightWarning, stacklevel=7)
         return PreparedPrediction(
             claims=plan.claims,
-            request=plan.request(),
+            request=plan.request() | self.predictions.request,
             prediction=self.predictions.described,
             plans=(plan,),
             examples=self.examples,
