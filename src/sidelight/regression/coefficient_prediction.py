@@ -27,7 +27,7 @@ INTERCEPT = "intercept"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CoefficientPrediction:
-    """State what the coefficients of a linear model probably are: a guess, or a model that somebody published.
+    """Hold what the coefficients of a linear model probably are: a guess, or a model that somebody published.
 
     Guarantee: none is changed. The numbers must not come from the rows that are fitted; those of an earlier release
     were paid for by it, and are passed as the model or the `sl.Release` itself, which remembers its noise.

@@ -21,6 +21,7 @@ from sidelight.errors import RangeError
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions import Origin, PublicData
 from sidelight.predictions.origin import joint_origin
+from sidelight.records.engines.frames import matrix_of, names_of
 from sidelight.records.row_prints import ColumnPrint, row_prints, same_rows
 from sidelight.regression.clipping import OnViolation
 from sidelight.regression.losses import Floats
@@ -161,9 +162,12 @@ def refuse_private_rows(predictions: Predictions, private: Any) -> None:
     Raises:
         RangeError: public rows are private ones. No count and no cell is told.
     """
+    if not predictions.public:
+        return
+    private = _matrix(private)
     for each in predictions.public:
         shared = any(data.shares_memory_with(private) for data in each.given)
-        if shared or _same(each.raw, private):
+        if shared or _same(each.raw, private) or _same(private, each.raw):
             raise RangeError(
                 "the public rows of the prediction are rows that are fitted, or a copy or a part of them: whatever is "
                 "learned from them is not paid for, and no guarantee would hold. Give rows that anyone may see, of "
@@ -171,16 +175,26 @@ def refuse_private_rows(predictions: Predictions, private: Any) -> None:
             )
 
 
-def _same(public: Floats, private: Any) -> bool:
-    """Return whether public rows are private ones by content; False for what cannot be compared."""
+def _matrix(private: Any) -> Any:
+    """Return a frame or a list as an array; whatever cannot be read stays what it is."""
     try:
-        mine, theirs = row_prints(public), row_prints(private)
-        if mine is None or theirs is None or len(getattr(private, "shape", ())) != 2:
+        if names_of(private) is not None:
+            return matrix_of(private)
+        return np.array(private, np.float64) if isinstance(private, list | tuple) else private
+    except Exception:  # of its cells nothing may be said
+        return None
+
+
+def _same(part: Any, whole: Any) -> bool:
+    """Return whether rows are, by content, among others; False for what cannot be compared."""
+    try:
+        mine, theirs = row_prints(part), row_prints(whole)
+        if mine is None or theirs is None or len(part.shape) != 2 or len(whole.shape) != 2:
             return False
-        if private.shape[1] != public.shape[1]:
+        if part.shape[1] != whole.shape[1]:
             return False
-        if public.shape[1] == 1 and isinstance(private, np.ndarray):
-            return ColumnPrint(public[:, 0]).is_part_of(ColumnPrint(private[:, 0]))
+        if part.shape[1] == 1 and isinstance(part, np.ndarray) and isinstance(whole, np.ndarray):
+            return ColumnPrint(part[:, 0]).is_part_of(ColumnPrint(whole[:, 0]))
         return same_rows(mine, theirs)
     except Exception:  # cells of which nothing may be said
         return False

@@ -21,7 +21,7 @@ from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
 if TYPE_CHECKING:  # scikit-learn takes a second to load
-    from sidelight.regression.estimators.fit_query import PreparedFit
+    from sidelight.regression.estimators.fit_query import PlannedFit
     from sidelight.regression.estimators.linear_estimator import LinearEstimator
     from sidelight.regression.estimators.table_encoding import TableEncoding
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:  # scikit-learn takes a second to load
 class ModelQuery:
     """Fit a model to columns of a table, as a query.
 
-    Guarantee: that of the model (its `guarantee_` after `fit_table`): ApproxDP(epsilon, delta) with two profiles.
+    Guarantee: that of the model (its `guarantee_` after `fit_table`): GDP within (epsilon, delta), or for objective
+    perturbation ApproxDP(epsilon, delta) with two profiles.
 
     Accuracy: that of the model.
 
@@ -76,6 +77,7 @@ class ModelQuery:
             claims=fit.claims,
             request={**fit.request, **more},
             labels=_labels((*encoding.names, "intercept"), classes if len(classes) > 2 else ("",)),
+            prediction=fit.prediction,
             fit=fit,
             encoding=encoding,
             middle=goal.middle,
@@ -113,9 +115,13 @@ class ModelQuery:
 class PreparedModel(SurePrepared):
     """A planned model of a table; everything but `run` is public."""
 
-    fit: PreparedFit
+    fit: PlannedFit
     encoding: TableEncoding
     middle: float
+
+    def check_rows(self, table: Table) -> None:
+        """Refuse public rows of a prediction that are rows of the table."""
+        self.fit.check_rows(table)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows, fit, and give the coefficients in the columns' own units."""

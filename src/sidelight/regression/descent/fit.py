@@ -6,6 +6,7 @@ be published. Every pass is made, whatever comes out: there is nothing that coul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -102,8 +103,8 @@ class FittedDescent:
 class MappedRows:
     """Bounded rows as the integers of a geometry, with their norms: mapped once where they fit, else in every pass."""
 
-    def __init__(self, rows: Rows, mapping: RowMap, *, data_norm: float, keep_bytes: int = KEPT_BYTES) -> None:
-        self._rows, self._mapping, self._data_norm, self._room = rows, mapping, data_norm, keep_bytes
+    def __init__(self, rows: Rows, mapping: RowMap, *, data_norm: float) -> None:
+        self._rows, self._mapping, self._data_norm = rows, mapping, data_norm
         self._kept: list[tuple[Any, Integers, Floats]] | None = None
 
     def blocks(self) -> Iterator[tuple[Any, Integers, Floats]]:
@@ -112,7 +113,7 @@ class MappedRows:
             yield from self._kept
             return
         kept: list[tuple[Any, Integers, Floats]] = []
-        room = float("inf") if self._rows.in_memory else self._room
+        room = math.inf if self._rows.in_memory else KEPT_BYTES
         for block in self._rows.blocks():
             z = self._mapping.mapped(_codes(block, self._data_norm, dense=self._mapping.geometry.map is not None))
             found = (z, whole_norms(z, self._mapping.last), block.targets)

@@ -198,9 +198,9 @@ def logistic_errors(u: Floats, signs: Floats, weights: tuple[float, float] = (1.
     """Return -y/(1 + exp(y·u)) for signs y of -1 and 1, times the weight of the class."""
     places = logistic_places(u, signs)
     if weights == (1.0, 1.0):
-        return -signs * logistic_table()[places]
+        return np.asarray(-signs * logistic_table()[places])
     tables = np.stack([np.rint(logistic_table() * weight) for weight in weights])
-    return -signs * tables[(signs > 0).astype(np.intp), places]
+    return np.asarray(-signs * tables[(signs > 0).astype(np.intp), places])
 
 
 def logistic_places(u: Floats, signs: Floats) -> NDArray[np.intp]:

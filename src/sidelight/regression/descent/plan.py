@@ -7,6 +7,7 @@ steps together cost the same for every one of these (descent proof page, Theorem
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -120,7 +121,7 @@ class DescentPlan:
     @property
     def mu_steps(self) -> float:
         """What all steps together cost."""
-        return float(self.mu) * float(self.shares.steps) ** 0.5
+        return float(self.mu) * math.sqrt(self.shares.steps)
 
     def gram_noise(self, value: Integers) -> Noise:
         """Return the noise of the Gram matrix of codes: a row moves it by 2²⁸ + 2²⁶ in Frobenius norm."""

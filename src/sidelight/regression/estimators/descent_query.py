@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from sidelight.errors import SidelightWarning
 from sidelight.guarantees import Claims, Neighbours, short_text
 from sidelight.noise import Source
@@ -23,8 +21,8 @@ from sidelight.regression.descent.plan import DescentPlan, plan_descent
 from sidelight.regression.descent.rules import Shares
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.fit_query import PlannedFit, Records
-from sidelight.regression.estimators.table_examples import TableExamples
-from sidelight.regression.model_predictions import Predictions, refuse_private_rows
+from sidelight.regression.estimators.table_examples import refuse_rows_of_table
+from sidelight.regression.model_predictions import Predictions
 from sidelight.session import Answer
 
 
@@ -69,12 +67,8 @@ class PreparedDescent(PlannedFit):
     predictions: Predictions
 
     def check_rows(self, table: Table) -> None:
-        """Refuse public rows that are rows of the table, where it is in memory."""
-        if self.predictions.public and isinstance(self.examples, TableExamples) and table.in_memory:
-            parts = [rows for rows, _ in self.examples.batches(table)]
-            if parts:
-                dense = [part.toarray() if hasattr(part, "toarray") else part for part in parts]
-                refuse_private_rows(self.predictions, np.concatenate(dense))
+        """Refuse public rows that are rows of the table."""
+        refuse_rows_of_table(self.predictions, self.examples, table)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the examples and fit."""
@@ -186,7 +180,7 @@ class UsedPrediction:
         return f"prediction {self.chosen} of {self.given} was used; its doubts were counted ×{self.believed:g}"
 
     @classmethod
-    def of(cls, privacy: DescentPrivacy, described: Mapping[str, Any] | None) -> UsedPrediction:
+    def of(cls, privacy: Any, described: Mapping[str, Any] | None) -> UsedPrediction:
         """Read it off a fit."""
         return cls(
             given=privacy.predictions,

@@ -26,11 +26,18 @@ from sidelight.regression.estimators.examples import examples, refuse_unusable
 from sidelight.regression.estimators.fit_query import FitQuery, PlansFits, Records, release_fit
 from sidelight.regression.estimators.fit_warnings import entropy_for, warn_of_repetition
 from sidelight.regression.estimators.goal import Goal
+from sidelight.regression.estimators.predicted_query import PredictedQuery
 from sidelight.regression.estimators.privacy_report import FittedPrivacy, PrivacyReportMixin
 from sidelight.regression.estimators.table_encoding import TableEncoding, encoding_for, has_names, width_of
 from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
 from sidelight.regression.losses import Floats
-from sidelight.regression.model_predictions import PredictedFit, Predictions, ReadTable, refuse_private_rows
+from sidelight.regression.model_predictions import (
+    PredictedFit,
+    Predictions,
+    ReadTable,
+    declared_rows,
+    refuse_private_rows,
+)
 from sidelight.regression.prediction_sources import predictions_of
 from sidelight.regression.solver import Solver
 from sidelight.regression.table_units import TableUnits
@@ -101,6 +108,7 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
     minimiser: Any
     prediction: Any
     rows: int | None
+    odds: Any
     session: Session | None
     random_state: Any
     coef_: Any
@@ -298,6 +306,19 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
         assert goal.loss is not None
         settings = {name: getattr(self, name) for name in _SETTINGS}
         settings |= {"data_norm": data_norm, "intercept": self._constant(data_norm), "solver": self.minimiser}
+        declared_rows(self.rows, rows_at_most=self.rows_at_most)
+        if predictions.described is not None:
+            if goal.one_vs_rest:
+                raise RangeError("a prediction is for one model; use multi_class='softmax', or leave it out")
+            settings |= {"odds": self.odds, "rows": self.rows}
+            return PredictedQuery(
+                loss=goal.loss,
+                examples=found,
+                settings=settings,
+                predictions=predictions,
+                half=goal.half,
+                middle=goal.middle,
+            )
         classes = tuple(goal.classes.tolist()) if goal.one_vs_rest and goal.classes is not None else None
         return FitQuery(loss=goal.loss, examples=found, settings=settings, one_vs_rest=classes)
 
@@ -309,7 +330,9 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
         self.release_, self.guarantee_ = released, released.guarantee
         self.__dict__.pop("prediction_", None)
         if goal.targets is None:
-            self.privacy_: Any = FittedPrivacy.of(plans[0], released.guarantee, fits=len(plans))
+            self.privacy_: Any = FittedPrivacy.of(plans[0], released.guarantee, fits=len(plans), value=released.value)
+            if self.prediction is not None:
+                self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
         else:
             self.privacy_ = DescentPrivacy.of(plans[0], released.guarantee, released.value)
             if self.prediction is not None:
@@ -396,7 +419,8 @@ def expected_failed_checks(model: Any) -> dict[str, str]:
         if two:
             expected["check_classifier_not_supporting_multiclass"] = _LABELS
     if hasattr(model, "class_weight"):
-        expected["check_class_weight_classifiers"] = _WEIGHTS
+        if model.solver == "objective" or not two:
+            expected["check_class_weight_classifiers"] = _WEIGHTS
         if not two:
             expected |= {"check_classifiers_train": _DECLARED, "check_decision_proba_consistency": _DECLARED}
     return expected

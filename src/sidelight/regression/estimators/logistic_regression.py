@@ -157,6 +157,8 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
     def _goal(self, column: Number | Category | None = None) -> Goal:
         classes = declared_classes(self.classes, column)
         several = self._one_vs_rest(classes)
+        if several and self._descends:
+            raise RangeError("multi_class='one_vs_rest' belongs to solver='objective'; descent fits a joint softmax")
         return Goal(
             loss=None if self._descends else self._loss(classes, several=several),
             targets=self._targets(classes) if self._descends else None,
@@ -169,11 +171,6 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         labels = tuple(classes.tolist())
         weights = class_weights(self.class_weight, labels)
         return Targets(kind="logistic" if len(labels) == 2 else "softmax", classes=labels, class_weights=weights)
-
-    def _check_solver(self) -> None:
-        super()._check_solver()
-        if self._descends and self.multi_class == "one_vs_rest":
-            raise RangeError("multi_class='one_vs_rest' belongs to solver='objective'; descent fits a joint softmax")
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
         """Return xᵀθ: one number a row for two classes, one a class for more."""

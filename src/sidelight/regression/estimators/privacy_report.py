@@ -35,6 +35,7 @@ from sidelight.records import Number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
 from sidelight.regression.losses import Floats
 from sidelight.regression.plan import LinearPlan
+from sidelight.regression.predicted_objective import PredictedPlan
 from sidelight.release import Release
 
 #: Released coefficients are multiples of at most this share of the output noise.
@@ -134,6 +135,11 @@ class FittedPrivacy:
         loss: The loss and its parameters.
         bound: The theorem.
         fits: How many such fits the model is made of: the classes, with one against the rest, else 1.
+        predictions: How many predictions were given.
+        beforehand: The pure epsilon of choosing between them and none, and of the count: a part of `epsilon`.
+        chosen: The place of the prediction that was used, or None.
+        believed: 1 where a prediction was used: objective perturbation takes it at its word, and only chooses.
+        rows: The number of rows that it was weighed with, declared or released; None without predictions.
     """
 
     epsilon: Fraction
@@ -150,16 +156,37 @@ class FittedPrivacy:
     loss: dict[str, str]
     bound: str
     fits: int
+    predictions: int = 0
+    beforehand: Fraction = Fraction(0)
+    chosen: int | None = None
+    believed: float | None = None
+    rows: float | None = None
     claims: Claims = field(repr=False)
     plan: LinearPlan = field(repr=False)
 
     @classmethod
-    def of(cls, plan: LinearPlan, claims: Claims, *, fits: int) -> FittedPrivacy:
-        """Read them off a plan. With several fits, the deltas are the composed one."""
+    def of(
+        cls, given: LinearPlan | PredictedPlan, claims: Claims, *, fits: int, value: Mapping[str, Any]
+    ) -> FittedPrivacy:
+        """Read them off a plan and its release. With several fits, or a choice, the deltas are the composed one."""
+        predicted = given if isinstance(given, PredictedPlan) else None
+        plan = given.fit if isinstance(given, PredictedPlan) else given
         m = plan.mechanism
-        removed, added = m.deltas(plan.epsilon) if fits == 1 else (plan.delta, plan.delta)
+        alone = fits == 1 and predicted is None
+        removed, added = m.deltas(plan.epsilon) if alone else (plan.delta, plan.delta)
+        more: dict[str, Any] = {}
+        if predicted is not None:
+            chosen = int(value["chosen"])
+            more = {
+                "predictions": len(predicted.centres),
+                "beforehand": predicted.beforehand,
+                "chosen": None if chosen < 0 else chosen,
+                "believed": None if chosen < 0 else 1.0,
+                "rows": float(value["rows"]),
+            }
         return cls(
-            epsilon=plan.epsilon,
+            **more,
+            epsilon=plan.epsilon if predicted is None else predicted.epsilon,
             delta=plan.delta,
             delta_removed=removed,
             delta_added=added,
@@ -179,6 +206,13 @@ class FittedPrivacy:
 
     def pld(self, *, step: float = 1e-4) -> Any:
         """Return dp_accounting's privacy loss distribution of the whole model, pessimistic, to compose with others."""
+        if self.predictions:
+            from dp_accounting.pld import common, privacy_loss_distribution
+
+            # pure parts and the fit's profiles, composed: at most the stated (ε, δ) at ε
+            pure = common.DifferentialPrivacyParameters(float(self.beforehand) * (1 + 1e-12), 0.0)
+            first = privacy_loss_distribution.from_privacy_parameters(pure, value_discretization_interval=step)
+            return first.compose(self.plan.mechanism.loss_distribution(step=step))
         one = self.plan.mechanism.loss_distribution(step=step)
         return one if self.fits == 1 else one.self_compose(self.fits)
 

@@ -17,7 +17,11 @@ from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.estimators.table_encoding import LEVELS, TableEncoding, scaled_number
 from sidelight.regression.losses import Floats
+from sidelight.regression.model_predictions import Predictions, refuse_private_rows
 from sidelight.regression.rows import RowPolicy, StreamedRows
+
+#: Cells of a table that are compared with public rows before a charge.
+_COMPARED_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,6 +109,24 @@ class TableExamples:
 
     def __repr__(self) -> str:
         return f"TableExamples({self.features} features)"
+
+
+def refuse_rows_of_table(predictions: Predictions, examples: Any, table: Table) -> None:
+    """Refuse public rows that are rows of a table: all of one in memory, the first of a file. For the owner's eyes.
+
+    Raises:
+        RangeError: they are. Nothing was charged, and no count and no cell is told.
+    """
+    if not predictions.public or not isinstance(examples, TableExamples):
+        return
+    parts, room = list[Floats](), _COMPARED_CELLS // max(1, examples.features)
+    for rows, _ in examples.batches(table):
+        parts.append(_dense(rows[:room]))
+        room -= len(parts[-1])
+        if room <= 0:
+            break
+    if parts:
+        refuse_private_rows(predictions, np.concatenate(parts))
 
 
 def _dense(rows: Any) -> Floats:
