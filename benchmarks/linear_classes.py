@@ -61,7 +61,9 @@ def text(epsilons: Sequence[float] = (0.1, 1.0, 8.0)) -> str:
     from sklearn.linear_model import LogisticRegression
 
     lines = [f"test accuracy in percent, delta {DELTA}, {SPLITS} splits: descent / objective perturbation"]
-    lines.append(f"{'':20s}" + "".join(f"{f'epsilon {epsilon:g}':>18s}" for epsilon in epsilons) + f"{'not private':>14s}")
+    lines.append(
+        f"{'':20s}" + "".join(f"{f'epsilon {epsilon:g}':>18s}" for epsilon in epsilons) + f"{'not private':>14s}"
+    )
     for make in SETS:
         data = make()
         cells = []

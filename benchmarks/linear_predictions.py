@@ -203,7 +203,9 @@ def measure_absurd() -> dict[str, float]:
         figures[f"cost_of_absurd_{name}"] = float(lost.mean())
         figures[f"cost_of_absurd_{name}_standard_error"] = float(lost.std(ddof=1) / np.sqrt(len(lost)))
         by_shape = lost.reshape(len(SHAPES), -1).mean(axis=1)
-        print(f"absurd {name}: " + ", ".join(f"{shape} {cost:.3f}" for shape, cost in zip(SHAPES, by_shape, strict=True)))
+        print(
+            f"absurd {name}: " + ", ".join(f"{shape} {cost:.3f}" for shape, cost in zip(SHAPES, by_shape, strict=True))
+        )
     return figures
 
 

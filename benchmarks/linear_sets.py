@@ -36,7 +36,7 @@ ADULT_CATEGORIES = (
 
 @dataclass(frozen=True)
 class Labelled:
-    """Rows of norm at most 1 and labels from 0 on; `note` begins with STAND-IN where the rows were generated for want."""
+    """Rows of norm at most 1, labels from 0 on; `note` begins with STAND-IN where the rows were generated for want."""
 
     name: str
     rows: np.ndarray
