@@ -283,9 +283,7 @@ class TestMistakesAreFoundBeforeTheCharge:
         with pytest.raises(RangeError, match="Session"):
             MAKERS[0](session="budget.db").fit(*rows(50))
 
-    @pytest.mark.parametrize(
-        "name", ["regularisation", "theta_norm", "tolerance", "rows_at_most", "bound", "minimiser", "scale"]
-    )
+    @pytest.mark.parametrize("name", ["regularisation", "theta_norm", "tolerance", "bound", "minimiser", "scale"])
     def test_parameters_of_the_other_solver_are_not_ignored(self, name: str) -> None:
         given = {"bound": "generic", "minimiser": "newton"}.get(name, 2)
         self.refused(MAKERS[2](**{name: given}), RangeError, f"{name}.*solver='objective'")

@@ -114,8 +114,11 @@ def _model(section: Section, estimator: Callable[..., Any], given: dict[str, Any
 
 
 def _prediction(given: Section) -> Any:
-    """Read public rows `{public = "rows.csv", origin = "..."}`, an earlier release `{release = "model.json"}`, or stated
-    coefficients `{coefficients = {age = 0.02}, intercept = 1, scale = 0.1, origin = "..."}`."""
+    """Read one prediction: public rows, an earlier release, or stated coefficients.
+
+    `{public = "rows.csv", origin = "..."}`, `{release = "model.json"}`, or `{coefficients = {age = 0.02}, intercept =
+    1, scale = 0.1, origin = "..."}`.
+    """
     given.only("public", "release", "coefficients", "intercept", "scale", "origin")
     kinds = [key for key in ("public", "release", "coefficients") if key in given]
     if len(kinds) != 1:

@@ -72,7 +72,6 @@ _OBJECTIVE_ONLY: dict[str, Any] = {
     "regularisation": None,
     "theta_norm": None,
     "tolerance": None,
-    "rows_at_most": None,
     "bound": "tight",
     "minimiser": "auto",
 }

@@ -74,7 +74,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
             follow are of solver="objective".
         theta_norm: A public guess of the coefficients' norm, which raises λ.
         rows_at_most: A public bound of the number of rows; give it above a million. `fit` warns where the
-            regularisation outweighs so many rows.
+            regularisation outweighs so many rows. Descent has no use for it.
         tolerance: τ, the certified bound of the gradient at the released point; default a millionth of L.
         bound: "tight", or "thesis" and "generic" for comparison.
         minimiser: "auto", "newton", "newton_cg" or "accelerated"; outside the privacy proof.

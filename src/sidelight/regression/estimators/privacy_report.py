@@ -56,7 +56,7 @@ class PrivacyReportMixin:
         n_public: int | None = None,
         features: Sequence[Feature | dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """Return the report that may be published beside the model; it costs no privacy.
+        """Return the report that may be published beside a model of solver="objective"; it costs no privacy.
 
         Guarantee: a function of the released coefficients and public constants. Whoever computes `report_bound` from it
         gets a bound that holds except with probability `rho` (per-instance proof page, Theorems 3 to 5).
@@ -75,7 +75,8 @@ class PrivacyReportMixin:
         >>> from sidelight.privacy_page import report_bound
         >>> from sidelight.regression.estimators import LogisticRegression
         >>> X, y = np.array([[0.6, 0.1], [-0.6, 0.2]] * 2000), np.array(["yes", "no"] * 2000)
-        >>> model = LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=["no", "yes"]).fit(X, y)
+        >>> price = {"epsilon": 1, "delta": "1e-6", "data_norm": 1, "solver": "objective"}
+        >>> model = LogisticRegression(**price, classes=["no", "yes"]).fit(X, y)
         >>> report = model.privacy_report()
         >>> report["guarantee"]
         {'epsilon': 1.0, 'delta': 1e-06}
@@ -100,6 +101,11 @@ class PrivacyReportMixin:
             X, y: As for `fit`.
             i_am_the_curator: Say True, or it is refused: what is kept gives rows away.
         """
+        require_curator(i_am_the_curator=i_am_the_curator)
+        if getattr(self, "solver", "objective") != "objective":
+            raise RangeError(
+                "exact losses are computed for solver='objective'; fit that to audit it. Nothing was charged"
+            )
         fit_and_keep(self, X, y, i_am_the_curator=i_am_the_curator)
         return self
 
@@ -240,6 +246,11 @@ def report_of(
     if request["kind"] not in ("linear_model", "linear_model_with_paid_report"):
         raise RangeError(
             "there is a privacy report for one joint model; for one model a class, report each, and add bounds and rhos"
+        )
+    if request.get("solver") == "descent":
+        raise RangeError(
+            "there is no privacy report for descent yet: the bound that it publishes is one of objective perturbation; "
+            "fit with solver='objective' where people are to be shown their own bounds"
         )
     middle = float(request.get("target_centre", 0))  # what a regression counts its targets from
     weights = np.asarray(release.value["coefficients"], dtype=np.float64)
