@@ -142,7 +142,7 @@ class TestChoice:
 
     def test_losses_are_within_their_bounds(self) -> None:
         rng = np.random.default_rng(3)
-        for targets in (NUMBER, Targets(kind="logistic", classes=(0, 1)), Targets(kind="softmax", classes=(0, 1, 2))):
+        for targets in (Targets(kind="logistic", classes=(0, 1)), Targets(kind="softmax", classes=(0, 1, 2))):
             u = np.rint(rng.normal(size=(3000, targets.outputs)) * 2.0 ** rng.uniform(10, 50, (3000, 1)))
             labels = targets.admit(rng.integers(0, max(2, targets.outputs), 3000))[0]
             losses = targets.losses(u, labels)

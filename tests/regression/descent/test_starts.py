@@ -85,7 +85,7 @@ def test_public_rows_of_a_number_are_fitted_by_ridge_regression(name: str) -> No
     truth = ROWS @ WEIGHTS + (CONSTANT if geometry.intercept else 0)
     assert np.mean((outputs(start, geometry)[:, 0] - truth) ** 2) < 4 * (D + 1) * 0.05**2 / M
     bound = start.residual_variance / (M * np.maximum(geometry.h, 0.01))
-    assert (start.variances[:, 0] <= bound).all()
+    assert (start.variances[:, 0] <= 1.2 * bound).all()
     assert (start.variances[:, 0] > 0.1 * bound).all()
 
 

@@ -1,8 +1,15 @@
 """The choice between predictions and none: one index from the exponential mechanism, paid for, exact.
 
-A row's loss is an integer of 0..1024, and a candidate's score is minus the sum of its losses: one more row changes
-every score by a number in [-1024, 0], so all log-probabilities move within an interval of length ε₀, and no factor 2
-is needed. With up to k rows a person the unit is k times smaller (descent proof page).
+Classes: a row's loss is an integer of 0..1024, and a candidate's score is minus the sum of its losses: one more row
+changes every score by a number in [-1024, 0], so all log-probabilities move within an interval of length ε₀, and no
+factor 2 is needed.
+
+Numbers: a row has one vote of -1, 0 or 1 in every comparison of a candidate with a rival, and the candidate's score is
+the least of its sums of votes; none has the score 0. One more row changes each sum by a number in [-1, 1], and so their
+least: min(A + a, B + b) - min(A, B) lies between min(a, b) and max(a, b). With one candidate the two log-probabilities
+move apart by at most one unit, with several by two.
+
+With up to k rows a person the unit is k times smaller (descent proof page).
 """
 
 from __future__ import annotations
@@ -35,6 +42,7 @@ class StartChoice:
         odds: The weight of all candidates together beside "none", per candidate.
         unit: The protected unit.
         rows_per_unit: How many rows it may have.
+        votes: Whether scores are votes, or losses.
     """
 
     candidates: int
@@ -42,6 +50,7 @@ class StartChoice:
     odds: Fraction
     unit: Unit
     rows_per_unit: int
+    votes: bool = False
 
     @property
     def spread(self) -> Fraction:
@@ -55,8 +64,9 @@ class StartChoice:
 
     @property
     def step(self) -> Fraction:
-        """How much one unit of loss counts: ε₀/(1024·k)."""
-        return self.spread / (LOSS_LEVELS * self.rows_per_unit)
+        """How much one unit of a score counts: ε₀ over how far one person's rows can move two scores apart."""
+        apart = min(self.candidates, 2) if self.votes else LOSS_LEVELS
+        return self.spread / (apart * self.rows_per_unit)
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -66,7 +76,7 @@ class StartChoice:
         return (*([each // shared] * self.candidates), none // shared)
 
     def draw(self, losses: Integers, source: Source) -> int | None:
-        """Return the chosen candidate, or None; `losses` are the sums of the candidates and, last, of none."""
+        """Return the chosen candidate, or None; `losses`, or votes against, of the candidates and, last, of none."""
         place = Categorical(-np.asarray(losses, np.int64), self.step, self.weights).draw(source)
         return None if place == self.candidates else place
 

@@ -203,8 +203,7 @@ def _chosen(
     if plan.choice is None:
         return None, None
     starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
-    thetas = [start.theta for start in starts]
-    totals = _losses(plan.targets, mapped, [*thetas, np.zeros_like(thetas[0])], RowMap(geometry=geometry))
+    totals = (_votes if plan.choice.votes else _losses)(plan.targets, mapped, starts, RowMap(geometry=geometry))
     chosen = plan.choice.draw(totals, source)  # private rows, 3 of 4
     return chosen, None if chosen is None else starts[chosen]
 
@@ -218,14 +217,34 @@ def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> Start:
     return start_of(candidate, geometry, kind=targets.kind, outputs=targets.outputs)
 
 
-def _losses(targets: Targets, mapped: MappedRows, thetas: list[Floats], mapping: RowMap) -> Integers:
-    """Add up the losses of some points in one pass."""
-    totals = np.zeros(len(thetas), np.int64)
-    codes = [mapping.theta_codes(theta) for theta in thetas]
+def _losses(targets: Targets, mapped: MappedRows, starts: list[Start], mapping: RowMap) -> Integers:
+    """Add up the losses of the starts and, last, of equal classes, in one pass."""
+    totals = np.zeros(len(starts) + 1, np.int64)
+    thetas = [start.theta for start in starts]
+    codes = [mapping.theta_codes(theta) for theta in (*thetas, np.zeros_like(thetas[0]))]
     for z, _, labels in mapped.parts():
         for place, code in enumerate(codes):
             totals[place] += int(targets.losses(predictors(z, code, mapping.last), labels).sum())
     return totals
+
+
+def _votes(targets: Targets, mapped: MappedRows, starts: list[Start], mapping: RowMap) -> Integers:
+    """Return by how many rows each start loses against the better of its rivals; 0 for none; in one pass.
+
+    The rivals: the middle of the range, and the start's own constant where it has one.
+    """
+    codes = [mapping.theta_codes(start.theta) for start in starts]
+    rivals = [
+        [mapping.theta_codes(rival) for rival in (np.zeros_like(start.theta), start.constant) if rival is not None]
+        for start in starts
+    ]
+    totals = [np.zeros(len(each), np.int64) for each in rivals]
+    for z, _, labels in mapped.parts():
+        for own, others, total in zip(codes, rivals, totals, strict=True):
+            u = predictors(z, own, mapping.last)
+            for place, other in enumerate(others):
+                total[place] += int(targets.votes(u, predictors(z, other, mapping.last), labels).sum())
+    return np.array([*(-total.min() for total in totals), 0], np.int64)
 
 
 def integer_gradient(targets: Targets, mapped: MappedRows, theta: Floats, mapping: RowMap, *, clip: int) -> Integers:
@@ -281,17 +300,18 @@ def _averaged(
     )
     clip = max(1, int(steps.clip * 2.0**mapping.gradient_bits))
     theta = np.zeros((geometry.columns, targets.outputs)) if start is None else np.array(start.theta, np.float64)
+    lengths = steps.lengths(geometry.columns, intercept=geometry.intercept)
     points = []
     with mapped.progress(steps.passes) as one_more:
         for _ in range(steps.passes):  # all of them, always
             gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=steps.passes, source=source)
-            theta = theta - steps.step / (geometry.rows * targets.curvature) * gradient
+            theta = theta - lengths[:, None] / (geometry.rows * targets.curvature) * gradient
             points.append(theta)
             one_more()
     average = np.mean(points[-steps.tail :], axis=0)
     noise = average_noise(
         targets.kind,
-        h=geometry.h,
+        h=geometry.h if start is None or start.h is None else start.h,
         schedule=steps,
         rows=geometry.rows,
         mu_steps=plan.mu_steps,
@@ -299,6 +319,7 @@ def _averaged(
         rows_per_unit=plan.rows_per_unit,
         residual_variance=residual,
         predicted=start is not None,
+        intercept=geometry.intercept,
     )
     shrunk = shrink(
         average,
@@ -333,7 +354,15 @@ def _plain(
             theta = theta + speed
             one_more()
     noise = plan.rows_per_unit * (geometry.columns * plan.targets.outputs) ** 0.5 / (plan.mu_steps * geometry.rows)
-    steps = Schedule(noise=noise, passes=passes, tail=1, clip_share=PLAIN_CLIP, clip=PLAIN_CLIP, step=PLAIN_STEP)
+    steps = Schedule(
+        noise=noise,
+        passes=passes,
+        tail=1,
+        clip_share=PLAIN_CLIP,
+        clip=PLAIN_CLIP,
+        step=PLAIN_STEP,
+        constant_step=PLAIN_STEP,
+    )
     return _fitted(plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None)
 
 

@@ -247,13 +247,18 @@ def clipped_errors(errors: Floats, norms: Integers, clip: int) -> Floats:
     return errors
 
 
-# --- losses of the choice: 0..1024 a row -----------------------------------------------------------------------------
+# --- what a row says in the choice: a vote of -1, 0 or 1, or a loss of 0..1024 ---------------------------------------
 
 
-def squared_losses(u: Floats, targets: Floats) -> Integers:
-    """Return the distance of prediction and target, 1024 for a half range or more."""
-    distance = np.abs(np.floor(u * 2.0 ** (ERROR_BITS - _U_BITS)) - targets)
-    return np.minimum(np.floor(distance / 16), LOSS_LEVELS).astype(np.int64)[:, 0]
+def squared_votes(u: Floats, other: Floats, targets: Floats) -> Integers:
+    """Return 1 for every row to whose target the first prediction is nearer, -1 where the other is, 0 for a tie.
+
+    A vote is the same whatever the target's range: a distance in half ranges is a small number wherever the range is
+    wide, and a choice that may count a row once would hardly hear it.
+    """
+    scale = 2.0 ** (ERROR_BITS - _U_BITS)
+    near, far = np.abs(np.floor(u * scale) - targets), np.abs(np.floor(other * scale) - targets)
+    return np.sign(far - near).astype(np.int64)[:, 0]
 
 
 def logistic_losses(u: Floats, signs: Floats) -> Integers:

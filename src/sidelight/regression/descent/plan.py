@@ -146,6 +146,7 @@ class DescentPlan:
             odds=self.odds,
             unit=self.unit,
             rows_per_unit=self.rows_per_unit,
+            votes=self.targets.kind == "squared",
         )
 
     @cached_property

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 Kind = Literal["squared", "logistic", "softmax"]
 GeometryKind = Literal["private", "public", "none"]
 
@@ -71,6 +74,7 @@ class Schedule:
         clip_share: The clip of a residual (c).
         clip: The clip of a row's gradient (C = c·q).
         step: The length of a step (η), in units of one over rows times curvature.
+        constant_step: The same for the constant column.
     """
 
     noise: float
@@ -79,6 +83,14 @@ class Schedule:
     clip_share: float
     clip: float
     step: float
+    constant_step: float
+
+    def lengths(self, columns: int, *, intercept: bool) -> NDArray[np.float64]:
+        """Return the length of a step in each column of z, the constant one last."""
+        found = np.full(columns, self.step)
+        if intercept:
+            found[-1] = self.constant_step
+        return found
 
 
 def schedule(
@@ -115,9 +127,12 @@ def schedule(
     noise = rows_per_unit * length * math.sqrt(size) / (mu_steps * rows)
     taken = passes if passes is not None else _PASSES if noise <= _MUCH_NOISE else _FEW_PASSES
     share = clip_share(kind, noise, residual=residual)
-    step = 1.2 if kind == "squared" else 2.8
+    step = constant = 1.2 if kind == "squared" else 2.8
     if step_factor is not None:
         step = (1.0 if kind == "squared" else 2.8) * max(0.1, step_factor)
+        # what is not known of the covariance does not touch the constant column; from the middle of its range, the
+        # constant of a skewed target has a long way to go
+        constant = constant if kind == "squared" and residual is None else step
     return Schedule(
         noise=noise,
         passes=taken,
@@ -125,6 +140,7 @@ def schedule(
         clip_share=share,
         clip=share * length,
         step=step,
+        constant_step=constant,
     )
 
 

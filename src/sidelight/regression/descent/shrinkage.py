@@ -55,6 +55,7 @@ def average_noise(
     rows_per_unit: int = 1,
     residual_variance: float | None = None,
     predicted: bool,
+    intercept: bool = True,
 ) -> AverageNoise:
     """Return the noise of the average of the last points, to first order.
 
@@ -68,14 +69,16 @@ def average_noise(
         rows_per_unit: How many rows a person may have.
         residual_variance: Of public rows that the start came from.
         predicted: Whether the descent started at a prediction.
+        intercept: Whether the last column is constant.
     """
     share = schedule.clip_share
     left = {"squared": _SQUARED_CURVATURE, "logistic": 0.5 * (share / 0.5) ** 3, "softmax": 0.5 * share**3}[kind]
-    k = np.minimum(left * np.maximum(h, _LEAST_H if predicted else _LEAST_H_ALONE), _LARGEST_CURVATURE / schedule.step)
-    deviation = schedule.step * rows_per_unit * schedule.clip * math.sqrt(schedule.passes)
+    step = schedule.lengths(len(h), intercept=intercept)
+    k = np.minimum(left * np.maximum(h, _LEAST_H if predicted else _LEAST_H_ALONE), _LARGEST_CURVATURE / step)
+    deviation = step * rows_per_unit * schedule.clip * math.sqrt(schedule.passes)
     deviation /= rows * curvature * mu_steps
     sampling = 1.0 if kind != "squared" else _USUAL_RESIDUAL if residual_variance is None else residual_variance
-    of_tail = tail_noise(schedule.step * k, passes=schedule.passes, tail=schedule.tail)
+    of_tail = tail_noise(step * k, passes=schedule.passes, tail=schedule.tail)
     return AverageNoise(curvature=k, variance=deviation**2 * of_tail + sampling / (rows * k))
 
 

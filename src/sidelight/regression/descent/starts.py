@@ -1,8 +1,10 @@
 """A prediction in the coordinates of a geometry: where a descent starts, and how far off that may be in each direction.
 
-Public rows of a numeric target are fitted by ridge regression in these coordinates, of classes in their own: a public
-classifier that is fitted in a noisy geometry is worse by several points. Everything here is computed from public and
-released numbers; it moves accuracy only.
+Public rows of a numeric target are fitted by ridge regression in these coordinates if they were made of public rows;
+in a noisy geometry, and for classes, in their own: a fit in a noisy geometry is worse by far. A start for a number
+predicts within the range of the target: the deviation of its predictions is cut to `_REACH` half ranges (a target can
+have 1, an even one 0.58), so that an absurd prediction is at least a possible one. Everything here is computed from
+public and released numbers; it moves accuracy only.
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ from sidelight.regression.rows import Block
 #: A direction in which rows do not vary is not believed to be known better than this share of the others.
 _LEAST_H = 0.01
 _RIDGE_ROUNDS = 3
+#: Penalties of a ridge regression in the rows' own coordinates; leaving one row out says which.
+_PENALTIES = np.logspace(-4, 3, 15)
+#: The largest deviation of predictions, in half ranges of the target.
+_REACH = 0.75
 #: scikit-learn's C of a public classifier.
 _CLASSIFIER_PENALTY = 1 / 10
 #: Trust in a public classifier: 8/(m·h + 3).
@@ -40,12 +46,16 @@ class Start:
         variances: How far off it may be, of the same shape.
         residual_variance: Of the public rows it came from, in half ranges²; None where there are none.
         public_rows: Whether it came from public rows.
+        constant: The start that predicts the mean of these public rows' targets for all; None where there is none.
+        h: How the columns of z vary, as far as public rows say; None where they say nothing.
     """
 
     theta: Floats
     variances: Floats
     residual_variance: float | None = None
     public_rows: bool = False
+    constant: Floats | None = None
+    h: Floats | None = None
 
 
 def start_of(candidate: Candidate, geometry: Geometry, *, kind: Kind, outputs: int = 1) -> Start:
@@ -72,6 +82,8 @@ def nowhere(geometry: Geometry, *, outputs: int) -> Floats:
 
 def _of_coefficients(given: PredictedCoefficients, geometry: Geometry, *, kind: Kind) -> Start:
     theta = geometry.mapped(given.theta[:-1], given.theta[-1])
+    if kind == "squared" and geometry.map is not None:
+        theta = _within_reach(theta, geometry)
     if given.basis is None or given.variances is None or geometry.inverse is None:
         unknown = _UNKNOWN_NUMBER if kind == "squared" else _UNKNOWN_CLASS
         return Start(theta=theta, variances=np.full(theta.shape, unknown / geometry.trace))
@@ -85,8 +97,84 @@ def _of_coefficients(given: PredictedCoefficients, geometry: Geometry, *, kind: 
 
 
 def _ridge(public: PublicExamples, targets: Floats, geometry: Geometry) -> Start:
-    """Fit public rows by ridge regression, whose penalty is the residual variance over the mean square coefficient."""
+    """Fit public rows by ridge regression, in these coordinates, or in their own where these are noisy."""
+    targets = np.clip(targets, -1.0, 1.0)
     z = _coordinates(public.features, geometry)
+    if geometry.kind == "private":
+        theta, variances, residual = _ridge_of_rows(public.features, targets, geometry)
+    else:
+        theta, variances, residual = _ridge_of_coordinates(z, targets, geometry)
+    constant = varied = None
+    if geometry.kind == "public":
+        # the guard's noise widens a geometry; half way (of the logarithms) back to what the public rows do
+        varied = np.sqrt(
+            geometry.h * np.append(z[:, : geometry.features].var(axis=0), np.ones(int(geometry.intercept)))
+        )
+    if geometry.intercept:
+        constant = np.zeros((geometry.columns, 1))
+        constant[-1] = float(targets.mean()) / z[0, -1]
+    return Start(
+        theta=_within_reach(theta[:, None], geometry, z),
+        variances=_sensible(variances[:, None]),
+        residual_variance=residual,
+        public_rows=True,
+        constant=constant,
+        h=varied,
+    )
+
+
+def _within_reach(theta: Floats, geometry: Geometry, z: Floats | None = None) -> Floats:
+    """Cut a start to a deviation of `_REACH` half ranges, and its middle to the range: of public rows z, or of h."""
+    found = theta.copy()
+    slopes = slice(0, geometry.features)
+    if z is None:
+        middle, deviation = np.zeros(1), np.sqrt(geometry.h[slopes] @ found[slopes] ** 2)
+    else:
+        inside = z[:, slopes] @ found[slopes]
+        middle, deviation = inside.mean(axis=0), inside.std(axis=0)
+    factor = float(min(1.0, _REACH / max(float(deviation[0]), 1e-300)))
+    found[slopes] *= factor
+    if geometry.intercept:
+        unit = 1.0 if z is None else z[0, -1]
+        found[-1] = (np.clip(theta[-1] * unit + middle, -1.0, 1.0) - factor * middle) / unit
+    return found
+
+
+def _ridge_of_rows(rows: Floats, targets: Floats, geometry: Geometry) -> tuple[Floats, Floats, float]:
+    """Fit public rows in their own coordinates, and carry the fit and its covariance over to these."""
+    assert geometry.inverse is not None
+    m, d = rows.shape
+    mean = rows.mean(axis=0) if geometry.intercept else np.zeros(d)
+    level = float(targets.mean()) if geometry.intercept else 0.0
+    left, sizes, right = np.linalg.svd(rows - mean, full_matrices=False)
+    squares, seen, centred = sizes**2, left.T @ (targets - level), targets - level
+
+    def residuals(penalty: float) -> tuple[Floats, Floats]:
+        kept = squares / (squares + penalty)
+        return centred - left @ (kept * seen), left**2 @ kept + (1 / m if geometry.intercept else 0.0)
+
+    def left_out(penalty: float) -> float:
+        errors, leverage = residuals(penalty)
+        return float(np.sum((errors / np.maximum(1 - leverage, 1e-6)) ** 2))
+
+    penalty = float(min(_PENALTIES, key=left_out))
+    errors, leverage = residuals(penalty)
+    residual = max(float(errors @ errors) / max(m - float(leverage.sum()), m / 2), 1e-12)
+    weights = right.T @ (sizes / (squares + penalty) * seen)
+    theta = geometry.mapped(weights[:, None], np.array([level - mean @ weights]))[:, 0]
+    # the covariance residual·(RᵀR + penalty)⁻¹ along the rows' own directions, and residual/penalty elsewhere
+    ways = [geometry.inverse, *([(geometry.centre - mean)[None, :]] if geometry.intercept else [])]
+    way = np.vstack(ways)
+    along = (way @ right.T) ** 2
+    elsewhere = np.maximum((way**2).sum(axis=1) - along.sum(axis=1), 0.0)
+    variances = residual * (along @ (1 / (squares + penalty)) + elsewhere / penalty)
+    if geometry.intercept:
+        variances[-1] += residual / m
+    return theta, variances, residual
+
+
+def _ridge_of_coordinates(z: Floats, targets: Floats, geometry: Geometry) -> tuple[Floats, Floats, float]:
+    """Fit mapped public rows; the penalty is the residual variance over the mean square coefficient."""
     m, columns = z.shape
     free = np.ones(columns)
     if geometry.intercept:
@@ -97,13 +185,7 @@ def _ridge(public: PublicExamples, targets: Floats, geometry: Geometry) -> Start
         theta = _ridge_solution(z, targets, used * free + 1e-9 * m * (1 - free))
         residual = max(float(np.sum((targets - z @ theta) ** 2)) / max(m - columns, m / 2), 1e-12)
         penalty = residual * columns / max(float(np.sum(free * theta**2)), 1e-12)
-    variances = residual / (m * np.maximum(geometry.h, _LEAST_H) + used)
-    return Start(
-        theta=theta[:, None],
-        variances=_sensible(variances[:, None]),
-        residual_variance=residual,
-        public_rows=True,
-    )
+    return theta, residual / (m * np.maximum(geometry.h, _LEAST_H) + used), residual
 
 
 def _classifier(public: PublicExamples, places: Floats, geometry: Geometry, *, outputs: int) -> Start:

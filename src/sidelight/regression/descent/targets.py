@@ -23,7 +23,7 @@ from sidelight.regression.descent.integer_rows import (
     softmax_errors,
     softmax_losses,
     squared_errors,
-    squared_losses,
+    squared_votes,
 )
 from sidelight.regression.descent.rules import CURVATURE, Kind
 from sidelight.regression.losses.loss import Mask, numbers_of, positions_of
@@ -109,10 +109,12 @@ class Targets:
             return logistic_errors(u, targets, (weights[0], weights[1]) if weights else (1.0, 1.0))
         return softmax_errors(u, targets[:, 0].astype(np.intp), weights)
 
+    def votes(self, u: Floats, other: Floats, targets: Floats) -> Integers:
+        """Return which of two predictions of a number is nearer in each row: 1, 0 or -1."""
+        return squared_votes(u, other, targets)
+
     def losses(self, u: Floats, targets: Floats) -> Integers:
-        """Return the losses of the choice, 0..1024 a row."""
-        if self.kind == "squared":
-            return squared_losses(u, targets)
+        """Return the losses of the choice between classifiers, 0..1024 a row."""
         if self.kind == "logistic":
             return logistic_losses(u, targets)
         return softmax_losses(u, targets[:, 0].astype(np.intp))
