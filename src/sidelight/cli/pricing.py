@@ -18,6 +18,7 @@ from sidelight.errors import FailedError, LedgerError
 from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import Entry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
+from sidelight.records import Schema
 from sidelight.session.query import declared_delta
 
 CONFIDENCE = 0.95
@@ -86,7 +87,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
     """Print the price of a plan that was read."""
     priced = quote(plan, label=label)
     tell(plan.title, style="bold")
-    console().print(_query_table(priced))
+    console().print(_query_table(priced, plan.schema))
     tell("")
     tell("What is charged: bookkeeping, not a guarantee", style="bold")
     console().print(route_table(priced.rule, priced.before, priced.after))
@@ -101,13 +102,13 @@ def show_quote(plan: Plan, *, label: str) -> None:
         )
 
 
-def _query_table(priced: Quote) -> RichTable:
+def _query_table(priced: Quote, schema: Schema) -> RichTable:
     made = table("query", "guarantee", f"within ({CONFIDENCE:.0%})", "")
     for line in priced.lines:
         if len(line.planned) > 1:
             for each in line.planned:
-                made.add_row(*map(plain, (each.title, each.prepared.claims.strongest, _error(each), "")))
-        error = _error(line.planned[0]) if len(line.planned) == 1 else ""
+                made.add_row(*map(plain, (each.title, each.prepared.claims.strongest, _error(each, schema), "")))
+        error = _error(line.planned[0], schema) if len(line.planned) == 1 else ""
         made.add_row(*map(plain, (line.title, line.claims.strongest, error, _STATUS_WORDS[line.status])))
     return made
 
@@ -168,8 +169,12 @@ def _not_there(url: str) -> bool:
     return url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists()
 
 
-def _error(planned: PlannedQuery) -> str:
+def _error(planned: PlannedQuery, schema: Schema) -> str:
     bound = getattr(planned.prepared, "error", None)
-    if bound is None:
+    if bound is not None:
+        return f"± {float(np.max(bound.at(CONFIDENCE))):.0f} {bound.unit}"
+    if not type(planned.prepared).__module__.startswith("sidelight.summaries."):
         return ""
-    return f"± {float(np.max(bound.at(CONFIDENCE))):.0f} {bound.unit}"
+    from sidelight.cli.forecast import forecast
+
+    return forecast(planned.query, planned.prepared, schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from typing import Any, Literal
@@ -27,6 +27,13 @@ from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior, PublicData, describe, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
 from sidelight.quantiles.descend import descend
+from sidelight.quantiles.group_priors import (
+    BORROW_SHARE,
+    PreparedCellPriors,
+    is_by_group,
+    read_cell_priors,
+    total_levels,
+)
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
 from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, balanced_branching, exact_levels, quantile_tree
 from sidelight.records import Number, Schema, Table
@@ -59,7 +66,8 @@ class Quantiles:
         levels: One level or several, in (0, 1), increasing.
         epsilon: The price of all of them together.
         column: The column of a table; not for a bare array.
-        prediction: One prior for all levels, or one for each.
+        prediction: One prior for all levels, or one for each. By group also a mapping from labels (tuples of labels for
+            several columns) to such, or an earlier release of these quantiles by these groups.
         granularity: Of a bare array: the public step on which its values lie, such as 1 for ages.
         lower, upper: Of a bare array: public bounds. They may be left out, and wide ones do no harm.
         resolution: Rounds the released values down to a step. Without it and without granularity they are floats of 48
@@ -74,6 +82,8 @@ class Quantiles:
         where: A condition on declared columns that rows must pass, or its text; a table comes out, too.
         max_groups: In how many groups a person counts at most.
         max_rows_per_group: How many rows of a person count in one group at most.
+        borrow: "total" spends 18 % on the quantiles of all rows, around which groups of which nothing else is known
+            are then expected: good where groups have fewer than about 30/epsilon rows, and for nothing beyond.
 
     >>> release = Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release(list(range(18, 90)) * 20)
     >>> bool(40 < release.value[1] < 70)
@@ -83,7 +93,7 @@ class Quantiles:
     levels: LevelLike | Sequence[LevelLike]
     epsilon: LevelLike = field(kw_only=True)
     column: str | None = field(default=None, kw_only=True)
-    prediction: Prior | Sequence[Prior] | None = field(default=None, kw_only=True)
+    prediction: Any = field(default=None, kw_only=True)
     granularity: LevelLike | None = field(default=None, kw_only=True)
     lower: float | None = field(default=None, kw_only=True)
     upper: float | None = field(default=None, kw_only=True)
@@ -96,6 +106,7 @@ class Quantiles:
     where: Expression | str | None = field(default=None, kw_only=True, compare=False)
     max_groups: int | None = field(default=None, kw_only=True)
     max_rows_per_group: int | None = field(default=None, kw_only=True)
+    borrow: Literal["total"] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         levels = exact_levels(self.levels)
@@ -113,6 +124,10 @@ class Quantiles:
             raise RangeError(f'score must be "exact" or "floor", got {self.score!r}')
         if self.branching != "wide" and not (isinstance(self.branching, int) and self.branching >= 2):
             raise RangeError(f'branching must be "wide" or a whole number of at least 2, got {self.branching!r}')
+        if self.borrow not in (None, "total"):
+            raise RangeError(f"borrow must be 'total' or left out, got {self.borrow!r}")
+        if not by and (self.borrow is not None or is_by_group(self.prediction)):
+            raise RangeError("borrow and predictions by group are for quantiles by group; give by=")
         for prior in self._given:
             if not isinstance(prior, Prior):
                 fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
@@ -128,7 +143,7 @@ class Quantiles:
 
     @property
     def _given(self) -> tuple[Prior, ...]:
-        if self.prediction is None:
+        if self.prediction is None or is_by_group(self.prediction):
             return ()
         return tuple(self.prediction) if isinstance(self.prediction, Sequence) else (self.prediction,)
 
@@ -159,8 +174,10 @@ class Quantiles:
             )
         return Number("value", lower=self.lower, upper=self.upper, granularity=self.granularity)
 
-    def prepare(self, schema: Schema) -> PreparedQuantiles:
+    def prepare(self, schema: Schema) -> PreparedQuantiles | PreparedCellPriors:
         """Check the query against the schema, choose the grid and the priors, and price it. Opens no data."""
+        if self.borrow is not None or is_by_group(self.prediction):
+            return self._with_cell_priors(schema)
         number = self._number(schema)
         levels = exact_levels(self.levels)
         resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
@@ -200,6 +217,55 @@ class Quantiles:
             score=self.score,
         )
         return prepared if groups is None else self._by_group(prepared, groups)
+
+    def _with_cell_priors(self, schema: Schema) -> PreparedCellPriors:
+        """Return the query with priors of its own for each group, and the total that others borrow from."""
+        levels, number = exact_levels(self.levels), self._number(schema)
+        price = exact(self.epsilon, name="epsilon")
+        own = None if is_by_group(self.prediction) else self.prediction
+        left = price * (1 - BORROW_SHARE) if self.borrow else price
+        inner = replace(self, prediction=own, borrow=None, epsilon=left).prepare(schema)
+        assert isinstance(inner, PreparedGroupQuantiles)
+        cells, names = tuple(product(*inner.groups.keys)), tuple(level_name(level) for level in levels)
+        default = default_prior(number)
+        known = None
+        if is_by_group(self.prediction):
+            known = read_cell_priors(
+                self.prediction, cells=cells, keys=inner.keys, names=names, default=default, grid=inner.grid
+            )
+            for prior in {each for priors in known.priors.values() for each in priors}:
+                check_reach(prior, inner.grid)
+        compiled = {} if known is None else known.compiled(inner.grid)
+        total, read_total, places = None, None, tuple(range(len(levels)))
+        claims, request = inner.claims, {**inner.request, "epsilon": decimal_text(price)}
+        if self.borrow is not None:
+            every, places = total_levels(levels)
+            limits: dict[str, Any] = {"max_groups": None, "max_rows_per_group": None} if self.where is None else {}
+            asked = replace(
+                self, levels=every, by=(), prediction=None, borrow=None, epsilon=price * BORROW_SHARE, **limits
+            )
+            prepared = asked.prepare(schema)
+            total, read_total = prepared, _read_all
+            claims = together([(1, inner.claims), (1, prepared.claims)])
+            request["borrow"] = self.borrow
+        if known is not None:
+            request["prediction"] = known.description["sha256"]
+        return PreparedCellPriors(
+            claims=claims,
+            request=request,
+            labels=inner.labels,
+            prediction=inner.prediction if known is None else known.description,
+            error=None,
+            groups=inner,
+            cells=cells,
+            compiled=inner.compiled,
+            known=compiled,
+            total=total,
+            read_total=read_total,
+            places=places,
+            names=names,
+            default=default,
+        )
 
     def _groups(self, schema: Schema) -> Groups:
         """Check groups and condition against a schema."""
@@ -267,6 +333,14 @@ class Quantiles:
     def release(self, data: Any) -> Release:
         """Release from a bare array, Series or column, or a table, with exactly this query's budget and no ledger."""
         return release_once(self, data)
+
+
+def _read_all(answer: Answer) -> Sequence[float]:
+    """Return the quantiles of all rows, in the order of their levels: a vector, or the one row of a table."""
+    value = answer.value
+    if isinstance(value, GroupTable):
+        return [float(value[name][0]) for name in value.columns if name.startswith("q")]
+    return [float(each) for each in value]
 
 
 def _described(priors: tuple[Prior, ...]) -> Mapping[str, Any]:
@@ -337,10 +411,20 @@ class PreparedGroupQuantiles(PreparedQuantiles):
     keys: tuple[str, ...]
     count_epsilon: Fraction
 
-    def run(self, table: Table, source: Source) -> Answer:
-        """Count ranks in one pass over the column, descend the tree in each group, and count the rows."""
+    def run(
+        self, table: Table, source: Source, *, by_cell: Sequence[tuple[CompiledPrior, ...]] | None = None
+    ) -> Answer:
+        """Count ranks in one pass over the column, descend the tree in each group, and count the rows.
+
+        Args:
+            table: The rows.
+            source: Of the noise.
+            by_cell: Priors of each group's own, one for each level; public, or released before.
+        """
         by_group = collect_group_ranks(table, self.column, self.grid, source, groups=self.groups)
-        values = np.array([self.answer(ranks, source).value for ranks in by_group])
+        own = by_cell or [self.compiled] * len(by_group)
+        pairs = zip(by_group, own, strict=True)
+        values = np.array([replace(self, compiled=priors).answer(ranks, source).value for ranks, priors in pairs])
         sizes = np.array([ranks.size for ranks in by_group], np.int64)
         noise = LaplaceNoise(_counted(self.groups, sizes), epsilon=self.count_epsilon)
         counts = np.asarray(noise.release(source), np.int64)

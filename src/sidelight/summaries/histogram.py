@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Number, Schema
-from sidelight.records.expressions import Cut, col
+from sidelight.records.expressions import Expression, col
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.count import Count, prepare_counts
 
@@ -39,10 +39,12 @@ class Histogram(Count):
         max_rows_per_group: How many rows of a person count in one bin at most; only for rows.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
-        prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`.
+        prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`; or a
+            list of several.
         of: "persons" counts everybody once in each bin, "rows" counts rows; persons where the schema has them.
         rollup: Stays False: add up `unbiased` counts of bins.
-        known: Stays empty: bins are public.
+        known, prefer, leaf_weight: Stay as they are: bins are public.
+        population: Whether intervals are for the population that rows are a sample of.
         per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
 
     >>> import sidelight as sl
@@ -65,8 +67,8 @@ class Histogram(Count):
                 "a histogram is asked of a column: sl.Histogram('age', bins=[0, 18, 65], epsilon=1); the prior of "
                 "this name is sl.priors.Histogram(edges, weights)"
             )
-        if self.rollup or self.known is not None:
-            raise RangeError("a histogram has public bins and no totals: leave known and rollup out")
+        if self.rollup or self.known is not None or self.prefer != "labels":
+            raise RangeError("a histogram has public bins and no totals: leave known, prefer and rollup out")
         if self.outside not in ("keep", "drop"):
             raise RangeError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
         if isinstance(self.bins, str) or not isinstance(self.bins, (int, Iterable)) or isinstance(self.bins, bool):
@@ -93,7 +95,7 @@ class Histogram(Count):
         edges = {"column": self.column, "bins": str(self.cut(schema))}
         return prepare_counts(self, groups, self.reading(), kind=self.kind_name, counted=counted, **edges)
 
-    def cut(self, schema: Schema) -> Cut:
+    def cut(self, schema: Schema) -> Expression:
         """Return the bins as an expression: which of them a number lies in."""
         column = next((each for each in schema.columns if each.name == self.column), None)
         if not isinstance(self.bins, int):

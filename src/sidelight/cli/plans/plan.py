@@ -211,16 +211,18 @@ def _asked(query: Query, schema: Schema) -> PlannedQuery:
 
 def _refuse_private_rows(section: Section, *, source: Path) -> None:
     """Refuse a prediction that names the plan's own source: these rows are private, whatever the plan calls them."""
-    prediction: Any = section.values.get("prediction")
-    name = prediction.get("public") if isinstance(prediction, dict) else None
-    if not isinstance(name, str):
-        return
-    public = section.folder / name
-    if public == source or (public.exists() and any(public.samefile(each) for each in _files(source))):
-        section.section("prediction").refuse(
-            f"public names {name!r}, the private source of this plan; a prediction from the private rows would void "
-            "the guarantee"
-        )
+    given: Any = section.values.get("prediction")
+    for prediction in given if isinstance(given, list) else [given]:
+        name = prediction.get("public") if isinstance(prediction, dict) else None
+        if not isinstance(name, str):
+            continue
+        public = section.folder / name
+        if public == source or (public.exists() and any(public.samefile(each) for each in _files(source))):
+            section.refuse(
+                f"public names {name!r}, the private source of this plan; a prediction from the private rows would "
+                "void the guarantee",
+                key="prediction",
+            )
 
 
 def _files(source: Path) -> list[Path]:
@@ -232,6 +234,7 @@ def _title(request: Mapping[str, Any]) -> str:
     if "statement" in request:
         return str(request["statement"])
     column = request.get("column")
+    column = ", ".join(map(str, column)) if isinstance(column, list) else column
     kind = str(request["kind"]).replace("_", " ").capitalize()
     return f"{kind} of {column}" if column else kind
 
