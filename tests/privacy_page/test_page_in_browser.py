@@ -242,7 +242,9 @@ def test_from_a_fitted_model_to_its_page(opened: Open) -> None:
     """What a model publishes by itself is what the page reads: a row that is too long, and both labels."""
     rows = np.array([[0.9, 0.8], [-0.6, 0.2], [0.1, -0.4]] * 500)
     labels = np.array(["yes", "no", "no"] * 500)
-    model = sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=["no", "yes"]).fit(rows, labels)
+    model = sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=["no", "yes"], solver="objective").fit(
+        rows, labels
+    )
     report = model.privacy_report(features=[{"name": "income", "lo": 0, "hi": 10, "to": [-1, 1]}, {"name": "score"}])
     seen = opened(report)
     shown = {}
