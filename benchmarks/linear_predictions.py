@@ -115,7 +115,7 @@ class Absurd:
 
 
 SHAPES = ("gauss", "zero", "skew", "heavy")
-ABSURD_ROWS, ABSURD_COLUMNS, ABSURD_SETS, ABSURD_EPSILON = 800, 8, 30, 0.1
+ABSURD_ROWS, ABSURD_COLUMNS, ABSURD_SETS, ABSURD_EPSILON = 800, 8, 60, 0.1
 
 
 def absurd_set(shape: str, seed: int, *, off: float = 2.0) -> Absurd:

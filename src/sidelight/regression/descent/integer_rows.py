@@ -258,7 +258,7 @@ def squared_votes(u: Floats, other: Floats, targets: Floats) -> Integers:
     """
     scale = 2.0 ** (ERROR_BITS - _U_BITS)
     near, far = np.abs(np.floor(u * scale) - targets), np.abs(np.floor(other * scale) - targets)
-    return np.sign(far - near).astype(np.int64)[:, 0]
+    return np.asarray(np.sign(far - near)[:, 0], np.int64)
 
 
 def logistic_losses(u: Floats, signs: Floats) -> Integers:
