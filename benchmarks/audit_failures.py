@@ -152,6 +152,7 @@ def by_group() -> dict[str, Any]:
         "Count": sl.Count(by=["c", "e"], where=sl.col("a") > 0, epsilon=1, rollup=True),
         "Count, predicted": sl.Count(by="c", **PRICE, prediction=known),
         "Histogram": sl.Histogram("a", bins=[-5, 0, 5], rho="0.1"),
+        "Histogram, private bins": sl.Histogram("b", by="e", epsilon=1),
         "CountDistinct": sl.CountDistinct("c", epsilon=1),
         "TopK": sl.TopK("e", k=2, epsilon=1),
         "TopK, peeling": sl.TopK("e", k=2, epsilon=1, route="peeling"),

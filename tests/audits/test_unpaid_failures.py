@@ -108,8 +108,9 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "mechanisms/truncated_laplace.py": {"release": 1},
         "predictions/public_data.py": {"refuse_private": 1},
         "records/columns.py": {"__init__": 4, "_check_name": 1},
-        "records/expression_base.py": {"check": 1},
-        "records/expressions.py": {"shape": 7},
+        # bins that were found lie between released numbers, each once and in their order
+        "records/expression_base.py": {"_number": 1, "check": 1},
+        "records/expressions.py": {"col": 1, "shape": 9},
         "records/schema.py": {"__init__": 4},
         "records/shapes.py": {"code_table": 2},
         "summaries/shares.py": {"count_and_sums": 1, "count_share": 2},

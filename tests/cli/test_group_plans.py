@@ -76,6 +76,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             'kind = "histogram"\ncolumn = "age"\nbins = [0, 18.5, 120]\noutside = "drop"\nepsilon = 1',
             sl.Histogram("age", bins=[0, "18.5", 120], outside="drop", epsilon=1),
         ),
+        ('kind = "histogram"\ncolumn = "age"\nbins = "private"\nrho = 1', sl.Histogram("age", rho=1)),
         ('kind = "histogram"\ncolumn = "age"\nbins = 4\nepsilon = 1', sl.Histogram("age", bins=4, epsilon=1)),
         (
             'kind = "mean"\ncolumn = "hours"\nby = "sex"\nclip = [0, 80.5]\npull = false\nmu = 1',

@@ -73,12 +73,6 @@ class CellPriors:
         return {**found, "entropy": SEEDED_BRANDING} if self.seeded else found
 
 
-def is_by_group(prediction: Any) -> bool:
-    """Return whether a prediction is about groups: a mapping from labels, or an earlier table by group."""
-    value = prediction.value if isinstance(prediction, Release) else prediction
-    return isinstance(value, (Mapping, GroupTable))
-
-
 def read_cell_priors(
     prediction: Any,
     *,

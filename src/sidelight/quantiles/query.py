@@ -30,7 +30,6 @@ from sidelight.quantiles.descend import descend
 from sidelight.quantiles.group_priors import (
     BORROW_SHARE,
     PreparedCellPriors,
-    is_by_group,
     read_cell_priors,
     total_levels,
 )
@@ -126,7 +125,7 @@ class Quantiles:
             raise RangeError(f'branching must be "wide" or a whole number of at least 2, got {self.branching!r}')
         if self.borrow not in (None, "total"):
             raise RangeError(f"borrow must be 'total' or left out, got {self.borrow!r}")
-        if not by and (self.borrow is not None or is_by_group(self.prediction)):
+        if not by and (self.borrow is not None or _is_by_group(self.prediction)):
             raise RangeError("borrow and predictions by group are for quantiles by group; give by=")
         for prior in self._given:
             if not isinstance(prior, Prior):
@@ -143,7 +142,7 @@ class Quantiles:
 
     @property
     def _given(self) -> tuple[Prior, ...]:
-        if self.prediction is None or is_by_group(self.prediction):
+        if self.prediction is None or _is_by_group(self.prediction):
             return ()
         return tuple(self.prediction) if isinstance(self.prediction, Sequence) else (self.prediction,)
 
@@ -176,7 +175,7 @@ class Quantiles:
 
     def prepare(self, schema: Schema) -> PreparedQuantiles | PreparedCellPriors:
         """Check the query against the schema, choose the grid and the priors, and price it. Opens no data."""
-        if self.borrow is not None or is_by_group(self.prediction):
+        if self.borrow is not None or _is_by_group(self.prediction):
             return self._with_cell_priors(schema)
         number = self._number(schema)
         levels = exact_levels(self.levels)
@@ -222,14 +221,14 @@ class Quantiles:
         """Return the query with priors of its own for each group, and the total that others borrow from."""
         levels, number = exact_levels(self.levels), self._number(schema)
         price = exact(self.epsilon, name="epsilon")
-        own = None if is_by_group(self.prediction) else self.prediction
+        own = None if _is_by_group(self.prediction) else self.prediction
         left = price * (1 - BORROW_SHARE) if self.borrow else price
         inner = replace(self, prediction=own, borrow=None, epsilon=left).prepare(schema)
         assert isinstance(inner, PreparedGroupQuantiles)
         cells, names = tuple(product(*inner.groups.keys)), tuple(level_name(level) for level in levels)
         default = default_prior(number)
         known = None
-        if is_by_group(self.prediction):
+        if _is_by_group(self.prediction):
             known = read_cell_priors(
                 self.prediction, cells=cells, keys=inner.keys, names=names, default=default, grid=inner.grid
             )
@@ -333,6 +332,12 @@ class Quantiles:
     def release(self, data: Any) -> Release:
         """Release from a bare array, Series or column, or a table, with exactly this query's budget and no ledger."""
         return release_once(self, data)
+
+
+def _is_by_group(prediction: Any) -> bool:
+    """Return whether a prediction is about groups: a mapping from labels, or an earlier table by group."""
+    value = prediction.value if isinstance(prediction, Release) else prediction
+    return isinstance(value, (Mapping, GroupTable))
 
 
 def _read_all(answer: Answer) -> Sequence[float]:

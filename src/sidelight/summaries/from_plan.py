@@ -127,6 +127,8 @@ def _value(section: Section, key: str) -> Any:
         return tuple(section.amounts(key))
     if key == "clip":
         return section.choice(key, ["auto", "private", "declared"])
+    if key == "bins" and isinstance(section.values[key], str):
+        return section.choice(key, ["private"])
     if key == "bins" and isinstance(section.values[key], list):
         return section.amounts(key)
     if key in _INTEGERS:

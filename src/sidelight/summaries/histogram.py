@@ -12,7 +12,8 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Number, Schema
 from sidelight.records.expressions import Expression, col
 from sidelight.session.query import SurePrepared
-from sidelight.summaries.count import Count, prepare_counts
+from sidelight.summaries.count import Count, prepare_counts, read_as
+from sidelight.summaries.private_bins import USUAL_BINS, prepare_private_bins
 
 _MOST_BINS = 100_000
 
@@ -29,7 +30,8 @@ class Histogram(Count):
 
     Args:
         column: The number.
-        bins: Increasing public edges, or how many bins of equal width between the declared bounds.
+        bins: Increasing public edges, or how many bins of equal width between the declared bounds; "private", or
+            ("private", 20), finds edges at quantiles of all rows for three tenths of the price, 10 bins if left out.
         outside: What becomes of numbers beyond the first and last edge: "keep" has two end bins for them, "drop" has
             none. Bins of equal width reach from bound to bound and need neither.
         by: Further columns or derived labels: a histogram for each of their cells.
@@ -56,7 +58,7 @@ class Histogram(Count):
     """
 
     column: str = field(kw_only=False)
-    bins: int | Iterable[Any]
+    bins: int | str | Iterable[Any] = "private"
     outside: Literal["keep", "drop"] = "keep"
     kind_name: ClassVar[str] = "histogram"
 
@@ -71,10 +73,26 @@ class Histogram(Count):
             raise RangeError("a histogram has public bins and no totals: leave known, prefer and rollup out")
         if self.outside not in ("keep", "drop"):
             raise RangeError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
-        if isinstance(self.bins, str) or not isinstance(self.bins, (int, Iterable)) or isinstance(self.bins, bool):
-            raise RangeError(f"bins is a list of increasing edges, or a whole number of bins, got {self.bins!r}")
-        if not isinstance(self.bins, int):
-            object.__setattr__(self, "bins", tuple(self.bins))
+        given = self.bins
+        if given != "private" and (isinstance(given, (str, bool)) or not isinstance(given, (int, Iterable))):
+            raise RangeError(
+                f"bins is a list of increasing edges, a whole number of bins, or 'private', got {self.bins!r}"
+            )
+        if not isinstance(given, (int, str)):
+            object.__setattr__(self, "bins", tuple(given))
+        private = self.private_bins
+        if private is not None and (isinstance(private, bool) or not isinstance(private, int)):
+            raise RangeError(f"private bins are a whole number, ('private', 20), got {private!r}")
+
+    @property
+    def private_bins(self) -> int | None:
+        """How many bins are found privately; None where they are public."""
+        if isinstance(self.bins, str):
+            return USUAL_BINS
+        if isinstance(self.bins, tuple) and len(self.bins) == 2 and self.bins[0] == "private":
+            found: int = self.bins[1]
+            return found
+        return None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -84,6 +102,18 @@ class Histogram(Count):
     def prepare(self, schema: Schema) -> SurePrepared:
         """Check bins, groups, price and prediction against a schema; no row is read."""
         assert isinstance(self.by, tuple)
+        if self.private_bins is not None:
+            counted = self.counted(schema)
+            return prepare_private_bins(
+                self,
+                schema,
+                self.column,
+                self.private_bins,
+                self.reading(),
+                kind=self.kind_name,
+                counted=counted,
+                **read_as(self.reading()),
+            )
         shared = {each.name: getattr(self, each.name) for each in fields(Count)}
         count = Count(**{**shared, "by": (*self.by, self.cut(schema))})
         counted = self.counted(schema)
@@ -98,6 +128,7 @@ class Histogram(Count):
     def cut(self, schema: Schema) -> Expression:
         """Return the bins as an expression: which of them a number lies in."""
         column = next((each for each in schema.columns if each.name == self.column), None)
+        assert not isinstance(self.bins, str)
         if not isinstance(self.bins, int):
             return col(self.column).cut(self.bins, outside=self.outside)
         if not 1 <= self.bins <= _MOST_BINS:
@@ -105,7 +136,7 @@ class Histogram(Count):
         if not isinstance(column, Number) or column.lower is None or column.upper is None:
             raise SchemaError(
                 f"{self.bins} bins of equal width need a number with both bounds declared, and {self.column!r} has "
-                "none of the kind; give public edges: bins=[0, 18, 65]"
+                "none of the kind; give public edges: bins=[0, 18, 65], or bins='private'"
             )
         low, high = Fraction(column.lower), Fraction(column.upper)
         step = None if column.granularity is None else Fraction(column.granularity)
