@@ -41,6 +41,8 @@ _ENDS = 16 << _STEP_BITS
 _EXP_BITS = 20
 #: Losses of the choice are 0..LOSS_LEVELS.
 LOSS_LEVELS = 1024
+#: Entries of z that are computed at once.
+_CELLS = 1 << 15
 #: Rows that are added up in floats before integers take over.
 MOST_ROWS_AT_ONCE = 1 << 18
 
@@ -119,14 +121,17 @@ class RowMap:
         """Return z: int32 with a unit of 2⁻¹², or, without a map, the codes themselves (the constant is `last`)."""
         if self.geometry.map is None:
             return codes
-        inside = codes @ self.factors
-        inside -= self.offsets
-        inside *= 2.0**-self.shift
-        inside += 0.5
-        np.floor(inside, out=inside)
-        np.clip(inside, -_LARGEST_Z, _LARGEST_Z, out=inside)
-        out = np.empty((inside.shape[0], self.geometry.columns), np.int32)
-        out[:, : inside.shape[1]] = inside
+        d = self.geometry.features
+        out = np.empty((len(codes), self.geometry.columns), np.int32)
+        step = max(64, _CELLS // d)
+        moved = self.offsets - 2.0 ** (self.shift - 1)  # with the half that rounds: still exact below 2⁵³
+        for start in range(0, len(codes), step):  # pieces that stay in the cache; the integers are the same
+            inside = codes[start : start + step] @ self.factors
+            inside -= moved
+            inside *= 2.0**-self.shift
+            np.floor(inside, out=inside)
+            np.clip(inside, -_LARGEST_Z, _LARGEST_Z, out=inside)
+            out[start : start + step, :d] = inside
         if self.geometry.intercept:
             out[:, -1] = 1 << _Z_BITS
         return out
