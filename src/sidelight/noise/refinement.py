@@ -62,7 +62,7 @@ def refinement_noise(size: int, scale: Rational, source: Source) -> NDArray[Any]
     ...     refinement_noise(5, Fraction(30), source).shape
     (5,)
     """
-    return _one_side(size, scale, source) - _one_side(size, scale, source)
+    return np.asarray(_one_side(size, scale, source) - _one_side(size, scale, source))
 
 
 def _one_side(size: int, scale: Rational, source: Source) -> NDArray[Any]:
