@@ -47,7 +47,8 @@ class TailBound:
         """Return the bound of every entry at this confidence."""
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
-        return np.asarray(self.fixed) + np.asarray(self.per_log) * math.log(1 / (1 - confidence))
+        found = np.asarray(self.fixed) + np.asarray(self.per_log) * math.log(1 / (1 - confidence))
+        return np.maximum(found, 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""

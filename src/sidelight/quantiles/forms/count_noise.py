@@ -2,12 +2,14 @@
 
 Everything is linear before ranks are made to rise, which moves no rank further than the worst of those that it joins.
 The bound is Chernoff's, with the moments of the noise as it is: Laplace or Gaussian, and the chance in how many of a
-cell's records lie below a place in it.
+cell's records lie below a place in it. All of these are log-concave (or nearly so: the chance is taken for a Gaussian),
+which is worth another factor: P(X > h) <= exp(K(t) - t h) / (t s), s the deviation of the law tilted by t.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +20,8 @@ Floats = NDArray[np.float64]
 
 #: The confidence at which the linear bound touches the best one; elsewhere it is a valid bound and a little larger.
 _TOUCHING = 0.95
-#: How many multiples of the largest possible exponent are tried.
-_TRIED = np.concatenate([np.geomspace(1e-3, 0.5, 24), np.linspace(0.55, 0.97, 12)])
+#: The multiples of the exponent that were best for Gaussian terms.
+_TRIED = np.linspace(0.15, 1.0, 18)
 
 
 def noise_coefficients(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
@@ -64,42 +66,64 @@ def noise_coefficients(rounds: Sequence[Round], weights: Floats) -> list[Floats]
     return found
 
 
-def linear_bound(scaled: Sequence[Floats], *, gaussian: bool, chance: Floats, levels: int) -> tuple[Floats, Floats]:
-    """Bound |sum of noise + chance| for every row at once, as fixed + per_log · log(1 / failure probability).
-
-    Guarantee: with probability 1 - beta no row exceeds its bound, for every beta; `levels` is the number of rows that
-    share it.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Terms:
+    """What sums of independent terms consist of, one row a sum; every entry is a coefficient times a deviation.
 
     Args:
-        scaled: Coefficients times standard deviations of the noise, a matrix a round.
-        gaussian: Whether the noise is Gaussian; else Laplace.
+        laplace: Matrices of Laplace terms: noise of counts.
+        gaussian: Matrices of Gaussian terms.
         chance: For each row the variance proxy of what else is sub-Gaussian in it.
-        levels: Over how many rows the failure probability is divided.
+        selections: A matrix of terms whose density is at most exp(uneven) times that of a Laplace term.
+        uneven: For each row the sum of those logarithms.
+        rows: For each row the reciprocal of its share of the failure probability; these shares add up to at most one.
     """
-    squares = sum((np.einsum("ij,ij->i", each, each) for each in scaled), np.zeros(chance.size))
-    wanted = np.log(2 * levels)
+
+    laplace: Sequence[Floats]
+    gaussian: Sequence[Floats]
+    chance: Floats
+    selections: Floats
+    uneven: Floats
+    rows: Floats
+
+
+def linear_bound(terms: Terms) -> tuple[Floats, Floats]:
+    """Bound the size of every row's sum at once, as fixed + per_log · log(1 / failure probability).
+
+    Guarantee: with probability 1 - beta no row exceeds its bound, for every beta: Chernoff's bound for each row at its
+    share of beta, at the exponent that is best for a beta of 0.05; at another exponent it is larger, and true.
+    """
+    rows = terms.chance.size
+    wanted = np.log(2 * terms.rows)
     touching = wanted - np.log(1 - _TOUCHING)
-    if gaussian:
-        deviation = np.sqrt(squares + chance)
-        exponent = np.sqrt(2 * touching) / np.maximum(deviation, 1e-12)
-        growth = (squares + chance) * exponent**2 / 2
-        return (wanted + growth) / exponent, 1 / exponent
-    # A Laplace variable of variance 2 b² has log-moment -log(1 - (b t)²) <= x + x² / (2 (1 - x)), x = (b t)².
-    halves = squares / 2
-    fourths = sum((np.einsum("ij,ij->i", each * each, each * each) for each in scaled), np.zeros(chance.size)) / 4
-    largest = np.sqrt(np.maximum.reduce([(each * each).max(axis=1, initial=0.0) for each in scaled]) / 2)
-    limit = 1 / np.maximum(largest, 1e-12)
-    best, exponent = np.full(chance.size, np.inf), limit.copy()
-    smallest = np.minimum(_TRIED[0], 0.1 * np.sqrt(touching / np.maximum(halves + chance / 2, 1e-12)) / limit)
-    for step in (smallest, *_TRIED):
-        t = step * limit
+    # A Laplace term of variance 2 b² has log-moment -log(1 - x) <= x + x² / (2 (1 - x)) at t, x = (b t)².
+    squares = _row_sums(terms.laplace, 2, rows) / 2
+    fourths = _row_sums(terms.laplace, 4, rows) / 4
+    smooth = (terms.chance + _row_sums(terms.gaussian, 2, rows)) / 2
+    largest = _largest(terms.laplace, rows)
+    selected = np.flatnonzero(terms.selections.any(axis=1))
+    chosen = terms.selections[selected] ** 2 / 2
+    scale = np.maximum(largest, 1e-9)
+    scale[selected] = np.maximum(scale[selected], np.sqrt(chosen.max(axis=1, initial=0.0)))
+    total = squares + smooth
+    total[selected] += chosen.sum(axis=1)
+    # without heavy terms the best exponent is sqrt(touching / total): tried in multiples, below the limit 1 / scale
+    gauss = np.sqrt(touching / np.maximum(total, 1e-18))
+    best, exponent = np.full(rows, np.inf), np.zeros(rows)
+    for step in _TRIED:
+        t = np.minimum(step * gauss, 0.97 / scale)
         x = (t * largest) ** 2
-        growth = t**2 * (halves + chance / 2) + t**4 * fourths / (2 * (1 - x))
-        value = (touching + growth) / t
+        growth = t**2 * (squares + smooth) + t**4 * fourths / (2 * (1 - x)) + terms.uneven
+        spread = 2 * (squares + smooth)
+        if selected.size:
+            tilted = chosen * t[selected, None] ** 2
+            growth[selected] -= np.log1p(-tilted).sum(axis=1)
+            spread[selected] += (2 * chosen * (1 + tilted) / (1 - tilted) ** 2).sum(axis=1)
+        # The tilted density is log-concave, hence nowhere above 1 / its deviation: another factor of Chernoff's bound.
+        value = (touching + growth - np.log(np.maximum(t * np.sqrt(spread), 1.0))) / t
         better = value < best
         best, exponent = np.where(better, value, best), np.where(better, t, exponent)
-    fixed = best - (touching - wanted) / exponent
-    return fixed, 1 / exponent
+    return best - (touching - wanted) / exponent, 1 / exponent
 
 
 def below_proxy(records: Floats, share: Floats) -> Floats:
@@ -120,3 +144,19 @@ def _summed(matrix: Floats, parents: NDArray[np.intp], cells: int) -> Floats:
         present, starts = np.unique(parents, return_index=True)
         out[:, present] = np.add.reduceat(matrix, starts, axis=1)
     return out
+
+
+def _row_sums(matrices: Sequence[Floats], power: int, rows: int) -> Floats:
+    out = np.zeros(rows)
+    for each in matrices:
+        squared = each * each
+        out += squared.sum(axis=1) if power == 2 else np.einsum("ij,ij->i", squared, squared)
+    return out
+
+
+def _largest(matrices: Sequence[Floats], rows: int) -> Floats:
+    """Return the largest scale of a Laplace term of each row."""
+    out = np.zeros(rows)
+    for each in matrices:
+        out = np.maximum(out, np.abs(each).max(axis=1, initial=0.0))
+    return np.asarray(out / np.sqrt(2))

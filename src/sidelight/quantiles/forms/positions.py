@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 
 from sidelight.grid import Outcomes
 
@@ -15,6 +14,7 @@ from sidelight.grid import Outcomes
 def common_positions(grid: Outcomes, indices: Sequence[int]) -> tuple[list[int], int]:
     """Return the numerators of the positions of indices, and the denominator that they share.
 
+    >>> from fractions import Fraction
     >>> from sidelight.grid import Grid
     >>> common_positions(Grid(resolution=Fraction(1), first=0, last=9, dither_bits=1), [0, 1, 6])
     ([0, 2, 12], 4)
@@ -53,9 +53,3 @@ def index_at_or_below(grid: Outcomes, numerator: int, divisor: int) -> int:
             index = stretch.end
         else:
             return min(max(exact, grid.fine_first), grid.fine_last)
-
-
-def exact_position(grid: Outcomes, index: int) -> Fraction:
-    """Return the position of one index."""
-    stretch = grid.stretch(index)
-    return Fraction(stretch.slope * index + stretch.offset, stretch.divisor)
