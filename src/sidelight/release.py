@@ -97,6 +97,7 @@ class Release:
         error: A public bound of how far off it can be, or None.
         prediction: The side information that was used and where it came from, or None.
         circumstances: Data set, engine, version, source of the noise, numerics, and the place in a ledger.
+        details: What was released on the way to the answer, such as noisy counts, in strings; or None.
 
     >>> import sidelight as sl
     >>> release = sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100)
@@ -113,6 +114,7 @@ class Release:
     error: TailBound | None
     prediction: Mapping[str, Any] | None
     circumstances: Circumstances
+    details: Mapping[str, Any] | None = None
 
     @property
     def kind(self) -> str:
@@ -264,6 +266,7 @@ def outcome_from_json(text: str) -> Outcome:
         error=None if data["error"] is None else TailBound.from_json(data["error"]),
         prediction=data["prediction"],
         circumstances=circumstances,
+        details=data.get("details"),
     )
 
 
@@ -327,6 +330,8 @@ def _encode(kind: str, outcome: Outcome) -> str:
         data["labels"] = list(outcome.labels)
         data["error"] = None if outcome.error is None else outcome.error.to_json()
         data["prediction"] = None if outcome.prediction is None else dict(outcome.prediction)
+        if outcome.details is not None:
+            data["details"] = dict(outcome.details)
     else:
         data["reason"] = outcome.reason
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from sidelight.plan_section import COMMON, Section
 from sidelight.predictions.from_plan import read_prediction
+from sidelight.quantiles.forms.rule import FORMS
 from sidelight.quantiles.query import Quantiles
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
@@ -16,7 +17,7 @@ def quantiles(section: Section) -> Quantiles:
     section.only(
         *COMMON,
         "levels",
-        "epsilon",
+        *("epsilon", "delta", "rho", "form", "size"),
         "column",
         "prediction",
         "resolution",
@@ -34,22 +35,19 @@ def quantiles(section: Section) -> Quantiles:
     if "where" in section:
         with section.naming("where"):
             given["where"] = parse_expression(section.text("where"))
-    for key in ("max_groups", "max_rows_per_group"):
+    for key in ("max_groups", "max_rows_per_group", "size", "branching"):
         if key in section:
             given[key] = section.integer(key)
     if "adaptation" in section:
         given["adaptation"] = section.choice("adaptation", ["conditional", "edge"])
-    if "branching" in section:
-        wide = section.values["branching"] == "wide"
-        given["branching"] = "wide" if wide else section.integer("branching")
+    if "form" in section:
+        given["form"] = section.choice("form", list(FORMS))
     if "score" in section:
         given["score"] = section.choice("score", ["exact", "floor"])
-    for key in ("budget_power", "resolution"):
+    for key in ("epsilon", "delta", "rho", "budget_power", "resolution"):
         if key in section:
             given[key] = section.amount(key)
-    return Quantiles(
-        section.amounts("levels"), epsilon=section.amount("epsilon"), column=section.text("column", None), **given
-    )
+    return Quantiles(section.amounts("levels"), column=section.text("column", None), **given)
 
 
 def read_groups(section: Section) -> list[str | Expression]:

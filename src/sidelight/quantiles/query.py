@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from sidelight.aggregates import collect_ranks
-from sidelight.aggregates.bounded import Bounded
-from sidelight.aggregates.collect_ranks import collect_group_ranks
+from sidelight.accounting import dearest_path
 from sidelight.aggregates.groups import Groups, groups_of
-from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
-from sidelight.grid import Outcomes
-from sidelight.group_table import GroupTable
-from sidelight.guarantees import Person, Row
-from sidelight.guarantees.amounts import decimal_text, exact
-from sidelight.mechanisms.additive import LaplaceNoise
-from sidelight.mechanisms.budget import together
-from sidelight.noise import Source
-from sidelight.predictions import CompiledPrior, Prior, PublicData, describe, warn_if_unhedged
+from sidelight.guarantees import Person, Row, Unit
+from sidelight.guarantees.amounts import decimal_text, exact, positive
+from sidelight.mechanisms.budget import Budget
+from sidelight.predictions import Prior, PublicData, describe, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
-from sidelight.quantiles.descend import descend
+from sidelight.quantiles.forms.codes import codes_of
+from sidelight.quantiles.forms.rule import Form, FormRule
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
-from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, balanced_branching, exact_levels, quantile_tree
-from sidelight.records import Number, Schema, Table
+from sidelight.quantiles.prepared import PreparedGroupQuantiles, PreparedQuantiles, counted
+from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, exact_levels, quantile_tree
+from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
 from sidelight.release import Release
-from sidelight.session import Answer, release_once
-from sidelight.session.query import SurePrepared
+from sidelight.session import release_once
 
 #: Of the budget of quantiles by group, for the counts that say which groups have rows.
 _COUNT_SHARE = Fraction(1, 10)
-#: A group has support if its noisy count exceeds so many standard deviations of its noise.
-_SUPPORT = 3
 
 
 @dataclass(frozen=True)
@@ -49,8 +40,9 @@ class Quantiles:
     By group a row is in one group, so that each group's quantiles get the whole budget but for a tenth, which counts
     the rows: what a group without rows has for quantiles is a draw from the prior, and `supported` says so.
 
-    Guarantee: PureDP(epsilon) for the schema's unit (one row, or one person with the declared number of rows) under
-    adding or removing one, and the zCDP and GDP claims of the tree; exact on the machine (quantiles proof page).
+    Guarantee: PureDP(epsilon), ZCDP(rho) or ApproxDP(epsilon, delta), as asked, for the schema's unit (one row, or one
+    person with the declared number of rows) under adding or removing one, with all claims that follow from the form;
+    exact on the machine (quantiles proof page).
 
     Accuracy: the error is in ranks and does not grow with the number of records; `release.error_bound(0.95)`. A
     `prediction` that is right makes it smaller; one that is wrong costs ranks and never privacy.
@@ -58,18 +50,23 @@ class Quantiles:
     Args:
         levels: One level or several, in (0, 1), increasing.
         epsilon: The price of all of them together.
+        delta: With epsilon: the price is (epsilon, delta). Few levels and counts have a pure price all the same.
+        rho: The price in zCDP, instead of epsilon.
         column: The column of a table; not for a bare array.
         prediction: One prior for all levels, or one for each.
         granularity: Of a bare array: the public step on which its values lie, such as 1 for ages.
         lower, upper: Of a bare array: public bounds. They may be left out, and wide ones do no harm.
         resolution: Rounds the released values down to a step. Without it and without granularity they are floats of 48
             bits, each written as the shortest decimal.
-        branching: Children of a node of the tree; "wide" for the K-ary tree of the paper.
-        budget_power: p in the share (l + 1)^-p of the budget for depth l of the tree; 0, or 3/2 for "wide", if left
-            out.
-        adaptation: What becomes of a prior inside a node: "conditional" restricts it, "edge" moves what lies outside to
-            the ends.
-        score: "exact"; "floor" only to reproduce the paper: it has twice the error.
+        form: How the levels are released: "tree" (selections, one for each level), "select" (about ten levels),
+            "cells" (many: counts and interpolation), "codes" (a bounded grid with few values), or "auto", which
+            decides by public numbers and, from eight levels on, by a released count that costs a fiftieth.
+        size: A public number of rows, if there is one: then no count is released. Never the number that the data has.
+        branching: Of a tree: the children of a node.
+        budget_power: Of a tree: p in the share (l + 1)^-p of the budget for depth l.
+        adaptation: Of a tree: what becomes of a prior inside a node: "conditional" restricts it, "edge" moves what lies
+            outside to the ends.
+        score: Of a tree: "exact"; "floor" only to reproduce the paper: it has twice the error.
         by: Columns or derived labels whose cells are the groups; a table with a row for each then comes out.
         where: A condition on declared columns that rows must pass, or its text; a table comes out, too.
         max_groups: In how many groups a person counts at most.
@@ -81,15 +78,19 @@ class Quantiles:
     """
 
     levels: LevelLike | Sequence[LevelLike]
-    epsilon: LevelLike = field(kw_only=True)
+    epsilon: LevelLike | None = field(default=None, kw_only=True)
+    delta: LevelLike | None = field(default=None, kw_only=True)
+    rho: LevelLike | None = field(default=None, kw_only=True)
     column: str | None = field(default=None, kw_only=True)
     prediction: Prior | Sequence[Prior] | None = field(default=None, kw_only=True)
     granularity: LevelLike | None = field(default=None, kw_only=True)
     lower: float | None = field(default=None, kw_only=True)
     upper: float | None = field(default=None, kw_only=True)
     resolution: LevelLike | None = field(default=None, kw_only=True)
-    branching: int | Literal["wide"] = field(default=2, kw_only=True)
-    budget_power: LevelLike | None = field(default=None, kw_only=True)
+    form: Form = field(default="auto", kw_only=True)
+    size: int | None = field(default=None, kw_only=True)
+    branching: int = field(default=2, kw_only=True)
+    budget_power: LevelLike = field(default=0, kw_only=True)
     adaptation: Adaptation = field(default="conditional", kw_only=True)
     score: Score = field(default="exact", kw_only=True)
     by: str | Expression | Sequence[str | Expression] = field(default=(), kw_only=True, compare=False)
@@ -111,8 +112,16 @@ class Quantiles:
             raise RangeError(f'adaptation must be "conditional" or "edge", got {self.adaptation!r}')
         if self.score not in ("exact", "floor"):
             raise RangeError(f'score must be "exact" or "floor", got {self.score!r}')
-        if self.branching != "wide" and not (isinstance(self.branching, int) and self.branching >= 2):
-            raise RangeError(f'branching must be "wide" or a whole number of at least 2, got {self.branching!r}')
+        if isinstance(self.branching, bool) or not (isinstance(self.branching, int) and self.branching >= 2):
+            raise RangeError(f"branching must be a whole number of at least 2, got {self.branching!r}")
+        if self._of_a_tree and self.form not in ("auto", "tree"):
+            raise RangeError(
+                f'{" and ".join(self._of_a_tree)} belong to form="tree", got form={self.form!r}; leave them out'
+            )
+        if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1):
+            raise RangeError(f"size must be a public whole number of rows, at least 1, got {self.size!r}")
+        if self.size is not None and (by or self.where is not None):
+            raise RangeError("size is the number of all rows, and by group every group's is released; leave it out")
         for prior in self._given:
             if not isinstance(prior, Prior):
                 fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
@@ -124,7 +133,8 @@ class Quantiles:
             raise RangeError(
                 f"prediction must be one prior, or one for each of the {len(levels)} levels, got {len(self.prediction)}"
             )
-        self._tree(levels, unit=None)  # a budget that cannot work is found now
+        self._rule(levels, codes=1, unit=Row())  # a budget that cannot work is found now
+        self._tree(levels, unit=Row())
 
     @property
     def _given(self) -> tuple[Prior, ...]:
@@ -136,17 +146,47 @@ class Quantiles:
     def _grouped(self) -> bool:
         return bool(self.by) or self.where is not None
 
-    def _tree(self, levels: tuple[Fraction, ...], *, unit: Any) -> QuantileTree:
-        epsilon = exact(self.epsilon, name="epsilon") * (1 - _COUNT_SHARE) if self._grouped else self.epsilon
-        wide = self.branching == "wide"
-        power: LevelLike = Fraction(3, 2) if wide else 0
-        return quantile_tree(
-            levels,
-            epsilon=epsilon,
-            branching=balanced_branching(len(levels)) if self.branching == "wide" else self.branching,
-            budget_power=power if self.budget_power is None else self.budget_power,
+    @property
+    def _of_a_tree(self) -> tuple[str, ...]:
+        """The options that only a tree has, as far as they were given."""
+        usual = {"branching": 2, "budget_power": 0, "adaptation": "conditional", "score": "exact"}
+        return tuple(name for name, value in usual.items() if getattr(self, name) != value)
+
+    @property
+    def _budget(self) -> Budget:
+        """The price in epsilon or in rho; that of an (epsilon, delta) is its epsilon."""
+        if self.delta is not None and self.epsilon is not None:
+            positive(self.delta, name="delta")
+            return Budget.of(epsilon=self.epsilon, rho=self.rho)
+        return Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+
+    def _rule(self, levels: tuple[Fraction, ...], *, codes: int, unit: Unit) -> FormRule:
+        """Return the rule of forms for what the quantiles may cost; by group the counts have had their share."""
+        delta = None if self.delta is None else exact(self.delta, name="delta")
+        if delta is not None and not delta < 1:
+            raise RangeError(f"delta must lie between 0 and 1, got {self.delta}; far below one over the number of rows")
+        return FormRule(
+            form="tree" if self._of_a_tree else self.form,
+            levels=levels,
+            codes=codes,
+            budget=self._budget.part(1 - _COUNT_SHARE) if self._grouped else self._budget,
+            delta=delta,
             unit=unit,
+            size=self.size,
+            counted=self._grouped,
         )
+
+    def _tree(self, levels: tuple[Fraction, ...], *, unit: Unit, rule: FormRule | None = None) -> QuantileTree:
+        """Return the tree that the query is without another form: with all of the budget."""
+        rule = rule or self._rule(levels, codes=1, unit=unit)
+        in_rho = rule.settled is not None and not rule.settled.budget.is_pure
+        rows = unit.max_rows if isinstance(unit, Person) else 1
+        price: dict[str, Any] = (
+            {"rho": rule.settled.budget.amount * rows**2}
+            if in_rho and rule.settled is not None
+            else {"epsilon" if rule.budget.is_pure else "rho": rule.budget.amount}
+        )
+        return quantile_tree(levels, branching=self.branching, budget_power=self.budget_power, unit=unit, **price)
 
     def declare(self) -> Number:
         """Return the declaration of a bare array: its granularity and bounds as written in the query."""
@@ -171,17 +211,22 @@ class Quantiles:
             warn_if_unhedged(prior, stacklevel=4)
         rehearse(number, grid)
         groups = self._groups(schema) if self._grouped else None
-        tree = self._tree(levels, unit=schema.unit if groups is None else _counted_unit(schema, groups))
+        unit = schema.unit if groups is None else _counted_unit(schema, groups)
+        rule = self._rule(levels, codes=codes_of(grid), unit=unit)
+        tree = self._tree(levels, unit=unit, rule=rule)
         distinct = tuple(dict.fromkeys(priors))
         compiled = {prior: prior.compile(grid) for prior in distinct}
         priors = priors * len(levels) if len(priors) == 1 else priors
+        as_tree = rule.settled is not None and rule.settled.form == "tree"
         prepared = PreparedQuantiles(
-            claims=tree.claims,
+            claims=rule.with_delta(tree.claims) if as_tree else rule.claims,
             request={
                 "kind": "quantiles",
                 "column": number.name,
                 "levels": [decimal_text(level) for level in tree.levels],
-                "epsilon": decimal_text(tree.epsilon),
+                **self._price,
+                **({} if as_tree else {"form": self.form}),
+                **({} if self.size is None else {"size": str(self.size)}),
                 "branching": str(tree.branching),
                 "budget_power": decimal_text(tree.budget_power),
                 "adaptation": self.adaptation,
@@ -191,15 +236,25 @@ class Quantiles:
             },
             labels=tuple(f"{float(100 * level):.10g} %" for level in tree.levels),
             prediction=_described(distinct) if self._given else None,
-            error=expected_gap(tree, priors, grid, adaptation=self.adaptation, score=self.score),
+            error=expected_gap(tree, priors, grid, adaptation=self.adaptation, score=self.score, size=self.size)
+            if as_tree
+            else None,
             column=number.name,
             tree=tree,
             grid=grid,
+            priors=priors,
             compiled=tuple(compiled[prior] for prior in priors),
             adaptation=self.adaptation,
             score=self.score,
+            rule=rule,
         )
         return prepared if groups is None else self._by_group(prepared, groups)
+
+    @property
+    def _price(self) -> dict[str, str]:
+        """What the ledger is told of the price."""
+        given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+        return {name: decimal_text(exact(each, name=name)) for name, each in given.items() if each is not None}
 
     def _groups(self, schema: Schema) -> Groups:
         """Check groups and condition against a schema."""
@@ -220,16 +275,16 @@ class Quantiles:
     def _by_group(self, prepared: PreparedQuantiles, groups: Groups) -> PreparedGroupQuantiles:
         """Return the query with a tree for each group, and the counts that say which of them have rows."""
         assert isinstance(self.by, tuple)
-        epsilon = exact(self.epsilon, name="epsilon")
-        counts = LaplaceNoise(_counted(groups, np.zeros(groups.cells, np.int64)), epsilon=epsilon * _COUNT_SHARE)
+        budget = self._budget.part(_COUNT_SHARE)
+        noise = budget.on(counted(groups, np.zeros(groups.cells, np.int64), budget))
         cells = tuple(product(*groups.keys))
         limits = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group, "where": self.where}
+        quantiles = prepared.claims.with_unit(groups.unit)
         return PreparedGroupQuantiles(
-            claims=together([(1, prepared.claims.with_unit(groups.unit)), (1, counts.claims)]),
+            claims=dearest_path([[quantiles, noise.claims]]),
             request={
                 **prepared.request,
                 "kind": "group_quantiles",
-                "epsilon": decimal_text(epsilon),
                 "by": [str(each) for each in self.by],
                 **{name: str(limit) for name, limit in limits.items() if limit is not None},
             },
@@ -239,12 +294,14 @@ class Quantiles:
             column=prepared.column,
             tree=prepared.tree,
             grid=prepared.grid,
+            priors=prepared.priors,
             compiled=prepared.compiled,
             adaptation=prepared.adaptation,
             score=prepared.score,
+            rule=prepared.rule,
             groups=groups,
             keys=tuple(str(each) for each in self.by),
-            count_epsilon=epsilon * _COUNT_SHARE,
+            sizes_budget=budget,
         )
 
     def _number(self, schema: Schema) -> Number:
@@ -279,76 +336,6 @@ def _described(priors: tuple[Prior, ...]) -> Mapping[str, Any]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedQuantiles(SurePrepared):
-    """A `Quantiles` query fitted to a schema: its tree, its grid, and the priors as exact integer masses on it."""
-
-    column: str
-    tree: QuantileTree
-    grid: Outcomes
-    compiled: tuple[CompiledPrior, ...]
-    adaptation: Adaptation
-    score: Score
-
-    def run(self, table: Table, source: Source) -> Answer:
-        """Count ranks in one pass over the column and descend the tree."""
-        return self.answer(self.ranks(table, source), source)
-
-    def ranks(self, table: Table, source: Source) -> Ranks:
-        """Count the ranks of the column in one pass. Private."""
-        return collect_ranks(table, self.column, self.grid, source)
-
-    def answer(self, ranks: Ranks, source: Source) -> Answer:
-        """Descend the tree."""
-        indices = descend(
-            self.tree, ranks, priors=self.compiled, source=source, adaptation=self.adaptation, score=self.score
-        )
-        return Answer(value=np.array([self.grid.value(index) for index in indices]))
-
-
-def _counted_unit(schema: Schema, groups: Groups) -> Person | Row:
-    """Return the unit with as many rows as count of it in all groups together: what a tree divides its budget by."""
+def _counted_unit(schema: Schema, groups: Groups) -> Unit:
+    """Return the unit with as many rows as count of it in all groups together: what divides the price of a row."""
     return Row() if schema.person is None else Person(schema.person.name, groups.norms.total)
-
-
-def _counted(groups: Groups, sizes: Any) -> Bounded:
-    """Return the sizes of groups with how far one unit moves them."""
-    return Bounded(sizes, groups.norms.sensitivity("l1"), "l1", groups.norms.neighbours, groups.unit)
-
-
-def level_name(level: Fraction) -> str:
-    """Return what the column of a level is called in a table by group.
-
-    >>> level_name(Fraction(1, 4)), level_name(Fraction(999, 1000))
-    ('q25', 'q99.9')
-    """
-    return f"q{float(100 * level):.10g}"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedGroupQuantiles(PreparedQuantiles):
-    """`Quantiles` by group, or of rows that pass a condition: the same tree for each group, then their sizes.
-
-    Guarantee: groups hold disjoint rows, and so do the nodes of one depth of all trees together: a row meets one path
-    of one tree, a person with K rows at most K of them, which is what the tree's claims say of its unit.
-    """
-
-    groups: Groups
-    keys: tuple[str, ...]
-    count_epsilon: Fraction
-
-    def run(self, table: Table, source: Source) -> Answer:
-        """Count ranks in one pass over the column, descend the tree in each group, and count the rows."""
-        by_group = collect_group_ranks(table, self.column, self.grid, source, groups=self.groups)
-        values = np.array([self.answer(ranks, source).value for ranks in by_group])
-        sizes = np.array([ranks.size for ranks in by_group], np.int64)
-        noise = LaplaceNoise(_counted(self.groups, sizes), epsilon=self.count_epsilon)
-        counts = np.asarray(noise.release(source), np.int64)
-        columns: dict[str, Any] = {level_name(level): values[:, place] for place, level in enumerate(self.tree.levels)}
-        columns |= {
-            "count": np.maximum(counts, 0),
-            "count_unbiased": counts,
-            "supported": counts > _SUPPORT * math.sqrt(2) * float(noise.scale),
-        }
-        cells = tuple(product(*self.groups.keys))
-        return Answer(value=GroupTable(keys=self.keys, groups=cells, columns=columns))

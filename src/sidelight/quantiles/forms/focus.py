@@ -53,11 +53,19 @@ class LevelPriors:
 
     __slots__ = ("_compiled", "_levels", "_priors", "grid")
 
-    def __init__(self, grid: Outcomes, levels: Sequence[Fraction], priors: Sequence[Prior]) -> None:
+    def __init__(
+        self,
+        grid: Outcomes,
+        levels: Sequence[Fraction],
+        priors: Sequence[Prior],
+        compiled: Sequence[CompiledPrior] = (),
+    ) -> None:
         self.grid = grid
         self._levels = tuple(levels)
         self._priors = tuple(priors)
-        self._compiled: dict[tuple[int, tuple[Spot, ...]], CompiledPrior] = {}
+        self._compiled: dict[tuple[int, tuple[Spot, ...]], CompiledPrior] = {
+            (id(prior), ()): each for prior, each in zip(priors, compiled, strict=False)
+        }
 
     def at(self, level: Fraction | float, *spots: Spot | None) -> CompiledPrior:
         """Return the prior for a level: three quarters a Cauchy at the first spot, the rest as for the other spots.

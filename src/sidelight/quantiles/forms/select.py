@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from sidelight.aggregates.ranks import Ranks
+from sidelight.guarantees.amounts import decimal_text
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.quantiles.descend import Cell
@@ -51,6 +52,11 @@ class SelectPlan:
             targets=budget.part(targets),
             size=size,
         )
+
+    def to_json(self) -> dict[str, str]:
+        """Return everything that was chosen, in strings."""
+        amounts = {"points": self.points, "counts": self.counts, "targets": self.targets}
+        return {"size": str(self.size), **{name: decimal_text(each.amount) for name, each in amounts.items()}}
 
 
 @dataclass(frozen=True, eq=False)
