@@ -125,7 +125,7 @@ def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> 
     # From the outermost point on whose rank is no mere noise to the inner end, each with a rank of its own.
     ranks, bent = [float(ends[-1])], [float(places[-1])]
     for rank, place in zip(ends[-2:0:-1].tolist(), places[-2:0:-1].tolist(), strict=True):
-        if 4 / task.rate <= rank < ranks[-1]:
+        if 8 / task.rate <= rank < ranks[-1]:
             ranks.append(rank)
             bent.append(place)
     logs, at = np.log(ranks[::-1]), np.log(np.maximum(wanted, 0.5))
