@@ -70,6 +70,8 @@ def queries() -> dict[str, Any]:
     return {
         "Quantiles": sl.Quantiles([0.1, 0.5, 0.9], epsilon=1, column="a"),
         "Quantiles, without a granularity": sl.Quantiles([0.5], epsilon=1, column="b"),
+        "Distribution": sl.Distribution("a", epsilon=1),
+        "Distribution, without a granularity": sl.Distribution("b", epsilon=1),
         "Quantiles, predicted": sl.Quantiles([0.5], epsilon=1, column="b", prediction=sl.priors.Cauchy(0, 1)),
         "Covariance": sl.Covariance(["a", "b"], radius=10, rho="0.5"),
         "Covariance of pairs": sl.Covariance(["a", "b"], radius=10, rho="0.5", centre="pairs"),

@@ -20,6 +20,7 @@ import numpy as np
 from sidelight.errors import RangeError, SourceError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
+from sidelight.released_distribution import ReleasedDistribution
 
 FORMAT = "1"
 #: Arrays with more entries are written as bytes.
@@ -346,6 +347,8 @@ def _encode_value(value: Any) -> Any:
         return value.item()
     if isinstance(value, GroupTable):
         return {"groups": value.to_json()}
+    if isinstance(value, ReleasedDistribution):
+        return {"distribution": value.to_json()}
     if isinstance(value, Mapping):
         return {"mapping": {str(key): _encode_value(entry) for key, entry in value.items()}}
     if isinstance(value, list | tuple):
@@ -371,6 +374,8 @@ def _decode_value(value: Any) -> Any:
         return read.astype(value["dtype"]).reshape(value["shape"])
     if isinstance(value, dict) and "groups" in value:
         return GroupTable.from_json(value["groups"])
+    if isinstance(value, dict) and "distribution" in value:
+        return ReleasedDistribution.from_json(value["distribution"])
     if isinstance(value, dict):
         return {key: _decode_value(entry) for key, entry in value["mapping"].items()}
     if isinstance(value, list):

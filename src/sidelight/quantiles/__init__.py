@@ -8,13 +8,17 @@ from sidelight.quantiles.bounds import (
     psi_uniform,
     robust_bound,
 )
+from sidelight.quantiles.distribution import Distribution, prior_of
 from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
+from sidelight.quantiles.forms.forecast import GapForecast, gap_forecast
 from sidelight.quantiles.public import fit_public, public_cauchy, public_quantiles
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence import PrivateHistograms, PubPrev, PubProx, Sequence
 from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree
 
 __all__ = [
+    "Distribution",
+    "GapForecast",
     "PrivateHistograms",
     "PubPrev",
     "PubProx",
@@ -26,8 +30,10 @@ __all__ = [
     "fit_public",
     "gap_bound_single",
     "gap_bounds_tree",
+    "gap_forecast",
     "nonprivate_gap",
     "nonprivate_quality",
+    "prior_of",
     "psi_cauchy",
     "psi_uniform",
     "public_cauchy",

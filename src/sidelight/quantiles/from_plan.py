@@ -1,4 +1,4 @@
-"""`[[query]]` with `kind = "quantiles"`."""
+"""`[[query]]` with `kind = "quantiles"` or `kind = "distribution"`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from sidelight.plan_section import COMMON, Section
 from sidelight.predictions.from_plan import read_prediction
+from sidelight.quantiles.distribution import Distribution
 from sidelight.quantiles.forms.rule import FORMS
 from sidelight.quantiles.query import Quantiles
 from sidelight.records.expression_text import parse_expression
@@ -48,6 +49,20 @@ def quantiles(section: Section) -> Quantiles:
         if key in section or (key == "epsilon" and "rho" not in section):
             given[key] = section.amount(key)
     return Quantiles(section.amounts("levels"), column=section.text("column", None), **given)
+
+
+def distribution(section: Section) -> Distribution:
+    """Read `kind = "distribution"`."""
+    section.only(*COMMON, "column", "epsilon", "rho", "prediction", "resolution", "size")
+    given: dict[str, Any] = {}
+    if "prediction" in section:
+        given["prediction"] = read_prediction(section, "prediction")
+    if "size" in section:
+        given["size"] = section.integer("size")
+    for key in ("epsilon", "rho", "resolution"):
+        if key in section:
+            given[key] = section.amount(key)
+    return Distribution(section.text("column"), **given)
 
 
 def read_groups(section: Section) -> list[str | Expression]:

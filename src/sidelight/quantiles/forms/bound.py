@@ -152,7 +152,7 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
     )
 
 
-def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fraction]) -> TailBound:
+def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fraction | float]) -> TailBound:
     """Bound the gaps of what `codes` released: nothing is assumed.
 
     The released code of a level is right if its share of the records lies further from the ranks at both ends of the
@@ -179,14 +179,14 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
                 -margin,
                 cells=cell,
                 gaussian=not plan.budget.is_pure,
-                assumption="nothing about the data",
+                assumption="the noise is what it is: nothing is assumed about the data",
             )
         )
     fixed = np.maximum(*(np.asarray(each.fixed) + np.asarray(each.per_log) * math.log(2) for each in sides))
     per_log = np.maximum(*(np.asarray(each.per_log) for each in sides))
     return TailBound(
         unit="ranks",
-        assumption="nothing about the data",
+        assumption="the noise is what it is: nothing is assumed about the data",
         fixed=tuple(fixed.tolist()),
         per_log=tuple(per_log.tolist()),
     )

@@ -25,7 +25,7 @@ from sidelight.noise import Source
 from sidelight.predictions.compiled import CompiledPrior
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, exact_position
-from sidelight.quantiles.forms.cells_plan import CellsPlan, fine_levels
+from sidelight.quantiles.forms.cells_plan import QUARTILES, CellsPlan, fine_levels
 from sidelight.quantiles.forms.fine_counts import fine_counts
 from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, Spot, tail_spots
@@ -36,6 +36,10 @@ from sidelight.quantiles.forms.positions import common_positions, index_at_or_be
 from sidelight.quantiles.forms.skeleton import Skeleton, release_skeleton
 
 Floats = NDArray[np.float64]
+#: A tail that holds less than this share of the records that its point was selected for is taken to be empty.
+_EMPTY_SHARE = 0.25
+#: So many points there must be, or none is dropped.
+_FEWEST_POINTS = 5
 Finished = Literal["curve", "tail", "leaf"]
 
 
@@ -99,8 +103,8 @@ def release_cells(
     if skeleton is None:
         budget = Budget(kind, plan.skeleton)
         skeleton = release_skeleton(ranks, plan.skeleton_levels, budget=budget, priors=priors, source=source)
-    bones = skeleton.points
-    coarse = _counted(ranks, cells_between(grid, bones), Budget(kind, plan.coarse), (), source)
+    coarse = _counted(ranks, cells_between(grid, skeleton.points), Budget(kind, plan.coarse), (), source)
+    bones, coarse = _without_empty_tails(skeleton.points, coarse, plan)
     rounds, points = [coarse], bones
     if plan.three_rounds:
         points = _cut(grid, bones, rounds, levels, plan.middle_count)
@@ -152,6 +156,23 @@ def _counted(ranks: Ranks, cells: Sequence[Cell], budget: Budget, parents: Seque
     """Release one count for each of disjoint cells."""
     noise = budget.on(counts_of(ranks, cells))
     return Round.of(noise.release(source), noise.deviation**2, parents)
+
+
+def _without_empty_tails(points: tuple[int, ...], coarse: Round, plan: CellsPlan) -> tuple[tuple[int, ...], Round]:
+    """Drop an outermost point that lies beside the data: far fewer records are beyond it than it was selected for.
+
+    At a hard edge a selection lands in the empty space beyond it, and the curve would spread the next cell over that
+    space. The two cells become one tail. A function of released numbers.
+    """
+    wanted = [float(level) for level in (*QUARTILES, *plan.skeleton_levels)]
+    cells = list(zip(coarse.counts.tolist(), coarse.variances.tolist(), strict=True))
+    total = max(float(coarse.counts.sum()), 1.0)
+    for share in (min(wanted), 1 - max(wanted)):  # the tail below, then, everything turned around, the one above
+        if len(points) >= _FEWEST_POINTS and cells[0][0] < _EMPTY_SHARE * share * total:
+            points = points[1:]
+            cells = [(cells[0][0] + cells[1][0], cells[0][1] + cells[1][1]), *cells[2:]]
+        points, cells = points[::-1], cells[::-1]
+    return points, Round.of([count for count, _ in cells], [variance for _, variance in cells])
 
 
 def _ranks(rounds: Sequence[Round]) -> Floats:

@@ -123,6 +123,13 @@ def _merged(places: Sequence[int], ranks: Floats) -> tuple[list[int], Floats]:
     return [place for place, _ in out], np.array([rank for _, rank in out])
 
 
+def monotone_cubic(x: Floats, y: Floats, at: Floats) -> Floats:
+    """Return the monotone cubic through points of strictly increasing x; beyond them the outermost y."""
+    if x.size < 2:
+        return np.full(at.shape, y[0])
+    return _cubic(x, y, _slopes(x, y), np.clip(at, x[0], x[-1]))
+
+
 def _slopes(x: Floats, y: Floats) -> Floats:
     """Return slopes with which the cubic between points never falls (Fritsch and Carlson, with harmonic means)."""
     width, rise = np.diff(x), np.diff(y)
@@ -130,7 +137,9 @@ def _slopes(x: Floats, y: Floats) -> Floats:
     if secants.size == 1:
         return np.repeat(secants, 2)
     left, right = 2 * width[1:] + width[:-1], width[1:] + 2 * width[:-1]
-    inner = (left + right) / (left / secants[:-1] + right / secants[1:])
+    flat = secants[:-1] * secants[1:] <= 0
+    with np.errstate(divide="ignore"):
+        inner = np.where(flat, 0.0, (left + right) / (left / secants[:-1] + right / secants[1:]))
     first = _end_slope(width[0], width[1], secants[0], secants[1])
     last = _end_slope(width[-1], width[-2], secants[-1], secants[-2])
     return np.concatenate([[first], inner, [last]])
@@ -138,7 +147,9 @@ def _slopes(x: Floats, y: Floats) -> Floats:
 
 def _end_slope(near: float, far: float, secant: float, next_secant: float) -> float:
     slope = ((2 * near + far) * secant - near * next_secant) / (near + far)
-    return float(min(max(slope, 0.0), 3 * secant))
+    if slope * secant <= 0:
+        return 0.0
+    return float(min(slope / secant, 3.0) * secant)
 
 
 def _cubic(x: Floats, y: Floats, slopes: Floats, at: Floats) -> Floats:

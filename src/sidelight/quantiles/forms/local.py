@@ -23,6 +23,7 @@ from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cell_tree import select_in_cell
 from sidelight.quantiles.forms.cells_of_points import cells_within, counts_of, exact_position
 from sidelight.quantiles.forms.focus import as_float
+from sidelight.quantiles.forms.interpolation import monotone_cubic
 from sidelight.quantiles.forms.least_squares import ranks_of
 from sidelight.quantiles.forms.positions import index_at_or_below
 
@@ -132,7 +133,7 @@ def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> 
     if len(ranks) == 1:
         return np.full(len(wanted), heights[0])
     straight = heights[0] + (at - logs[0]) * (heights[1] - heights[0]) / (logs[1] - logs[0])
-    return np.asarray(np.where(at < logs[0], straight, np.interp(at, logs, heights)))
+    return np.asarray(np.where(at < logs[0], straight, monotone_cubic(logs, heights, at)))
 
 
 class Bend:
