@@ -46,7 +46,7 @@ def quantiles(section: Section) -> Quantiles:
     if "score" in section:
         given["score"] = section.choice("score", ["exact", "floor"])
     for key in ("epsilon", "delta", "rho", "budget_power", "resolution"):
-        if key in section:
+        if key in section or (key == "epsilon" and "rho" not in section):
             given[key] = section.amount(key)
     return Quantiles(section.amounts("levels"), column=section.text("column", None), **given)
 

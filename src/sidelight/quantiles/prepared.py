@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -23,14 +22,9 @@ from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior
 from sidelight.quantiles.bounds import Adaptation, expected_gap
 from sidelight.quantiles.descend import descend
-from sidelight.quantiles.forms.cells import CellsRelease, release_cells
-from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds, release_codes
-from sidelight.quantiles.forms.focus import LevelPriors
-from sidelight.quantiles.forms.rule import Decision, FormRule
-from sidelight.quantiles.forms.select import SelectedCells, SelectPlan, release_selected
+from sidelight.quantiles.forms.rule import Decision, FormRule, Found
 from sidelight.quantiles.tree import QuantileTree, Score
 from sidelight.records import Table
-from sidelight.release import TailBound
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 
@@ -83,72 +77,25 @@ class PreparedQuantiles(SurePrepared):
             return Answer(value=value)  # as announced: the query says everything
         return Answer(value=value, error=found.error, details={"form": decision.form, **details, **found.details})
 
-    def _release(self, decision: Decision, ranks: Ranks, size: int | None, source: Source) -> _Found:
-        levels, grid = self.rule.levels, self.grid
+    def _release(self, decision: Decision, ranks: Ranks, size: int | None, source: Source) -> Found:
         if decision.form == "tree":
             return self._descend(
                 self.tree if self.rule.settled else self.rule.tree(decision.budget), ranks, size, source
             )
-        if decision.form == "codes":
-            plan = CodesPlan(codes=self.rule.codes, budget=decision.budget)
-            indices, counted = release_codes(ranks, levels, grid=grid, plan=plan, source=source)
-            return _Found(indices, _codes_details(plan, counted))
-        assert size is not None
-        priors = LevelPriors(grid, levels, self.priors, self.compiled)
-        if decision.form == "select":
-            selecting = SelectPlan.of(decision.budget, size=size)
-            indices, selected = release_selected(ranks, levels, plan=selecting, priors=priors, source=source)
-            return _Found(indices, _select_details(selecting, selected))
-        cells = release_cells(
-            ranks,
-            levels,
-            plan=decision.cells_plan(levels, size),
-            kind=decision.budget.kind,
-            priors=priors,
-            source=source,
-        )
-        return _Found(cells.indices, cells_details(cells))
+        from sidelight.quantiles.forms.focus import LevelPriors  # a tree alone does not load the other forms
+        from sidelight.quantiles.forms.release import release_form
 
-    def _descend(self, tree: QuantileTree, ranks: Ranks, size: int | None, source: Source) -> _Found:
+        priors = LevelPriors(self.grid, self.rule.levels, self.priors, self.compiled)
+        return release_form(self.rule, decision, ranks, size=size, priors=priors, source=source)
+
+    def _descend(self, tree: QuantileTree, ranks: Ranks, size: int | None, source: Source) -> Found:
         indices = descend(
             tree, ranks, priors=self.compiled, source=source, adaptation=self.adaptation, score=self.score
         )
         if tree is self.tree:
-            return _Found(indices, {})
+            return Found(indices, {})
         error = expected_gap(tree, self.priors, self.grid, adaptation=self.adaptation, score=self.score, size=size)
-        return _Found(indices, {}, error)
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """What a form released: a fine index for each level, what it was read from, and a bound on its error."""
-
-    indices: tuple[int, ...]
-    details: Mapping[str, Any]
-    error: TailBound | None = None
-
-
-def cells_details(cells: CellsRelease) -> dict[str, Any]:
-    """Write down what `cells` released on the way, in strings: points, noisy counts, and which leaves are rough."""
-    return {
-        "plan": cells.plan.to_json(),
-        "skeleton": _texts(cells.skeleton),
-        "points": _texts(cells.points),
-        "counts": [_texts(each.counts.tolist()) for each in cells.rounds],
-        "flagged": _texts(np.flatnonzero(cells.flags).tolist()),
-    }
-
-
-def _select_details(plan: SelectPlan, cells: SelectedCells) -> dict[str, Any]:
-    return {"plan": plan.to_json(), "points": _texts(cells.points), "counts": [_texts(cells.noisy.tolist())]}
-
-
-def _codes_details(plan: CodesPlan, counted: CountedRounds) -> dict[str, Any]:
-    return {"width": str(plan.width), "counts": [_texts(each.tolist()) for each in counted.noisy]}
-
-
-def _texts(numbers: Any) -> list[str]:
-    return [str(int(each)) if each == int(each) else repr(each) for each in numbers]
+        return Found(indices, {}, error)
 
 
 def counted(groups: Groups, sizes: Any, budget: Budget) -> Bounded:

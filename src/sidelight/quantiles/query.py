@@ -18,8 +18,7 @@ from sidelight.guarantees.amounts import decimal_text, exact, positive
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions import Prior, PublicData, describe, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
-from sidelight.quantiles.forms.codes import codes_of
-from sidelight.quantiles.forms.rule import Form, FormRule
+from sidelight.quantiles.forms.rule import Form, FormRule, codes_of
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
 from sidelight.quantiles.prepared import PreparedGroupQuantiles, PreparedQuantiles, counted
 from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, exact_levels, quantile_tree

@@ -57,11 +57,6 @@ class CountedRounds:
     ranks: NDArray[np.float64]  # below each code, and at last N
 
 
-def codes_of(grid: Outcomes) -> int:
-    """Return how many codes a grid has: a public number."""
-    return grid.last - grid.first + 1
-
-
 def release_codes(
     ranks: Ranks, levels: Sequence[Fraction], *, grid: Outcomes, plan: CodesPlan, source: Source
 ) -> tuple[tuple[int, ...], CountedRounds]:

@@ -7,23 +7,23 @@ before the count is drawn, hence for the dearest branch (quantiles proof page, T
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal
 
 from sidelight.accounting import dearest_path
 from sidelight.errors import RangeError
+from sidelight.grid import Outcomes
 from sidelight.guarantees import ZCDP, ApproxDP, Claims, Context, Person, PureDP, Unit, for_person
 from sidelight.guarantees.conversions import zcdp_within
 from sidelight.mechanisms.budget import Budget
-from sidelight.quantiles.forms.cells_plan import CellsPlan, cells_plan
-from sidelight.quantiles.forms.codes import CodesPlan
-from sidelight.quantiles.forms.forecast import gap_forecast
-from sidelight.quantiles.forms.select import SelectPlan
 from sidelight.quantiles.tree import QuantileTree, quantile_tree, tree_depth
+from sidelight.release import TailBound
+
+if TYPE_CHECKING:  # a median needs none of the other forms, and does not load them
+    from sidelight.quantiles.forms.cells_plan import CellsPlan
 
 Form = Literal["auto", "tree", "select", "cells", "codes"]
 Chosen = Literal["tree", "select", "cells", "codes"]
@@ -55,6 +55,11 @@ _MEASURED_TREES = {1: 1.2, 3: 2.2, 9: 3.7, 49: 5.8, 99: 7.0, 199: 9.2, 999: 10.8
 _MEASURED_SELECT = 10.9
 
 
+def codes_of(grid: Outcomes) -> int:
+    """Return how many codes a grid has: a public number."""
+    return grid.last - grid.first + 1
+
+
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     """A form and what one row may spend in it."""
@@ -64,9 +69,20 @@ class Decision:
 
     def cells_plan(self, levels: tuple[Fraction, ...], size: int) -> CellsPlan:
         """Return the plan of `cells` for about so many records."""
+        from sidelight.quantiles.forms.cells_plan import cells_plan
+
         if self.budget.is_pure:
             return cells_plan(levels, size=size, epsilon=self.budget.amount)
         return cells_plan(levels, size=size, rho=self.budget.rho)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a form released: a fine index for each level, what it was read from, and a bound on its error."""
+
+    indices: tuple[int, ...]
+    details: Mapping[str, Any]
+    error: TailBound | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,10 +225,13 @@ class FormRule:
             depth = tree_depth(many, branching=2)
             amount = float(decision.budget.amount)
             node = amount / depth if decision.budget.is_pure else math.sqrt(8 * amount / depth)
-            known = np.log(list(_MEASURED_TREES))
-            return float(np.interp(math.log(many), known, list(_MEASURED_TREES.values()))) / node
+            (low, least), (high, most) = _around(many)
+            share = (math.log(many) - math.log(low)) / (math.log(high) - math.log(low)) if high > low else 0.0
+            return (least + share * (most - least)) / node
         if decision.form == "select":
             return _MEASURED_SELECT / float(decision.budget.amount)
+        from sidelight.quantiles.forms.forecast import gap_forecast
+
         return gap_forecast(self.levels, size=max(size or 1, 1), epsilon=decision.budget.amount).largest
 
     # --- what it costs ------------------------------------------------------------------------------------------------
@@ -222,6 +241,9 @@ class FormRule:
         budget = decision.budget
         if decision.form == "tree":
             return self.tree(budget).claims
+        from sidelight.quantiles.forms.codes import CodesPlan
+        from sidelight.quantiles.forms.select import SelectPlan
+
         if decision.form == "codes":
             parts = CodesPlan(codes=self.codes, budget=budget).rounds
             return dearest_path([[Claims.of(PureDP(part.amount)) for part in parts]])
@@ -248,3 +270,11 @@ def _selected(budget: Budget) -> Claims:
     """Return what a tree of selections costs one row: on no path more than one selection of the whole budget would."""
     epsilon = budget.amount
     return Claims.of(PureDP(epsilon), ZCDP(epsilon**2 / 8))
+
+
+def _around(many: int) -> tuple[tuple[int, float], tuple[int, float]]:
+    """Return the measured trees next to a number of levels; twice the last one beyond it."""
+    known = list(_MEASURED_TREES.items())
+    above = next((place for place, (levels, _) in enumerate(known) if levels >= many), len(known) - 1)
+    below = above if known[above][0] <= many else above - 1
+    return known[below], known[above]
