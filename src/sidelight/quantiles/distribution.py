@@ -21,13 +21,8 @@ from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Histogram, Prior, describe, guess, hedge, released
 from sidelight.quantiles.bounds import expected_gap
 from sidelight.quantiles.descend import descend
-from sidelight.quantiles.forms.bound import cells_bound, codes_bound
-from sidelight.quantiles.forms.cells import release_cells
-from sidelight.quantiles.forms.codes import CodesPlan, codes_of, release_codes
-from sidelight.quantiles.forms.focus import LevelPriors
-from sidelight.quantiles.forms.rule import Decision, FormRule
+from sidelight.quantiles.forms.rule import Decision, FormRule, codes_of
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
-from sidelight.quantiles.prepared import cells_details
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.tree import even_levels
 from sidelight.records import Number, Schema, Table
@@ -241,6 +236,9 @@ class PreparedDistribution(SurePrepared):
         return self._cells(decision, ranks, size, details, source)
 
     def _codes(self, decision: Decision, ranks: Ranks, details: dict[str, Any], source: Source) -> Answer:
+        from sidelight.quantiles.forms.bound import codes_bound  # forms are loaded where they are used
+        from sidelight.quantiles.forms.codes import CodesPlan, release_codes
+
         plan = CodesPlan(codes=self.many.codes, budget=decision.budget)
         _, counted = release_codes(ranks, MANY, grid=self.grid, plan=plan, source=source)
         total = float(counted.ranks[-1])
@@ -252,6 +250,11 @@ class PreparedDistribution(SurePrepared):
         return self._answer(values, counted.ranks[1:] / total, total, error, details, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
+        from sidelight.quantiles.forms.bound import cells_bound
+        from sidelight.quantiles.forms.cells import release_cells
+        from sidelight.quantiles.forms.focus import LevelPriors
+        from sidelight.quantiles.forms.release import cells_details
+
         found = release_cells(
             ranks,
             MANY,
