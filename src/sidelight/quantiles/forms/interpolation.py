@@ -138,7 +138,7 @@ def _slopes(x: Floats, y: Floats) -> Floats:
         return np.repeat(secants, 2)
     left, right = 2 * width[1:] + width[:-1], width[1:] + 2 * width[:-1]
     flat = secants[:-1] * secants[1:] <= 0
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # a slope of nearly nothing is none
         inner = np.where(flat, 0.0, (left + right) / (left / secants[:-1] + right / secants[1:]))
     first = _end_slope(width[0], width[1], secants[0], secants[1])
     last = _end_slope(width[-1], width[-2], secants[-1], secants[-2])
