@@ -81,7 +81,7 @@ KINDS = {
     "normal": Kind(lambda rng, rows: rng.standard_normal(rows), (-10, 10), np.linspace(-10, 10, LEAVES + 1)),
     "lognormal": Kind(lambda rng, rows: rng.lognormal(10.5, 0.8, rows), (0, 1e9), np.geomspace(1e2, 1e7, LEAVES + 1)),
     "bimodal": Kind(_bimodal, (-20, 20), np.linspace(-20, 20, LEAVES + 1)),
-    "ages": Kind(_ages, (0, 120), np.linspace(-0.5, LEAVES - 0.5, LEAVES + 1), granularity=1),
+    "ages": Kind(_ages, (0, 120), np.linspace(-0.5, 120.5, LEAVES + 1), granularity=1),
     "pareto": Kind(lambda rng, rows: 1 + rng.pareto(1.1, rows), (0, 1e6), np.geomspace(0.999, 1e6, LEAVES + 1)),
 }
 
@@ -140,11 +140,10 @@ def histogram_ranks(values: np.ndarray, edges: np.ndarray, epsilon: float, rng: 
 
 
 def histogram_quantiles(ranks: np.ndarray, kind: Kind, count: int) -> np.ndarray:
-    """Read quantiles off noisy ranks: inside a bin in a straight line, or the code of a bin of whole numbers."""
+    """Read quantiles off noisy ranks: inside a bin in a straight line, to the nearest of whole numbers."""
     wanted = np.arange(1, count + 1) / (count + 1) * ranks[-1]
-    if kind.granularity is not None:
-        return np.asarray(kind.edges[np.searchsorted(ranks, wanted, "right") - 1] + 0.5)
-    return np.asarray(np.interp(wanted, ranks, kind.edges))
+    found = np.interp(wanted, ranks, kind.edges)
+    return np.asarray(found if kind.granularity is None else np.rint(found))
 
 
 def opendp_outputs(python: Path, data: list[np.ndarray], kind: Kind, epsilon: str) -> dict[int, list[list[float]]]:

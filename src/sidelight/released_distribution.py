@@ -55,7 +55,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         self.shares: Floats = _frozen(shares)
         if self.values_.shape != self.shares.shape or self.values_.ndim != 1 or not self.values_.size:
             raise RangeError("a distribution has one share for each of its values, and at least one value")
-        if (np.diff(self.values_) < 0).any() or (np.diff(self.shares) < 0).any():
+        if any((each[1:] < each[:-1]).any() for each in (self.values_, self.shares)):
             raise RangeError("the values and the shares of a distribution do not decrease")
         self.total = float(total)
         self.steps = bool(steps)
