@@ -122,6 +122,7 @@ def _quantile_cases() -> Iterator[Case]:
         )
     bounded = sl.Quantiles(HALF, epsilon=1, lower=0, upper=128, granularity="1/4")
     yield "quantiles, bare numbers", bounded, np.arange(300) / 4
+    yield "distribution, ages", sl.Distribution("age", epsilon=1), _of_persons()
     yield "quantiles, persons", sl.Quantiles(HALF, epsilon=1, column="age"), _of_persons()
     yield "quantiles, codes", sl.Quantiles(sl.quantiles.even_levels(9), epsilon=1, column="age"), _of_persons()
 
