@@ -80,9 +80,9 @@ class ReleasedDistribution(Mapping[str, Any]):
         if not self.steps:
             low = np.clip(after - 1, 0, self.values_.size - 1)
             high = np.clip(after, 0, self.values_.size - 1)
-            width = self.values_[high] - self.values_[low]
-            inside = (after > 0) & (after < self.values_.size) & (width > 0) & np.isfinite(width)
-            part = np.divide(places - self.values_[low], width, out=np.zeros(places.shape), where=inside)
+            width = self.values_[high] / 4 - self.values_[low] / 4  # quarters: no distance overflows
+            inside = (after > 0) & (after < self.values_.size) & (width > 0)
+            part = np.divide(places / 4 - self.values_[low] / 4, width, out=np.zeros(places.shape), where=inside)
             found = found + np.clip(part, 0.0, 1.0) * np.where(inside, self.shares[high] - self.shares[low], 0.0)
         found = np.where(after == self.values_.size, 1.0, found)
         return _plain(found)
@@ -102,7 +102,10 @@ class ReleasedDistribution(Mapping[str, Any]):
         if self.steps:
             places = np.searchsorted(self.shares, levels, "right")
             return _plain(self.values_[np.minimum(places, self.values_.size - 1)])
-        found = np.interp(levels, self.shares, self.values_)
+        largest = max(float(np.abs(self.values_).max()), 1e-300)
+        found = np.interp(levels, self.shares, self.values_ / largest) * largest  # slopes of huge values overflow
+        at = np.minimum(np.searchsorted(self.shares, levels), self.shares.size - 1)
+        found = np.where(self.shares[at] == levels, self.values_[at], found)  # what was released comes back as it was
         if self.granularity is not None:
             found = np.floor(found / self.granularity + 1e-9) * self.granularity
         return _plain(np.clip(found, self.values_[0], self.values_[-1]))
@@ -176,8 +179,8 @@ class ReleasedDistribution(Mapping[str, Any]):
             except ImportError:
                 raise MissingPackageError("matplotlib is not installed; pip install matplotlib") from None
         low, high = self.quantile([0.005, 0.995])
-        places = np.unique(np.concatenate([np.linspace(low, high, 400), self.values_]))
-        places = places[(places >= low) & (places <= high)]
+        places = self.values_ if self.steps else np.asarray(self.quantile(np.linspace(0.005, 0.995, 199)))
+        places = np.unique(np.append(np.linspace(low, high, 100), places[(places >= low) & (places <= high)]))
         if self.rank_error is not None:
             axes.fill_between(places, *self.band(places, confidence=confidence), step="post", alpha=0.25, linewidth=0)
         axes.step(places, self.cdf(places), where="post")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sidelight.plan_section import COMMON, Section
 from sidelight.predictions.from_plan import read_prediction
-from sidelight.quantiles.distribution import Distribution
 from sidelight.quantiles.forms.rule import FORMS
 from sidelight.quantiles.query import Quantiles
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
+
+if TYPE_CHECKING:
+    from sidelight.quantiles.distribution import Distribution
 
 
 def quantiles(section: Section) -> Quantiles:
@@ -55,6 +57,8 @@ def quantiles(section: Section) -> Quantiles:
 
 def distribution(section: Section) -> Distribution:
     """Read `kind = "distribution"`."""
+    from sidelight.quantiles.distribution import Distribution  # a plan of a few quantiles does without it
+
     section.only(*COMMON, "column", "epsilon", "rho", "prediction", "resolution", "size")
     given: dict[str, Any] = {}
     if "prediction" in section:

@@ -124,10 +124,15 @@ def _merged(places: Sequence[int], ranks: Floats) -> tuple[list[int], Floats]:
 
 
 def monotone_cubic(x: Floats, y: Floats, at: Floats) -> Floats:
-    """Return the monotone cubic through points of strictly increasing x; beyond them the outermost y."""
+    """Return the monotone cubic through points of strictly increasing x; beyond them the outermost y.
+
+    For y of any finite size: it is divided by its largest first, so that no slope overflows.
+    """
     if x.size < 2:
         return np.full(at.shape, y[0])
-    return _cubic(x, y, _slopes(x, y), np.clip(at, x[0], x[-1]))
+    largest = max(float(np.abs(y).max()), 1e-300)
+    scaled = y / largest
+    return np.clip(_cubic(x, scaled, _slopes(x, scaled), np.clip(at, x[0], x[-1])), -1.0, 1.0) * largest
 
 
 def _slopes(x: Floats, y: Floats) -> Floats:

@@ -38,6 +38,8 @@ _FEW = 5
 _POINTS = 7
 #: The innermost of them in a tail, as a share of its records.
 _INNERMOST = 0.85
+#: Places are divided by this where nothing else makes them small, so that the distance of any two is finite.
+_ROOM = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +134,8 @@ def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> 
     heights = np.array(bent[::-1])
     if len(ranks) == 1:
         return np.full(len(wanted), heights[0])
-    straight = heights[0] + (at - logs[0]) * (heights[1] - heights[0]) / (logs[1] - logs[0])
+    with np.errstate(over="ignore"):  # infinite is beyond the cell, and cut at its end
+        straight = heights[0] + (at - logs[0]) / (logs[1] - logs[0]) * (heights[1] - heights[0])
     return np.asarray(np.where(at < logs[0], straight, monotone_cubic(logs, heights, at)))
 
 
@@ -158,7 +161,7 @@ class Bend:
     def forward(self, places: Sequence[Fraction]) -> Floats:
         """Return the bent coordinates of exact positions."""
         if self.spread == 0:
-            return np.array([as_float(place) for place in places])
+            return np.array([as_float(place) / _ROOM for place in places])
         limit = Fraction(10**300)
         scaled = [(place - self.centre) / self.spread for place in places]
         return np.arcsinh([float(min(max(each, -limit), limit)) for each in scaled])
@@ -166,7 +169,7 @@ class Bend:
     def back(self, bent: float) -> Fraction:
         """Return the position of a bent coordinate."""
         if self.spread == 0:
-            return Fraction(float(bent))
+            return _ROOM * Fraction(float(bent))
         return self.centre + self.spread * Fraction(math.sinh(min(max(float(bent), -691.0), 691.0)))
 
 
