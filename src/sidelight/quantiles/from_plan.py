@@ -20,7 +20,7 @@ def quantiles(section: Section) -> Quantiles:
     section.only(
         *COMMON,
         "levels",
-        *("epsilon", "delta", "rho", "form", "size"),
+        *("epsilon", "delta", "rho", "form", "size", "cells"),
         "column",
         "prediction",
         "resolution",
@@ -43,6 +43,8 @@ def quantiles(section: Section) -> Quantiles:
             given[key] = section.integer(key)
     if "adaptation" in section:
         given["adaptation"] = section.choice("adaptation", ["conditional", "edge"])
+    if "cells" in section:
+        given["cells"] = section.choice("cells", ["selected", "predicted"])
     if "form" in section:
         given["form"] = section.choice("form", list(FORMS))
     if "score" in section:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sidelight.accounting import dearest_path
 from sidelight.aggregates.groups import Groups, groups_of
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import HedgeWarning, RangeError, SchemaError
 from sidelight.guarantees import Person, Row, Unit
 from sidelight.guarantees.amounts import decimal_text, exact, positive
 from sidelight.mechanisms.budget import Budget
@@ -61,6 +62,9 @@ class Quantiles:
             "cells" (many: counts and interpolation), "codes" (a bounded grid with few values), or "auto", which
             decides by public numbers and, from eight levels on, by a released count that costs a fiftieth.
         size: A public number of rows, if there is one: then no count is released. Never the number that the data has.
+        cells: Of form="cells": "selected" finds its first cells in the data; "predicted" takes them from `prediction`
+            and spends nothing on them. A fifth to a third more accurate while epsilon times the number of rows is below
+            2000 and the prediction is right; beyond that a wrong one costs many times what it could gain.
         branching: Of a tree: the children of a node.
         budget_power: Of a tree: p in the share (l + 1)^-p of the budget for depth l.
         adaptation: Of a tree: what becomes of a prior inside a node: "conditional" restricts it, "edge" moves what lies
@@ -88,6 +92,7 @@ class Quantiles:
     resolution: LevelLike | None = field(default=None, kw_only=True)
     form: Form = field(default="auto", kw_only=True)
     size: int | None = field(default=None, kw_only=True)
+    cells: Literal["selected", "predicted"] = field(default="selected", kw_only=True)
     branching: int = field(default=2, kw_only=True)
     budget_power: LevelLike = field(default=0, kw_only=True)
     adaptation: Adaptation = field(default="conditional", kw_only=True)
@@ -117,6 +122,10 @@ class Quantiles:
             raise RangeError(
                 f'{" and ".join(self._of_a_tree)} belong to form="tree", got form={self.form!r}; leave them out'
             )
+        if self.cells not in ("selected", "predicted"):
+            raise RangeError(f'cells must be "selected" or "predicted", got {self.cells!r}')
+        if self.cells == "predicted" and (self.form != "cells" or self.prediction is None):
+            raise RangeError('cells="predicted" wants form="cells" and a prediction; give both, or leave it out')
         if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1):
             raise RangeError(f"size must be a public whole number of rows, at least 1, got {self.size!r}")
         if self.size is not None and (by or self.where is not None):
@@ -173,6 +182,7 @@ class Quantiles:
             unit=unit,
             size=self.size,
             counted=self._grouped,
+            predicted=self.cells == "predicted",
         )
 
     def _tree(self, levels: tuple[Fraction, ...], *, unit: Unit, rule: FormRule | None = None) -> QuantileTree:
@@ -209,6 +219,13 @@ class Quantiles:
             check_reach(prior, grid)
             warn_if_unhedged(prior, stacklevel=4)
         rehearse(number, grid)
+        if self.cells == "predicted":
+            warnings.warn(
+                "cells are taken from the prediction: where that is wrong and epsilon times the number of rows is above"
+                ' 2000, errors are many times larger; leave cells="predicted" out unless there are few rows',
+                HedgeWarning,
+                stacklevel=3,
+            )
         groups = self._groups(schema) if self._grouped else None
         unit = schema.unit if groups is None else _counted_unit(schema, groups)
         rule = self._rule(levels, codes=codes_of(grid), unit=unit)
@@ -225,6 +242,7 @@ class Quantiles:
                 "levels": [decimal_text(level) for level in tree.levels],
                 **self._price,
                 **({} if as_tree else {"form": self.form}),
+                **({"cells": self.cells} if self.cells == "predicted" else {}),
                 **({} if self.size is None else {"size": str(self.size)}),
                 "branching": str(tree.branching),
                 "budget_power": decimal_text(tree.budget_power),

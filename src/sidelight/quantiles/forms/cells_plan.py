@@ -102,11 +102,17 @@ class CellsPlan:
 
 
 def cells_plan(
-    levels: Sequence[Fraction], *, size: int, epsilon: Fraction | None = None, rho: Fraction | None = None
+    levels: Sequence[Fraction],
+    *,
+    size: int,
+    epsilon: Fraction | None = None,
+    rho: Fraction | None = None,
+    predicted: bool = False,
 ) -> CellsPlan:
     """Divide the budget of one record, epsilon or rho, for these levels and about this many records.
 
-    Everything is a function of public numbers: `size` is a released or declared number and never that of the data.
+    Everything is a function of public numbers: `size` is a released or declared number and never that of the data. With
+    a `predicted` skeleton nothing is spent on selecting one.
 
     >>> plan = cells_plan([Fraction(i, 100) for i in range(1, 100)], size=10_000, epsilon=Fraction(1))
     >>> plan.skeleton_count, plan.fine_count, round(float(plan.skeleton), 3), round(float(plan.coarse), 3)
@@ -123,7 +129,7 @@ def cells_plan(
     worth = rate * rate * rows
     share = _clipped(0.05 * (1e5 / max(rate * rows, 1e-9)) ** 0.35, 0.04, 0.17)
     selected = _share(share if rho is None else share * _RHO_SKELETON)
-    skeleton = selected * budget
+    skeleton = Fraction(0) if predicted else selected * budget
     rest = budget - skeleton
     three = worth > _THREE_ROUNDS
     counts = [_share(each) * rest for each in (_THREE_SHARES if three else _TWO_SHARES)]
@@ -146,7 +152,7 @@ def cells_plan(
 
 def fine_levels(levels: Sequence[Fraction], *, low: float, high: float, count: int) -> list[float]:
     """Return the levels whose interpolated places become ends of fine cells: those inside low..high, if few enough."""
-    inside = [float(level) for level in levels if low < level < high]
+    inside = [level for level in map(float, levels) if low < level < high]
     if len(inside) <= count:
         return inside
     return [float(level) for level in tailed(inside[0], inside[-1], count=count, weight=FINE_TAILS)]

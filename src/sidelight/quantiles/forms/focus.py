@@ -51,7 +51,7 @@ class LevelPriors:
     Everything here is a function of public numbers and of released ones.
     """
 
-    __slots__ = ("_compiled", "_levels", "_priors", "grid")
+    __slots__ = ("_compiled", "_levels", "_priors", "grid", "single")
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class LevelPriors:
         self.grid = grid
         self._levels = tuple(levels)
         self._priors = tuple(priors)
+        self.single = all(prior is self._priors[0] for prior in self._priors)
         self._compiled: dict[tuple[int, tuple[Spot, ...]], CompiledPrior] = {
             (id(prior), ()): each for prior, each in zip(priors, compiled, strict=False)
         }
@@ -72,7 +73,7 @@ class LevelPriors:
 
         A spot of None is left out.
         """
-        prior = self._nearest(level)
+        prior = self.nearest(level)
         around = tuple(each for each in spots if each is not None)
         key = (id(prior), around)
         if key not in self._compiled:
@@ -83,8 +84,9 @@ class LevelPriors:
         """Return the prior for each of several levels."""
         return [self.at(level, *spots) for level in levels]
 
-    def _nearest(self, level: Fraction | float) -> Prior:
-        if all(prior is self._priors[0] for prior in self._priors):
+    def nearest(self, level: Fraction | float) -> Prior:
+        """Return the prior of the requested level that is nearest to a level."""
+        if self.single:
             return self._priors[0]
         asked = Fraction(level)
         place = min(range(len(self._levels)), key=lambda i: abs(self._levels[i] - asked))

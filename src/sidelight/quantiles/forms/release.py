@@ -14,6 +14,7 @@ from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds, release_co
 from sidelight.quantiles.forms.focus import LevelPriors
 from sidelight.quantiles.forms.rule import Decision, FormRule, Found
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan, release_selected
+from sidelight.quantiles.forms.skeleton import predicted_skeleton
 
 
 def release_form(
@@ -35,7 +36,15 @@ def release_form(
         indices, selected = release_selected(ranks, levels, plan=selecting, priors=priors, source=source)
         return Found(indices, _select_details(selecting, selected), select_bound(selecting, selected, levels))
     plan = decision.cells_plan(levels, size)
-    cells = release_cells(ranks, levels, plan=plan, kind=budget.kind, priors=priors, source=source)
+    cells = release_cells(
+        ranks,
+        levels,
+        plan=plan,
+        kind=budget.kind,
+        priors=priors,
+        source=source,
+        skeleton=predicted_skeleton(plan.skeleton_levels, priors=priors) if decision.predicted else None,
+    )
     return Found(cells.indices, cells_details(cells), cells_bound(cells))
 
 

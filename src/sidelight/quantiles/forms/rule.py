@@ -49,6 +49,8 @@ _SIGNAL_IN_RHO = 5000
 _SMALLEST_ROW_PRICE = Fraction(1, 2**40)
 #: zCDP of the dearest plan of `cells` as a multiple of epsilon²: least share of the skeleton, two rounds of counts.
 _DEAREST_CELLS = Fraction(26737, 100000)
+#: The same without a skeleton: two rounds of counts have everything.
+_PREDICTED_CELLS = Fraction(29001, 100000)
 #: Largest gaps of trees times the epsilon of a node, by the number of levels: measured on normal data.
 _MEASURED_TREES = {1: 1.2, 3: 2.2, 9: 3.7, 49: 5.8, 99: 7.0, 199: 9.2, 999: 10.8}
 #: The largest gap of `select` times epsilon, measured.
@@ -62,18 +64,19 @@ def codes_of(grid: Outcomes) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """A form and what one row may spend in it."""
+    """A form and what one row may spend in it; whether the cells of `cells` are taken from a prediction."""
 
     form: Chosen
     budget: Budget
+    predicted: bool = False
 
     def cells_plan(self, levels: tuple[Fraction, ...], size: int) -> CellsPlan:
         """Return the plan of `cells` for about so many records."""
         from sidelight.quantiles.forms.cells_plan import cells_plan
 
         if self.budget.is_pure:
-            return cells_plan(levels, size=size, epsilon=self.budget.amount)
-        return cells_plan(levels, size=size, rho=self.budget.rho)
+            return cells_plan(levels, size=size, epsilon=self.budget.amount, predicted=self.predicted)
+        return cells_plan(levels, size=size, rho=self.budget.rho, predicted=self.predicted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +101,7 @@ class FormRule:
         unit: For whom.
         size: A declared public number of records, or None.
         counted: Whether a count of the records is released anyway, and paid for elsewhere.
+        predicted: Whether `cells` takes its first cells from the prediction.
     """
 
     form: Form
@@ -108,6 +112,7 @@ class FormRule:
     unit: Unit
     size: int | None
     counted: bool = False
+    predicted: bool = False
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -172,7 +177,7 @@ class FormRule:
         if not self.budget.is_pure:
             return Claims.of(ZCDP(self.budget.amount, **context))
         share = Fraction(0) if self.counted else COUNT_SHARE
-        dearest = share**2 / 2 + (1 - share) ** 2 * _DEAREST_CELLS
+        dearest = share**2 / 2 + (1 - share) ** 2 * (_PREDICTED_CELLS if self.predicted else _DEAREST_CELLS)
         epsilon = self.budget.amount
         return Claims.of(PureDP(epsilon, **context), ZCDP(dearest * epsilon**2, **context))
 
@@ -211,7 +216,7 @@ class FormRule:
 
     def _decided(self, form: Chosen, share: Fraction, size: int | None) -> Decision:
         """Return the form with its budget; with a delta the tree in rho, if its forecast is smaller."""
-        pure = Decision(form=form, budget=self._of_row(self.budget.part(share)))
+        pure = Decision(form=form, budget=self._of_row(self.budget.part(share)), predicted=self.predicted)
         if self.delta is None or form == "codes" or self.form in ("select", "cells"):
             return pure
         rho = Budget("rho", zcdp_within(self.budget.amount * share, self.delta))
@@ -255,9 +260,9 @@ class FormRule:
         if not budget.is_pure:
             return Claims.of(ZCDP(budget.amount))
         cells = decision.cells_plan(self.levels, size)
-        half = _selected(Budget("epsilon", cells.skeleton / 2))
+        half = [_selected(Budget("epsilon", cells.skeleton / 2))] * 2 if cells.skeleton > 0 else []
         counted = [Claims.of(PureDP(each)) for each in (cells.coarse, cells.middle, cells.fine) if each > 0]
-        return dearest_path([[half, half, *counted]])
+        return dearest_path([[*half, *counted]])
 
     def with_delta(self, claims: Claims) -> Claims:
         """Add the (epsilon, delta) that was asked for, where a tree in rho proves it."""

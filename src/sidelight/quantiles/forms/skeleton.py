@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sidelight.aggregates.ranks import Ranks
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
+from sidelight.predictions import Mixture, Prior
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cell_tree import select_in_cell
 from sidelight.quantiles.forms.cells_of_points import cells_between
@@ -49,3 +50,27 @@ def release_skeleton(
             select_in_cell(ranks, cell, relative, budget=half, priors=priors.each(inside, focus), source=source)
         )
     return Skeleton(tuple(sorted(points)), focus)
+
+
+def predicted_skeleton(levels: Sequence[Fraction], *, priors: LevelPriors) -> Skeleton:
+    """Return a skeleton that nobody selected: where a prediction puts the quartiles and the other levels.
+
+    Public, and free. One prediction for all levels is read at each level; of one for each, the middle of the nearest.
+    """
+    grid = priors.grid
+
+    def place(level: Fraction) -> int:
+        masses = _without_hedge(priors.nearest(level)).compile(grid)
+        return masses.inverse(int((level if priors.single else _HALF) * masses.total))
+
+    quartiles = tuple(sorted(place(level) for level in QUARTILES))
+    points = {*quartiles, *(place(level) for level in levels)}
+    return Skeleton(tuple(sorted(points)), middle_spot(grid, *quartiles))
+
+
+def _without_hedge(prior: Prior) -> Prior:
+    """Return the prediction inside a hedge: the part with the most weight, whose tails are its own."""
+    while isinstance(prior, Mixture):
+        weights = list(prior.weights)
+        prior = prior.priors[weights.index(max(weights))]
+    return prior
