@@ -17,7 +17,16 @@ PAGES = {
     "Queries": (
         *("Count", "Histogram", "CountDistinct", "TopK"),
         *("Mean", "Proportion", "Sum", "Variance", "StandardDeviation", "Summary", "SQL"),
-        *("Quantiles", "Covariance", "GaussianFit", "GaussianMean", "SeparatedMixture", "AdaSSP", "ModelQuery"),
+        *(
+            "Quantiles",
+            "Distribution",
+            "Covariance",
+            "GaussianFit",
+            "GaussianMean",
+            "SeparatedMixture",
+            "AdaSSP",
+            "ModelQuery",
+        ),
         *("StableMedian", "StableMode", "StablePCA", "StableLogistic", "MajorityVote", "AdaOPS", "OPSPTR"),
     ),
     "Models": (

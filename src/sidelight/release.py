@@ -21,6 +21,7 @@ import numpy as np
 from sidelight.errors import RangeError, SourceError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
+from sidelight.released_distribution import ReleasedDistribution
 
 FORMAT = "1"
 #: Arrays with more entries are written as bytes.
@@ -48,7 +49,8 @@ class TailBound:
         """Return the bound of every entry at this confidence."""
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
-        return np.asarray(self.fixed) + np.asarray(self.per_log) * math.log(1 / (1 - confidence))
+        found = np.asarray(self.fixed) + np.asarray(self.per_log) * math.log(1 / (1 - confidence))
+        return np.maximum(found, 0.0)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -97,6 +99,7 @@ class Release:
         error: A public bound of how far off it can be, or None.
         prediction: The side information that was used and where it came from, or None.
         circumstances: Data set, engine, version, source of the noise, numerics, and the place in a ledger.
+        details: What was released on the way to the answer, such as noisy counts, in strings; or None.
 
     >>> import sidelight as sl
     >>> release = sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100)
@@ -113,6 +116,7 @@ class Release:
     error: TailBound | None
     prediction: Mapping[str, Any] | None
     circumstances: Circumstances
+    details: Mapping[str, Any] | None = None
 
     @property
     def kind(self) -> str:
@@ -321,6 +325,7 @@ def outcome_from_json(text: str) -> Outcome:
         error=None if data["error"] is None else TailBound.from_json(data["error"]),
         prediction=data["prediction"],
         circumstances=circumstances,
+        details=data.get("details"),
     )
 
 
@@ -384,6 +389,8 @@ def _encode(kind: str, outcome: Outcome) -> str:
         data["labels"] = list(outcome.labels)
         data["error"] = None if outcome.error is None else outcome.error.to_json()
         data["prediction"] = None if outcome.prediction is None else dict(outcome.prediction)
+        if outcome.details is not None:
+            data["details"] = dict(outcome.details)
     else:
         data["reason"] = outcome.reason
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
@@ -398,6 +405,8 @@ def _encode_value(value: Any) -> Any:
         return value.item()
     if isinstance(value, GroupTable):
         return {"groups": value.to_json()}
+    if isinstance(value, ReleasedDistribution):
+        return {"distribution": value.to_json()}
     if isinstance(value, Mapping):
         return {"mapping": {str(key): _encode_value(entry) for key, entry in value.items()}}
     if isinstance(value, list | tuple):
@@ -423,6 +432,8 @@ def _decode_value(value: Any) -> Any:
         return read.astype(value["dtype"]).reshape(value["shape"])
     if isinstance(value, dict) and "groups" in value:
         return GroupTable.from_json(value["groups"])
+    if isinstance(value, dict) and "distribution" in value:
+        return ReleasedDistribution.from_json(value["distribution"])
     if isinstance(value, dict):
         return {key: _decode_value(entry) for key, entry in value["mapping"].items()}
     if isinstance(value, list):

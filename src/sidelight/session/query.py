@@ -18,11 +18,12 @@ from sidelight.release import TailBound
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """What a prepared query hands to the door: a value; names of its entries and a bound on its error if `run` found
-    them, otherwise those of the prepared query hold."""
+    them, otherwise those of the prepared query hold; and what was released on the way, as JSON of strings."""
 
     value: Any
     labels: tuple[str, ...] = ()
     error: TailBound | None = None
+    details: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
