@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from sidelight.cli import COMPLETION
 from sidelight.cli.failures import Commands
 from sidelight.version import VERSION
 
@@ -29,6 +30,7 @@ Label = Annotated[str, typer.Option(help="Names this run, e.g. the day of a dail
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where the HTML report goes.")]
 Place = Annotated[str, typer.Argument(metavar="LEDGER", help="A file such as budget.db, or a URL.")]
 ServicePlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The service's plan, e.g. experts.toml.")]
+Shell = Literal["bash", "zsh", "fish", "powershell"]
 OneScope = Annotated[str | None, typer.Option(help="Only this scope.")]
 
 
@@ -185,6 +187,34 @@ def serve(plan_file: ServicePlanFile) -> None:
     from sidelight.cli.serve import serve_experts
 
     serve_experts(plan_file)
+
+
+@app.command()
+def explain(term: Annotated[str | None, typer.Argument(metavar="TERM", help="A word, e.g. epsilon.")] = None) -> None:
+    """Say what a word of these pages means; without one, list them."""
+    from sidelight.cli.explain import explain as run
+
+    run(term)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of plan files, for editors."""
+    import json
+
+    from sidelight.cli.plans.schema import plan_schema
+
+    typer.echo(json.dumps(plan_schema(), indent=1, ensure_ascii=False))
+
+
+@app.command()
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
+) -> None:
+    """Print a script that completes commands and options: eval "$(sidelight completion bash)"."""
+    from typer.completion import get_completion_script
+
+    typer.echo(get_completion_script(prog_name="sidelight", complete_var=COMPLETION, shell=shell))
 
 
 @token_app.command()

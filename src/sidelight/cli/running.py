@@ -107,7 +107,7 @@ def _check_price(priced: Quote) -> None:
         requested, remaining, difference = find_shortfall(priced.rule, first.before, first.charge)
         raise BudgetError(
             f"{first.title!r} does not fit the budget after what stands before it: requested {requested}, remaining "
-            f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent",
+            f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent{priced.advice}",
             requested=requested,
             remaining=remaining,
             difference=difference,
