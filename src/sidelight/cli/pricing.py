@@ -193,7 +193,8 @@ def _not_there(url: str) -> bool:
 def _error(planned: PlannedQuery, schema: Schema) -> str:
     bound = getattr(planned.prepared, "error", None)
     if bound is not None:
-        return f"± {float(np.max(bound.at(CONFIDENCE))):.0f} {bound.unit}"
+        off = float(np.max(bound.at(CONFIDENCE)))
+        return f"± {f'{off:.0f}' if off >= 10 else f'{off:.2g}'} {bound.unit}"
     if not type(planned.prepared).__module__.startswith("sidelight.summaries."):
         return ""
     from sidelight.cli.forecast import forecast
