@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sidelight.quantiles import Quantiles as Quantiles
     from sidelight.quantiles import Sequence as Sequence
     from sidelight.records import Category as Category
+    from sidelight.records import Date as Date
     from sidelight.records import Drop as Drop
     from sidelight.records import Fill as Fill
     from sidelight.records import Label as Label
@@ -111,7 +112,7 @@ _HOME = {
     "sidelight.predictions": ("PublicData", "hedge"),
     "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
-    "sidelight.records": ("Category", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
     "sidelight.regression.clipping": ("nonprivate_check_rows",),
     "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
