@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
     from sidelight.records.expressions import col as col
+    from sidelight.records.nonprivate_check import nonprivate_check as nonprivate_check
     from sidelight.regression.adassp import AdaSSP as AdaSSP
     from sidelight.regression.clipping import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.coefficient_prediction import CoefficientPrediction as CoefficientPrediction
@@ -114,6 +115,7 @@ _HOME = {
     "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
     "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
+    "sidelight.records.nonprivate_check": ("nonprivate_check",),
     "sidelight.regression.clipping": ("nonprivate_check_rows",),
     "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),

@@ -55,6 +55,11 @@ class Calendar:
     unit: DateUnit
     start: int
 
+    @classmethod
+    def since(cls, start: DateLike, unit: DateUnit, *, where: str) -> Calendar:
+        """Return the calendar that counts from a public date."""
+        return cls(unit, int(cls(unit, 0).of_constant(start, where=where)))
+
     @property
     def minutes(self) -> int:
         """How many minutes a unit has."""
@@ -211,7 +216,7 @@ class Date(Number):
     ) -> None:
         if unit not in _MINUTES:
             raise SchemaError(f'unit of column {name!r} must be "day" or "hour", got {unit!r}')
-        calendar = Calendar(unit, int(Calendar(unit, 0).of_constant(start, where=f"start of column {name!r}")))
+        calendar = Calendar.since(start, unit, where=f"start of column {name!r}")
         last = calendar.of_constant(end, where=f"end of column {name!r}")
         whole_day = not isinstance(end, datetime.datetime) and len(str(end).strip()) == len("2024-01-31")
         if whole_day:
@@ -227,7 +232,7 @@ class Date(Number):
     @property
     def calendar(self) -> Calendar:
         """How cells are counted."""
-        return Calendar(self.unit, int(Calendar(self.unit, 0).of_constant(self.start, where=self.name)))
+        return Calendar.since(self.start, self.unit, where=self.name)
 
 
 def looks_like_a_date(value: Real | DateLike) -> bool:

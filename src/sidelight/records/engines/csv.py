@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
@@ -25,7 +26,7 @@ from sidelight.records.dates import Calendar
 from sidelight.records.engines.blocks import Identity, blocks_of, changed, identity_of, in_order, open_bytes
 from sidelight.records.engines.duckdb import RelationRows, connect
 from sidelight.records.engines.scanning import BYTE_ORDER_MARK, first_fault, refusal, scan
-from sidelight.records.engines.splitting import Records, cells_of, split
+from sidelight.records.engines.splitting import Records, cells_of, odd_widths, split
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -118,6 +119,24 @@ class CsvRows:
                 raise SourceError(changed(path))
         places = tuple(sorted(self._places[name] for name in names))
         return CellStream(self._headers, places, self._records, dict(self._checked))
+
+    def nonprivate_broken_records(self) -> int:
+        """Count the records with more or fewer cells than the header: NOT PRIVATE."""
+        found = 0
+        for path, header in self._headers.items():
+            work = partial(odd_widths, delimiter=header.delimiter, cells=len(header.names), records=self._records)
+            with open_bytes(path, unchanged=self._checked.get(path)) as file:
+                file.read(len(header.raw))
+                found += sum(in_order(work, blocks_of(file, records=self._records)))
+        return found
+
+    def nonprivate_rows_by_pandas(self) -> int | None:
+        """Count the rows that pandas reads of the files: NOT PRIVATE; None where it is not installed or fails."""
+        if find_spec("pandas") is None:
+            return None
+        from sidelight.records.engines.pandas import rows_of_csv
+
+        return rows_of_csv({path: header.delimiter for path, header in self._headers.items()})
 
     def _relation(self, wanted: Wanted) -> RelationRows:
         names = {*wanted.numbers, *wanted.texts, *([] if wanted.person is None else [wanted.person])}

@@ -174,3 +174,15 @@ def _type_of(dtype: Any) -> ColumnType:
         return ColumnType(kind_of(dtype.pyarrow_dtype), str(dtype))
     text = isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype))
     return ColumnType("text" if text else _KINDS.get(dtype.kind, "other"), str(dtype))
+
+
+def rows_of_csv(delimiters: Mapping[str, str]) -> int | None:
+    """Count the rows that pandas reads of CSV files, by their delimiters: NOT PRIVATE; None if it cannot read them."""
+    found = 0
+    try:
+        for path, delimiter in delimiters.items():
+            parts = pd.read_csv(path, sep=delimiter, dtype=str, index_col=False, chunksize=1 << 18)
+            found += sum(len(part) for part in parts)
+    except Exception:  # its message may quote a record
+        return None
+    return found
