@@ -142,7 +142,7 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
         for each in texts if both else ():
             each.count_texts(batch)
         if batch.person is not None:
-            persons.update(_counted(batch.person))
+            persons.update(counted_texts(batch.person))
     if texts and not both:
         for batch in table.rows.batches(as_texts):
             for each in texts:
@@ -183,7 +183,7 @@ class _Counting:
                 self.above += int((values > nearest_float(self.column.upper)).sum())
         elif not isinstance(self.column, PersonId):
             known = set(self.column.labels) if isinstance(self.column, Category) else None
-            for text, count in _counted(batch.texts[self.column.name]).items():
+            for text, count in counted_texts(batch.texts[self.column.name]).items():
                 if text is None or (isinstance(self.column, Label) and self.column.normalised(text) is None):
                     self.missing += count
                 elif known is not None and text not in known:
@@ -194,7 +194,7 @@ class _Counting:
         """Count empty cells of a number that is read from texts, and what the unreadable ones look like."""
         calendar = self.column.calendar if isinstance(self.column, Date) else None
         self.empty = self.empty or 0
-        for text, count in _counted(batch.texts[self.column.name]).items():
+        for text, count in counted_texts(batch.texts[self.column.name]).items():
             if text is None:
                 self.empty += count
             elif np.isnan(number_of(text) if calendar is None else calendar.of_text(text)):
@@ -220,7 +220,7 @@ def _is_untyped(table: Table, column: Column) -> bool:
     return table.rows.types[column.name].kind in ("any", "text")
 
 
-def _counted(cells: TextCells) -> Counter[str | None]:
+def counted_texts(cells: TextCells) -> Counter[str | None]:
     """Count the different texts of a batch."""
     if not isinstance(cells, DistinctTexts):
         return Counter(cells.tolist())
