@@ -15,16 +15,8 @@ ROWS = "id,age,sex,visit,note\n" + "".join(
     for number in range(80)
 )
 FLAGS = [
-    "--person",
-    "id",
-    "--max-rows",
-    "2",
-    "--number",
-    "age:0:110:1",
-    "--category",
-    "sex:F,M",
-    "--date",
-    "visit:2020-01-01:2025-12-31",
+    *("--person", "id", "--max-rows", "2", "--number", "age:0:110:1", "--category", "sex:F,M"),
+    *("--date", "visit:2020-01-01:2025-12-31"),
 ]
 
 
