@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from sidelight.quantiles import Quantiles as Quantiles
     from sidelight.quantiles import Sequence as Sequence
     from sidelight.records import Category as Category
+    from sidelight.records import Date as Date
     from sidelight.records import Drop as Drop
     from sidelight.records import Fill as Fill
     from sidelight.records import Label as Label
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
     from sidelight.records.expressions import col as col
+    from sidelight.records.nonprivate_check import nonprivate_check as nonprivate_check
     from sidelight.regression.adassp import AdaSSP as AdaSSP
     from sidelight.regression.clipping import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.coefficient_prediction import CoefficientPrediction as CoefficientPrediction
@@ -111,8 +113,9 @@ _HOME = {
     "sidelight.predictions": ("PublicData", "hedge"),
     "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
-    "sidelight.records": ("Category", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
+    "sidelight.records.nonprivate_check": ("nonprivate_check",),
     "sidelight.regression.clipping": ("nonprivate_check_rows",),
     "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),

@@ -65,6 +65,49 @@ def demo(
 
 
 @app.command()
+def init(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The file: CSV or Parquet. Its header is read.")],
+    *,
+    person: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
+    max_rows: Annotated[int | None, typer.Option(min=1, help="How many rows of a person count; 5 if left out.")] = None,
+    number: Annotated[list[str] | None, typer.Option(help="A column of numbers: age:0:110, or age:0:110:1.")] = None,
+    category: Annotated[list[str] | None, typer.Option(help="Labels: sex:F,M; sex:F,M:1, one for a person.")] = None,
+    date: Annotated[list[str] | None, typer.Option(help="Dates: visit:2020-01-01:2025-12-31, or with :hour.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A column of labels that nobody can list.")] = None,
+    epsilon: Annotated[str, typer.Option(help="The budget.")] = "3",
+    delta: Annotated[str, typer.Option(help="Of the budget; 0 for none.")] = "1e-6",
+    ledger: Annotated[str, typer.Option(help="Where spending is remembered.")] = "budget.db",
+    look: Annotated[bool, typer.Option("--look", help="Look at the rows; what comes from them is marked.")] = False,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask about every column that no option declares.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the plan goes.")] = Path("plan.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Write over a plan that is there.")] = False,
+) -> None:
+    """Write a first plan for a file, from its header and what you declare."""
+    from sidelight.cli.init import Answers, write_plan
+
+    answers = Answers(
+        person=person,
+        max_rows=max_rows,
+        numbers=number or (),
+        categories=category or (),
+        dates=date or (),
+        labels=label or (),
+        epsilon=epsilon,
+        delta=delta,
+        ledger=ledger,
+    )
+    write_plan(data, answers, output=output, look=look, ask=ask, force=force)
+
+
+@app.command()
+def check(plan_file: PlanFile) -> None:
+    """Count, for the owner alone, how a plan's declarations fit the file. NOT PRIVATE."""
+    from sidelight.cli.checking import check_plan
+
+    check_plan(plan_file)
+
+
+@app.command()
 def plan(plan_file: PlanFile, *, label: Label = "") -> None:
     """Price a plan without opening the data."""
     from sidelight.cli.plans.sequences import is_daily

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from sidelight.accounting import find_shortfall
+from sidelight.accounting import Totals, find_shortfall
+from sidelight.cli.checking import remind
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote, show_quote
 from sidelight.cli.terminal import account_of, tell, today
@@ -60,6 +61,8 @@ def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json
     priced = quote(plan, label=label, resume=resume)
     _check_price(priced)
     table.check_records()
+    if priced.before == Totals.zero():
+        remind(path, plan.schema)
     with ExitStack() as stack:
         ledger = None if plan.ledger is None else stack.enter_context(open_ledger(plan.ledger))
         session = Session(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import tomllib
@@ -17,7 +18,7 @@ from sidelight.accounting import ROUTES, Route
 from sidelight.errors import ClaimError, PlanError, nearest
 from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
 from sidelight.plan_section import Amount, Section, key_lines
-from sidelight.records import Category, Drop, Fill, Label, Number, PersonId, Schema
+from sidelight.records import Category, Date, Drop, Fill, Label, Number, PersonId, Schema
 from sidelight.registry import PLAN_KINDS, plan_reader
 from sidelight.session import Prepared, Query, request_key
 from sidelight.session.query import prepare_query
@@ -296,6 +297,23 @@ def _number(section: Section) -> Number:
     )
 
 
+def _date(section: Section) -> Date:
+    section.only("kind", "name", "start", "end", "unit", "missing")
+    return Date(
+        section.text("name"),
+        start=_day(section, "start"),
+        end=_day(section, "end"),
+        unit=section.choice("unit", ["day", "hour"], "day"),
+        **_missing(section, number=False),
+    )
+
+
+def _day(section: Section, key: str) -> str:
+    """Read a date: a text, or one that TOML knows as such."""
+    given = section.values.get(key)
+    return given.isoformat() if isinstance(given, datetime.date) else section.text(key)
+
+
 def _category(section: Section) -> Category:
     section.only("kind", "name", "categories", "other", "missing", "per_person")
     given: dict[str, Any] = _missing(section, number=False)
@@ -338,6 +356,7 @@ def _missing(section: Section, *, number: bool) -> dict[str, Any]:
 #: How a column of each kind is read.
 COLUMN_KINDS: dict[str, Callable[[Section], Column]] = {
     "number": _number,
+    "date": _date,
     "category": _category,
     "label": _label,
     "person": _person,
