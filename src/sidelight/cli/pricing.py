@@ -8,10 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from rich.table import Table as RichTable
 
 from sidelight.accounting import Charge, Route, Rule, Totals, find_remaining, find_spent
+from sidelight.accuracy.expected import expected
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError
@@ -170,11 +170,4 @@ def _not_there(url: str) -> bool:
 
 
 def _error(planned: PlannedQuery, schema: Schema) -> str:
-    bound = getattr(planned.prepared, "error", None)
-    if bound is not None:
-        return f"± {float(np.max(bound.at(CONFIDENCE))):.0f} {bound.unit}"
-    if not type(planned.prepared).__module__.startswith("sidelight.summaries."):
-        return ""
-    from sidelight.cli.forecast import forecast
-
-    return forecast(planned.query, planned.prepared, schema)
+    return str(expected(planned.query, planned.prepared, schema, confidence=CONFIDENCE))
