@@ -226,7 +226,7 @@ def _cells(prior: Prior, grid: Outcomes) -> float:
 
 def _evenly(grid: Outcomes) -> str:
     text = (
-        f"records are about evenly spread around each quantile{_cut(grid)}: k times as many ranks hold at most "
+        f"records{_cut(grid)} are about evenly spread around each quantile: k times as many ranks hold at most "
         f"{FACTOR:g} k times as much of what was expected"
     )
     if isinstance(grid, FloatGrid):
