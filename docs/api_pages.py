@@ -61,7 +61,7 @@ PAGES = {
     ),
     "Experts": ("experts",),
     "Tuning": ("Selection", "PublicScore", "PrivateScore", "tuning"),
-    "Tools": ("nonprivate_check", "nonprivate_check_rows", "quantiles", "gaussians"),
+    "Tools": ("epsilon_for", "nonprivate_check", "nonprivate_check_rows", "quantiles", "gaussians"),
     "Errors and warnings": ("PrivacyWarning", "NotPrivateWarning", "errors"),
 }
 

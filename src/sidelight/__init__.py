@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sidelight import quantiles as quantiles
     from sidelight import synthesis as synthesis
     from sidelight import tuning as tuning
+    from sidelight.accuracy.price import epsilon_for as epsilon_for
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance.pca import PCA as PCA
     from sidelight.errors import NotPrivateWarning as NotPrivateWarning
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
 # Names are loaded when first used: importing sidelight costs little more than importing NumPy. Queries stand in the
 # registry; this is everything else.
 _HOME = {
+    "sidelight.accuracy.price": ("epsilon_for",),
     "sidelight.covariance.pca": ("PCA",),
     "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
     "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),

@@ -108,7 +108,14 @@ def check(plan_file: PlanFile) -> None:
 
 
 @app.command()
-def plan(plan_file: PlanFile, *, label: Label = "") -> None:
+def plan(
+    plan_file: PlanFile,
+    *,
+    label: Label = "",
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Show the error of each query at an eighth to eight times its price.")
+    ] = False,
+) -> None:
     """Price a plan without opening the data."""
     from sidelight.cli.plans.sequences import is_daily
 
@@ -117,9 +124,28 @@ def plan(plan_file: PlanFile, *, label: Label = "") -> None:
 
         show_days(plan_file)
         return
+    if sweep:
+        from sidelight.cli.accuracy import show_sweep
+
+        show_sweep(plan_file, confidence=0.95)
+        return
     from sidelight.cli.pricing import show_price
 
     show_price(plan_file, label=label)
+
+
+@app.command()
+def accuracy(
+    plan_file: PlanFile,
+    *,
+    within: Annotated[float, typer.Option(help="The error that is allowed, in the unit that `plan` shows.")],
+    query: Annotated[int, typer.Option(help="Which query of the plan, from 1.")] = 1,
+    confidence: Annotated[float, typer.Option(help="With which probability the error is not larger.")] = 0.95,
+) -> None:
+    """Find the price that an accuracy needs, without opening the data."""
+    from sidelight.cli.accuracy import show_accuracy
+
+    show_accuracy(plan_file, query=query, within=within, confidence=confidence)
 
 
 @app.command()

@@ -8,7 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from rich.table import Table as RichTable
 
 from sidelight.accounting import (
@@ -21,6 +20,7 @@ from sidelight.accounting import (
     find_spent,
     granted_with_routes,
 )
+from sidelight.accuracy.expected import expected
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError
@@ -191,12 +191,4 @@ def _not_there(url: str) -> bool:
 
 
 def _error(planned: PlannedQuery, schema: Schema) -> str:
-    bound = getattr(planned.prepared, "error", None)
-    if bound is not None:
-        off = float(np.max(bound.at(CONFIDENCE)))
-        return f"± {f'{off:.0f}' if off >= 10 else f'{off:.2g}'} {bound.unit}"
-    if not type(planned.prepared).__module__.startswith("sidelight.summaries."):
-        return ""
-    from sidelight.cli.forecast import forecast
-
-    return forecast(planned.query, planned.prepared, schema)
+    return str(expected(planned.query, planned.prepared, schema, confidence=CONFIDENCE))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sidelight.accounting import Totals, find_shortfall
+from sidelight.accuracy.expected import with_expected
 from sidelight.cli.checking import remind
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote, show_quote
@@ -133,12 +134,16 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
             queries = [each.query for each in plan.queries]
             outcomes = session.release_together(queries, delta=plan.together_at, key=key(0), resume=resume)
             titles = [each.title for each in plan.queries]
-            items += [Item(title=title, outcome=each) for title, each in zip(titles, outcomes, strict=True)]
+            told = [
+                with_expected(each, asked.query, asked.prepared, plan.schema)
+                for each, asked in zip(outcomes, plan.queries, strict=True)
+            ]
+            items += [Item(title=title, outcome=each) for title, each in zip(titles, told, strict=True)]
             return
         for position, each in enumerate(plan.queries):
             step(each.title)
             outcome: Outcome = session.release(each.query, key=key(position), resume=resume)
-            items.append(Item(title=each.title, outcome=outcome))
+            items.append(Item(title=each.title, outcome=with_expected(outcome, each.query, each.prepared, plan.schema)))
             step()
 
 
