@@ -21,7 +21,7 @@ from sidelight.errors import ClaimError
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, BoundedRange, Claim, Claims, PureDP
 
 #: How many columns are searched for an event, by how far apart they look on the first quarter.
-MOST_COLUMNS = 24
+MOST_COLUMNS = 12
 #: Columns that the classifiers learn from.
 _MOST_LEARNED = 60
 _BINS = 8
@@ -97,7 +97,7 @@ def judge(
 ) -> list[Judged]:
     """Return for each claim what the best attack refutes; `failure` is shared out among the claims."""
     measures = measures_of(claims, delta=delta)
-    columns = list(_columns(seen))
+    columns = _columns(seen)
     judged = []
     for claim, claimed, measure in measures:
         # Each column's event and its worth are found on the first half; only the winner meets the second.
@@ -128,7 +128,7 @@ def promise(
     seen: tuple[Sequence[Seen], Sequence[Seen]], claims: Claims, *, delta: float | None, failure: float
 ) -> float:
     """Return about how much of a claim an attack on this pair could refute: for choosing a pair, it proves nothing."""
-    columns = list(_columns(seen))
+    columns = _columns(seen, most=3)
     return max(
         _worth((first, second), measure, failure, among=len(first)) / claimed
         for _, claimed, measure in measures_of(claims, delta=delta)
@@ -160,15 +160,21 @@ def _worth(values: Values, measure: Measure, failure: float, *, among: int) -> f
     return measure(made).value
 
 
-def _columns(seen: tuple[Sequence[Seen], Sequence[Seen]]) -> list[tuple[str, Values]]:
+def _columns(seen: tuple[Sequence[Seen], Sequence[Seen]], *, most: int = MOST_COLUMNS) -> list[tuple[str, Values]]:
     names, (first, second) = as_columns(seen)
     train = [_parts(each)[0] for each in (first, second)]
     told = told_apart(*train)
     order = np.argsort(-told, kind="stable")
     found: list[tuple[str, Values]] = []
-    for number in order[:MOST_COLUMNS]:
-        column = first[:, number], second[:, number]
-        found.append((names[number], (_filled(column[0]), _filled(column[1]))))
+    known: set[bytes] = set()
+    for number in order:  # the ends of an interval and the like move together: one of them is enough
+        values = _filled(first[:, number]), _filled(second[:, number])
+        form = np.unique(np.concatenate(values), return_inverse=True)[1].astype(np.int32).tobytes()
+        if len(found) >= most or (found and told[number] == 0):
+            break
+        if form not in known:
+            known.add(form)
+            found.append((names[number], values))
     learned = order[:_MOST_LEARNED]
     for name, learn in (("a linear classifier", _linear), ("likelihood ratios of all numbers", _ratios)):
         score = learn(train[0][:, learned], train[1][:, learned])

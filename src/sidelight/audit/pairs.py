@@ -97,7 +97,7 @@ def cells_of(column: Column) -> tuple[Any, ...]:
     upper = 1e6 if column.upper is None else float(column.upper)
     middle = lower / 2 + upper / 2
     step = (upper - lower) / 100 if column.granularity is None else float(column.granularity)
-    near = (lower + step, upper - step, middle + step)
+    near: tuple[float, ...] = (lower + step, upper - step, middle + step)
     if column.lower is None or column.upper is None:
         near += (0.0, 1.0)
     return (lower, upper, middle, None, near[0], 1e300, *near[1:], -1e300, float("inf"))
