@@ -73,14 +73,14 @@ def tight() -> dict[str, tuple[Any, list[Any], dict[str, Any]]]:
         "quantile": (
             sl.Quantiles([0.5], column="x", epsilon=1, prediction=_PRIOR),
             [_GRID],
-            {"runs": 16_000, "tries": 300},
+            {"runs": 8000, "tries": 200},
         ),
         "count": (sl.Count(where=sl.col("x") > 1, epsilon=1), [_GRID], {"runs": 4000, "tries": 20}),
         "gaussian": (sl.Count(where=sl.col("x") > 1, mu=1), [_GRID], {"runs": 4000, "tries": 20}),
         "logistic": (
             sl.ModelQuery(model=logistic, target="c"),
             _UNIT,
-            {"runs": 8000, "tries": 60},
+            {"runs": 4000, "tries": 40},
         ),
     }
 
