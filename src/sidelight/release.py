@@ -420,7 +420,7 @@ def _encode(kind: str, outcome: Outcome) -> str:
         "circumstances": vars(outcome.circumstances),
     }
     if isinstance(outcome, Release):
-        data["value"] = _encode_value(outcome.value)
+        data["value"] = encode_value(outcome.value)
         data["labels"] = list(outcome.labels)
         data["error"] = None if outcome.error is None else outcome.error.to_json()
         data["prediction"] = None if outcome.prediction is None else dict(outcome.prediction)
@@ -431,7 +431,8 @@ def _encode(kind: str, outcome: Outcome) -> str:
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-def _encode_value(value: Any) -> Any:
+def encode_value(value: Any) -> Any:
+    """Return a released value as JSON values."""
     if isinstance(value, np.ndarray) and value.size > _LONG and value.dtype.kind in "if":
         return _encode_long(value)
     if isinstance(value, np.ndarray):
@@ -443,9 +444,9 @@ def _encode_value(value: Any) -> Any:
     if isinstance(value, ReleasedDistribution):
         return {"distribution": value.to_json()}
     if isinstance(value, Mapping):
-        return {"mapping": {str(key): _encode_value(entry) for key, entry in value.items()}}
+        return {"mapping": {str(key): encode_value(entry) for key, entry in value.items()}}
     if isinstance(value, list | tuple):
-        return [_encode_value(entry) for entry in value]
+        return [encode_value(entry) for entry in value]
     return value
 
 

@@ -164,6 +164,20 @@ def run(
 
 
 @app.command()
+def audit(
+    plan_file: PlanFile,
+    *,
+    long: Annotated[bool, typer.Option("--long", help="Half an hour instead of two minutes.")] = False,
+    seconds: Annotated[float | None, typer.Option(min=1, help="About how long, for all queries together.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("audit.html"),
+) -> None:
+    """Attack the claims of a plan on generated data. Opens and charges nothing; goes on where it was stopped."""
+    from sidelight.cli.auditing import audit_plan
+
+    audit_plan(plan_file, output=output, long=long, seconds=seconds)
+
+
+@app.command()
 def sql(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan; its [[query]] tables are not asked.")],
     statement: Annotated[str, typer.Argument(metavar="SELECT", help="The statement, in quotes.")],
