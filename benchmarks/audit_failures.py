@@ -45,6 +45,7 @@ SCHEMA = [
 LABEL = sl.Label("f")
 FIT: dict[str, Any] = {"features": ["a"], "target": "b", "feature_norm": 10, "epsilon": 2, "delta": "1e-6"}
 PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-6"}
+MANY = sl.quantiles.even_levels(12)
 
 
 def _published() -> sl.PublicData:
@@ -111,6 +112,18 @@ def queries() -> dict[str, Any]:
     return {
         "Quantiles": sl.Quantiles([0.1, 0.5, 0.9], epsilon=1, column="a"),
         "Quantiles, without a granularity": sl.Quantiles([0.5], epsilon=1, column="b"),
+        **{
+            f"Quantiles, {form} in {', '.join(price)}": sl.Quantiles(MANY, column="b", form=form, **price)
+            for form, price in (
+                ("select", {"epsilon": 1}),
+                ("cells", {"epsilon": 1}),
+                ("cells", {"rho": 1}),
+                ("auto", {"epsilon": 1, "delta": "1e-6"}),
+            )
+        },
+        "Quantiles, codes": sl.Quantiles(MANY, epsilon=1, column="a", form="codes"),
+        "Distribution": sl.Distribution("a", epsilon=1),
+        "Distribution, without a granularity": sl.Distribution("b", epsilon=1),
         "Quantiles, predicted": sl.Quantiles([0.5], epsilon=1, column="b", prediction=sl.priors.Cauchy(0, 1)),
         "Covariance": sl.Covariance(["a", "b"], radius=10, rho="0.5"),
         "Covariance of pairs": sl.Covariance(["a", "b"], radius=10, rho="0.5", centre="pairs"),
@@ -168,6 +181,7 @@ def by_group() -> dict[str, Any]:
         "Variance": sl.Variance("b", by="e", rho="0.1"),
         "StandardDeviation": sl.StandardDeviation("b", epsilon=1, clip="private"),
         "Summary": sl.Summary("b", by="e", epsilon=2),
+        "Quantiles by group, many": sl.Quantiles(MANY, epsilon=1, column="b", by="e"),
         "Quantiles by group": sl.Quantiles([0.25, 0.5], epsilon=1, column="b", by="e"),
         "Quantiles by group, borrowed": sl.Quantiles([0.5], epsilon=1, column="b", by="e", borrow="total"),
         "SQL": sl.SQL("SELECT c, COUNT(*), AVG(b), MEDIAN(a) FROM rows GROUP BY c", epsilon=1),

@@ -107,18 +107,24 @@ def _quantile_cases() -> Iterator[Case]:
         yield f"quantiles, {name}", sl.Quantiles(QUARTILES, epsilon=1, column="value", prediction=prior), numbers
     forms: dict[str, dict[str, Any]] = {
         "plain": {},
-        "wide": {"branching": "wide"},
+        "tree": {"form": "tree"},
+        "cells": {"form": "cells", "size": 400},
+        "in rho": {"epsilon": None, "rho": "1/8"},
+        "cells in rho": {"epsilon": None, "rho": 1, "form": "cells"},
+        "with delta": {"delta": "1e-6"},
         "four ways": {"branching": 4, "budget_power": 1},
     }
     for name, form in forms.items():
         yield (
             f"quantiles, {name}",
-            sl.Quantiles(sl.quantiles.even_levels(9), epsilon="1/2", column="value", **form),
+            sl.Quantiles(sl.quantiles.even_levels(9), **{"epsilon": "1/2", "column": "value", **form}),
             numbers,
         )
     bounded = sl.Quantiles(HALF, epsilon=1, lower=0, upper=128, granularity="1/4")
     yield "quantiles, bare numbers", bounded, np.arange(300) / 4
+    yield "distribution, ages", sl.Distribution("age", epsilon=1), _of_persons()
     yield "quantiles, persons", sl.Quantiles(HALF, epsilon=1, column="age"), _of_persons()
+    yield "quantiles, codes", sl.Quantiles(sl.quantiles.even_levels(9), epsilon=1, column="age"), _of_persons()
 
 
 def _covariance_cases() -> Iterator[Case]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import peers, quantile_accuracy, quantile_speed
+from benchmarks import peers, quantile_accuracy, quantile_many, quantile_speed
 from benchmarks.target import Target
 
 TARGETS = [
@@ -37,4 +37,5 @@ TARGETS = [
     Target("speed-1e6-vs-python-dp", peers.measure, "python_dp_time_vs_ours_1e6", ">=", 3),
     Target("error-1e4-vs-best-peer", peers.measure, "our_gap_vs_best_peer_1e4", "<=", 0.6),
     Target("error-1e6-vs-best-peer", peers.measure, "our_gap_vs_best_peer_1e6", "<=", 0.6),
+    *(Target(name, quantile_many.measure, figure, sense, limit) for name, figure, sense, limit in quantile_many.LIMITS),
 ]

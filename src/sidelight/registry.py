@@ -51,6 +51,15 @@ ENTRIES = (
         card="quantiles",
     ),
     Entry(
+        kind="distribution",
+        name="Distribution",
+        home="sidelight.quantiles",
+        page="how-to/many-quantiles.md",
+        audit="quantiles/test_distribution.py",
+        reader="sidelight.quantiles.from_plan:distribution",
+        card="quantiles",
+    ),
+    Entry(
         kind="learned_quantiles",
         name="PrivateHistograms",
         home="sidelight.quantiles",

@@ -21,7 +21,7 @@ from markers import columns, files_below, found_in, found_in_bytes
 from typer.testing import CliRunner
 
 from sidelight.cli.app import app
-from sidelight.quantiles import query as query_module
+from sidelight.quantiles import prepared as prepared_module
 
 PLAN = """
 [source]
@@ -131,7 +131,7 @@ ERRORS = [
 @pytest.mark.parametrize("second", [False, True], ids=["first", "second"])
 def test_an_error_inside_a_release_is_not_quoted(monkeypatch, options, error, second):
     """Also in the second query: the report of the first is written all the same."""
-    real, calls = query_module.collect_ranks, []
+    real, calls = prepared_module.collect_ranks, []
 
     def collect(*arguments):
         calls.append(1)
@@ -139,7 +139,7 @@ def test_an_error_inside_a_release_is_not_quoted(monkeypatch, options, error, se
             raise error
         return real(*arguments)
 
-    monkeypatch.setattr(query_module, "collect_ranks", collect)
+    monkeypatch.setattr(prepared_module, "collect_ranks", collect)
     result = command(*options, *RUN)
     assert result.status == 1
     assert Path("report.html").exists() == second
@@ -307,7 +307,7 @@ def test_stored_releases_that_are_broken_are_not_quoted(options):
 
 SLOW = """
 import sys, time
-from sidelight.quantiles import query
+from sidelight.quantiles import prepared as query
 real = query.collect_ranks
 def collect(table, column, grid, source):
     record, person = {value}, {person!r}

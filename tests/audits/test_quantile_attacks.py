@@ -137,7 +137,7 @@ def test_awkward_neighbours_hold_the_claims(pair, levels):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", HONEST)
-@pytest.mark.parametrize("options", [{}, {"branching": "wide"}, {"adaptation": "edge"}, {"score": "floor"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"branching": 4}, {"adaptation": "edge"}, {"score": "floor"}], ids=str)
 def test_awkward_neighbours_hold_the_claims_for_deciles(pair, options):
     found, claims = attacked(sl.Quantiles(DECILES, column="x", epsilon=2, **options), *HONEST[pair], draws=3000)
     assert not found.refutes(claims)

@@ -25,7 +25,7 @@ from sidelight.grid import Grid
 from sidelight.guarantees import Neighbours, Row
 from sidelight.mechanisms import RanksWithin
 from sidelight.noise import OSEntropy, Source
-from sidelight.quantiles import query as query_module
+from sidelight.quantiles import prepared as prepared_module
 from sidelight.report import Item, Report, render
 from sidelight.session.accounts import OneOffAccount, UnrecordedReservation
 from sidelight.session.door import release_through
@@ -133,7 +133,7 @@ def fails_inside(monkeypatch, error):
         assert markers.VALUE in values
         raise error
 
-    monkeypatch.setattr(query_module, "collect_ranks", collect)
+    monkeypatch.setattr(prepared_module, "collect_ranks", collect)
 
 
 def _wanted(column):

@@ -119,3 +119,37 @@ def test_nothing_about_rows_raises(values: list[float]) -> None:
     table = sl.Table({"x": np.array(values, float), "g": np.array(["a"] * len(values), object)}, schema=schema)
     for seed in range(3):
         seeded_release(sl.Quantiles([0.5], column="x", by="g", epsilon=1, borrow="total"), table, seed=seed)
+
+
+def test_groups_borrow_in_rho_and_in_every_form() -> None:
+    """The total and the groups share the price in rho, too; many levels take the forms with each group's own priors."""
+    schema = [*SCHEMA[:1], sl.Category("g", ["a", "b"], other=None)]
+    data = {"x": np.arange(20_000) % 997, "g": np.repeat(["a", "b"], 10_000)}
+    for price, levels in (({"rho": "0.1"}, [0.5]), ({"epsilon": 1}, 19), ({"epsilon": 1, "delta": "1e-6"}, 9)):
+        asked = levels if isinstance(levels, list) else [Fraction(n, levels + 1) for n in range(1, levels + 1)]
+        query = sl.Quantiles(asked, column="x", by="g", borrow="total", **price)
+        release = seeded_release(query, sl.Table(data, schema=schema), seed=5)
+        assert abs(float(release.value["q50"][0]) - 498) < 40
+        claims = query.prepare(sl.Table(data, schema=schema).schema).claims
+        if "rho" in price:
+            assert claims.zcdp().rho <= Fraction("0.1")
+        else:
+            assert claims.approx_at("1e-6").epsilon <= 1
+        told = {"a": sl.priors.hedge(sl.priors.Cauchy(500.0, 300.0), with_=sl.priors.ScaleFree(), weight=0.1)}
+        of_groups = seeded_release(
+            sl.Quantiles(asked, column="x", by="g", prediction=told, **price), sl.Table(data, schema=schema), seed=5
+        )
+        assert abs(float(of_groups.value["q50"][0]) - 498) < 40
+    with pytest.raises(RangeError, match="one prediction for all groups"):
+        sl.Quantiles([0.5], column="x", by="g", epsilon=1, form="cells", cells="predicted", prediction=told)
+
+
+def test_rows_in_several_groups_cost_their_squares_in_rho() -> None:
+    """Two rows in each of three groups are 12 times one row's rho, not 36."""
+    schema = sl.Table({"x": [1], "g": ["g1"], "who": [1]}, schema=[*SCHEMA, sl.PersonId("who", max_rows=6)]).schema
+    query = sl.Quantiles([0.5], column="x", by="g", rho=1, max_groups=3, max_rows_per_group=2)
+    prepared = query.prepare(schema)
+    assert prepared.tree.claims.zcdp().rho * 12 <= Fraction(9, 10)
+    assert prepared.tree.claims.zcdp().rho * 12 > Fraction(9, 10) * Fraction(99, 100)
+    assert Fraction(99, 100) < prepared.claims.zcdp().rho <= 1
+    assert prepared.claims.unit.max_rows == 6

@@ -11,6 +11,7 @@ from scipy.stats import beta
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
+from sidelight.mechanisms.budget import Budget
 from sidelight.release import outcome_from_json
 from sidelight.session import release_once
 from sidelight.testing import SeededEntropy
@@ -42,7 +43,7 @@ def test_quantiles_by_group_are_near_the_truth(rows):
         assert value["count"][place] == pytest.approx(len(x), abs=150)
     assert value["supported"].tolist() == [True, True, False]
     assert release.labels == ("a", "b", "c")
-    assert str(release.guarantee) == "PureDP(ε = 1)"
+    assert release.guarantee.pure() == sl.PureDP(1)
     assert outcome_from_json(release.to_json()).value == value
 
 
@@ -61,7 +62,7 @@ def test_a_person_pays_for_the_rows_that_count():
     assert prepared.claims.pure().epsilon == 1
     assert prepared.claims.unit == schema.unit
     assert sum(prepared.tree.path_budgets[0]) * 6 == Fraction(9, 10)
-    assert prepared.count_epsilon == Fraction(1, 10)
+    assert prepared.sizes_budget == Budget("epsilon", Fraction(1, 10))
     with pytest.raises(SchemaError, match="max_groups"):
         sl.Quantiles(0.5, column="x", by="g", epsilon=1).prepare(schema)
 

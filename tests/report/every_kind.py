@@ -58,6 +58,7 @@ PUBLIC = 'prediction = {public = "survey.csv", origin = "survey of 2024, publish
 MODEL = f'features = ["age", "weekly_working_hours"]\n{PRICE}'
 QUERIES = {
     "quantiles": 'column = "income"\nlevels = [0.1, 0.25, 0.5, 0.75, 0.9]\nepsilon = 0.5',
+    "distribution": 'column = "age"\nepsilon = 0.5',
     "covariance": f'columns = ["age", "weekly_working_hours", "income"]\nradius = 20000\n{PRICE}',
     "adassp": f'{MODEL}\ntarget = "income"\nfeature_norm = 200',
     "logistic_regression": f'features = ["age", "job"]\n{PRICE}\ntarget = "renewed"',

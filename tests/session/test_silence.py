@@ -15,7 +15,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SchemaError
-from sidelight.quantiles import query as query_module
+from sidelight.quantiles import prepared as prepared_module
 from sidelight.session.door import silence
 from sidelight.testing import seeded_release
 
@@ -25,13 +25,13 @@ QUERY = sl.Quantiles([0.5], column="age", epsilon=1)
 
 def before_reading(monkeypatch: pytest.MonkeyPatch, action: Any) -> None:
     """Let something happen after the data was opened."""
-    collect = query_module.collect_ranks
+    collect = prepared_module.collect_ranks
 
     def noisy(*given: Any) -> Any:
         action()
         return collect(*given)
 
-    monkeypatch.setattr(query_module, "collect_ranks", noisy)
+    monkeypatch.setattr(prepared_module, "collect_ranks", noisy)
 
 
 @pytest.mark.parametrize("action", ["always", "error", "default"])

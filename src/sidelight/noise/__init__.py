@@ -15,11 +15,13 @@ from sidelight.noise.integers_and_coins import (
     random_order,
 )
 from sidelight.noise.lattice import discrete_gaussian, discrete_laplace, rounded_gaussian
+from sidelight.noise.refinement import REFINEMENT_RATIO, geometric, refinement_noise
 from sidelight.noise.rounding import disagreement, public_grid, to_grid
 from sidelight.noise.scales import scale_up
 from sidelight.noise.source import Entropy, Numerics, OSEntropy, Source
 
 __all__ = [
+    "REFINEMENT_RATIO",
     "Categorical",
     "Entropy",
     "Numerics",
@@ -35,9 +37,11 @@ __all__ = [
     "exp_coin",
     "full_check",
     "gamma",
+    "geometric",
     "integers_below",
     "public_grid",
     "random_order",
+    "refinement_noise",
     "rounded_gaussian",
     "scale_up",
     "standard_exponential",

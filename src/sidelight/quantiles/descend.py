@@ -8,6 +8,7 @@ Theorem 4): every node is scored on its own records only. Nothing but the output
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
@@ -18,6 +19,19 @@ from sidelight.predictions.compiled import CompiledPrior
 from sidelight.quantiles.tree import QuantileTree, Score
 
 
+class Cell(NamedTuple):
+    """A half-open cell of fine indices: outcomes first..last, records first <= index < end.
+
+    Cells of a partition share their ends as outcomes and no record. Only the one that is last by its place ends behind
+    the last index and so holds the records there; a released point may equal the last index, too, and the cell below
+    it stays half-open. So the end is told apart from `last`, never computed from it.
+    """
+
+    first: int
+    last: int
+    end: int
+
+
 def descend(
     tree: QuantileTree,
     ranks: Ranks,
@@ -26,6 +40,7 @@ def descend(
     source: Source,
     adaptation: Adaptation = "conditional",
     score: Score = "exact",
+    cell: Cell | None = None,
 ) -> tuple[int, ...]:
     """Release one outcome index for every level of the tree, in increasing order.
 
@@ -33,7 +48,8 @@ def descend(
 
     Accuracy: `gap_bounds_tree`.
 
-    Arguments: `priors` is one compiled prior for all levels or one for each, all on the grid of `ranks`.
+    Arguments: `priors` is one compiled prior for all levels or one for each, all on the grid of `ranks`. With a `cell`
+    the tree sees the records of that cell only, and its outcomes lie there; levels are then relative to the cell.
     """
     several = [priors] * len(tree.levels) if isinstance(priors, CompiledPrior) else list(priors)
     if len(several) != len(tree.levels):
@@ -41,13 +57,14 @@ def descend(
     first, last = several[0].first, several[0].last
     if any((prior.first, prior.last) != (first, last) for prior in several):
         raise RangeError("all priors must be compiled on the same grid; compile each with the grid of the release")
+    whole = Cell(first, last, last + 1) if cell is None else cell
     outputs = [0] * len(tree.levels)
     for node in tree.nodes():  # parents first: the range is already in `outputs`
-        low = first if node.lower is None else outputs[node.lower]
-        high = last if node.upper is None else outputs[node.upper]
-        # Half-open: a record at a released upper value belongs to the right; where nothing was released above, the last
-        # index is ours too (and only there: a released value may happen to be the last index).
-        here = RanksWithin(ranks, low, last + 1 if node.upper is None else high)
+        low = whole.first if node.lower is None else outputs[node.lower]
+        high = whole.last if node.upper is None else outputs[node.upper]
+        # Half-open: a record at a released upper value belongs to the right; where nothing was released above, our
+        # records end where the cell's do (and only there: a released value may happen to be the last index).
+        here = RanksWithin(ranks, low, whole.end if node.upper is None else high)
         drawn = [
             select_rank(
                 here,

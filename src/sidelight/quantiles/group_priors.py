@@ -9,19 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from itertools import product
+from typing import Any, TypeAlias
 
+from sidelight.accounting import dearest_path
 from sidelight.errors import RangeError
 from sidelight.grid import Grid, Outcomes
 from sidelight.group_table import GroupTable
 from sidelight.noise import Source
 from sidelight.noise.source import SEEDED_BRANDING
-from sidelight.predictions import Cauchy, CompiledPrior, Prior, hedge
+from sidelight.predictions import Cauchy, Prior, hedge
 from sidelight.predictions.origin import Origin, guess, released
+from sidelight.quantiles.outcomes import check_reach
+from sidelight.quantiles.prepared import CellPrior, PreparedGroupQuantiles, PreparedQuantiles, level_name
 from sidelight.records import Table
 from sidelight.release import Release
 from sidelight.session import Answer
@@ -35,17 +38,10 @@ _HEDGE = 0.1
 _FARTHEST = 1e300
 
 
-class PreparedGroups(Protocol):
-    """Quantiles by group, prepared: run with a prior for each level of each cell."""
-
-    @property
-    def grid(self) -> Outcomes:
-        """The grid of outcomes."""
-
-    def run(
-        self, table: Table, source: Source, *, by_cell: Sequence[tuple[CompiledPrior, ...]] | None = None
-    ) -> Answer:
-        """Release with these priors instead of the usual ones."""
+def is_by_group(prediction: Any) -> bool:
+    """Return whether a prediction is about groups: a mapping from labels, or an earlier table by group."""
+    value = prediction.value if isinstance(prediction, Release) else prediction
+    return isinstance(value, (Mapping, GroupTable))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +52,9 @@ class CellPriors:
     origin: Origin
     seeded: bool = False
 
-    def compiled(self, grid: Outcomes) -> dict[Cell, tuple[CompiledPrior, ...]]:
-        """Return them as exact masses on a grid."""
-        return {cell: tuple(prior.compile(grid) for prior in priors) for cell, priors in self.priors.items()}
+    def compiled(self, grid: Outcomes) -> dict[Cell, CellPrior]:
+        """Return them with their exact masses on a grid."""
+        return {cell: compiled_on(grid, priors) for cell, priors in self.priors.items()}
 
     @property
     def description(self) -> dict[str, Any]:
@@ -161,51 +157,99 @@ class PreparedCellPriors(SurePrepared):
     Args:
         groups: The groups' part.
         cells: The labels of each group.
-        compiled: The usual prior of each level.
-        known: The compiled priors of groups of which something is known.
+        known: The priors of groups of which something is known.
         total: The quantiles of all rows that the others borrow from.
-        read_total: How the total's values are read from its answer.
-        places: Where the groups' levels stand among those of the total.
-        names: What the levels are called in the table.
         default: The prior of someone who knows nothing.
     """
 
-    groups: PreparedGroups
+    groups: PreparedGroupQuantiles
     cells: tuple[Cell, ...]
-    compiled: tuple[CompiledPrior, ...]
-    known: Mapping[Cell, tuple[CompiledPrior, ...]]
-    total: SurePrepared | None
-    read_total: Callable[[Answer], Sequence[float]] | None
-    places: tuple[int, ...]
-    names: tuple[str, ...]
+    known: Mapping[Cell, CellPrior]
+    total: PreparedQuantiles | None
     default: Prior
 
     def run(self, table: Table, source: Source) -> Answer:
         """Release the total if groups borrow from it, then each group's quantiles with its own priors."""
-        usual: tuple[CompiledPrior, ...] = self.compiled
+        usual = CellPrior(self.groups.priors, self.groups.compiled)
         notes: dict[str, float] = {}
-        if self.total is not None and self.read_total is not None:
-            values = [float(each) for each in self.read_total(self.total.run(table, source))]
-            spread = (values[-1] - values[0]) / 2
-            chosen = [values[place] for place in self.places]
-            grid = self.groups.grid
-            usual = tuple(prior.compile(grid) for prior in around(chosen, spread, default=self.default, grid=grid))
-            notes = {f"all_{name}": value for name, value in zip(self.names, chosen, strict=True)}
+        if self.total is not None:
+            values = dict(zip(self.total.rule.levels, _read_all(self.total.run(table, source)), strict=True))
+            spread = (max(values.values()) - min(values.values())) / 2
+            chosen = [values[level] for level in self.groups.rule.levels]
+            usual = compiled_on(self.groups.grid, around(chosen, spread, default=self.default, grid=self.groups.grid))
+            names = map(level_name, self.groups.rule.levels)
+            notes = {f"all_{name}": value for name, value in zip(names, chosen, strict=True)}
         answer = self.groups.run(table, source, by_cell=[self.known.get(cell, usual) for cell in self.cells])
         if not notes:
             return answer
         value = answer.value
         columns = {name: value[name] for name in value.columns}
         told = GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=notes)
-        return Answer(value=told, labels=answer.labels)
+        return replace(answer, value=told)
 
 
-def total_levels(levels: Sequence[Fraction]) -> tuple[tuple[Fraction, ...], tuple[int, ...]]:
-    """Return the levels that are released of all rows, quartiles among them, and where the wanted ones stand.
+def with_cell_priors(
+    groups: PreparedGroupQuantiles,
+    *,
+    prediction: Any,
+    total: PreparedQuantiles | None,
+    default: Prior,
+    request: Mapping[str, str],
+) -> PreparedCellPriors:
+    """Return prepared quantiles by group whose groups have priors of their own. Opens no data.
 
-    >>> total_levels([Fraction(1, 2)])[1]
-    (1,)
+    Args:
+        groups: The groups' part, with its share of the price.
+        prediction: A prediction by group, or None.
+        total: The quantiles of all rows that groups borrow from, with their share, or None.
+        default: The prior of someone who knows the bounds only.
+        request: What the ledger is told otherwise than of the groups' part: the whole price, and who borrows.
+
+    Raises:
+        RangeError: the prediction has none of the groups, or reaches outside the grid.
     """
-    every = tuple(sorted({*levels, Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)}))
-    assert all(one < other for one, other in pairwise(every))
-    return every, tuple(every.index(level) for level in levels)
+    cells = tuple(product(*groups.groups.keys))
+    told, description, known = {**groups.request, **request}, groups.prediction, {}
+    if prediction is not None:
+        names = tuple(map(level_name, groups.rule.levels))
+        read = read_cell_priors(
+            prediction, cells=cells, keys=groups.keys, names=names, default=default, grid=groups.grid
+        )
+        for prior in {each for priors in read.priors.values() for each in priors}:
+            check_reach(prior, groups.grid)
+        known, description = read.compiled(groups.grid), read.description
+        told["prediction"] = description["sha256"]
+    return PreparedCellPriors(
+        claims=groups.claims if total is None else dearest_path([[total.claims, groups.claims]]),
+        request=told,
+        labels=groups.labels,
+        prediction=description,
+        error=None,
+        groups=groups,
+        cells=cells,
+        known=known,
+        total=total,
+        default=default,
+    )
+
+
+def compiled_on(grid: Outcomes, priors: tuple[Prior, ...]) -> CellPrior:
+    """Return priors with their exact masses on a grid."""
+    return CellPrior(priors, tuple(prior.compile(grid) for prior in priors))
+
+
+def _read_all(answer: Answer) -> Sequence[float]:
+    """Return the quantiles of all rows, in the order of their levels: a vector, or the one row of a table."""
+    value = answer.value
+    if isinstance(value, GroupTable):
+        return [float(value[name][0]) for name in value.columns if name.startswith("q")]
+    return [float(each) for each in value]
+
+
+def total_levels(levels: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Return the levels that are released of all rows: the wanted ones and the quartiles.
+
+    >>> len(total_levels([Fraction(1, 2)]))
+    3
+    """
+    return tuple(sorted({*levels, Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)}))

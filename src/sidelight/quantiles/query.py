@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 
-from sidelight.aggregates import collect_ranks
-from sidelight.aggregates.bounded import Bounded
-from sidelight.aggregates.collect_ranks import collect_group_ranks
+from sidelight.accounting import dearest_path
 from sidelight.aggregates.groups import Groups, groups_of
-from sidelight.aggregates.ranks import Ranks
-from sidelight.errors import RangeError, SchemaError
-from sidelight.grid import Outcomes
-from sidelight.group_table import GroupTable
-from sidelight.guarantees import Person, Row
-from sidelight.guarantees.amounts import decimal_text, exact
-from sidelight.mechanisms.additive import LaplaceNoise
-from sidelight.mechanisms.budget import together
-from sidelight.noise import Source
-from sidelight.predictions import CompiledPrior, Prior, PublicData, describe, warn_if_unhedged
+from sidelight.errors import HedgeWarning, RangeError, SchemaError
+from sidelight.guarantees import Person, Row, Unit
+from sidelight.guarantees.amounts import decimal_text, exact, positive
+from sidelight.mechanisms.budget import Budget
+from sidelight.predictions import Prior, PublicData, describe, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
-from sidelight.quantiles.descend import descend
+from sidelight.quantiles.forms.rule import Form, FormRule, codes_of
 from sidelight.quantiles.group_priors import (
     BORROW_SHARE,
     PreparedCellPriors,
-    read_cell_priors,
+    is_by_group,
     total_levels,
+    with_cell_priors,
 )
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
-from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, balanced_branching, exact_levels, quantile_tree
-from sidelight.records import Number, Schema, Table
+from sidelight.quantiles.prepared import PreparedGroupQuantiles, PreparedQuantiles, by_rows, counted
+from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, exact_levels, quantile_tree
+from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
 from sidelight.release import Release
-from sidelight.session import Answer, release_once
-from sidelight.session.query import SurePrepared
+from sidelight.session import release_once
 
 #: Of the budget of quantiles by group, for the counts that say which groups have rows.
 _COUNT_SHARE = Fraction(1, 10)
-#: A group has support if its noisy count exceeds so many standard deviations of its noise.
-_SUPPORT = 3
 
 
 @dataclass(frozen=True)
@@ -55,8 +48,9 @@ class Quantiles:
     By group a row is in one group, so that each group's quantiles get the whole budget but for a tenth, which counts
     the rows: what a group without rows has for quantiles is a draw from the prior, and `supported` says so.
 
-    Guarantee: PureDP(epsilon) for the schema's unit (one row, or one person with the declared number of rows) under
-    adding or removing one, and the zCDP and GDP claims of the tree; exact on the machine (quantiles proof page).
+    Guarantee: PureDP(epsilon), ZCDP(rho) or ApproxDP(epsilon, delta), as asked, for the schema's unit (one row, or one
+    person with the declared number of rows) under adding or removing one, with all claims that follow from the form;
+    exact on the machine (quantiles proof page).
 
     Accuracy: the error is in ranks and does not grow with the number of records; `release.error_bound(0.95)`. A
     `prediction` that is right makes it smaller; one that is wrong costs ranks and never privacy.
@@ -64,6 +58,8 @@ class Quantiles:
     Args:
         levels: One level or several, in (0, 1), increasing.
         epsilon: The price of all of them together.
+        delta: With epsilon: the price is (epsilon, delta). Few levels and counts have a pure price all the same.
+        rho: The price in zCDP, instead of epsilon.
         column: The column of a table; not for a bare array.
         prediction: One prior for all levels, or one for each. By group also a mapping from labels (tuples of labels for
             several columns) to such, or an earlier release of these quantiles by these groups.
@@ -71,12 +67,18 @@ class Quantiles:
         lower, upper: Of a bare array: public bounds. They may be left out, and wide ones do no harm.
         resolution: Rounds the released values down to a step. Without it and without granularity they are floats of 48
             bits, each written as the shortest decimal.
-        branching: Children of a node of the tree; "wide" for the K-ary tree of the paper.
-        budget_power: p in the share (l + 1)^-p of the budget for depth l of the tree; 0, or 3/2 for "wide", if left
-            out.
-        adaptation: What becomes of a prior inside a node: "conditional" restricts it, "edge" moves what lies outside to
-            the ends.
-        score: "exact"; "floor" only to reproduce the paper: it has twice the error.
+        form: How the levels are released: "tree" (selections, one for each level), "select" (about ten levels),
+            "cells" (many: counts and interpolation), "codes" (a bounded grid with few values), or "auto", which
+            decides by public numbers and, from eight levels on, by a released count that costs a fiftieth.
+        size: A public number of rows, if there is one: then no count is released. Never the number that the data has.
+        cells: Of form="cells": "selected" finds its first cells in the data; "predicted" takes them from `prediction`
+            and spends nothing on them. A fifth to a third more accurate while epsilon times the number of rows is below
+            2000 and the prediction is right; beyond that a wrong one costs many times what it could gain.
+        branching: Of a tree: the children of a node.
+        budget_power: Of a tree: p in the share (l + 1)^-p of the budget for depth l.
+        adaptation: Of a tree: what becomes of a prior inside a node: "conditional" restricts it, "edge" moves what lies
+            outside to the ends.
+        score: Of a tree: "exact"; "floor" only to reproduce the paper: it has twice the error.
         by: Columns or derived labels whose cells are the groups; a table with a row for each then comes out.
         where: A condition on declared columns that rows must pass, or its text; a table comes out, too.
         max_groups: In how many groups a person counts at most.
@@ -90,15 +92,20 @@ class Quantiles:
     """
 
     levels: LevelLike | Sequence[LevelLike]
-    epsilon: LevelLike = field(kw_only=True)
+    epsilon: LevelLike | None = field(default=None, kw_only=True)
+    delta: LevelLike | None = field(default=None, kw_only=True)
+    rho: LevelLike | None = field(default=None, kw_only=True)
     column: str | None = field(default=None, kw_only=True)
     prediction: Any = field(default=None, kw_only=True)
     granularity: LevelLike | None = field(default=None, kw_only=True)
     lower: float | None = field(default=None, kw_only=True)
     upper: float | None = field(default=None, kw_only=True)
     resolution: LevelLike | None = field(default=None, kw_only=True)
-    branching: int | Literal["wide"] = field(default=2, kw_only=True)
-    budget_power: LevelLike | None = field(default=None, kw_only=True)
+    form: Form = field(default="auto", kw_only=True)
+    size: int | None = field(default=None, kw_only=True)
+    cells: Literal["selected", "predicted"] = field(default="selected", kw_only=True)
+    branching: int = field(default=2, kw_only=True)
+    budget_power: LevelLike = field(default=0, kw_only=True)
     adaptation: Adaptation = field(default="conditional", kw_only=True)
     score: Score = field(default="exact", kw_only=True)
     by: str | Expression | Sequence[str | Expression] = field(default=(), kw_only=True, compare=False)
@@ -121,12 +128,26 @@ class Quantiles:
             raise RangeError(f'adaptation must be "conditional" or "edge", got {self.adaptation!r}')
         if self.score not in ("exact", "floor"):
             raise RangeError(f'score must be "exact" or "floor", got {self.score!r}')
-        if self.branching != "wide" and not (isinstance(self.branching, int) and self.branching >= 2):
-            raise RangeError(f'branching must be "wide" or a whole number of at least 2, got {self.branching!r}')
+        if isinstance(self.branching, bool) or not (isinstance(self.branching, int) and self.branching >= 2):
+            raise RangeError(f"branching must be a whole number of at least 2, got {self.branching!r}")
+        if self._of_a_tree and self.form not in ("auto", "tree"):
+            raise RangeError(
+                f'{" and ".join(self._of_a_tree)} belong to form="tree", got form={self.form!r}; leave them out'
+            )
+        if self.cells not in ("selected", "predicted"):
+            raise RangeError(f'cells must be "selected" or "predicted", got {self.cells!r}')
+        if self.cells == "predicted" and (self.form != "cells" or self.prediction is None):
+            raise RangeError('cells="predicted" wants form="cells" and a prediction; give both, or leave it out')
+        if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1):
+            raise RangeError(f"size must be a public whole number of rows, at least 1, got {self.size!r}")
+        if self.size is not None and (by or self.where is not None):
+            raise RangeError("size is the number of all rows, and by group every group's is released; leave it out")
         if self.borrow not in (None, "total"):
             raise RangeError(f"borrow must be 'total' or left out, got {self.borrow!r}")
-        if not by and (self.borrow is not None or _is_by_group(self.prediction)):
+        if not by and self._for_each_group:
             raise RangeError("borrow and predictions by group are for quantiles by group; give by=")
+        if self.cells == "predicted" and self._for_each_group:
+            raise RangeError('cells="predicted" wants one prediction for all groups; leave cells out, or borrow')
         for prior in self._given:
             if not isinstance(prior, Prior):
                 fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
@@ -138,29 +159,73 @@ class Quantiles:
             raise RangeError(
                 f"prediction must be one prior, or one for each of the {len(levels)} levels, got {len(self.prediction)}"
             )
-        self._tree(levels, unit=None)  # a budget that cannot work is found now
+        self._rule(levels, codes=1, unit=Row())  # a budget that cannot work is found now
+        self._tree(levels, unit=Row())
 
     @property
     def _given(self) -> tuple[Prior, ...]:
-        if self.prediction is None or _is_by_group(self.prediction):
+        if self.prediction is None or is_by_group(self.prediction):
             return ()
         return tuple(self.prediction) if isinstance(self.prediction, Sequence) else (self.prediction,)
+
+    @property
+    def _for_each_group(self) -> bool:
+        """Whether groups have priors of their own."""
+        return self.borrow is not None or is_by_group(self.prediction)
 
     @property
     def _grouped(self) -> bool:
         return bool(self.by) or self.where is not None
 
-    def _tree(self, levels: tuple[Fraction, ...], *, unit: Any) -> QuantileTree:
-        epsilon = exact(self.epsilon, name="epsilon") * (1 - _COUNT_SHARE) if self._grouped else self.epsilon
-        wide = self.branching == "wide"
-        power: LevelLike = Fraction(3, 2) if wide else 0
-        return quantile_tree(
-            levels,
-            epsilon=epsilon,
-            branching=balanced_branching(len(levels)) if self.branching == "wide" else self.branching,
-            budget_power=power if self.budget_power is None else self.budget_power,
+    @property
+    def _of_a_tree(self) -> tuple[str, ...]:
+        """The options that only a tree has, as far as they were given."""
+        usual = {"branching": 2, "budget_power": 0, "adaptation": "conditional", "score": "exact"}
+        return tuple(name for name, value in usual.items() if getattr(self, name) != value)
+
+    @property
+    def _budget(self) -> Budget:
+        """The price in epsilon or in rho; that of an (epsilon, delta) is its epsilon."""
+        if self.delta is not None and self.epsilon is not None:
+            positive(self.delta, name="delta")
+            return Budget.of(epsilon=self.epsilon, rho=self.rho)
+        return Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
+
+    def _rule(self, levels: tuple[Fraction, ...], *, codes: int, unit: Unit, groups: Groups | None = None) -> FormRule:
+        """Return the rule of forms for what the quantiles may cost; by group the counts have had their share.
+
+        In rho by group the price is that of one row already: a unit's rows cost their squares, summed over groups.
+        """
+        delta = None if self.delta is None else exact(self.delta, name="delta")
+        if delta is not None and not delta < 1:
+            raise RangeError(f"delta must lie between 0 and 1, got {self.delta}; far below one over the number of rows")
+        budget = self._budget.part(1 - _COUNT_SHARE) if self._grouped else self._budget
+        if groups is not None and not budget.is_pure:
+            budget = budget.part(Fraction(1, groups.norms.l2_squared))
+        return FormRule(
+            form="tree" if self._of_a_tree else self.form,
+            levels=levels,
+            codes=codes,
+            budget=budget,
+            delta=delta,
             unit=unit,
+            size=self.size,
+            counted=self._grouped,
+            predicted=self.cells == "predicted",
         )
+
+    def _tree(self, levels: tuple[Fraction, ...], *, unit: Unit, rule: FormRule | None = None) -> QuantileTree:
+        """Return the tree that the query is without another form: with all of the budget."""
+        rule = rule or self._rule(levels, codes=1, unit=unit)
+        in_rho = rule.settled is not None and not rule.settled.budget.is_pure
+        rows = unit.max_rows if isinstance(unit, Person) else 1
+        price: dict[str, Any] = (
+            {"rho": rule.settled.budget.amount * rows**2}
+            if in_rho and rule.settled is not None
+            else {"epsilon" if rule.budget.is_pure else "rho": rule.budget.amount}
+        )
+        power = exact(self.budget_power, name="budget_power")
+        return _known_tree(levels, branching=self.branching, budget_power=power, unit=unit, **price)
 
     def declare(self) -> Number:
         """Return the declaration of a bare array: its granularity and bounds as written in the query."""
@@ -175,7 +240,7 @@ class Quantiles:
 
     def prepare(self, schema: Schema) -> PreparedQuantiles | PreparedCellPriors:
         """Check the query against the schema, choose the grid and the priors, and price it. Opens no data."""
-        if self.borrow is not None or _is_by_group(self.prediction):
+        if self._for_each_group:
             return self._with_cell_priors(schema)
         number = self._number(schema)
         levels = exact_levels(self.levels)
@@ -186,18 +251,31 @@ class Quantiles:
             check_reach(prior, grid)
             warn_if_unhedged(prior, stacklevel=4)
         rehearse(number, grid)
+        if self.cells == "predicted":
+            warnings.warn(
+                "cells are taken from the prediction: where that is wrong and epsilon times the number of rows is above"
+                ' 2000, errors are many times larger; leave cells="predicted" out unless there are few rows',
+                HedgeWarning,
+                stacklevel=3,
+            )
         groups = self._groups(schema) if self._grouped else None
-        tree = self._tree(levels, unit=schema.unit if groups is None else _counted_unit(schema, groups))
+        unit = schema.unit if groups is None else _counted_unit(groups, self._budget)
+        rule = self._rule(levels, codes=codes_of(grid), unit=unit, groups=groups)
+        tree = self._tree(levels, unit=unit, rule=rule)
         distinct = tuple(dict.fromkeys(priors))
         compiled = {prior: prior.compile(grid) for prior in distinct}
         priors = priors * len(levels) if len(priors) == 1 else priors
+        as_tree = rule.settled is not None and rule.settled.form == "tree"
         prepared = PreparedQuantiles(
-            claims=tree.claims,
+            claims=rule.with_delta(tree.claims) if as_tree else rule.claims,
             request={
                 "kind": "quantiles",
                 "column": number.name,
                 "levels": [decimal_text(level) for level in tree.levels],
-                "epsilon": decimal_text(tree.epsilon),
+                **self._price,
+                **({} if as_tree else {"form": self.form}),
+                **({"cells": self.cells} if self.cells == "predicted" else {}),
+                **({} if self.size is None else {"size": str(self.size)}),
                 "branching": str(tree.branching),
                 "budget_power": decimal_text(tree.budget_power),
                 "adaptation": self.adaptation,
@@ -207,63 +285,50 @@ class Quantiles:
             },
             labels=tuple(f"{float(100 * level):.10g} %" for level in tree.levels),
             prediction=_described(distinct) if self._given else None,
-            error=expected_gap(tree, priors, grid, adaptation=self.adaptation, score=self.score),
+            error=expected_gap(tree, priors, grid, adaptation=self.adaptation, score=self.score, size=self.size)
+            if as_tree
+            else None,
             column=number.name,
             tree=tree,
             grid=grid,
+            priors=priors,
             compiled=tuple(compiled[prior] for prior in priors),
             adaptation=self.adaptation,
             score=self.score,
+            rule=rule,
         )
         return prepared if groups is None else self._by_group(prepared, groups)
 
+    @property
+    def _price(self) -> dict[str, str]:
+        """What the ledger is told of the price."""
+        given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+        return {name: decimal_text(exact(each, name=name)) for name, each in given.items() if each is not None}
+
+    def _part(self, share: Fraction) -> Quantiles:
+        """Return the query with a share of its price; a delta stays whole."""
+        budget = self._budget.part(share)
+        return replace(self, borrow=None, epsilon=budget.amount if budget.is_pure else None, rho=budget.rho)
+
     def _with_cell_priors(self, schema: Schema) -> PreparedCellPriors:
         """Return the query with priors of its own for each group, and the total that others borrow from."""
-        levels, number = exact_levels(self.levels), self._number(schema)
-        price = exact(self.epsilon, name="epsilon")
-        own = None if _is_by_group(self.prediction) else self.prediction
-        left = price * (1 - BORROW_SHARE) if self.borrow else price
-        inner = replace(self, prediction=own, borrow=None, epsilon=left).prepare(schema)
-        assert isinstance(inner, PreparedGroupQuantiles)
-        cells, names = tuple(product(*inner.groups.keys)), tuple(level_name(level) for level in levels)
-        default = default_prior(number)
-        known = None
-        if _is_by_group(self.prediction):
-            known = read_cell_priors(
-                self.prediction, cells=cells, keys=inner.keys, names=names, default=default, grid=inner.grid
-            )
-            for prior in {each for priors in known.priors.values() for each in priors}:
-                check_reach(prior, inner.grid)
-        compiled = {} if known is None else known.compiled(inner.grid)
-        total, read_total, places = None, None, tuple(range(len(levels)))
-        claims, request = inner.claims, {**inner.request, "epsilon": decimal_text(price)}
+        by_group = is_by_group(self.prediction)
+        left = self if self.borrow is None else self._part(1 - BORROW_SHARE)
+        groups = replace(left, prediction=None if by_group else self.prediction, borrow=None).prepare(schema)
+        assert isinstance(groups, PreparedGroupQuantiles)
+        total: PreparedQuantiles | None = None
         if self.borrow is not None:
-            every, places = total_levels(levels)
             limits: dict[str, Any] = {"max_groups": None, "max_rows_per_group": None} if self.where is None else {}
-            asked = replace(
-                self, levels=every, by=(), prediction=None, borrow=None, epsilon=price * BORROW_SHARE, **limits
-            )
-            prepared = asked.prepare(schema)
-            total, read_total = prepared, _read_all
-            claims = together([(1, inner.claims), (1, prepared.claims)])
-            request["borrow"] = self.borrow
-        if known is not None:
-            request["prediction"] = known.description["sha256"]
-        return PreparedCellPriors(
-            claims=claims,
-            request=request,
-            labels=inner.labels,
-            prediction=inner.prediction if known is None else known.description,
-            error=None,
-            groups=inner,
-            cells=cells,
-            compiled=inner.compiled,
-            known=compiled,
+            few = replace(self._part(BORROW_SHARE), delta=None, by=(), prediction=None, **limits)
+            prepared = replace(few, levels=total_levels(exact_levels(self.levels))).prepare(schema)
+            assert isinstance(prepared, PreparedQuantiles)
+            total = prepared
+        return with_cell_priors(
+            groups,
+            prediction=self.prediction if by_group else None,
             total=total,
-            read_total=read_total,
-            places=places,
-            names=names,
-            default=default,
+            default=default_prior(self._number(schema)),
+            request={**self._price, **({} if self.borrow is None else {"borrow": self.borrow})},
         )
 
     def _groups(self, schema: Schema) -> Groups:
@@ -285,16 +350,16 @@ class Quantiles:
     def _by_group(self, prepared: PreparedQuantiles, groups: Groups) -> PreparedGroupQuantiles:
         """Return the query with a tree for each group, and the counts that say which of them have rows."""
         assert isinstance(self.by, tuple)
-        epsilon = exact(self.epsilon, name="epsilon")
-        counts = LaplaceNoise(_counted(groups, np.zeros(groups.cells, np.int64)), epsilon=epsilon * _COUNT_SHARE)
+        budget = self._budget.part(_COUNT_SHARE)
+        noise = budget.on(counted(groups, np.zeros(groups.cells, np.int64), budget))
         cells = tuple(product(*groups.keys))
         limits = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group, "where": self.where}
+        quantiles = prepared.claims.with_unit(groups.unit) if budget.is_pure else by_rows(prepared.claims, groups)
         return PreparedGroupQuantiles(
-            claims=together([(1, prepared.claims.with_unit(groups.unit)), (1, counts.claims)]),
+            claims=dearest_path([[quantiles, noise.claims]]),
             request={
                 **prepared.request,
                 "kind": "group_quantiles",
-                "epsilon": decimal_text(epsilon),
                 "by": [str(each) for each in self.by],
                 **{name: str(limit) for name, limit in limits.items() if limit is not None},
             },
@@ -304,12 +369,14 @@ class Quantiles:
             column=prepared.column,
             tree=prepared.tree,
             grid=prepared.grid,
+            priors=prepared.priors,
             compiled=prepared.compiled,
             adaptation=prepared.adaptation,
             score=prepared.score,
+            rule=prepared.rule,
             groups=groups,
             keys=tuple(str(each) for each in self.by),
-            count_epsilon=epsilon * _COUNT_SHARE,
+            sizes_budget=budget,
         )
 
     def _number(self, schema: Schema) -> Number:
@@ -334,18 +401,8 @@ class Quantiles:
         return release_once(self, data)
 
 
-def _is_by_group(prediction: Any) -> bool:
-    """Return whether a prediction is about groups: a mapping from labels, or an earlier table by group."""
-    value = prediction.value if isinstance(prediction, Release) else prediction
-    return isinstance(value, (Mapping, GroupTable))
-
-
-def _read_all(answer: Answer) -> Sequence[float]:
-    """Return the quantiles of all rows, in the order of their levels: a vector, or the one row of a table."""
-    value = answer.value
-    if isinstance(value, GroupTable):
-        return [float(value[name][0]) for name in value.columns if name.startswith("q")]
-    return [float(each) for each in value]
+#: A tree is the same for every release of a query: of exact numbers alone.
+_known_tree = lru_cache(maxsize=16)(quantile_tree)
 
 
 def _described(priors: tuple[Prior, ...]) -> Mapping[str, Any]:
@@ -358,86 +415,10 @@ def _described(priors: tuple[Prior, ...]) -> Mapping[str, Any]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedQuantiles(SurePrepared):
-    """A `Quantiles` query fitted to a schema: its tree, its grid, and the priors as exact integer masses on it."""
+def _counted_unit(groups: Groups, budget: Budget) -> Unit:
+    """Return the unit with as many rows as count of it in all groups together: what divides the price of a row.
 
-    column: str
-    tree: QuantileTree
-    grid: Outcomes
-    compiled: tuple[CompiledPrior, ...]
-    adaptation: Adaptation
-    score: Score
-
-    def run(self, table: Table, source: Source) -> Answer:
-        """Count ranks in one pass over the column and descend the tree."""
-        return self.answer(self.ranks(table, source), source)
-
-    def ranks(self, table: Table, source: Source) -> Ranks:
-        """Count the ranks of the column in one pass. Private."""
-        return collect_ranks(table, self.column, self.grid, source)
-
-    def answer(self, ranks: Ranks, source: Source) -> Answer:
-        """Descend the tree."""
-        indices = descend(
-            self.tree, ranks, priors=self.compiled, source=source, adaptation=self.adaptation, score=self.score
-        )
-        return Answer(value=np.array([self.grid.value(index) for index in indices]))
-
-
-def _counted_unit(schema: Schema, groups: Groups) -> Person | Row:
-    """Return the unit with as many rows as count of it in all groups together: what a tree divides its budget by."""
-    return Row() if schema.person is None else Person(schema.person.name, groups.norms.total)
-
-
-def _counted(groups: Groups, sizes: Any) -> Bounded:
-    """Return the sizes of groups with how far one unit moves them."""
-    return Bounded(sizes, groups.norms.sensitivity("l1"), "l1", groups.norms.neighbours, groups.unit)
-
-
-def level_name(level: Fraction) -> str:
-    """Return what the column of a level is called in a table by group.
-
-    >>> level_name(Fraction(1, 4)), level_name(Fraction(999, 1000))
-    ('q25', 'q99.9')
+    In rho the price of a row comes from the squares of a unit's rows in each group, and the unit is a row here.
     """
-    return f"q{float(100 * level):.10g}"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedGroupQuantiles(PreparedQuantiles):
-    """`Quantiles` by group, or of rows that pass a condition: the same tree for each group, then their sizes.
-
-    Guarantee: groups hold disjoint rows, and so do the nodes of one depth of all trees together: a row meets one path
-    of one tree, a person with K rows at most K of them, which is what the tree's claims say of its unit.
-    """
-
-    groups: Groups
-    keys: tuple[str, ...]
-    count_epsilon: Fraction
-
-    def run(
-        self, table: Table, source: Source, *, by_cell: Sequence[tuple[CompiledPrior, ...]] | None = None
-    ) -> Answer:
-        """Count ranks in one pass over the column, descend the tree in each group, and count the rows.
-
-        Args:
-            table: The rows.
-            source: Of the noise.
-            by_cell: Priors of each group's own, one for each level; public, or released before.
-        """
-        by_group = collect_group_ranks(table, self.column, self.grid, source, groups=self.groups)
-        own = by_cell or [self.compiled] * len(by_group)
-        pairs = zip(by_group, own, strict=True)
-        values = np.array([replace(self, compiled=priors).answer(ranks, source).value for ranks, priors in pairs])
-        sizes = np.array([ranks.size for ranks in by_group], np.int64)
-        noise = LaplaceNoise(_counted(self.groups, sizes), epsilon=self.count_epsilon)
-        counts = np.asarray(noise.release(source), np.int64)
-        columns: dict[str, Any] = {level_name(level): values[:, place] for place, level in enumerate(self.tree.levels)}
-        columns |= {
-            "count": np.maximum(counts, 0),
-            "count_unbiased": counts,
-            "supported": counts > _SUPPORT * math.sqrt(2) * float(noise.scale),
-        }
-        cells = tuple(product(*self.groups.keys))
-        return Answer(value=GroupTable(keys=self.keys, groups=cells, columns=columns))
+    person = groups.schema.person
+    return Row() if person is None or not budget.is_pure else Person(person.name, groups.norms.total)

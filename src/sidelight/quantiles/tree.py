@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -22,6 +22,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount, exact, positive
 from sidelight.guarantees.claim_sets import Claims, for_person, native_claims
 from sidelight.guarantees.claims import BoundedRange, Person, Row, Unit
+from sidelight.mechanisms.budget import root_below
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON
 from sidelight.mechanisms.rings import Score as Score  # the trees, bounds and queries name it from here
 
@@ -129,11 +130,12 @@ class QuantileTree:
     """
 
     levels: tuple[Fraction, ...]
-    epsilon: Fraction  # for one unit
+    epsilon: Fraction  # for one unit; of a tree that was priced in rho, what its dearest path adds up to
     unit: Unit
     branching: int
     budget_power: Fraction
     root: Node
+    rho: Fraction | None = None  # for one unit, if that was the price
 
     @cached_property
     def picks(self) -> tuple[Pick, ...]:
@@ -190,25 +192,30 @@ class QuantileTree:
 def quantile_tree(
     levels: Amount | Iterable[Amount],
     *,
-    epsilon: Amount,
+    epsilon: Amount | None = None,
+    rho: Amount | None = None,
     branching: int = 2,
     budget_power: Amount = 0,
     unit: Unit | None = None,
 ) -> QuantileTree:
-    """Build the tree for the levels: nodes, relative levels and budgets.
+    """Build the tree for the levels: nodes, relative levels and budgets, for a price in epsilon or in rho.
 
     Accuracy: the binary tree with equal budgets is best, or within 3 % of it, when epsilon * n / m is not small; a
     positive `budget_power` helps when it is (epsilon 0.1, n 1000, 99 levels: error 281 at 0, 242 at 1/2, 233 at 1).
 
     Arguments: `branching` is K (`balanced_branching` is the paper's choice); `budget_power` is p in the share (l+1)**-p
-    of depth l; with `unit=Person(column, max_rows=k)` epsilon is what one person spends, so one row gets epsilon / k.
+    of depth l; with `unit=Person(column, max_rows=k)` the price is what one person spends, so one row gets epsilon / k
+    or rho / k**2. With `rho` the nodes of a path share rho: selections are ε²/8-zCDP, so that depth adds as a root.
 
     >>> tree = quantile_tree([0.25, 0.5, 0.75], epsilon=1)
     >>> [(str(pick.relative_level), str(pick.epsilon)) for pick in tree.picks]
     [('1/2', '1/2'), ('1/2', '1/2'), ('1/2', '1/2')]
     """
     read = exact_levels(levels)
-    total = positive(epsilon, name="epsilon")
+    if (epsilon is None) == (rho is None):
+        raise RangeError("the price of a tree is exactly one of epsilon and rho")
+    total = positive(epsilon, name="epsilon") if epsilon is not None else None
+    total_rho = positive(rho, name="rho") if rho is not None else None
     power = exact(budget_power, name="budget_power")
     unit = Row() if unit is None else unit
     if branching < 2:
@@ -216,16 +223,35 @@ def quantile_tree(
     if power > LARGEST_BUDGET_POWER:
         raise RangeError(f"budget_power must lie in 0..{LARGEST_BUDGET_POWER}, got {budget_power}; try 0, 1 or 1.5")
     shares = _shares(tree_depth(len(read), branching=branching), power=power)
-    row_epsilon = total / _rows(unit)
-    build = _Builder(levels=read, branching=branching, budgets=[row_epsilon * share for share in shares])
-    root = build.node(range(len(read)), depth=0, lower=None, upper=None, remaining=row_epsilon)
+    rows = _rows(unit)
+    row_amount = total / rows if total is not None else (total_rho or 0) / Fraction(rows**2)
+    build = _Builder(
+        levels=read,
+        branching=branching,
+        budgets=[row_amount * share for share in shares],
+        in_rho=total_rho is not None,
+    )
+    root = build.node(range(len(read)), depth=0, lower=None, upper=None, remaining=row_amount)
     assert root is not None
-    tree = QuantileTree(levels=read, epsilon=total, unit=unit, branching=branching, budget_power=power, root=root)
-    assert all(sum(path) <= row_epsilon for path in tree.path_budgets)
+    tree = QuantileTree(
+        levels=read,
+        epsilon=Fraction(0) if total is None else total,
+        unit=unit,
+        branching=branching,
+        budget_power=power,
+        root=root,
+        rho=total_rho,
+    )
+    if total is None:
+        tree = replace(tree, epsilon=rows * max(sum(path, Fraction(0)) for path in tree.path_budgets))
+        assert all(sum(each**2 for each in path) / 8 <= row_amount for path in tree.path_budgets)
+    else:
+        assert all(sum(path) <= row_amount for path in tree.path_budgets)
     smallest = min(pick.epsilon for pick in tree.picks)
     if smallest < SMALLEST_EPSILON:
+        price = f"epsilon {epsilon}" if rho is None else f"rho {rho}"
         raise RangeError(
-            f"epsilon {epsilon} leaves a single level less than 2**-60 (the sampler's proof ends there); "
+            f"{price} leaves a single level less than 2**-60 (the sampler's proof ends there); "
             "ask for fewer levels, a smaller budget_power, or a larger epsilon"
         )
     return tree
@@ -257,6 +283,7 @@ class _Builder:
     levels: tuple[Fraction, ...]
     branching: int
     budgets: Sequence[Fraction]  # of a node at each depth, unless it is the last of its path
+    in_rho: bool = False
 
     def node(
         self, members: range, *, depth: int, lower: int | None, upper: int | None, remaining: Fraction
@@ -275,7 +302,7 @@ class _Builder:
                 position=position,
                 level=self.levels[position],
                 relative_level=(self.levels[position] - below) / (above - below),
-                epsilon=budget / len(chosen),
+                epsilon=self._epsilon(budget / len(chosen)),
             )
             for position in chosen
         )
@@ -285,6 +312,10 @@ class _Builder:
             for gap, left, right in zip(gaps, ends[:-1], ends[1:], strict=True)
         )
         return Node(depth=depth, lower=lower, upper=upper, picks=picks, children=children)
+
+    def _epsilon(self, amount: Fraction) -> Fraction:
+        """Return the epsilon of a selection that may cost an amount: itself, or the largest with ε²/8 <= rho."""
+        return root_below(8 * amount) // SHARE_STEP * SHARE_STEP if self.in_rho else amount
 
     def _chosen(self, members: range) -> list[int]:
         if len(members) < self.branching:

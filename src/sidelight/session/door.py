@@ -168,6 +168,7 @@ def _outcome(answer: Answer | Refusal, prepared: Prepared, table: Table, source:
         error=answer.error or prepared.error,
         prediction=prepared.prediction,
         circumstances=circumstances,
+        details=answer.details,
     )
 
 

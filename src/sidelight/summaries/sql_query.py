@@ -15,7 +15,7 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Amount, Claims, exact, short_text
 from sidelight.mechanisms.budget import Budget, root_below, together
 from sidelight.noise import Source
-from sidelight.quantiles.query import PreparedQuantiles, level_name
+from sidelight.quantiles.prepared import PreparedQuantiles, level_name
 from sidelight.records import Label, Number, Schema, Table
 from sidelight.records.expression_text import conjoin
 from sidelight.records.expressions import Expression, IsMissing, Named, Not

@@ -17,7 +17,8 @@ from sidelight.accounting import dearest_path
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
 from sidelight.predictions import Origin, Prior
-from sidelight.quantiles.query import PreparedQuantiles, Quantiles
+from sidelight.quantiles.prepared import PreparedQuantiles
+from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence.previous import LastRelease, PubPrev
 from sidelight.quantiles.sequence.private import GradientPlan, LearnedHistograms, PrivateHistograms
 from sidelight.quantiles.sequence.proximate import CocobMap, PubProx, RegressionMap

@@ -19,7 +19,8 @@ from sidelight.ledger.place import check_output
 from sidelight.mechanisms.prefix_sums import PrefixSumRun
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.predictions import Origin, Prior, guess, released
-from sidelight.quantiles.query import PreparedQuantiles, Quantiles
+from sidelight.quantiles.prepared import PreparedQuantiles
+from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence.accounts import account_of_day, check_price, for_days, open_accounts, routes_of_days
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
 from sidelight.quantiles.sequence.private import DayStep, LearnedHistograms

@@ -1,0 +1,307 @@
+"""`Distribution`: the whole distribution of one column with one budget, by cells or codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sidelight.aggregates import collect_ranks
+from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.ranks import Ranks
+from sidelight.errors import RangeError, SchemaError
+from sidelight.grid import Grid, Outcomes
+from sidelight.guarantees import Amount, Neighbours, Row
+from sidelight.guarantees.amounts import decimal_text, exact
+from sidelight.mechanisms.budget import Budget
+from sidelight.noise import Source
+from sidelight.predictions import CompiledPrior, Histogram, Prior, describe, guess, hedge, released
+from sidelight.quantiles.bounds import expected_gap
+from sidelight.quantiles.descend import descend
+from sidelight.quantiles.forms.rule import Decision, FormRule, codes_of
+from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
+from sidelight.quantiles.query import Quantiles
+from sidelight.quantiles.tree import even_levels
+from sidelight.records import Number, Schema, Table
+from sidelight.release import Release, TailBound
+from sidelight.released_distribution import VENTILES, ReleasedDistribution
+from sidelight.session import Answer, release_once
+from sidelight.session.query import SurePrepared
+
+#: The levels of a distribution; and those of one with so few records that only a tree of selections works.
+MANY = even_levels(999)
+FEW = even_levels(15)
+#: The weight of the default prior in a prediction from an earlier distribution.
+_HEDGE = 0.1
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Release the whole distribution of one column: everything that can be read off a cumulative distribution, at once.
+
+    Guarantee: PureDP(epsilon), or ZCDP(rho), for the schema's unit (one row, or one person with the declared number of
+    rows) under adding or removing one; exact on the machine (quantiles proof page, Theorems 7 and 8).
+
+    Accuracy: every rank is off by about as much as with 999 quantiles: 25 records at epsilon 1 and 10,000 records;
+    `release.error_bound(0.95)` bounds all of them. Data in tight clusters that nobody declared is harder: declare the
+    granularity (docs/how-to/many-quantiles.md).
+
+    Args:
+        column: The column of a table; not for a bare array.
+        epsilon, rho: The price, as one of the two.
+        prediction: A prior, or an earlier release of a distribution, which is hedged.
+        granularity: Of a bare array: the public step on which its values lie, such as 1 for ages.
+        lower, upper: Of a bare array: public bounds. They may be left out, and wide ones do no harm.
+        resolution: Rounds the released values down to a step.
+        size: About how many records there are, if that is public; it saves the two percent that a count costs.
+
+    >>> ages = list(range(18, 90)) * 20
+    >>> release = Distribution(epsilon=1, granularity=1, lower=0, upper=120).release(ages)
+    >>> bool(0.4 < release.value.cdf(53) < 0.6)
+    True
+    """
+
+    column: str | None = None
+    epsilon: Amount | None = field(default=None, kw_only=True)
+    rho: Amount | None = field(default=None, kw_only=True)
+    prediction: Prior | Release | None = field(default=None, kw_only=True)
+    granularity: Amount | None = field(default=None, kw_only=True)
+    lower: float | None = field(default=None, kw_only=True)
+    upper: float | None = field(default=None, kw_only=True)
+    resolution: Amount | None = field(default=None, kw_only=True)
+    size: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._as_quantiles()  # a budget or a size that cannot work is found now
+        if self.prediction is not None and not isinstance(self.prediction, Release | Prior):
+            raise RangeError(
+                "prediction must be a prior such as sl.priors.Cauchy(location, scale), or an earlier release of a "
+                f"distribution, got {type(self.prediction).__name__}"
+            )
+        if isinstance(self.prediction, Release):
+            prior_of(self.prediction)
+
+    def _as_quantiles(self) -> Quantiles:
+        """Return the same question about quantiles: what is declared and what it may cost is read there."""
+        return Quantiles(
+            [0.5],
+            epsilon=self.epsilon,
+            rho=self.rho,
+            column=self.column,
+            granularity=self.granularity,
+            lower=self.lower,
+            upper=self.upper,
+            resolution=self.resolution,
+            size=self.size,
+        )
+
+    def declare(self) -> Number:
+        """Return the declaration of a bare array: its granularity and bounds as written in the query."""
+        if self.column is not None:
+            raise SchemaError(
+                f"column {self.column!r} names a column of a table, and what came is not an sl.Table; pass "
+                f"sl.Table(data, schema=[sl.Number({self.column!r})]), or that column alone and no column"
+            )
+        return self._as_quantiles().declare()
+
+    def prepare(self, schema: Schema) -> PreparedDistribution:
+        """Check the query against the schema, choose the grid and the prior, and price it. Opens no data."""
+        number = self._as_quantiles()._number(schema)
+        resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
+        grid = outcome_grid(number, resolution=resolution)
+        prior = self._prior(number)
+        check_reach(prior, grid)
+        rehearse(number, grid)
+        budget = Budget.of(epsilon=self.epsilon, rho=self.rho)
+
+        def rule(levels: Sequence[Fraction]) -> FormRule:
+            return FormRule(
+                form="auto",
+                levels=tuple(levels),
+                codes=codes_of(grid),
+                budget=budget,
+                delta=None,
+                unit=schema.unit,
+                size=self.size,
+            )
+
+        many, few = rule(MANY), rule(FEW)
+        small = many.settled is not None and many.settled.form == "tree"
+        if small and self.size is None:
+            raise RangeError("so small a budget buys no distribution; ask for a few quantiles, or for more budget")
+        price = {"epsilon": self.epsilon, "rho": self.rho}
+        return PreparedDistribution(
+            claims=few.claims if small else many.claims,
+            request={
+                "kind": "distribution",
+                "column": number.name,
+                **{key: decimal_text(exact(each, name=key)) for key, each in price.items() if each is not None},
+                **({} if self.size is None else {"size": str(self.size)}),
+                "grid": grid_to_json(grid),
+                "priors": [prior.to_json()],
+            },
+            labels=tuple(f"{100 * level:.10g} %" for level in VENTILES),
+            prediction=None
+            if self.prediction is None
+            else {"description": describe(prior), "priors": [prior.to_json()], "origin": prior.origin.to_json()},
+            error=None,
+            column=number.name,
+            grid=grid,
+            prior=prior,
+            compiled=prior.compile(grid),
+            many=many,
+            few=few,
+        )
+
+    def _prior(self, number: Number) -> Prior:
+        if self.prediction is None:
+            return default_prior(number)
+        if isinstance(self.prediction, Release):
+            return hedge(prior_of(self.prediction), with_=default_prior(number), weight=_HEDGE)
+        return self.prediction
+
+    def release(self, data: Any) -> Release:
+        """Release from a bare array, Series or column, or a table, with exactly this query's budget and no ledger."""
+        return release_once(self, data)
+
+
+def prior_of(release: Release) -> Histogram:
+    """Return an earlier release of a distribution as a prediction for the next one.
+
+    Args:
+        release: What `sl.Distribution` released; not one made with seeded noise, which protects nobody.
+
+    Returns:
+        A histogram that names the release's ledger entry as its origin. Hedge it (`sl.hedge`): where the new data went
+        elsewhere it has no mass. `sl.Distribution(..., prediction=release)` does so by itself.
+
+    >>> release = Distribution(epsilon=1, lower=0, upper=9, granularity=1).release([3, 4, 4, 5] * 200)
+    >>> prior_of(release).origin.kind
+    'guess'
+    """
+    value = release.value
+    if not isinstance(value, ReleasedDistribution):
+        raise RangeError(f"a prediction of a distribution is an earlier one, got a {release.kind} release")
+    if not release.private:
+        raise RangeError(
+            "this distribution was made with seeded noise and protects nobody; predicting with it would carry that on"
+        )
+    values, shares = value["values"], value["shares"]
+    if value.steps:
+        half = (value.granularity or 1.0) / 2
+        edges, masses = np.append(values - half, values[-1] + half), np.diff(shares, prepend=0.0)
+    else:
+        edges, first = np.unique(values, return_index=True)
+        masses = np.diff(np.append(shares[first], 1.0))
+        if edges.size == 1:
+            edges = np.array([edges[0], np.nextafter(edges[0] + abs(edges[0]) * 1e-9, np.inf)])
+        masses = masses[: edges.size - 1]
+    entry = release.circumstances.entry_id
+    origin = released(entry) if entry else guess("an earlier distribution, which no ledger names")
+    return Histogram(edges.tolist(), np.maximum(masses, 1e-9).tolist(), origin=origin)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedDistribution(SurePrepared):
+    """A `Distribution` fitted to a schema: its grid, its prior, and the rule of forms for many levels and for few."""
+
+    column: str
+    grid: Outcomes
+    prior: Prior
+    compiled: CompiledPrior
+    many: FormRule
+    few: FormRule
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count ranks in one pass over the column, and release the distribution in the form that the rule says."""
+        ranks = collect_ranks(table, self.column, self.grid, source)
+        decision, size = self.many.settled, self.many.size
+        details: dict[str, Any] = {}
+        if decision is None:
+            budget = self.many.count_budget
+            assert budget is not None
+            noise = budget.on(Bounded(ranks.size, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row()))
+            count = int(noise.release(source))
+            details = {"count": str(count), "count_deviation": f"{noise.deviation:.6g}"}
+            decision, size = self.many.after_count(count), max(count, 1)
+        details["form"] = decision.form
+        if decision.form == "codes":
+            return self._codes(decision, ranks, details, source)
+        assert size is not None
+        if decision.form == "tree":
+            return self._tree(decision, ranks, size, details, source)
+        return self._cells(decision, ranks, size, details, source)
+
+    def _codes(self, decision: Decision, ranks: Ranks, details: dict[str, Any], source: Source) -> Answer:
+        from sidelight.quantiles.forms.bound import codes_bound  # forms are loaded where they are used
+        from sidelight.quantiles.forms.codes import CodesPlan, release_codes
+
+        plan = CodesPlan(codes=self.many.codes, budget=decision.budget)
+        _, counted = release_codes(ranks, MANY, grid=self.grid, plan=plan, source=source)
+        total = float(counted.ranks[-1])
+        codes = range(self.grid.first, self.grid.last + 1)
+        values = np.array([self.grid.value(code << self.grid.dither_bits) for code in codes])
+        edges = np.unique(counted.ranks[1:-1] / total)  # the ranks between codes, where the distribution jumps
+        error = codes_bound(plan, counted, edges.tolist() or [0.5])
+        details["counts"] = [[str(int(each)) for each in noisy.tolist()] for noisy in counted.noisy]
+        return self._answer(values, counted.ranks[1:] / total, total, error, details, steps=True)
+
+    def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
+        from sidelight.quantiles.forms.bound import cells_bound
+        from sidelight.quantiles.forms.cells import release_cells
+        from sidelight.quantiles.forms.focus import LevelPriors
+        from sidelight.quantiles.forms.release import cells_details
+
+        found = release_cells(
+            ranks,
+            MANY,
+            plan=decision.cells_plan(MANY, size),
+            kind=decision.budget.kind,
+            priors=LevelPriors(self.grid, MANY, [self.prior] * len(MANY), [self.compiled] * len(MANY)),
+            source=source,
+        )
+        values = np.array([self.grid.value(index) for index in found.indices])
+        details |= cells_details(found)
+        return self._answer(values, _shares(MANY), found.total, cells_bound(found), details)
+
+    def _tree(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
+        tree = self.few.tree(decision.budget)
+        indices = descend(tree, ranks, priors=self.compiled, source=source)
+        values = np.array([self.grid.value(index) for index in indices])
+        priors = [self.prior] * len(FEW)
+        error = expected_gap(tree, priors, self.grid, adaptation="conditional", score="exact", size=size)
+        return self._answer(values, _shares(FEW), float(size), error, details)
+
+    def _answer(
+        self,
+        values: np.ndarray,
+        shares: np.ndarray,
+        total: float,
+        error: TailBound,
+        details: dict[str, Any],
+        *,
+        steps: bool = False,
+    ) -> Answer:
+        """Put the released numbers together; one bound holds for all ranks."""
+        fixed, per_log = max(error.fixed), max(error.per_log)
+        step = float(self.grid.resolution) if isinstance(self.grid, Grid) else None
+        value = ReleasedDistribution(
+            values=values,
+            shares=shares,
+            total=total,
+            steps=steps,
+            granularity=step,
+            rank_error=(fixed, per_log),
+        )
+        several = len(VENTILES)
+        bound = TailBound(
+            unit=error.unit, assumption=error.assumption, fixed=(fixed,) * several, per_log=(per_log,) * several
+        )
+        return Answer(value=value, error=bound, details=details)
+
+
+def _shares(levels: Sequence[Fraction]) -> np.ndarray:
+    return np.array([float(level) for level in levels])

@@ -1,0 +1,263 @@
+"""How far off the levels of a release can be, from what it released: error bounds of the forms select, cells and codes.
+
+The gap of a level is the noise of its rank, a known sum (`count_noise`); what the records between the two released ends
+of its cell do, for which there is an assumption; and, where it was selected, what the selection was off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.mechanisms.budget import Budget
+from sidelight.quantiles.descend import Cell
+from sidelight.quantiles.forms.cell_tree import cell_tree
+from sidelight.quantiles.forms.cells import CellsRelease
+from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
+from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
+from sidelight.quantiles.forms.flags import leaves_of
+from sidelight.quantiles.forms.least_squares import Round
+from sidelight.quantiles.forms.local import LocalTask, Place, rate_of
+from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
+from sidelight.quantiles.tree import QuantileTree
+from sidelight.release import TailBound
+
+Floats = NDArray[np.float64]
+Inside = Literal["as interpolated", "anywhere"]
+
+#: Where a value is selected, records and prior may differ in shape by this factor within a cell.
+_UNEVEN = 4.0
+#: A cell that is finished by points and counts has so many cells of its own, and the largest has this share of it.
+_LOCAL_CELLS = 8
+_LARGEST_LOCAL = 0.4
+#: What a released value's own step, and a rank's fraction, may add.
+_STEP = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Targets:
+    """For each level: the cell that holds it, its place in there from 0 to 1, and how many records that has."""
+
+    cell: NDArray[np.intp]
+    share: Floats
+    size: Floats
+
+    @classmethod
+    def of(cls, targets: Floats, ends: Floats) -> _Targets:
+        """Place targets between ranks from 0 to N."""
+        cell = np.clip(np.searchsorted(ends, targets, "right") - 1, 0, ends.size - 2)
+        size = ends[cell + 1] - ends[cell]
+        share = np.clip((targets - ends[cell]) / np.maximum(size, 1.0), 0.0, 1.0)
+        return cls(cell, share, size)
+
+    def weights(self, levels: Floats, cells: int) -> Floats:
+        """Return the sums of counts that are each level's rank minus its share of all records."""
+        before = (np.arange(cells) < self.cell[:, None]).astype(np.float64)
+        before[np.arange(levels.size), self.cell] = self.share
+        return before - levels[:, None]
+
+
+@dataclass(eq=False)
+class _Selections:
+    """What selections were off by: for each level a sum over the picks of its tree, each near a Laplace variable."""
+
+    columns: list[Floats]
+    uneven: Floats
+
+    @classmethod
+    def none(cls, levels: int) -> _Selections:
+        """Return that nothing was selected."""
+        return cls([], np.zeros(levels))
+
+    def add(self, mine: NDArray[np.intp], tree: QuantileTree) -> None:
+        """Add a tree that selected some of the levels: a pick inherits its neighbours' errors in proportion."""
+        inherited = np.zeros((len(mine), len(mine)))
+        for node in tree.nodes():  # parents first
+            for pick in node.picks:
+                share = float(pick.relative_level)
+                row = inherited[pick.position]
+                if node.lower is not None:
+                    row += (1 - share) * inherited[node.lower]
+                if node.upper is not None:
+                    row += share * inherited[node.upper]
+                row[pick.position] = 1.0
+                self.uneven[mine[pick.position]] = math.log(_UNEVEN)
+        scales = np.array([float(2 * pick.sensitivity() / pick.epsilon) for pick in tree.picks])
+        columns = np.zeros((self.uneven.size, len(mine)))
+        columns[mine] = inherited * scales * math.sqrt(2)
+        self.columns.append(columns)
+
+    @property
+    def matrix(self) -> Floats:
+        """All columns."""
+        return np.hstack([np.zeros((self.uneven.size, 0)), *self.columns])
+
+
+def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") -> TailBound:
+    """Bound the gaps of what `cells` released.
+
+    Args:
+        release: What was released.
+        inside: What is assumed of the records inside a cell that was interpolated: that they lie as the curve says, up
+            to chance; or nothing at all, and then a level may be off by as much as its cell holds.
+    """
+    levels = np.array([float(level) for level in release.levels])
+    targets = levels * release.total
+    placed = _Targets.of(targets, release.ranks)
+    leaves = np.sqrt(release.rounds[-1].variances)
+    records = np.maximum(placed.size, 0.0) + 2 * np.concatenate([[0.0], leaves, [0.0]])[placed.cell]
+    chance = below_proxy(records, placed.share)
+    fixed = np.full(levels.size, _STEP)
+    if inside == "anywhere":
+        chance = np.zeros(levels.size)
+        fixed += np.maximum(placed.share, 1 - placed.share) * records
+    selections = _Selections.none(levels.size)
+    for mine, task in _tasks(release, targets):
+        chance[mine], fixed[mine] = 0.0, _STEP
+        if task.by_selection:
+            selections.add(mine, cell_tree(task.levels, task.budget))
+        else:
+            counts = _LOCAL_CELLS * 2 / (task.rate / 2) ** 2
+            chance[mine] = counts / 2 + below_proxy(np.array([_LARGEST_LOCAL * task.size]), np.array([0.5]))
+    noise = _noise(release.rounds, placed.weights(levels, release.ranks.size - 1))
+    words = "where they are selected they are at most 4 times as dense, within a cell, as the prior"
+    if inside == "as interpolated":
+        words = f"records inside a cell lie as interpolated, up to chance; {words}"
+    return _tail(
+        noise, chance, selections, fixed, cells=placed.cell, gaussian=release.plan.currency == "rho", assumption=words
+    )
+
+
+def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fraction]) -> TailBound:
+    """Bound the gaps of what `select` released: no smoothness is assumed."""
+    shares = np.array([float(level) for level in levels])
+    placed = _Targets.of(shares * float(released.ranks[-1]), released.ranks)
+    selections = _Selections.none(shares.size)
+    owners = np.asarray(released.cells)
+    for cell in np.unique(owners):
+        mine = np.flatnonzero(owners == cell)
+        selections.add(mine, cell_tree(placed.share[mine].tolist(), plan.targets))
+    rounds = [Round.of(released.noisy, 2 / rate_of(plan.counts) ** 2)]
+    noise = _noise(rounds, placed.weights(shares, released.ranks.size - 1))
+    words = "records are at most 4 times as dense, within a cell, as the prior"
+    chance, fixed = np.zeros(shares.size), np.full(shares.size, _STEP)
+    return _tail(
+        noise, chance, selections, fixed, cells=placed.cell, gaussian=not plan.counts.is_pure, assumption=words
+    )
+
+
+def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fraction | float]) -> TailBound:
+    """Bound the gaps of what `codes` released: nothing is assumed.
+
+    The released code of a level is right if its share of the records lies further from the ranks at both ends of the
+    code than the noise can reach: how far it does is public.
+    """
+    shares = np.array([float(level) for level in levels])
+    ends = released.ranks
+    targets = shares * float(ends[-1])
+    cell = np.clip(np.searchsorted(ends[:-1], targets, "right") - 1, 0, ends.size - 2)
+    rounds = [Round.of(released.noisy[0], released.variances[0])]
+    if len(released.noisy) == 2:
+        rounds.append(Round.of(released.noisy[1], released.variances[1], released.parents))
+    sides = []
+    for side in (0, 1):  # the ranks below the code and up to its end
+        placed = _Targets(cell, np.full(shares.size, float(side)), np.zeros(shares.size))
+        noise = _noise(rounds, placed.weights(shares, ends.size - 1), tails=False)
+        margin = np.abs(ends[cell + side] - targets)
+        none = np.zeros(shares.size)
+        sides.append(
+            _tail(
+                noise,
+                none,
+                _Selections.none(shares.size),
+                -margin,
+                cells=cell,
+                gaussian=not plan.budget.is_pure,
+                assumption="the noise is what it is: nothing is assumed about the data",
+            )
+        )
+    fixed = np.maximum(*(np.asarray(each.fixed) + np.asarray(each.per_log) * math.log(2) for each in sides))
+    per_log = np.maximum(*(np.asarray(each.per_log) for each in sides))
+    return TailBound(
+        unit="ranks",
+        assumption="the noise is what it is: nothing is assumed about the data",
+        fixed=tuple(fixed.tolist()),
+        per_log=tuple(per_log.tolist()),
+    )
+
+
+def _tasks(release: CellsRelease, targets: Floats) -> list[tuple[NDArray[np.intp], LocalTask]]:
+    """Return the cells that were finished by themselves, each with its targets: from public numbers, as they were."""
+    plan, kind = release.plan, release.plan.currency
+    owners = leaves_of(targets, release.ranks[1:-1]) + 1
+    found = []
+    last = release.ranks.size - 2
+    for place in np.unique(owners).tolist():
+        outer = place in (0, last)
+        if not outer and not release.flags[place - 1]:
+            continue
+        mine = np.flatnonzero(owners == place)
+        low, high = float(release.ranks[place]), float(release.ranks[place + 1])
+        relative = tuple(((targets[mine] - low) / max(high - low, 1.0)).tolist())
+        budget = Budget(kind, plan.fine if outer else plan.left)
+        side: Place = "inside" if not outer else "below" if place == 0 else "above"
+        task = LocalTask(cell=Cell(0, 0, 0), place=side, levels=relative, size=high - low, budget=budget)
+        found.append((mine, task))
+    return found
+
+
+def _noise(rounds: Sequence[Round], weights: Floats, *, tails: bool = True) -> list[Floats]:
+    """Return the noise of ranks, one row a level: coefficients times deviations, a matrix a round.
+
+    Without `tails` every cell of the first round has children: two cells of nothing are put around them.
+    """
+    if len(rounds) == 2 and not tails:
+        counts = np.pad(rounds[0].counts, 1)
+        variances = np.pad(rounds[0].variances, 1, constant_values=1e-12)
+        rounds = [Round.of(counts, variances), Round(rounds[1].counts, rounds[1].variances, rounds[1].parents + 1)]
+        weights = np.pad(weights, ((0, 0), (1, 1)))
+    matrices = noise_coefficients(rounds, weights)
+    return [matrix * np.sqrt(each.variances) for matrix, each in zip(matrices, rounds, strict=True)]
+
+
+def _tail(
+    noise: Sequence[Floats],
+    chance: Floats,
+    selections: _Selections,
+    fixed: Floats,
+    *,
+    cells: NDArray[np.intp],
+    gaussian: bool,
+    assumption: str,
+) -> TailBound:
+    terms = Terms(
+        laplace=() if gaussian else noise,
+        gaussian=noise if gaussian else (),
+        chance=chance,
+        selections=selections.matrix,
+        uneven=selections.uneven,
+        rows=_shares(cells, selections.uneven > 0),
+    )
+    found, per_log = linear_bound(terms)
+    return TailBound(
+        unit="ranks", assumption=assumption, fixed=tuple((fixed + found).tolist()), per_log=tuple(per_log.tolist())
+    )
+
+
+def _shares(cells: NDArray[np.intp], selected: NDArray[np.bool_]) -> Floats:
+    """Return among how many rows each shares the failure probability: selected levels have half of it, if both occur.
+
+    The noise of the levels of one cell is linear in the level, so that the two outermost speak for all of them.
+    """
+    rows = np.zeros(cells.size)
+    for kind in (selected, ~selected):
+        if kind.any():
+            _, counts = np.unique(cells[kind], return_counts=True)
+            rows[kind] = np.minimum(counts, 2).sum() if kind is not selected else kind.sum()
+    return rows * (2.0 if selected.any() and not selected.all() else 1.0)

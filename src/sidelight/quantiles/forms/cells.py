@@ -1,0 +1,262 @@
+"""The form `cells`, for many levels and the whole distribution: counts on cells whose ends are interpolated quantiles.
+
+Four steps, each on cells that the released numbers of the steps before it fix (quantiles proof page, Theorem 8):
+a skeleton of selected points, coarse counts between them, fine counts between interpolated points, and selections in
+the two tails and in the leaves that turned out not to be smooth. From the fine counts on there is ONE partition and ONE
+dither: tails, leaves, rough counts, refined counts and selections share their cuts and their record map, or a record
+could pay twice.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.ranks import Ranks
+from sidelight.grid import Outcomes
+from sidelight.mechanisms.budget import Budget, Kind
+from sidelight.noise import Source
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.quantiles.descend import Cell
+from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, exact_position
+from sidelight.quantiles.forms.cells_plan import QUARTILES, CellsPlan, fine_levels
+from sidelight.quantiles.forms.fine_counts import fine_counts
+from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of
+from sidelight.quantiles.forms.focus import LevelPriors, Spot, tail_spots
+from sidelight.quantiles.forms.interpolation import Curve
+from sidelight.quantiles.forms.least_squares import Round, agreed_counts, ranks_of
+from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Place, finish_cell
+from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
+from sidelight.quantiles.forms.skeleton import Skeleton, release_skeleton
+
+Floats = NDArray[np.float64]
+#: A tail that holds less than this share of the records that its point was selected for is taken to be empty.
+_EMPTY_SHARE = 0.25
+#: So many points there must be, or none is dropped.
+_FEWEST_POINTS = 5
+Finished = Literal["curve", "tail", "leaf"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CellsRelease:
+    """What `cells` released, all of it public: points, counts, which leaves were flagged, and an index for each level.
+
+    Args:
+        plan: The plan.
+        levels: What was asked for.
+        indices: The answer: a fine index for each level, not decreasing.
+        finished: How each level was found: on the "curve", in a "tail", or in a flagged "leaf".
+        skeleton: The points that were selected, increasing.
+        points: The ends of all leaves, the skeleton among them; the tails lie outside them.
+        rounds: Noisy counts with their variances and parents: coarse with its two tails, perhaps middle, and fine.
+        ranks: At the grid's beginning, at every point, and at the grid's end: from 0 to N.
+        flags: Which leaves were finished by selection.
+    """
+
+    plan: CellsPlan
+    levels: tuple[Fraction, ...]
+    indices: tuple[int, ...]
+    finished: tuple[Finished, ...]
+    skeleton: tuple[int, ...]
+    points: tuple[int, ...]
+    rounds: tuple[Round, ...]
+    ranks: Floats
+    flags: NDArray[np.bool_]
+
+    @property
+    def total(self) -> float:
+        """The number of records, as released: N."""
+        return float(self.ranks[-1])
+
+
+def release_cells(
+    ranks: Ranks,
+    levels: Sequence[Fraction],
+    *,
+    plan: CellsPlan,
+    kind: Kind,
+    priors: LevelPriors,
+    source: Source,
+    skeleton: Skeleton | None = None,
+) -> CellsRelease:
+    """Release a fine index for each level, in increasing order, and all that it was read from.
+
+    Guarantee: `plan.budget` for adding or removing one record; with a public skeleton that much without
+    `plan.skeleton`.
+
+    Args:
+        ranks: Of all records. Private; one object for the whole release, so that a record keeps its dither.
+        levels: In increasing order.
+        plan: From public numbers (`cells_plan`).
+        kind: What the plan's budgets are amounts of: "epsilon" or "rho".
+        priors: On the grid of `ranks`.
+        source: The release's source.
+        skeleton: Cut points that somebody predicted, instead of selected ones.
+    """
+    grid = priors.grid
+    if skeleton is None:
+        budget = Budget(kind, plan.skeleton)
+        skeleton = release_skeleton(ranks, plan.skeleton_levels, budget=budget, priors=priors, source=source)
+    coarse = _counted(ranks, cells_between(grid, skeleton.points), Budget(kind, plan.coarse), (), source)
+    bones, coarse = _without_empty_tails(skeleton.points, coarse, plan)
+    rounds, points = [coarse], bones
+    if plan.three_rounds:
+        points = _cut(grid, bones, rounds, levels, plan.middle_count)
+        middle = cells_between(grid, points)[1:-1]
+        rounds.append(_counted(ranks, middle, Budget(kind, plan.middle), _parents(points, bones, first=1), source))
+    leaves = _cut(grid, points, rounds, levels, plan.fine_count)
+    # From here on `cells` is the one partition: a record of the interior is in one leaf, every other one in a tail.
+    cells = cells_between(grid, leaves)
+    parents = _parents(leaves, points, first=0 if plan.three_rounds else 1)
+    fine = fine_counts(counts_of(ranks, cells[1:-1]), plan=plan, kind=kind, source=source)
+    wanted = np.array([float(level) for level in levels])
+    ends = _ranks([*rounds, fine.rough(parents)])
+    structure = Structure(
+        coarse_cells=len(bones) + 1,
+        middle_cells=len(points) - 1 if plan.three_rounds else 0,
+        leaves=len(leaves) - 1,
+    )
+    flags = flagged_leaves(
+        wanted * ends[-1], ends[1:-1], fine.noisy, plan=plan, structure=structure, total=float(ends[-1])
+    )
+    rounds.append(fine.refined(flags, parents, source))
+    ends = _ranks(rounds)
+    finish = _Finish(
+        grid=grid,
+        cells=cells,
+        ends=ends,
+        flags=flags,
+        tail_budget=Budget(kind, plan.fine),
+        leaf_budget=Budget(kind, plan.left),
+        priors=priors,
+        focus=skeleton.focus,
+        tails=tail_spots(grid, bones, coarse.counts.tolist()),
+    )
+    indices, finished = finish.release(ranks, wanted, source)
+    return CellsRelease(
+        plan=plan,
+        levels=tuple(levels),
+        indices=indices,
+        finished=finished,
+        skeleton=bones,
+        points=leaves,
+        rounds=tuple(rounds),
+        ranks=ends,
+        flags=flags,
+    )
+
+
+def _counted(ranks: Ranks, cells: Sequence[Cell], budget: Budget, parents: Sequence[int], source: Source) -> Round:
+    """Release one count for each of disjoint cells."""
+    noise = budget.on(counts_of(ranks, cells))
+    return Round.of(noise.release(source), noise.deviation**2, parents)
+
+
+def _without_empty_tails(points: tuple[int, ...], coarse: Round, plan: CellsPlan) -> tuple[tuple[int, ...], Round]:
+    """Drop an outermost point that lies beside the data: far fewer records are beyond it than it was selected for.
+
+    At a hard edge a selection lands in the empty space beyond it, and the curve would spread the next cell over that
+    space. The two cells become one tail. A function of released numbers.
+    """
+    wanted = [float(level) for level in (*QUARTILES, *plan.skeleton_levels)]
+    cells = list(zip(coarse.counts.tolist(), coarse.variances.tolist(), strict=True))
+    total = max(float(coarse.counts.sum()), 1.0)
+    for share in (min(wanted), 1 - max(wanted)):  # the tail below, then, everything turned around, the one above
+        if len(points) >= _FEWEST_POINTS and cells[0][0] < _EMPTY_SHARE * share * total:
+            points = points[1:]
+            cells = [(cells[0][0] + cells[1][0], cells[0][1] + cells[1][1]), *cells[2:]]
+        points, cells = points[::-1], cells[::-1]
+    return points, Round.of([count for count, _ in cells], [variance for _, variance in cells])
+
+
+def _ranks(rounds: Sequence[Round]) -> Floats:
+    """Return the ranks at the grid's beginning, at the points of the last round, and at the grid's end."""
+    estimates = agreed_counts(rounds)
+    if len(rounds) == 1:
+        return ranks_of(estimates[0])
+    return ranks_of(np.concatenate([estimates[0][:1], estimates[-1], estimates[0][-1:]]))
+
+
+def _cut(
+    grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Sequence[Fraction], count: int
+) -> tuple[int, ...]:
+    """Return the points with more between them: where the curve through them puts levels. Public post-processing."""
+    ends = _ranks(rounds)
+    total = float(ends[-1])
+    placed = fine_levels(levels, low=float(ends[1]) / total, high=float(ends[-2]) / total, count=count)
+    places, divisor = common_positions(grid, points)
+    curve = Curve(places, ends[1:-1], total)
+    new = (index_at_or_below(grid, place, divisor) for place in curve.places_of(np.array(placed) * total))
+    return tuple(sorted({*points, *(index for index in new if points[0] < index < points[-1])}))
+
+
+def _parents(points: Sequence[int], above: Sequence[int], *, first: int) -> list[int]:
+    """Return for each cell between points the cell that holds it between fewer points, counted from `first`."""
+    return [bisect_right(above, start) - 1 + first for start in points[:-1]]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Finish:
+    """Find every target: on the curve through all points, or in its tail or flagged leaf with what is left there."""
+
+    grid: Outcomes
+    cells: Sequence[Cell]  # the one partition: a tail, the leaves, a tail
+    ends: Floats
+    flags: NDArray[np.bool_]
+    tail_budget: Budget
+    leaf_budget: Budget
+    priors: LevelPriors
+    focus: Spot | None
+    tails: tuple[Spot | None, Spot | None]
+
+    def release(self, ranks: Ranks, levels: Floats, source: Source) -> tuple[tuple[int, ...], tuple[Finished, ...]]:
+        targets, inner = levels * self.ends[-1], self.ends[1:-1]
+        points = [cell.first for cell in self.cells[1:]]
+        places, divisor = common_positions(self.grid, points)
+        on_curve = Curve(places, inner, float(self.ends[-1])).places_of(targets)
+        indices = [index_at_or_below(self.grid, place, divisor) for place in on_curve]
+        finished: list[Finished] = ["curve"] * len(indices)
+        bend = Bend.of([exact_position(self.grid, index) for index in points], inner)
+        owners = (leaves_of(targets, inner) + 1).tolist()
+        for place in sorted(set(owners)):
+            task = self._task(place, [float(targets[i]) for i, owner in enumerate(owners) if owner == place])
+            if task is None:
+                continue
+            found = finish_cell(ranks, task, grid=self.grid, priors=self._priors(place, task), bend=bend, source=source)
+            mine = [i for i, owner in enumerate(owners) if owner == place]
+            for i, index in zip(mine, found, strict=True):
+                indices[i], finished[i] = index, "leaf" if task.place == "inside" else "tail"
+        return tuple(accumulate(indices, max)), tuple(finished)
+
+    def _task(self, place: int, targets: Sequence[float]) -> LocalTask | None:
+        """Return what is to be finished in a cell; None for a leaf that was refined and has nothing left."""
+        sides: dict[int, Place] = {0: "below", len(self.cells) - 1: "above"}
+        side = sides.get(place, "inside")
+        if side == "inside" and not self.flags[place - 1]:
+            return None
+        low, high = float(self.ends[place]), float(self.ends[place + 1])
+        return LocalTask(
+            cell=self.cells[place],
+            place=side,
+            levels=tuple((target - low) / max(high - low, 1.0) for target in targets),
+            size=high - low,
+            budget=self.leaf_budget if side == "inside" else self.tail_budget,
+        )
+
+    def _priors(self, place: int, task: LocalTask) -> LocalPriors:
+        spots = {"below": self.tails[0], "above": self.tails[1]}
+        low, size, total = float(self.ends[place]), task.size, float(self.ends[-1])
+
+        def near(relative: Sequence[float]) -> Sequence[CompiledPrior]:
+            return self.priors.each(
+                [(low + each * size) / total for each in relative], spots.get(task.place), self.focus
+            )
+
+        return near

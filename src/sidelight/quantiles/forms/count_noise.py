@@ -1,0 +1,162 @@
+"""How far ranks from noisy counts can be off: the noise of a rank is a known sum of independent noises.
+
+Everything is linear before ranks are made to rise, which moves no rank further than the worst of those that it joins.
+The bound is Chernoff's, with the moments of the noise as it is: Laplace or Gaussian, and the chance in how many of a
+cell's records lie below a place in it. All of these are log-concave (or nearly so: the chance is taken for a Gaussian),
+which is worth another factor: P(X > h) <= exp(K(t) - t h) / (t s), s the deviation of the law tilted by t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.quantiles.forms.least_squares import Round
+
+Floats = NDArray[np.float64]
+
+#: The confidence at which the linear bound touches the best one; elsewhere it is a valid bound and a little larger.
+_TOUCHING = 0.95
+#: The multiples of the exponent that were best for Gaussian terms.
+_TRIED = np.linspace(0.15, 1.0, 18)
+
+
+def noise_coefficients(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
+    """Return by how much each noisy count enters sums of agreed counts: one matrix a round, one row a sum.
+
+    Args:
+        rounds: As in `least_squares.agreed_counts`.
+        weights: One row a sum: the weights of the first round's outermost cells and of the last round's cells, in the
+            order of place: below everything, then all leaves, then above everything.
+
+    The transposed passes of `agreed_counts`: first down, then up.
+    """
+    last = len(rounds) - 1
+    noise = [each.variances for each in rounds]
+    own = list(noise)
+    share = [np.ones_like(each) for each in own]  # of a cell's own count in its estimate
+    spread: list[Floats] = []
+    for above in range(last - 1, -1, -1):
+        total = np.asarray(np.bincount(rounds[above + 1].parents, own[above + 1], noise[above].size), np.float64)
+        parted = total > 0
+        share[above] = np.where(parted, total / (total + noise[above]), 1.0)
+        own[above] = share[above] * noise[above]
+        spread.insert(0, total)
+    down = [np.zeros((weights.shape[0], each.counts.size)) for each in rounds]
+    if last:
+        down[0][:, 0], down[0][:, -1] = weights[:, 0], weights[:, -1]
+        down[last] = weights[:, 1:-1].copy()
+    else:
+        down[0] = weights.copy()
+    pulled: list[Floats] = []
+    for above in range(last - 1, -1, -1):
+        sums = _summed(down[above + 1] * own[above + 1], rounds[above + 1].parents, noise[above].size)
+        pull = np.divide(sums, spread[above], out=np.zeros_like(sums), where=spread[above] > 0)
+        down[above] += pull
+        pulled.insert(0, pull)
+    found = []
+    for place in range(last + 1):
+        found.append(share[place] * down[place])
+        if place < last:
+            handed = (1 - share[place]) * down[place] - pulled[place]
+            down[place + 1] = down[place + 1] + handed[:, rounds[place + 1].parents]
+    return found
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Terms:
+    """What sums of independent terms consist of, one row a sum; every entry is a coefficient times a deviation.
+
+    Args:
+        laplace: Matrices of Laplace terms: noise of counts.
+        gaussian: Matrices of Gaussian terms.
+        chance: For each row the variance proxy of what else is sub-Gaussian in it.
+        selections: A matrix of terms whose density is at most exp(uneven) times that of a Laplace term.
+        uneven: For each row the sum of those logarithms.
+        rows: For each row the reciprocal of its share of the failure probability; these shares add up to at most one.
+    """
+
+    laplace: Sequence[Floats]
+    gaussian: Sequence[Floats]
+    chance: Floats
+    selections: Floats
+    uneven: Floats
+    rows: Floats
+
+
+def linear_bound(terms: Terms) -> tuple[Floats, Floats]:
+    """Bound the size of every row's sum at once, as fixed + per_log · log(1 / failure probability).
+
+    Guarantee: with probability 1 - beta no row exceeds its bound, for every beta: Chernoff's bound for each row at its
+    share of beta, at the exponent that is best for a beta of 0.05; at another exponent it is larger, and true.
+    """
+    rows = terms.chance.size
+    wanted = np.log(2 * terms.rows)
+    touching = wanted - np.log(1 - _TOUCHING)
+    # A Laplace term of variance 2 b² has log-moment -log(1 - x) <= x + x² / (2 (1 - x)) at t, x = (b t)².
+    squares = _row_sums(terms.laplace, 2, rows) / 2
+    fourths = _row_sums(terms.laplace, 4, rows) / 4
+    smooth = (terms.chance + _row_sums(terms.gaussian, 2, rows)) / 2
+    largest = _largest(terms.laplace, rows)
+    selected = np.flatnonzero(terms.selections.any(axis=1))
+    chosen = terms.selections[selected] ** 2 / 2
+    scale = np.maximum(largest, 1e-9)
+    scale[selected] = np.maximum(scale[selected], np.sqrt(chosen.max(axis=1, initial=0.0)))
+    total = squares + smooth
+    total[selected] += chosen.sum(axis=1)
+    # without heavy terms the best exponent is sqrt(touching / total): tried in multiples, below the limit 1 / scale
+    gauss = np.sqrt(touching / np.maximum(total, 1e-18))
+    best, exponent = np.full(rows, np.inf), np.zeros(rows)
+    for step in _TRIED:
+        t = np.minimum(step * gauss, 0.97 / scale)
+        x = (t * largest) ** 2
+        growth = t**2 * (squares + smooth) + t**4 * fourths / (2 * (1 - x)) + terms.uneven
+        spread = 2 * (squares + smooth)
+        if selected.size:
+            tilted = chosen * t[selected, None] ** 2
+            growth[selected] -= np.log1p(-tilted).sum(axis=1)
+            spread[selected] += (2 * chosen * (1 + tilted) / (1 - tilted) ** 2).sum(axis=1)
+        # The tilted density is log-concave, hence nowhere above 1 / its deviation: another factor of Chernoff's bound.
+        value = (touching + growth - np.log(np.maximum(t * np.sqrt(spread), 1.0))) / t
+        better = value < best
+        best, exponent = np.where(better, value, best), np.where(better, t, exponent)
+    return best - (touching - wanted) / exponent, 1 / exponent
+
+
+def below_proxy(records: Floats, share: Floats) -> Floats:
+    """Return the variance proxy of how many of some records lie below a place that each does with this probability.
+
+    Kearns and Saul's: (1 - 2p) / (2 log((1-p)/p)) a record, which is p (1-p) at 1/2 and near the ends somewhat more.
+    """
+    p = np.clip(np.asarray(share, np.float64), 1e-12, 1 - 1e-12)
+    away = np.abs(p - 0.5) > 1e-6
+    ratio = np.where(away, np.log((1 - p) / p), 1.0)
+    return np.asarray(np.maximum(records, 0.0) * np.where(away, (1 - 2 * p) / (2 * ratio), 0.25))
+
+
+def _summed(matrix: Floats, parents: NDArray[np.intp], cells: int) -> Floats:
+    """Sum columns by parent, which never falls from column to column."""
+    out = np.zeros((matrix.shape[0], cells))
+    if parents.size:
+        present, starts = np.unique(parents, return_index=True)
+        out[:, present] = np.add.reduceat(matrix, starts, axis=1)
+    return out
+
+
+def _row_sums(matrices: Sequence[Floats], power: int, rows: int) -> Floats:
+    out = np.zeros(rows)
+    for each in matrices:
+        squared = each * each
+        out += squared.sum(axis=1) if power == 2 else np.einsum("ij,ij->i", squared, squared)
+    return out
+
+
+def _largest(matrices: Sequence[Floats], rows: int) -> Floats:
+    """Return the largest scale of a Laplace term of each row."""
+    out = np.zeros(rows)
+    for each in matrices:
+        out = np.maximum(out, np.abs(each).max(axis=1, initial=0.0))
+    return np.asarray(out / np.sqrt(2))

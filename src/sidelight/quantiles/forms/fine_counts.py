@@ -1,0 +1,86 @@
+"""Fine counts in two looks: rough ones of all leaves, and better ones of the leaves that nothing speaks against.
+
+For a pure budget the second look takes noise away (`mechanisms.refinable_counts`); an independent second measurement
+would cost its own epsilon beside the first. In rho it costs no more: precisions of Gaussian noise add up as rho does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.bounded import Bounded
+from sidelight.mechanisms.budget import Budget, Kind
+from sidelight.mechanisms.refinable_counts import RefinableCounts
+from sidelight.noise import Source
+from sidelight.quantiles.forms.cells_plan import CellsPlan
+from sidelight.quantiles.forms.least_squares import Round
+
+
+class FineCounts(Protocol):
+    """Rough counts that were released, and the second look that may still be taken, once."""
+
+    @property
+    def noisy(self) -> NDArray[Any]:
+        """The rough counts."""
+
+    def rough(self, parents: Sequence[int]) -> Round:
+        """Return the rough counts as a round."""
+
+    def refined(self, flags: NDArray[np.bool_], parents: Sequence[int], source: Source) -> Round:
+        """Return the counts of leaves without a flag with less noise, those with one as they are."""
+
+
+def fine_counts(counts: Bounded, *, plan: CellsPlan, kind: Kind, source: Source) -> FineCounts:
+    """Release the rough counts of the leaves.
+
+    Guarantee: a record of a leaf pays `plan.rough`, and `plan.fine` in all where its leaf is refined. Which leaves are
+    must follow from released numbers.
+    """
+    if kind == "epsilon":
+        return _Pure(counts, plan.fine, source)
+    return _Concentrated(counts, plan, source)
+
+
+class _Pure:
+    def __init__(self, counts: Bounded, epsilon: Fraction, source: Source) -> None:
+        self._counts = RefinableCounts(counts, epsilon=epsilon, source=source)
+        self.noisy = self._counts.rough
+        self._variances = (2 / float(self._counts.rough_epsilon) ** 2, 2 / float(epsilon) ** 2)
+
+    def rough(self, parents: Sequence[int]) -> Round:
+        return Round.of(self.noisy, self._variances[0], parents)
+
+    def refined(self, flags: NDArray[np.bool_], parents: Sequence[int], source: Source) -> Round:
+        return Round.of(self._counts.refined(~flags), np.where(flags, *self._variances), parents)
+
+
+class _Concentrated:
+    def __init__(self, counts: Bounded, plan: CellsPlan, source: Source) -> None:
+        self._counts: NDArray[Any] = np.asarray(counts.value)
+        self._like = counts
+        self._left = Budget("rho", plan.left)
+        noise = Budget("rho", plan.rough).on(counts)
+        self.noisy = np.asarray(noise.release(source))
+        self._variance = noise.deviation**2
+
+    def rough(self, parents: Sequence[int]) -> Round:
+        return Round.of(self.noisy, self._variance, parents)
+
+    def refined(self, flags: NDArray[np.bool_], parents: Sequence[int], source: Source) -> Round:
+        # Only the leaves without a flag are measured again: the records of the others keep what is left.
+        counts = Bounded(
+            self._counts[~flags], self._like.sensitivity, self._like.norm, self._like.neighbours, self._like.unit
+        )
+        noise = self._left.on(counts)
+        first, second = self._variance, noise.deviation**2
+        both = np.asarray(self.noisy, np.float64).copy()
+        variances = np.full(both.shape, first)
+        again = np.asarray(noise.release(source), np.float64)
+        both[~flags] = (both[~flags] * second + again * first) / (first + second)
+        variances[~flags] = first * second / (first + second)
+        return Round.of(both, variances, parents)

@@ -1,0 +1,184 @@
+"""The curve through released points: where a rank lies between them, and which rank a place has.
+
+A monotone cubic in logit(rank / N) against asinh((x - median) / half the quartile distance): straight for logistic
+data, and for the tails of a power law. Points come as integers over one denominator and places go out as such, so that
+no digits are lost far from zero. Post-processing of released numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Curve:
+    """Ranks as an increasing function of place, through released points.
+
+    Args:
+        places: Numerators of the points' positions, increasing.
+        ranks: The rank of each, not decreasing.
+        total: N, the number of records as released; ranks are kept half a record from 0 and N.
+
+    >>> curve = Curve([0, 100, 200, 300], [10, 40, 60, 90], 100)
+    >>> curve.places_of([10, 50, 90, 99]), curve.ranks_of([0, 150, 1000]).round(6).tolist()
+    ([0, 150, 300, 300], [10.0, 50.0, 90.0])
+    """
+
+    def __init__(self, places: Sequence[int], ranks: ArrayLike, total: float) -> None:
+        kept = np.clip(np.asarray(ranks, np.float64), 0.5, max(total - 0.5, 0.5))
+        self.places, self.ranks = _merged(places, kept)
+        self.total = float(total)
+        self._middle, self._scale = self._centre()
+        self._bent = self._bends()
+
+    def places_of(self, ranks: ArrayLike) -> list[int]:
+        """Return the place of each rank, rounded down; beyond the outermost points that point."""
+        if not self.places:
+            return [0] * np.size(ranks)
+        asked = np.clip(np.asarray(ranks, np.float64), self.ranks[0], self.ranks[-1])
+        if self._bent is None:
+            return [self._straight(rank) for rank in asked.tolist()]
+        heights = _cubic(*self._bent, _logit(asked, self.total))
+        found = [self._middle + _product(self._scale, stretched) for stretched in np.sinh(heights).tolist()]
+        cells = (np.searchsorted(self.ranks, asked, "right") - 1).tolist()
+        return [
+            self.places[cell]
+            if rank == self.ranks[cell]  # a point is met exactly
+            else min(max(place, self.places[cell]), self.places[cell + 1])
+            for place, cell, rank in zip(found, cells, asked.tolist(), strict=True)
+        ]
+
+    def ranks_of(self, places: Sequence[int]) -> Floats:
+        """Return the rank of each place: what `places_of` inverts; beyond the outermost points their ranks."""
+        if not self.places:
+            return np.full(len(places), self.total / 2)
+        asked = [min(max(place, self.places[0]), self.places[-1]) for place in places]
+        if self._bent is None:
+            return np.array([self._straight_rank(place) for place in asked])
+        wanted = np.array([_asinh_ratio(place - self._middle, self._scale) for place in asked])
+        abscissas, ordinates, _ = self._bent
+        cells = np.clip(np.searchsorted(ordinates, wanted, "right") - 1, 0, ordinates.size - 2)
+        low, high = abscissas[cells], abscissas[cells + 1]
+        for _ in range(60):
+            middle = (low + high) / 2
+            under = _cubic(*self._bent, middle) < wanted
+            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        return np.asarray(self.total / (1 + np.exp(-(low + high) / 2)))
+
+    def _centre(self) -> tuple[int, int]:
+        if not self.places:
+            return 0, 0
+        low, middle, high = (self._straight(share * self.total) for share in (0.25, 0.5, 0.75))
+        return middle, (high - low) // 2
+
+    def _bends(self) -> tuple[Floats, Floats, Floats] | None:
+        """Return the cubic's points and slopes, or None where the curve is a chain of lines."""
+        if len(self.places) < 2 or self._scale <= 0:
+            return None
+        try:
+            ordinates = np.array([_asinh_ratio(place - self._middle, self._scale) for place in self.places])
+        except OverflowError:
+            return None
+        abscissas = _logit(self.ranks, self.total)
+        if not (np.isfinite(ordinates).all() and np.isfinite(abscissas).all()):
+            return None
+        if not ((np.diff(abscissas) > 0).all() and (np.diff(ordinates) > 0).all() and abs(ordinates).max() < 700):
+            return None
+        return abscissas, ordinates, _slopes(abscissas, ordinates)
+
+    def _straight(self, rank: float) -> int:
+        """Return the place of a rank on the chain of lines."""
+        if rank <= self.ranks[0]:
+            return self.places[0]
+        if rank >= self.ranks[-1]:
+            return self.places[-1]
+        cell = int(np.searchsorted(self.ranks, rank, "right")) - 1
+        share = (rank - self.ranks[cell]) / (self.ranks[cell + 1] - self.ranks[cell])
+        return self.places[cell] + _product(self.places[cell + 1] - self.places[cell], float(share))
+
+    def _straight_rank(self, place: int) -> float:
+        cell = min(max(int(np.searchsorted(self.places, place, "right")) - 1, 0), max(len(self.places) - 2, 0))
+        if len(self.places) == 1:
+            return float(self.ranks[0])
+        share = (place - self.places[cell]) / (self.places[cell + 1] - self.places[cell])
+        return float(self.ranks[cell] + share * (self.ranks[cell + 1] - self.ranks[cell]))
+
+
+def _merged(places: Sequence[int], ranks: Floats) -> tuple[list[int], Floats]:
+    """Join points of one rank to their mean place, and points of one place to their mean rank."""
+    by_rank = groupby(zip(places, ranks.tolist(), strict=True), key=lambda point: point[1])
+    joined = []
+    for rank, points in by_rank:
+        here = [place for place, _ in points]
+        joined.append((sum(here) // len(here), rank))
+    out = []
+    for place, points in groupby(joined, key=lambda point: point[0]):
+        of_place = [rank for _, rank in points]
+        out.append((place, sum(of_place) / len(of_place)))
+    return [place for place, _ in out], np.array([rank for _, rank in out])
+
+
+def monotone_cubic(x: Floats, y: Floats, at: Floats) -> Floats:
+    """Return the monotone cubic through points of strictly increasing x; beyond them the outermost y.
+
+    For y of any finite size: it is divided by its largest first, so that no slope overflows.
+    """
+    if x.size < 2:
+        return np.full(at.shape, y[0])
+    largest = max(float(np.abs(y).max()), 1e-300)
+    scaled = y / largest
+    return np.clip(_cubic(x, scaled, _slopes(x, scaled), np.clip(at, x[0], x[-1])), -1.0, 1.0) * largest
+
+
+def _slopes(x: Floats, y: Floats) -> Floats:
+    """Return slopes with which the cubic between points never falls (Fritsch and Carlson, with harmonic means)."""
+    width, rise = np.diff(x), np.diff(y)
+    secants = rise / width
+    if secants.size == 1:
+        return np.repeat(secants, 2)
+    left, right = 2 * width[1:] + width[:-1], width[1:] + 2 * width[:-1]
+    flat = secants[:-1] * secants[1:] <= 0
+    with np.errstate(divide="ignore", over="ignore"):  # a slope of nearly nothing is none
+        inner = np.where(flat, 0.0, (left + right) / (left / secants[:-1] + right / secants[1:]))
+    first = _end_slope(width[0], width[1], secants[0], secants[1])
+    last = _end_slope(width[-1], width[-2], secants[-1], secants[-2])
+    return np.concatenate([[first], inner, [last]])
+
+
+def _end_slope(near: float, far: float, secant: float, next_secant: float) -> float:
+    slope = ((2 * near + far) * secant - near * next_secant) / (near + far)
+    if slope * secant <= 0:
+        return 0.0
+    return float(min(slope / secant, 3.0) * secant)
+
+
+def _cubic(x: Floats, y: Floats, slopes: Floats, at: Floats) -> Floats:
+    """Return the Hermite cubic through points with slopes."""
+    cell = np.clip(np.searchsorted(x, at, "right") - 1, 0, x.size - 2)
+    width = x[cell + 1] - x[cell]
+    t = np.clip((at - x[cell]) / width, 0.0, 1.0)
+    u = 1 - t
+    lower = y[cell] * (1 + 2 * t) + slopes[cell] * width * t
+    upper = y[cell + 1] * (1 + 2 * u) - slopes[cell + 1] * width * u
+    return np.asarray(u * u * lower + t * t * upper)
+
+
+def _logit(ranks: Floats, total: float) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(ranks / (total - ranks)))
+
+
+def _asinh_ratio(distance: int, scale: int) -> float:
+    """Return asinh(distance / scale); the quotient of integers is correctly rounded, or overflows."""
+    return float(np.arcsinh(distance / scale))
+
+
+def _product(whole: int, factor: float) -> int:
+    """Return the floor of a product, exactly."""
+    numerator, denominator = factor.as_integer_ratio()
+    return whole * numerator // denominator

@@ -1,0 +1,184 @@
+"""Finish the targets of one cell with what its records have not spent: by selection, or by a few points and counts.
+
+The cell is a tail, which is not counted any further, or a leaf that turned out not to be smooth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.ranks import Ranks
+from sidelight.grid import Outcomes
+from sidelight.mechanisms.budget import Budget
+from sidelight.noise import Source
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.quantiles.descend import Cell
+from sidelight.quantiles.forms.cell_tree import select_in_cell
+from sidelight.quantiles.forms.cells_of_points import cells_within, counts_of, exact_position
+from sidelight.quantiles.forms.focus import as_float
+from sidelight.quantiles.forms.interpolation import monotone_cubic
+from sidelight.quantiles.forms.least_squares import ranks_of
+from sidelight.quantiles.forms.positions import index_at_or_below
+
+Place = Literal["below", "inside", "above"]
+Floats = NDArray[np.float64]
+#: The priors for levels relative to a cell.
+LocalPriors: TypeAlias = Callable[[Sequence[float]], Sequence[CompiledPrior]]
+
+_HALF = Fraction(1, 2)
+#: So many targets are always selected one by one; so many points are selected where there are more.
+_FEW = 5
+_POINTS = 7
+#: The innermost of them in a tail, as a share of its records.
+_INNERMOST = 0.85
+#: Places are divided by this where nothing else makes them small, so that the distance of any two is finite.
+_ROOM = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTask:
+    """What is public about one cell that is finished by itself.
+
+    Args:
+        cell: Its outcomes and records.
+        place: A tail below or above everything else, or a leaf.
+        levels: The targets, relative to the cell's estimated records; in order, anything finite.
+        size: How many records it is estimated to have.
+        budget: What its records have left.
+    """
+
+    cell: Cell
+    place: Place
+    levels: tuple[float, ...]
+    size: float
+    budget: Budget
+
+    @property
+    def rate(self) -> float:
+        """The epsilon that the budget stands for in thresholds: 2√ρ for one in rho."""
+        return rate_of(self.budget)
+
+    @property
+    def by_selection(self) -> bool:
+        """Whether every target is selected: they are few, or the records are too few or more than enough to do so."""
+        depth = len(self.levels).bit_length()
+        return len(self.levels) <= _FEW or self.rate * self.size < 40 or self.size / 8 > 25 * depth / self.rate
+
+
+def rate_of(budget: Budget) -> float:
+    """Return the epsilon that a budget stands for in thresholds and plans."""
+    return float(budget.amount) if budget.is_pure else 2 * math.sqrt(float(budget.rho or 0))
+
+
+def finish_cell(
+    ranks: Ranks,
+    task: LocalTask,
+    *,
+    grid: Outcomes,
+    priors: LocalPriors,
+    bend: Bend,
+    source: Source,
+) -> list[int]:
+    """Release a fine index of the cell for every target.
+
+    Guarantee: `task.budget` for adding or removing one record of the cell, nothing for others: a tree, or a tree with
+    half and then counts of the cells between its outputs with the other half.
+    """
+    if task.by_selection:
+        return list(
+            select_in_cell(ranks, task.cell, task.levels, budget=task.budget, priors=priors(task.levels), source=source)
+        )
+    half = task.budget.part(_HALF)
+    chosen = _spread(task)
+    found = select_in_cell(ranks, task.cell, chosen, budget=half, priors=priors(chosen), source=source)
+    points = sorted(set(found))
+    noisy = half.on(counts_of(ranks, cells_within(task.cell, points))).release(source)
+    ends = ranks_of(noisy)  # from 0 to the cell's own total
+    places = bend.forward([exact_position(grid, index) for index in (task.cell.first, *points, task.cell.last)])
+    wanted = np.clip(np.asarray(task.levels), 0.0, 1.0) * ends[-1]
+    bent = np.interp(wanted, ends, places) if task.place == "inside" else _outwards(task, wanted, ends, places)
+    exact = [bend.back(each) for each in np.clip(bent, places[0], places[-1]).tolist()]
+    indices = [index_at_or_below(grid, place.numerator, place.denominator) for place in exact]
+    return [min(max(index, task.cell.first), task.cell.last) for index in indices]
+
+
+def _spread(task: LocalTask) -> list[float]:
+    """Return the relative levels at which points are selected: some targets, or geometric ranks from the outer end."""
+    if task.place == "inside":
+        count = min(_POINTS, len(task.levels))
+        return [task.levels[place] for place in np.linspace(0, len(task.levels) - 1, count).round().astype(int)]
+    outer = task.levels[0] if task.place == "below" else 1 - task.levels[-1]
+    start = min(max(outer, 10 / (task.rate * task.size)), _INNERMOST / 2)
+    ranks = np.geomspace(start, _INNERMOST, _POINTS)
+    return list(ranks if task.place == "below" else (1 - ranks)[::-1])
+
+
+def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> Floats:
+    """Interpolate in the logarithm of the rank from the outer end, and go on outwards in a straight line."""
+    if task.place == "above":  # seen in a mirror
+        wanted, ends, places = ends[-1] - wanted, (ends[-1] - ends)[::-1], places[::-1]
+    # From the outermost point on whose rank is no mere noise to the inner end, each with a rank of its own.
+    ranks, bent = [float(ends[-1])], [float(places[-1])]
+    for rank, place in zip(ends[-2:0:-1].tolist(), places[-2:0:-1].tolist(), strict=True):
+        if 8 / task.rate <= rank < ranks[-1]:
+            ranks.append(rank)
+            bent.append(place)
+    logs, at = np.log(ranks[::-1]), np.log(np.maximum(wanted, 0.5))
+    heights = np.array(bent[::-1])
+    if len(ranks) == 1:
+        return np.full(len(wanted), heights[0])
+    with np.errstate(over="ignore"):  # infinite is beyond the cell, and cut at its end
+        straight = heights[0] + (at - logs[0]) / (logs[1] - logs[0]) * (heights[1] - heights[0])
+    return np.asarray(np.where(at < logs[0], straight, monotone_cubic(logs, heights, at)))
+
+
+class Bend:
+    """The coordinate asinh((x - centre) / spread), in which data with tails is nearly straight; x itself for spread 0.
+
+    Floats on released numbers: post-processing. Nothing overflows: beyond 1e300 spreads places are cut.
+    """
+
+    __slots__ = ("centre", "spread")
+
+    def __init__(self, centre: Fraction, spread: Fraction) -> None:
+        self.centre = centre
+        self.spread = spread if as_float(spread) > 0 else Fraction(0)
+
+    @classmethod
+    def of(cls, places: Sequence[Fraction], ranks: Floats) -> Bend:
+        """Take centre and spread from points and their ranks: the median, and half the distance of the quartiles."""
+        total = float(ranks[-1])
+        low, middle, high = (_straight(places, ranks, share * total) for share in (0.25, 0.5, 0.75))
+        return cls(middle, (high - low) / 2)
+
+    def forward(self, places: Sequence[Fraction]) -> Floats:
+        """Return the bent coordinates of exact positions."""
+        if self.spread == 0:
+            return np.array([as_float(place) / _ROOM for place in places])
+        limit = Fraction(10**300)
+        scaled = [(place - self.centre) / self.spread for place in places]
+        return np.arcsinh([float(min(max(each, -limit), limit)) for each in scaled])
+
+    def back(self, bent: float) -> Fraction:
+        """Return the position of a bent coordinate."""
+        if self.spread == 0:
+            return _ROOM * Fraction(float(bent))
+        return self.centre + self.spread * Fraction(math.sinh(min(max(float(bent), -691.0), 691.0)))
+
+
+def _straight(places: Sequence[Fraction], ranks: Floats, rank: float) -> Fraction:
+    """Return the place of a rank on the chain of lines through points."""
+    cell = int(np.searchsorted(ranks, rank, "right")) - 1
+    if cell < 0:
+        return places[0]
+    if cell >= len(places) - 1:
+        return places[-1]
+    share = Fraction(float((rank - ranks[cell]) / (ranks[cell + 1] - ranks[cell])))
+    return places[cell] + share * (places[cell + 1] - places[cell])

@@ -1,0 +1,184 @@
+"""`Quantiles` fitted to a schema, of all rows and by group: the one place where a query of quantiles touches rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sidelight.aggregates import collect_ranks
+from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.collect_ranks import collect_group_ranks
+from sidelight.aggregates.groups import Groups
+from sidelight.aggregates.ranks import Ranks
+from sidelight.grid import Outcomes
+from sidelight.group_table import GroupTable
+from sidelight.guarantees import GDP, ZCDP, Claim, Claims, Neighbours, PureDP, Row
+from sidelight.mechanisms.budget import Budget
+from sidelight.noise import Source
+from sidelight.predictions import CompiledPrior, Prior
+from sidelight.quantiles.bounds import Adaptation, expected_gap
+from sidelight.quantiles.descend import descend
+from sidelight.quantiles.forms.rule import Decision, FormRule, Found
+from sidelight.quantiles.tree import QuantileTree, Score
+from sidelight.records import Table
+from sidelight.session import Answer
+from sidelight.session.query import SurePrepared
+
+#: A group has support if its noisy count exceeds so many standard deviations of its noise.
+_SUPPORT = 3
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedQuantiles(SurePrepared):
+    """A `Quantiles` query fitted to a schema: its tree, its grid, its priors as integer masses, and the rule of forms.
+
+    The tree is what the query is without another form, and says what the levels are.
+    """
+
+    column: str
+    tree: QuantileTree
+    grid: Outcomes
+    priors: tuple[Prior, ...]
+    compiled: tuple[CompiledPrior, ...]
+    adaptation: Adaptation
+    score: Score
+    rule: FormRule
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count ranks in one pass over the column and release the levels."""
+        return self.answer(self.ranks(table, source), source)
+
+    def ranks(self, table: Table, source: Source) -> Ranks:
+        """Count the ranks of the column in one pass. Private."""
+        return collect_ranks(table, self.column, self.grid, source)
+
+    def answer(self, ranks: Ranks, source: Source, *, count: int | None = None) -> Answer:
+        """Release the levels in the form that the rule says, after the count that it may need.
+
+        `count` is a number of the records that was released and paid for elsewhere.
+        """
+        decision, size = self.rule.settled, self.rule.size
+        details: dict[str, Any] = {}
+        if decision is None:
+            budget = self.rule.count_budget
+            if budget is not None:
+                records = Bounded(ranks.size, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
+                count = int(budget.on(records).release(source))
+                details = {"count": str(count), "count_deviation": f"{budget.on(records).deviation:.6g}"}
+            assert count is not None
+            decision, size = self.rule.after_count(count), max(count, 1)
+        found = self._release(decision, ranks, size, source)
+        value = np.array([self.grid.value(index) for index in found.indices])
+        if decision.form == "tree" and self.rule.settled is not None:
+            return Answer(value=value)  # as announced: the query says everything
+        return Answer(value=value, error=found.error, details={"form": decision.form, **details, **found.details})
+
+    def _release(self, decision: Decision, ranks: Ranks, size: int | None, source: Source) -> Found:
+        if decision.form == "tree":
+            return self._descend(
+                self.tree if self.rule.settled else self.rule.tree(decision.budget), ranks, size, source
+            )
+        from sidelight.quantiles.forms.focus import LevelPriors  # a tree alone does not load the other forms
+        from sidelight.quantiles.forms.release import release_form
+
+        priors = LevelPriors(self.grid, self.rule.levels, self.priors, self.compiled)
+        return release_form(self.rule, decision, ranks, size=size, priors=priors, source=source)
+
+    def _descend(self, tree: QuantileTree, ranks: Ranks, size: int | None, source: Source) -> Found:
+        indices = descend(
+            tree, ranks, priors=self.compiled, source=source, adaptation=self.adaptation, score=self.score
+        )
+        if tree is self.tree:
+            return Found(indices, {})
+        error = expected_gap(tree, self.priors, self.grid, adaptation=self.adaptation, score=self.score, size=size)
+        return Found(indices, {}, error)
+
+
+class CellPrior(NamedTuple):
+    """The priors of one group, one for each level, and their masses on the grid."""
+
+    priors: tuple[Prior, ...]
+    compiled: tuple[CompiledPrior, ...]
+
+
+def counted(groups: Groups, sizes: Any, budget: Budget) -> Bounded:
+    """Return the sizes of groups with how far one unit moves them, in the norm that a budget's noise needs."""
+    norm = budget.norm
+    return Bounded(sizes, groups.norms.sensitivity(norm), norm, groups.norms.neighbours, groups.unit)
+
+
+def by_rows(claims: Claims, groups: Groups) -> Claims:
+    """Return what quantiles of groups cost a unit, from what those of one group cost a row.
+
+    Guarantee: a unit with r_g rows in group g costs r_g² times the rho of a row there (group privacy), and the groups'
+    releases are independent given what was released before: their rho add up, to l2_squared times it at most; mu
+    squared does the same, and epsilon adds up over all rows.
+    """
+    norms = groups.norms
+    found: list[Claim] = []
+    if (pure := claims.pure()) is not None:
+        found.append(PureDP(norms.total * pure.epsilon, **pure.context))
+    if (zcdp := claims.zcdp()) is not None:
+        found.append(ZCDP(norms.l2_squared * zcdp.rho, **zcdp.context))
+    if (gdp := claims.gdp()) is not None:
+        found.append(GDP.from_squares(norms.l2_squared * gdp.mu**2, **gdp.context))
+    return Claims.of(*found).with_unit(groups.unit)
+
+
+def level_name(level: Fraction) -> str:
+    """Return what the column of a level is called in a table by group.
+
+    >>> level_name(Fraction(1, 4)), level_name(Fraction(999, 1000))
+    ('q25', 'q99.9')
+    """
+    return f"q{float(100 * level):.10g}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedGroupQuantiles(PreparedQuantiles):
+    """`Quantiles` by group, or of rows that pass a condition: the same for each group, and their sizes.
+
+    Guarantee: groups hold disjoint rows, and so do the nodes and cells of one step of all groups together: a row meets
+    one path in one group, a person with K rows at most K of them, which is what the claims say of its unit. The sizes
+    are released once, for all groups, and say which form each group takes.
+    """
+
+    groups: Groups
+    keys: tuple[str, ...]
+    sizes_budget: Budget
+
+    def run(self, table: Table, source: Source, *, by_cell: Sequence[CellPrior] | None = None) -> Answer:
+        """Count ranks in one pass over the column, count the rows of each group, and release its levels.
+
+        Args:
+            table: The rows.
+            source: Of the noise.
+            by_cell: Priors of each group's own, one for each level; public, or released before.
+        """
+        by_group = collect_group_ranks(table, self.column, self.grid, source, groups=self.groups)
+        sizes = np.array([ranks.size for ranks in by_group], np.int64)
+        noise = self.sizes_budget.on(counted(self.groups, sizes, self.sizes_budget))
+        counts = np.asarray(noise.release(source), np.int64)
+        own = by_cell or [CellPrior(self.priors, self.compiled)] * len(by_group)
+        answers = [
+            replace(self, priors=priors.priors, compiled=priors.compiled).answer(ranks, source, count=count)
+            for ranks, count, priors in zip(by_group, counts.tolist(), own, strict=True)
+        ]
+        values = np.array([answer.value for answer in answers])
+        columns: dict[str, Any] = {level_name(level): values[:, place] for place, level in enumerate(self.rule.levels)}
+        columns |= {
+            "count": np.maximum(counts, 0),
+            "count_unbiased": counts,
+            "supported": counts > _SUPPORT * noise.deviation,
+        }
+        cells = tuple(product(*self.groups.keys))
+        forms = [answer.details for answer in answers if answer.details]
+        return Answer(
+            value=GroupTable(keys=self.keys, groups=cells, columns=columns),
+            details={"groups": forms} if forms else None,
+        )

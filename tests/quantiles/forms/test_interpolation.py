@@ -1,0 +1,122 @@
+"""The curve through released points: it meets them, never falls, is exact far from zero, and has an inverse."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.interpolate import PchipInterpolator
+
+from sidelight.grid import FloatGrid, Grid
+from sidelight.quantiles.forms.interpolation import Curve
+from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
+
+
+def random_curve(seed: int, points: int = 12) -> Curve:
+    generator = np.random.default_rng(seed)
+    places = np.unique(generator.integers(0, 10**9, points)).tolist()
+    ranks = np.sort(generator.uniform(1, 999, len(places)))
+    return Curve(places, ranks, 1000.0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_meets_its_points_and_never_falls(seed: int) -> None:
+    curve = random_curve(seed)
+    assert curve.places_of(curve.ranks) == curve.places
+    places = curve.places_of(np.linspace(0, 1000, 5000))
+    assert places == sorted(places)
+    assert (places[0], places[-1]) == (curve.places[0], curve.places[-1]), "nothing is extrapolated"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ranks_of_places_invert_it(seed: int) -> None:
+    curve = random_curve(seed)
+    ranks = np.linspace(curve.ranks[0], curve.ranks[-1], 200)
+    assert curve.ranks_of(curve.places_of(ranks)) == pytest.approx(ranks, rel=1e-4, abs=1e-3)
+
+
+def test_it_is_the_usual_monotone_cubic_in_its_coordinates() -> None:
+    places, ranks, total = [0, 40, 55, 90, 400], np.array([20.0, 200.0, 500.0, 700.0, 960.0]), 1000.0
+    curve = Curve([place * 2**40 for place in places], ranks, total)
+    middle, low, high = (float(np.interp(share * total, ranks, places)) for share in (0.5, 0.25, 0.75))
+    scale = (high - low) / 2
+    reference = PchipInterpolator(np.log(ranks / (total - ranks)), np.arcsinh((np.array(places) - middle) / scale))
+    asked = np.linspace(20, 960, 300)
+    expected = middle + scale * np.sinh(reference(np.log(asked / (total - asked))))
+    assert np.array(curve.places_of(asked)) / 2**40 == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_normal_data_between_few_points_is_hit_closely() -> None:
+    """Thirteen exact points of a normal law: everything between is within a thousandth of the records."""
+    from scipy.stats import norm
+
+    levels = np.array([0.01, 0.05, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.95, 0.99])
+    places = [int(place * 2**50) for place in norm.ppf(levels)]
+    curve = Curve(places, levels * 10_000, 10_000)
+    asked = np.linspace(0.01, 0.99, 99)
+    found = np.array(curve.places_of(asked * 10_000)) / 2**50
+    assert abs(norm.cdf(found) - asked).max() < 1e-3
+
+
+def test_close_records_far_from_zero_are_told_apart() -> None:
+    """Points at 1e300 + steps of the grid: the floats' differences would be nothing."""
+    grid = FloatGrid()
+    start = grid.index_of(1e300)
+    indices = [start + step for step in (0, 5, 9, 1000)]
+    places, divisor = common_positions(grid, indices)
+    curve = Curve(places, [100, 300, 600, 900], 1000)
+    found = [index_at_or_below(grid, place, divisor) for place in curve.places_of([100, 200, 300, 600, 900])]
+    assert found[0] == indices[0]
+    assert indices[0] < found[1] < indices[1]
+    assert found[2:] == indices[1:]
+
+
+@pytest.mark.parametrize(
+    ("places", "ranks", "total"),
+    [
+        ([], [], 1.0),
+        ([7], [3.0], 10.0),
+        ([7, 9], [3.0, 3.0], 10.0),
+        ([7, 9, 11], [0.0, 0.0, 0.0], 1.0),
+        ([0, 1], [0.0, 1.0], 1.0),
+        ([5, 6, 8], [5, 5, 90], 100.0),
+        ([-(10**400), 0, 1, 10**400], [1, 30, 70, 99], 100.0),
+        ([0, 1, 2, 10**400], [1, 30, 70, 99], 100.0),
+        ([3, 3, 3], [1, 50, 99], 100.0),
+        ([0, 1, 2, 3], [0, 0, 100, 100], 100.0),
+    ],
+)
+def test_degenerate_points_are_lines(places: list[int], ranks: list[float], total: float) -> None:
+    curve = Curve(places, ranks, total)
+    found = curve.places_of(np.linspace(0, total, 50))
+    assert found == sorted(found)
+    if places:
+        assert places[0] <= found[0] <= found[-1] <= places[-1]
+        back = curve.ranks_of([*places, min(places) - 5, max(places) + 5])
+        assert np.isfinite(back).all()
+        assert ((back >= 0) & (back <= total)).all()
+
+
+@pytest.mark.parametrize(
+    "grid", [FloatGrid(), FloatGrid(lowest=-3.5, highest=1e9), Grid(resolution=Fraction(1, 10), first=-50, last=700)]
+)
+def test_places_go_back_to_their_index(grid: FloatGrid | Grid) -> None:
+    generator = np.random.default_rng(3)
+    values = [0.0, -0.05, 1e-320, -1e-320, 1.0, -1.0, 2.0, math.nextafter(2.0, 0), 3e300, -3e300, 0.1, -2.5]
+    values += (generator.normal(size=40) * 10.0 ** generator.integers(-300, 300, 40)).tolist()
+    for value in values:
+        for step in (-1, 0, 1, 12345):
+            index = min(max(grid.index_of(value) + step, grid.fine_first), grid.fine_last)
+            (place,), divisor = common_positions(grid, [index])
+            assert index_at_or_below(grid, place, divisor) == index
+            assert index_at_or_below(grid, 3 * place + 1, 3 * divisor) == index
+            assert index_at_or_below(grid, 3 * place - 1, 3 * divisor) == max(index - 1, grid.fine_first)
+
+
+def test_places_beyond_the_grid_are_its_ends() -> None:
+    grid = FloatGrid(lowest=-2.0, highest=5.0)
+    for far in (10, 10**5, 10**400):
+        assert index_at_or_below(grid, far, 1) == grid.fine_last
+        assert index_at_or_below(grid, -far, 1) == grid.fine_first

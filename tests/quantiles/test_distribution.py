@@ -1,0 +1,230 @@
+"""The whole distribution: what is read off it, its error, its cost, predictions, degenerate data, and an attack."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.errors import RangeError, SchemaError
+from sidelight.noise import Source
+from sidelight.quantiles import prior_of
+from sidelight.released_distribution import ReleasedDistribution
+from sidelight.testing import SeededEntropy, seeded_release
+
+
+def normal(rows: int = 10_000, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(rows)
+
+
+def ages(rows: int = 10_000) -> np.ndarray:
+    return np.clip(np.rint(np.random.default_rng(2).gamma(6, 6.4, rows)), 0, 120)
+
+
+AGES = {"granularity": 1, "lower": 0, "upper": 120}
+
+
+def largest_error(values: np.ndarray, released: ReleasedDistribution) -> float:
+    """Return by how many ranks the distribution is off, at every record."""
+    ordered = np.sort(values)
+    truth = np.searchsorted(ordered, ordered, "right") / ordered.size
+    return float(np.abs(released.cdf(ordered) - truth).max() * ordered.size)
+
+
+def test_every_rank_is_near() -> None:
+    errors = []
+    for seed in range(12):
+        values = normal(seed=seed)
+        release = sl.Distribution(epsilon=1).release(values)
+        errors.append(largest_error(values, release.value))
+        assert release.details is not None
+        assert release.details["form"] == "cells"
+        assert abs(release.value.total - values.size) < 60
+    assert np.mean(errors) < 50, "about 25, and what lies between the levels"
+
+
+def test_few_codes_are_counted() -> None:
+    release = sl.Distribution(epsilon=1, **AGES).release(ages())
+    assert release.details is not None
+    assert release.details["form"] == "codes"
+    assert release.value.steps
+    assert largest_error(ages(), release.value) < 60
+    assert release.value.cdf(37) == release.value.cdf(37.9) > release.value.cdf(36.9)
+    assert release.value.quantile(0.5) == round(release.value.quantile(0.5))
+
+
+def test_the_band_covers_the_truth() -> None:
+    """At 95 %, in at least 22 of 24 releases of three kinds of data; a wrong band fails in most of them."""
+    covered = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        for values, declared in ((rng.lognormal(10, 1, 5000), {}), (rng.random(5000), {}), (ages(5000), AGES)):
+            known = sl.Distribution(epsilon=1, **declared).release(values).value  # type: ignore[arg-type]
+            ordered = np.sort(values)
+            truth = np.searchsorted(ordered, ordered, "right") / ordered.size
+            low, high = known.band(ordered)
+            covered += bool(((low <= truth + 1e-12) & (truth <= high + 1e-12)).all())
+            assert (high - low).max() < 0.06
+    assert covered >= 22
+
+
+def test_what_is_read_off_it_agrees() -> None:
+    known = sl.Distribution(epsilon=1).release(normal()).value
+    levels = np.array([0.01, 0.2, 0.5, 0.77, 0.999])
+    assert known.cdf(known.quantile(levels)) == pytest.approx(levels, abs=0.002)
+    counts, edges = known.histogram([-10, -1, 0, 1, 10])
+    assert counts.sum() == pytest.approx(known.total)
+    assert counts / known.total == pytest.approx([0.159, 0.341, 0.341, 0.159], abs=0.01)
+    assert edges.tolist() == [-10, -1, 0, 1, 10]
+    assert known.histogram(7)[0].size == 7
+    drawn = known.sample(4000)
+    assert np.median(drawn) == pytest.approx(0, abs=0.15)
+    assert known.sample(0).size == 0
+    assert (known.cdf(-1e9), known.cdf(1e9)) == (0.0, 1.0)
+    assert known.quantile(0) == known["values"][0]
+    assert "about" in repr(known)
+    assert list(known) == ["quantiles", "shares", "total", "values"]
+    assert len(known["quantiles"]) == 19
+
+
+def test_it_is_drawn_with_its_band() -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    axes = sl.Distribution(epsilon=1).release(normal(3000)).value.plot()
+    assert axes.get_ylim() == (0, 1)
+    assert len(axes.collections) == 1
+    assert len(axes.lines) == 1
+
+
+@pytest.mark.parametrize("declared", [{}, AGES])
+def test_json_and_back(declared: dict[str, int]) -> None:
+    release = sl.Distribution(epsilon=1, **declared).release(ages(2000))  # type: ignore[arg-type]
+    back = sl.Release.from_json(release.to_json())
+    assert back == release
+    assert isinstance(back.value, ReleasedDistribution)
+    assert back.value.cdf(40) == release.value.cdf(40)
+
+
+def test_what_it_costs() -> None:
+    schema = sl.Table({"x": normal(50)}, schema=[sl.Number("x")]).schema
+    pure = sl.Distribution("x", epsilon="0.5").prepare(schema).claims
+    assert pure.pure().epsilon == Fraction(1, 2)
+    concentrated = sl.Distribution("x", rho="0.1").prepare(schema).claims
+    assert concentrated.zcdp().rho == Fraction(1, 10)
+    with pytest.raises(RangeError):
+        sl.Distribution("x")
+    with pytest.raises(RangeError):
+        sl.Distribution("x", epsilon=1, rho=1)
+
+
+def test_persons_pay_for_all_their_rows() -> None:
+    columns = [sl.PersonId("who", max_rows=3), sl.Number("x")]
+    table = sl.Table({"who": [f"p{i % 900}" for i in range(2700)], "x": normal(2700)}, schema=columns)
+    release = sl.Distribution("x", epsilon=3).release(table)
+    assert release.guarantee.pure().epsilon == 3
+    assert "person" in str(release.guarantee.pure().unit) or "who" in str(release.guarantee.pure().unit)
+
+
+def test_in_rho_and_with_a_declared_size() -> None:
+    values = normal(20_000)
+    for query in (sl.Distribution(rho="0.1"), sl.Distribution(epsilon=1, size=20_000)):
+        release = query.release(values)
+        assert largest_error(values, release.value) < 120
+    assert release.details is not None
+    assert "count" not in release.details, "a declared size is not counted"
+
+
+def test_few_records_are_found_by_a_tree() -> None:
+    release = sl.Distribution(epsilon=1).release(normal(60))
+    assert release.details is not None
+    assert release.details["form"] == "tree"
+    assert release.value["values"].size == 15
+    declared = sl.Distribution(epsilon=1, size=60).prepare(sl.Table({"x": [1.0]}, schema=[sl.Number("x")]).schema)
+    exact = sl.Quantiles(sl.quantiles.even_levels(15), epsilon=1).prepare(
+        sl.Table({"x": [1.0]}, schema=[sl.Number("x")]).schema
+    )
+    assert declared.claims == exact.claims, "the claims of the tree that runs, not of one with 999 levels"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[], [5.0], [1.0] * 3000, [math.nan] * 10, [math.inf, -math.inf] * 500, [0.0, 1e300] * 1000, [1e-320] * 900],
+)
+@pytest.mark.parametrize("price", [{"epsilon": "0.01"}, {"epsilon": 5}, {"rho": "0.5"}])
+def test_degenerate_data_never_raises(values: list[float], price: dict[str, object]) -> None:
+    release = sl.Distribution(**price).release(np.array(values))  # type: ignore[arg-type]
+    assert np.isfinite(release.value["values"]).all()
+    assert np.isfinite(release.error_bound(0.95)).all()
+    assert sl.Release.from_json(release.to_json()) == release
+    release.value.histogram(5)
+    release.value.quantile(0.5)
+
+
+def test_an_earlier_distribution_is_a_prediction() -> None:
+    before = sl.Distribution(epsilon=1).release(normal(8000, seed=3))
+    after = sl.Distribution(epsilon=1, prediction=before).release(normal(8000, seed=4))
+    assert after.prediction is not None
+    assert largest_error(normal(8000, seed=4), after.value) < 150
+    prior = prior_of(before)
+    assert float(prior.cdf(0.0)) == pytest.approx(0.5, abs=0.05)
+    codes = prior_of(sl.Distribution(epsilon=1, **AGES).release(ages()))
+    assert float(codes.cdf(60.0)) == pytest.approx(float((ages() <= 60).mean()), abs=0.05)
+    point = prior_of(sl.Distribution(epsilon=5).release(np.ones(4000)))
+    sl.Quantiles([0.5], epsilon=1, prediction=sl.hedge(point, with_=sl.priors.Cauchy(0, 1))).release(np.ones(50))
+
+
+def test_wrong_predictions_are_refused() -> None:
+    quantiles = sl.Quantiles([0.5], epsilon=1).release([1.0, 2.0])
+    with pytest.raises(RangeError, match="an earlier one"):
+        sl.Distribution(epsilon=1, prediction=quantiles)
+    with pytest.raises(RangeError, match="must be a prior"):
+        sl.Distribution(epsilon=1, prediction=[1, 2])  # type: ignore[arg-type]
+    seeded = seeded_release(sl.Distribution(epsilon=1), normal(500), seed=1)
+    with pytest.raises(RangeError, match="seeded noise"):
+        sl.Distribution(epsilon=1, prediction=seeded)
+
+
+def test_wrong_questions_are_refused() -> None:
+    known = sl.Distribution(epsilon=1).release(normal(3000)).value
+    for wrong in (
+        lambda: known.quantile(1.5),
+        lambda: known.quantile(math.nan),
+        lambda: known.histogram(0),
+        lambda: known.histogram([3, 1]),
+        lambda: known.sample(-1),
+        lambda: known.band(0.0, confidence=1.0),
+    ):
+        with pytest.raises(RangeError):
+            wrong()
+    with pytest.raises(SchemaError, match="names a column"):
+        sl.Distribution("x", epsilon=1).release([1.0])
+    with pytest.raises(RangeError, match="one share for each"):
+        ReleasedDistribution(values=[1.0], shares=[], total=1)
+    with pytest.raises(RangeError, match="do not decrease"):
+        ReleasedDistribution(values=[2.0, 1.0], shares=[0.1, 0.2], total=1)
+
+
+def frequencies(values: list[float], *, epsilon: str, trials: int, seed: int) -> np.ndarray:
+    """Return how often the share at or below 0.5 was released as low, middle or high."""
+    table = sl.Table({"x": values}, schema=[sl.Number("x", lower=0, upper=1, granularity=1)])
+    prepared = sl.Distribution("x", epsilon=epsilon).prepare(table.schema)
+    found = np.zeros(3)
+    for trial in range(trials):
+        released = prepared.run(table, Source(SeededEntropy(seed + trial))).value
+        found[int(np.digitize(released.total * released.cdf(0.5), [0.5, 1.5]))] += 1
+    return found
+
+
+def test_an_attack_on_one_record_stays_within_epsilon() -> None:
+    """Two data sets that differ by one record: no event is more than exp(epsilon) times as likely (3 of 4 sigma)."""
+    trials, epsilon = 500, 1.0
+    with_record = frequencies([0.0, 1.0, 1.0], epsilon="1", trials=trials, seed=10_000)
+    without = frequencies([1.0, 1.0], epsilon="1", trials=trials, seed=50_000)
+    for a, b in ((with_record, without), (without, with_record)):
+        slack = 5 * np.sqrt(a + math.exp(2 * epsilon) * b)
+        assert (a <= math.exp(epsilon) * b + slack).all()
+    assert np.abs(with_record - without).max() > 60, "the attack sees the record: a planted overspend would show"

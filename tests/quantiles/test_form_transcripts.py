@@ -1,0 +1,196 @@
+"""Theorem 8: no transcript of a form loses more than epsilon, by brute force; and planted bugs lose more."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import accumulate
+
+import form_transcripts as transcripts
+import numpy as np
+import pytest
+from form_transcripts import IndependentSecondMeasurement, largest_loss, script
+
+from sidelight.grid import Grid
+from sidelight.mechanisms.budget import Budget
+from sidelight.predictions.compiled import CompiledPrior, Line
+from sidelight.quantiles.descend import Cell
+from sidelight.quantiles.forms import cells as cells_module
+from sidelight.quantiles.forms import local as local_module
+from sidelight.quantiles.forms.cells_plan import CellsPlan, cells_plan
+from sidelight.quantiles.forms.codes import CodesPlan, release_codes
+from sidelight.quantiles.forms.select import SelectPlan, release_selected
+from sidelight.quantiles.tree import even_levels
+
+CODES = 6
+GRID = Grid(resolution=Fraction(1), first=0, last=CODES - 1, dither_bits=0)
+EPSILON = Fraction(2)
+LEVELS = even_levels(8)
+
+
+class Table:
+    """A prior given index by index."""
+
+    many = False
+
+    def __init__(self, masses):
+        self.heights = list(accumulate(masses, initial=0))
+
+    def at(self, index):
+        return self.heights[min(max(index, 0), CODES)]
+
+    def line(self, index):
+        return Line(index, index + 1, 0, self.at(index), 1)
+
+
+class PublicPriors:
+    """Any public function of levels and released numbers may be a prior: here uneven ones, in turn."""
+
+    grid = GRID
+    _all = tuple(
+        CompiledPrior(0, CODES - 1, [Table(masses)])
+        for masses in ([0] * 6, [900, 1, 1, 40, 1, 10**6], [10**6, 1, 40, 1, 1, 900])
+    )
+
+    def each(self, levels, *spots):
+        return [self._all[int(64 * level) % 3] for level in levels]
+
+
+def forced_plan(budget: Fraction, *, fine_count: int, three_rounds: bool = False) -> CellsPlan:
+    """The plan of the specification's miniature: a skeleton of few points, and so many fine levels."""
+    like = cells_plan(LEVELS, size=10**7 if three_rounds else 100, epsilon=budget)
+    return CellsPlan(
+        **{
+            **vars(like),
+            "skeleton_levels": (Fraction(1, 8), Fraction(7, 8)),
+            "skeleton_count": 3,
+            "fine_count": fine_count,
+        }
+    )
+
+
+def by_cells(plan: CellsPlan):
+    return lambda ranks: cells_module.release_cells(
+        ranks, LEVELS, plan=plan, kind="epsilon", priors=PublicPriors(), source=None
+    )
+
+
+def by_selection(ranks):
+    plan = SelectPlan.of(Budget("epsilon", EPSILON), size=1000)
+    return release_selected(ranks, LEVELS, plan=plan, priors=PublicPriors(), source=None)
+
+
+def by_codes(ranks):
+    plan = CodesPlan(codes=CODES, budget=Budget("epsilon", EPSILON))
+    return release_codes(ranks, LEVELS, grid=GRID, plan=plan, source=None)
+
+
+SEARCH = {"codes": CODES, "most": 3, "rounds": 8, "climbs": 40, "seed": 11}
+LONG_SEARCH = {**SEARCH, "rounds": 150, "climbs": 120}
+PLANS = {
+    "few cells": forced_plan(EPSILON, fine_count=2),
+    "a cell a level": forced_plan(EPSILON, fine_count=8),
+    "three rounds": forced_plan(EPSILON, fine_count=8, three_rounds=True),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_no_transcript_of_cells_loses_more_than_epsilon(name, monkeypatch):
+    script(monkeypatch)
+    found = largest_loss(by_cells(PLANS[name]), **SEARCH)
+    assert 0.7 * EPSILON < found <= EPSILON + 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANS)
+def test_no_transcript_of_cells_loses_more_than_epsilon_in_a_long_search(name, monkeypatch):
+    script(monkeypatch)
+    found = largest_loss(by_cells(PLANS[name]), **LONG_SEARCH)
+    assert 0.9 * EPSILON < found <= EPSILON + 1e-9
+
+
+@pytest.mark.parametrize("release", [by_selection, by_codes])
+def test_no_transcript_of_select_and_codes_loses_more_than_epsilon(release, monkeypatch):
+    script(monkeypatch)
+    found = largest_loss(release, **SEARCH)
+    assert 0.7 * EPSILON < found <= EPSILON + 1e-9
+
+
+def test_two_rows_of_a_person_lose_at_most_twice_as_much(monkeypatch):
+    script(monkeypatch)
+    found = largest_loss(by_cells(PLANS["a cell a level"]), **SEARCH, added=2)
+    assert EPSILON < found <= 2 * EPSILON + 1e-9
+
+
+def test_every_draw_is_scripted(monkeypatch):
+    """A source is never asked: a draw that the script does not know would be outside the proof."""
+    script(monkeypatch)
+    run = transcripts.play(by_cells(PLANS["a cell a level"]), [1, 4], [], transcripts.Random(3))
+    kinds = {shape[0] for shape in run.shapes}
+    assert {"select", "counts", "rough", "refined"} <= kinds
+
+
+# --- planted bugs that must be found ----------------------------------------------------------------------------------
+
+
+def worst(plan: CellsPlan, *, seed: int = 11) -> float:
+    """Search long; seeds are such that the bug is met early."""
+    return largest_loss(by_cells(plan), **{**LONG_SEARCH, "seed": seed}, until=float(EPSILON) + 0.1)
+
+
+def test_an_independent_second_measurement_is_found(monkeypatch):
+    """Instead of a refinement: the first look then costs its third on top."""
+    script(monkeypatch, refinable=IndependentSecondMeasurement)
+    assert worst(PLANS["a cell a level"], seed=11) > EPSILON + 0.1
+
+
+def test_flags_read_from_exact_counts_are_found(monkeypatch):
+    script(monkeypatch)
+    right = cells_module.fine_counts
+
+    def leaking(counts, **rest):
+        found = right(counts, **rest)
+        exact = np.asarray(counts.value)
+        monkeypatch.setattr(cells_module, "flagged_leaves", lambda *_, **__: exact > 1)
+        return found
+
+    monkeypatch.setattr(cells_module, "fine_counts", leaking)
+    assert worst(PLANS["a cell a level"]) == math.inf
+
+
+def test_cells_that_are_closed_at_the_last_index_are_found(monkeypatch):
+    """A released point may be the last index: the cell below it must stay half-open."""
+    script(monkeypatch)
+    right = cells_module.cells_between
+
+    def closed(grid, points):
+        return [
+            cell._replace(end=grid.fine_last + 1) if cell.last == grid.fine_last else cell
+            for cell in right(grid, points)
+        ]
+
+    monkeypatch.setattr(cells_module, "cells_between", closed)
+    assert worst(PLANS["a cell a level"], seed=12) > EPSILON + 0.1
+
+
+def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
+    """The record map of selections moved by one index against that of the counts."""
+    script(monkeypatch)
+    right = local_module.select_in_cell
+
+    def moved(ranks, cell, levels, **rest):
+        return right(ranks, Cell(cell.first, cell.last, min(cell.end + 1, CODES)), levels, **rest)
+
+    monkeypatch.setattr(local_module, "select_in_cell", moved)
+    assert worst(PLANS["a cell a level"], seed=51) > EPSILON + 0.1
+
+
+def test_refining_a_leaf_that_was_flagged_is_found(monkeypatch):
+    """Never release the refined count of a flagged leaf: its records have spent the difference on a selection."""
+    script(monkeypatch, refinable=RefinesAll)
+    assert worst(PLANS["few cells"], seed=13) > EPSILON + 0.1
+
+
+class RefinesAll(transcripts.ScriptedRefinable):
+    def refined(self, chosen):
+        return super().refined(np.ones_like(np.asarray(chosen, bool)))
