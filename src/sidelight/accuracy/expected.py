@@ -237,7 +237,8 @@ def _moved(target: Release) -> Distance:
 
     known = open_table(target)
     names = [axis.name for axis in known.axes]
-    pairs = list(combinations(names, 2))[:10] or [(name,) for name in names]
+    pairs: list[tuple[str, ...]] = list[tuple[str, ...]](combinations(names, 2))[:10]
+    pairs = pairs or [(name,) for name in names]
     shares = {pair: known.mass.marginal(pair) for pair in pairs}
 
     def off(value: Any) -> float:
@@ -252,7 +253,8 @@ def _moved(target: Release) -> Distance:
 
 def inner(query: Any) -> Any:
     """Return the query inside one that a plan wraps."""
-    return query.query if is_dataclass(query) and [each.name for each in fields(query)] == ["query"] else query
+    wraps = is_dataclass(query) and [each.name for each in fields(query)] == ["query"]
+    return getattr(query, "query") if wraps else query  # noqa: B009  # the type checker narrows to any dataclass
 
 
 def price_of(query: Any) -> tuple[str, Amount]:

@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from sidelight.cli.app import app
 
     if COMPLETION in os.environ:  # the shell asks what could come next
-        from typer.completion import completion_init
+        from typer import completion
 
-        completion_init()
+        completion.completion_init()  # type: ignore[attr-defined]
     app(args=None if arguments is None else list(arguments), prog_name="sidelight")

@@ -295,9 +295,13 @@ def completion(
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
 ) -> None:
     """Print a script that completes commands and options: eval "$(sidelight completion bash)"."""
-    from typer.completion import get_completion_script
+    from typer import completion as completions
 
-    typer.echo(get_completion_script(prog_name="sidelight", complete_var=COMPLETION, shell=shell))
+    typer.echo(
+        completions.get_completion_script(  # type: ignore[attr-defined]
+            prog_name="sidelight", complete_var=COMPLETION, shell=shell
+        )
+    )
 
 
 @token_app.command()

@@ -10,14 +10,14 @@ are null in the schema (`data_dependent`, `intercept_value`).
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from sidelight.errors import SchemaError
 from sidelight.privacy_page.losses import Loss, Positive
 
-SCHEMA = "privacy-report/1"
+SCHEMA: Final = "privacy-report/1"
 Scope = Literal["one-person", "all-n", "everyone"]
 Member = Literal["yes", "no", "unknown"]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]

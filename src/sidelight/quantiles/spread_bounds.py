@@ -134,7 +134,7 @@ def _convolved(parts: list[tuple[_Law, float]], last: float) -> tuple[Floats, Fl
         spectrum = spectrum * np.fft.rfft(masses, 2 * _CELLS + 2)
     below = np.cumsum(np.fft.irfft(spectrum, 2 * _CELLS + 2)[: _CELLS + 1])
     tail = np.clip(1.0 - below + 1e-12, 0.0, 1.0)  # the guard is far above the roundings of the transform
-    return at[1:], tail[:-1]
+    return np.asarray(at[1:], np.float64), np.asarray(tail[:-1], np.float64)
 
 
 def _at_choice(line: tuple[float, float]) -> float:

@@ -139,10 +139,11 @@ class _Prepares(Protocol[PreparedKind]):
 def prepare_query(query: _Prepares[PreparedKind], schema: Schema) -> PreparedKind:
     """Prepare a query; an error of arithmetic, which no row can cause here, becomes one about its public numbers."""
     with public_numbers(getattr(query, "kind_name", type(query).__name__)):
-        return _dated(query.prepare(schema), schema)
+        prepared: PreparedKind = _dated(query.prepare(schema), schema)
+        return prepared
 
 
-def _dated(prepared: AnyPrepared, schema: Schema) -> AnyPrepared:
+def _dated(prepared: Any, schema: Schema) -> Any:
     """Return a query of a column of dates with how they are counted in its request: part of what its numbers mean."""
     if not isinstance(prepared, Prepared):
         return prepared

@@ -51,7 +51,8 @@ class _Listener(Section):
 
     def listen(self, key: str | None) -> _Listener:
         """Begin to note."""
-        for name, value in {"asked": key, "known": [], "taken": [], "options": []}.items():
+        fresh: dict[str, Any] = {"asked": key, "known": [], "taken": [], "options": []}
+        for name, value in fresh.items():
             object.__setattr__(self, name, value)
         return self
 
@@ -69,10 +70,12 @@ class _Listener(Section):
         raise PlanError(f"{key}: {message}")
 
     def __contains__(self, key: str) -> bool:
-        return dict.__contains__(self.values, key)  # type: ignore[arg-type]
+        held: Any = self.values
+        return dict.__contains__(held, key)
 
     def _value(self, key: str) -> Any:
-        return dict.__getitem__(self.values, key)  # type: ignore[arg-type]
+        held: Any = self.values
+        return dict.__getitem__(held, key)
 
     def _read(self, key: str, kinds: tuple[type, ...], default: Any) -> Any:
         if key in self.values:
