@@ -41,9 +41,19 @@ SCHEMA = [
     sl.Category("c", ["x", "y"], other=None),
     sl.Category("e", ["x", "y", "z"], other="z"),
 ]
+#: Of queries by labels that nobody declared; others would take the column for a feature.
+LABEL = sl.Label("f")
 FIT: dict[str, Any] = {"features": ["a"], "target": "b", "feature_norm": 10, "epsilon": 2, "delta": "1e-6"}
 PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-6"}
 MANY = sl.quantiles.even_levels(12)
+
+
+def _published() -> sl.PublicData:
+    rng = np.random.default_rng(6)
+    columns = {name: rng.uniform(-10, 10, 40) for name in ("a", "b")}
+    return sl.PublicData(
+        columns | {"c": rng.choice(["x", "y"], 40), "e": rng.choice(["x", "y", "z"], 40)}, "a published table"
+    )
 
 
 @cache
@@ -57,15 +67,46 @@ def queries() -> dict[str, Any]:
         "LogisticRegression": (sl.LogisticRegression(**PRICE, classes=["x", "y"]), "c"),
         "LogisticRegression, softmax": (sl.LogisticRegression(**PRICE, classes=["x", "y", "z"]), "e"),
         "LogisticRegression, one against the rest": (
-            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest"),
+            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest", solver="objective"),
             "e",
+        ),
+        "LogisticRegression, objective": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y"], solver="objective"),
+            "c",
+        ),
+        "LogisticRegression, softmax, objective": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], solver="objective"),
+            "e",
+        ),
+        "LogisticRegression, without a geometry": (
+            sl.LogisticRegression(**PRICE, classes=["x", "y"], geometry="none"),
+            "c",
         ),
         "LinearSVC": (sl.LinearSVC(**PRICE, classes=["x", "y"]), "c"),
         **{
-            f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss), "b")
+            f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss, solver="objective"), "b")
             for loss in ("log_cosh", "huber", "squared_clipped")
         },
+        "LinearRegression": (sl.LinearRegression(**PRICE), "b"),
+        "LinearRegression, predicted": (sl.LinearRegression(**PRICE, prediction=_published()), "b"),
+        "LogisticRegression, predicted": (sl.LogisticRegression(**PRICE, prediction=_published()), "e"),
         "PoissonRegressor": (sl.PoissonRegressor(**PRICE, largest_count=10), "b"),
+        "LinearSVC, predicted": (sl.LinearSVC(**PRICE, classes=["x", "y"], prediction=_published()), "c"),
+        "PoissonRegressor, predicted": (
+            sl.PoissonRegressor(
+                **PRICE, largest_count=10, rows=100, prediction=sl.CoefficientPrediction({"a": 0.1}, 1, scale=0.5)
+            ),
+            "b",
+        ),
+        **{
+            f"LogisticRegression, {labels} classes, objective, predicted": (
+                sl.LogisticRegression(
+                    **PRICE, classes=list("xyz"[:labels]), solver="objective", prediction=_published()
+                ),
+                target,
+            )
+            for labels, target in ((2, "c"), (3, "e"))
+        },
     }
     medians = [sl.Quantiles([0.5], epsilon=1, column=column) for column in ("a", "b")]
     return {
@@ -124,12 +165,17 @@ def by_group() -> dict[str, Any]:
         "Count": sl.Count(by=["c", "e"], where=sl.col("a") > 0, epsilon=1, rollup=True),
         "Count, predicted": sl.Count(by="c", **PRICE, prediction=known),
         "Histogram": sl.Histogram("a", bins=[-5, 0, 5], rho="0.1"),
+        "Histogram, private bins": sl.Histogram("b", by="e", epsilon=1),
         "CountDistinct": sl.CountDistinct("c", epsilon=1),
         "TopK": sl.TopK("e", k=2, epsilon=1),
         "TopK, peeling": sl.TopK("e", k=2, epsilon=1, route="peeling"),
         "Mean": sl.Mean("b", by="e", epsilon=1),
         "Mean, found interval": sl.Mean("b", by="e", clip="private", **PRICE),
         "Mean, predicted": sl.Mean("b", by="c", epsilon=1, prediction=sl.Predicted({"x": 1, "y": -1}, doubt=1)),
+        "Mean of two columns": sl.Mean(["a", "b"], by="e", clip="private", epsilon=1),
+        "Mean, found labels": sl.Mean("b", by="f", **PRICE),
+        "Sum, known labels": sl.Sum("b", by="f", epsilon=1, known=["x", "nobody"], clip="private"),
+        "Variance, found labels": sl.Variance("b", by="f", epsilon=1, delta="0.1", noise="gaussian"),
         "Proportion": sl.Proportion(sl.col("c") == "x", by="e", epsilon=1),
         "Sum": sl.Sum("b", by="e", epsilon=1, clip="private"),
         "Variance": sl.Variance("b", by="e", rho="0.1"),
@@ -137,6 +183,7 @@ def by_group() -> dict[str, Any]:
         "Summary": sl.Summary("b", by="e", epsilon=2),
         "Quantiles by group, many": sl.Quantiles(MANY, epsilon=1, column="b", by="e"),
         "Quantiles by group": sl.Quantiles([0.25, 0.5], epsilon=1, column="b", by="e"),
+        "Quantiles by group, borrowed": sl.Quantiles([0.5], epsilon=1, column="b", by="e", borrow="total"),
         "SQL": sl.SQL("SELECT c, COUNT(*), AVG(b), MEDIAN(a) FROM rows GROUP BY c", epsilon=1),
     }
 
@@ -152,7 +199,7 @@ def tables() -> Iterator[tuple[str, dict[str, Any]]]:
     def made(a: Any, b: Any, c: Any = None) -> dict[str, Any]:
         first, second = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
         labels = np.asarray(np.resize(["x", "y"], len(first)) if c is None else c, dtype=object)
-        return {"a": first, "b": second, "c": labels, "e": labels}
+        return {"a": first, "b": second, "c": labels, "e": labels, "f": labels}
 
     yield "one row", made([1.0], [2.0])
     yield "two rows", made([1.0, 1.0], [2.0, -2.0])
@@ -216,16 +263,22 @@ def _raises(run: Callable[[], Any]) -> bool:
     return False
 
 
+def schema_of(query: Any) -> list[Any]:
+    """Return the columns that a query is tried with."""
+    return [*SCHEMA, LABEL] if LABEL.name in getattr(query, "by", ()) else SCHEMA
+
+
 def failing_queries(seeds: int = SEEDS) -> Iterator[tuple[str, str, bool]]:
     """Run every query on every table and its neighbour."""
     both = [(name, columns) for name, columns in tables()]
     for kind, query in queries().items():
-        prepared = query.prepare(sl.Schema(SCHEMA))
+        schema = schema_of(query)
+        prepared = query.prepare(sl.Schema(schema))
         for name, columns in both:
             raised = []
             for drop in (False, True):
                 kept = {key: values[:-1] if drop else values for key, values in columns.items()}
-                table = sl.Table(kept, schema=SCHEMA)
+                table = sl.Table(kept, schema=schema)
                 raised += [
                     _raises(lambda: _run_one(prepared, table, entropy=SeededEntropy(f"{kind} {seed}")))  # noqa: B023
                     for seed in range(seeds)

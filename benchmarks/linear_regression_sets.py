@@ -2,7 +2,7 @@
 
 Bike sharing: calendar and weather codes one-hot as the data set describes them, weather as published (shares of public
 maxima). UCI sets: their columns have neither names nor ranges and were centred by whoever published them, so a tenth of
-the rows (fold 0) is taken to be public; it gives the ranges and takes no part in training or testing.
+the rows (fold 0) is taken to be public; it gives the ranges, may be a prediction, and is never trained or tested on.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ UCI_WITH_1000_ROWS = (
 
 @dataclass(frozen=True)
 class Regression:
-    """Features of norm at most 1, targets, and the public range of the targets."""
+    """Features of norm at most 1, targets, and the public range of the targets; public rows and targets, if any."""
 
     name: str
     rows: np.ndarray
     targets: np.ndarray
     target_range: tuple[float, float]
     note: str
+    public: tuple[np.ndarray, np.ndarray] | None = None
 
     def split(self, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Return a random fifth as the test part, and the rest to train on."""
@@ -83,10 +84,10 @@ def uci(name: str) -> Regression:
 def _by_public_tenth(name: str, rows: np.ndarray, targets: np.ndarray, public: np.ndarray, origin: str) -> Regression:
     low, high = rows[public].min(axis=0), rows[public].max(axis=0)
     half = np.where(high > low, (high - low) / 2, 1.0)
-    scaled = (rows[~public] - (low + high) / 2) / half
-    scaled = np.clip(scaled, -1, 1) / np.sqrt(rows.shape[1])
+    scaled = np.clip((rows - (low + high) / 2) / half, -1, 1) / np.sqrt(rows.shape[1])
     bounds = float(targets[public].min()), float(targets[public].max())
-    return Regression(name, scaled, targets[~public], bounds, f"{origin}, {scaled.shape[0]} x {scaled.shape[1]}")
+    note = f"{origin}, {int((~public).sum())} x {rows.shape[1]}"
+    return Regression(name, scaled[~public], targets[~public], bounds, note, (scaled[public], targets[public]))
 
 
 def _generated_bikes() -> Regression:

@@ -1,4 +1,4 @@
-"""Sets for two-class linear models, prepared without a look at other rows: norm at most 1, labels 0 and 1.
+"""Sets for linear classifiers, prepared without a look at other rows: norm at most 1, labels 0 and 1, or ten digits.
 
 Categories and ranges come from outside the rows: what a field of a census, a pixel or a count can hold, or, for
 breast_cancer, ranges that were typed in by hand; all from general knowledge, not from an official code book.
@@ -36,7 +36,7 @@ ADULT_CATEGORIES = (
 
 @dataclass(frozen=True)
 class Labelled:
-    """Rows of norm at most 1 and labels 0 and 1; `note` begins with STAND-IN where the rows were generated for want."""
+    """Rows of norm at most 1, labels from 0 on; `note` begins with STAND-IN where the rows were generated for want."""
 
     name: str
     rows: np.ndarray
@@ -103,6 +103,20 @@ def breast_cancer() -> Labelled:
     ).ravel()
     scaled = np.clip(2 * found.data / upper - 1, -1, 1)
     return Labelled("breast_cancer", unit(scaled), found.target, "scikit-learn's breast_cancer, 569 x 30")
+
+
+def digits() -> Labelled:
+    """Return scikit-learn's digits, ten classes of 8 x 8 pixels."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    return Labelled("digits", unit(found.data), found.target, "scikit-learn's digits, 1797 x 64")
+
+
+def low_or_high_digits() -> Labelled:
+    """Return scikit-learn's digits, 0 to 4 against 5 to 9."""
+    found = digits()
+    return Labelled("digits 0-4, 5-9", found.rows, (found.labels >= 5).astype(int), found.note)
 
 
 def synthetic_low() -> Labelled:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -250,25 +251,64 @@ def group_counts() -> dict[str, float]:
 
 
 def adult_hours() -> dict[str, float]:
-    """Return the error of Adult's mean hours by occupation and education vs the split, a public tenth as prediction.
-
-    Ours: the means of the tenth with their standard errors. Bare: without them, as if small samples were as good as
-    large ones. Default: nothing known.
-    """
-    folder = real_data.find("adult")
-    if folder is None:
-        raise FileNotFoundError("Adult is not here; SIDELIGHT_DATA names the folder that holds adult/train.parquet")
-    keys, column, bounds, epsilon = ["occupation", "education"], "hours_per_week", (1.0, 99.0), 1.0
+    """Return the error of Adult's mean hours by occupation and education vs the split, a public tenth as prediction."""
+    folder = _real("adult", "adult/train.parquet")
+    keys, column = ["occupation", "education"], "hours_per_week"
     frame = pd.read_parquet(folder / "train.parquet", columns=[*keys, column]).dropna().astype(dict.fromkeys(keys, str))
+    public = [np.random.default_rng([seed, 5]).random(len(frame)) < 0.1 for seed in range(SEEDS)]
+    return _real_means("Adult", frame, keys, column, bounds=(1, 99), epsilon=1.0, public=public)
+
+
+def flight_delays() -> dict[str, float]:
+    """Return the error of mean departure delays by carrier and month vs the split, some days as prediction.
+
+    Rows are flights from New York in 2013; the public part is the first day of each month, a thirtieth, a sample by
+    time and not by chance. Delays are clamped to -30..300 minutes for all.
+    """
+    folder = _real("nycflights13", "nycflights13/flights.parquet")
+    frame = pd.read_parquet(folder / "flights.parquet", columns=["date", "carrier", "dep_delay_min"]).dropna()
+    date = pd.to_datetime(frame.pop("date"))
+    frame = frame.assign(
+        month=date.dt.strftime("%m"),
+        carrier=frame["carrier"].astype(str),
+        dep_delay_min=frame["dep_delay_min"].astype(np.float64).clip(-30, 300),
+    )
+    public = [(date.dt.day == 1).to_numpy()] * SEEDS
+    keys = ["carrier", "month"]
+    return _real_means("flights", frame, keys, "dep_delay_min", bounds=(-30, 300), epsilon=1.0, public=public)
+
+
+def _real(name: str, needed: str) -> Path:
+    folder = real_data.find(name)
+    if folder is None:
+        raise FileNotFoundError(f"{name} is not here; SIDELIGHT_DATA names the folder that holds {needed}")
+    return folder
+
+
+def _real_means(
+    told: str,
+    frame: pd.DataFrame,
+    keys: list[str],
+    column: str,
+    *,
+    bounds: tuple[float, float],
+    epsilon: float,
+    public: list[np.ndarray],
+) -> dict[str, float]:
+    """Return errors of means by two columns vs the split; `public` tells for each seed which rows are known.
+
+    Ours: the means of the public rows with their standard errors. Bare: without them, as if small samples were as good
+    as large ones. Default: nothing known.
+    """
     labels = {key: sorted(frame[key].unique()) for key in keys}
     pairs = pd.MultiIndex.from_product([labels[key] for key in keys], names=keys)
-    schema = [*(sl.Category(key, labels[key], other=None) for key in keys), sl.Number(column, lower=1, upper=99)]
+    number = sl.Number(column, lower=bounds[0], upper=bounds[1])
+    schema = [*(sl.Category(key, labels[key], other=None) for key in keys), number]
     errors: dict[str, list[float]] = {"split": [], "ours": [], "bare": [], "default": []}
-    for seed in range(SEEDS):
-        rng = np.random.default_rng([seed, 5])
-        public = rng.random(len(frame)) < 0.1
-        known = frame[public].groupby(keys)[column].agg(["mean", "count"])
-        private = frame[~public]
+    for seed, is_public in enumerate(public):
+        rng = np.random.default_rng([seed, 6])
+        known = frame[is_public].groupby(keys)[column].agg(["mean", "count"])
+        private = frame[~is_public]
         found = private.groupby(keys)[column].agg(["count", "sum"]).reindex(pairs, fill_value=0)
         counts, sums = found["count"].to_numpy(np.float64), found["sum"].to_numpy(np.float64)
         filled = counts > 0
@@ -276,21 +316,22 @@ def adult_hours() -> dict[str, float]:
         split = others.split_means(counts, sums, bounds=bounds, epsilon=epsilon, rng=rng)
         errors["split"] += list((split - truth)[filled])
         table = sl.Table(private, schema=schema)
-        known["noise_sd"] = frame[public][column].std() / np.sqrt(known.pop("count"))  # each mean's standard error
-        predicted = sl.Predicted(known.reset_index(), origin="a tenth of Adult")
-        bare = sl.Predicted(known[["mean"]].reset_index(), origin="a tenth of Adult")
+        known["noise_sd"] = frame[is_public][column].std() / np.sqrt(known.pop("count"))  # each mean's standard error
+        predicted = sl.Predicted(known.reset_index(), origin=f"public rows of {told}")
+        bare = sl.Predicted(known[["mean"]].reset_index(), origin=f"public rows of {told}")
         for name, prediction in (("ours", predicted), ("bare", bare), ("default", None)):
             query = sl.Mean(column, by=keys, epsilon=epsilon, prediction=prediction)
-            errors[name] += list((ours(query, table, seed=("adult", seed), column="mean") - truth)[filled])
+            errors[name] += list((ours(query, table, seed=(told, seed), column="mean") - truth)[filled])
     error = {name: root_mean_square(each) for name, each in errors.items()}
     ratios = {name: error[name] / error["split"] for name in error if name != "split"}
-    print("Adult: " + ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items()), file=sys.stderr)
+    print(f"{told}: " + ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items()), file=sys.stderr)
     return ratios
 
 
 def measure() -> dict[str, float]:
     """Return all ratios by name."""
-    parts = (means_without_bounds, means_with_prediction, means_with_bounds, group_means, group_counts, adult_hours)
+    parts = (means_without_bounds, means_with_prediction, means_with_bounds, group_means, group_counts)
+    parts += (adult_hours, flight_delays)
     return {f"{part.__name__} {name}": value for part in parts for name, value in part().items()}
 
 

@@ -33,7 +33,18 @@ PAGES = {
         *("LogisticRegression", "LinearSVC", "LinearRegression", "PoissonRegressor", "PCA"),
         *("GaussianModel", "GaussianMixture", "PATE", "PublicScaler", "TableEncoding"),
     ),
-    "Predictions": (*("PublicData", "Predicted", "priors", "hedge", "PubPrev", "PubProx", "PrivateHistograms"),),
+    "Predictions": (
+        *(
+            "PublicData",
+            "Predicted",
+            "CoefficientPrediction",
+            "priors",
+            "hedge",
+            "PubPrev",
+            "PubProx",
+            "PrivateHistograms",
+        ),
+    ),
     "Records and schema": ("Table", "Schema", "Number", "Category", "Label", "PersonId", "Drop", "Fill", "col"),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),
     "Sessions, ledgers and releases": (

@@ -224,7 +224,19 @@ MODELS: dict[str, Callable[[SeededSession], Any]] = {
     "logistic regression": lambda paid: sl.LogisticRegression(**FIT, classes=[0, 1], session=paid),
     "logistic regression, three": lambda paid: sl.LogisticRegression(**FIT, classes=[0, 1, 2], session=paid),
     "logistic regression, one against": lambda paid: sl.LogisticRegression(
-        **FIT, classes=[0, 1, 2], multi_class="one_vs_rest", session=paid
+        **FIT, classes=[0, 1, 2], multi_class="one_vs_rest", solver="objective", session=paid
+    ),
+    "logistic regression, objective": lambda paid: sl.LogisticRegression(
+        **FIT, classes=[0, 1], solver="objective", session=paid
+    ),
+    "logistic regression, no geometry": lambda paid: sl.LogisticRegression(
+        **FIT, classes=[0, 1], geometry="none", session=paid
+    ),
+    "linear regression, objective": lambda paid: sl.LinearRegression(
+        **FIT, target_range=(0, 1), solver="objective", session=paid
+    ),
+    "linear regression, predicted": lambda paid: sl.LinearRegression(
+        **FIT, target_range=(0, 1), prediction=sl.CoefficientPrediction(np.zeros(2), 0.5), session=paid
     ),
     "linear svc": lambda paid: sl.LinearSVC(**FIT, classes=[0, 1], session=paid),
     "linear regression": lambda paid: sl.LinearRegression(**FIT, target_range=(0, 1), session=paid),

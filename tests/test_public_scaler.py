@@ -31,7 +31,10 @@ def test_ranges_become_rows_of_length_one() -> None:
 
 def test_fit_learns_nothing_from_the_rows() -> None:
     rng = np.random.default_rng(0)
-    for scaler in (sl.PublicScaler(**RANGES), sl.PublicScaler(prediction=sl.PublicData(ROWS[:2], "a leaflet"))):
+    for scaler in (
+        sl.PublicScaler(**RANGES),
+        sl.PublicScaler(prediction=sl.PublicData(ROWS[:2], "a leaflet")),
+    ):
         wanted = clone(scaler).fit(ROWS).transform(ROWS)
         for other in (
             rng.normal(size=(9, 2)) * 1e6,
@@ -141,3 +144,17 @@ def test_scikit_learns_own_checks() -> None:
     results = check_estimator(sl.PublicScaler(lower=-10, upper=10), expected_failed_checks=expected)
     failed = {result["check_name"] for result in results if result["status"] == "xfail"}
     assert failed == set(expected)
+
+
+def test_public_rows_that_are_the_private_ones_are_refused() -> None:
+    rng = np.random.default_rng(8)
+    private, other = rng.normal(size=(200, 3)), rng.normal(size=(50, 3))
+    for part in (private, private[:60], private[::-1].copy()):
+        with pytest.raises(RangeError, match="leak"):
+            sl.PublicScaler(prediction=sl.PublicData(part, "mistaken")).fit(private)
+    scaler = sl.PublicScaler(prediction=sl.PublicData(other, "a published sample")).fit(private)
+    np.testing.assert_array_equal(scaler.upper_, other.max(axis=0))
+    assert np.abs(scaler.transform(other)).max() <= 1
+    # neither a missing cell nor an odd one decides anything
+    for rows in (np.full((5, 3), np.nan), np.array([[None, "x", 1.0]] * 5, dtype=object)):
+        sl.PublicScaler(prediction=sl.PublicData(other, "a published sample")).fit(rows)

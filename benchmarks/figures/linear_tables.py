@@ -18,7 +18,8 @@ def main() -> None:
     for number, make in (("4.1", linear_sets.synthetic_low), ("4.2", linear_sets.adult)):
         data = make()
         print(
-            f"Table {number}. " + linear_models.text(data, linear_models.table(data, splits=splits)) + "\n", flush=True
+            f"Table {number}. " + linear_models.text(data, linear_models.table(data, splits=splits, old=True)) + "\n",
+            flush=True,
         )
 
 

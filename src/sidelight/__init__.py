@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from sidelight.records.expressions import col as col
     from sidelight.regression.adassp import AdaSSP as AdaSSP
     from sidelight.regression.clipping import nonprivate_check_rows as nonprivate_check_rows
+    from sidelight.regression.coefficient_prediction import CoefficientPrediction as CoefficientPrediction
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
@@ -113,6 +114,7 @@ _HOME = {
     "sidelight.records": ("Category", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
     "sidelight.regression.clipping": ("nonprivate_check_rows",),
+    "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),

@@ -136,13 +136,72 @@ class WeakFitWarning(SidelightWarning):
     """The released numbers say that an estimate is not certified for the assumed condition number."""
 
 
+#: What other libraries and people call our names; the first that is known in its place is suggested.
+_MEANT: dict[str, tuple[str, ...]] = {
+    "normal": ("gaussian",),
+    "gauss": ("gaussian",),
+    "discrete_gaussian": ("gaussian",),
+    "double_exponential": ("laplace",),
+    "laplacian": ("laplace",),
+    "geometric": ("laplace", "discrete_laplace"),
+    "average": ("mean",),
+    "avg": ("mean",),
+    "percentile": ("quantiles",),
+    "percentiles": ("quantiles",),
+    "median": ("quantiles", "stable_median"),
+    "std": ("standard_deviation", "summary"),
+    "stddev": ("standard_deviation", "summary"),
+    "var": ("variance", "summary"),
+    "total": ("sum",),
+    "size": ("count",),
+    "n": ("count",),
+    "unique": ("count_distinct",),
+    "nunique": ("count_distinct",),
+    "mode": ("top_k", "stable_mode"),
+    "value_counts": ("histogram", "count"),
+    "correlation": ("covariance",),
+    "cov": ("covariance",),
+    "gmm": ("mixture", "separated_mixture"),
+    "logit": ("logistic_regression", "logistic"),
+    "svm": ("linear_svc",),
+    "ols": ("linear_regression", "adassp"),
+    "synthetic_data": ("synthetic_table",),
+    "float": ("number",),
+    "int": ("number",),
+    "integer": ("number",),
+    "numeric": ("number",),
+    "categorical": ("category",),
+    "enum": ("category",),
+    "string": ("label", "category"),
+    "text": ("label", "category"),
+    "str": ("label", "category"),
+    "user": ("person",),
+    "id": ("person",),
+    "min": ("lower",),
+    "max": ("upper",),
+    "minimum": ("lower",),
+    "maximum": ("upper",),
+    "eps": ("epsilon",),
+    "budget": ("epsilon",),
+    "approx": ("basic",),
+    "sum_of_epsilons": ("basic",),
+    "renyi": ("zcdp",),
+    "rdp": ("zcdp",),
+    "cdp": ("zcdp",),
+    "f_dp": ("gdp",),
+}
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message: the nearest known name, and all known names.
+    """Return the end of a message: the nearest known name by meaning or by letters, and all known names.
 
     >>> nearest("agee", ["age", "hours"])
     "did you mean 'age'? known: age, hours"
+    >>> nearest("normal", ["laplace", "gaussian"])
+    "did you mean 'gaussian'? known: laplace, gaussian"
     """
     names = list(known)
-    close = get_close_matches(word, names, n=1)
+    meant = [name for name in _MEANT.get(word.casefold().replace("-", "_").replace(" ", "_"), ()) if name in names]
+    close = meant or get_close_matches(word, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}known: {', '.join(names) or 'none'}"

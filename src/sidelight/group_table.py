@@ -17,6 +17,8 @@ from sidelight.errors import MissingPackageError, RangeError, nearest
 ALL = "all"
 #: So many rows are printed; more are counted.
 _MOST_PRINTED = 20
+#: Numbers of rows or persons, which are printed whole; a count that a mean is read from has decimals of its own.
+_COUNTS = ("count", "count_unbiased")
 
 Column = NDArray[Any]
 
@@ -188,7 +190,8 @@ class GroupTable(Mapping[str, Any]):
         """Return the texts of the head and of the first rows."""
         found: list[tuple[str, ...]] = [tuple(self)]
         for place, group in enumerate(self._groups[:_MOST_PRINTED]):
-            found.append((*group, *(_text(values[place].item()) for values in self._columns.values())))
+            cells = (_text(values[place].item(), counted=name in _COUNTS) for name, values in self._columns.items())
+            found.append((*group, *cells))
         return found
 
 
@@ -200,9 +203,11 @@ def _column(values: ArrayLike, rows: int, name: str) -> Column:
     return column
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, *, counted: bool = False) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and counted and math.isfinite(value):
+        return str(round(value))
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return str(value)

@@ -20,15 +20,21 @@ from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.predictions import PublicData
 from sidelight.regression.clipping import is_sparse
 from sidelight.regression.estimators.examples import examples
+from sidelight.regression.model_predictions import are_rows_of
 
 Floats = NDArray[np.float64]
+
+#: Fewer public rows than this are not compared with the private ones: by chance, or on purpose, they may be alike.
+_FEWEST = 20
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Scale columns from public ranges to [-1, 1], and rows to a length of at most 1.
 
     Guarantee: each row becomes a row by itself, of Euclidean length at most 1, so that `data_norm=1` is right for the
-    model behind it. `fit` looks at the number and the names of the columns and never at a cell; no cell raises.
+    model behind it. `fit` learns nothing from the rows: with declared ranges it looks at the number and the names of
+    the columns and at no cell; public rows that are the rows themselves, or cut from them, are refused. No cell
+    raises.
 
     Accuracy: values beyond their range are clamped to it, silently. A range that is too wide wastes accuracy, one that
     is too narrow distorts; take it from general knowledge or from public rows, never from the private ones.
@@ -65,10 +71,10 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
-        """Read the number and the names of the columns; no cell of X is read, and nothing is learned from it.
+        """Read the number and the names of the columns; nothing is learned from X.
 
         Raises:
-            RangeError: the declarations are no ranges, or are not those of these columns.
+            RangeError: the declarations are no ranges, or are not those of these columns; or the public rows are X's.
             SchemaError: X is no matrix of numbers.
         """
         del y
@@ -76,7 +82,14 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         named = type(self)()  # another one takes the names first: a refused fit must leave this one as it was
         validate_data(named, X, skip_check_array=True)
         names = getattr(named, "feature_names_in_", None)
-        lower, upper = self._ranges(named.n_features_in_, None if names is None else [str(name) for name in names])
+        texts = None if names is None else [str(name) for name in names]
+        lower, upper = self._ranges(named.n_features_in_, texts)
+        if self.prediction is not None and self._are_these(X, texts):
+            raise RangeError(
+                "the public rows are the rows that the scaler is fitted to, or a part of them: ranges of private rows "
+                "leak. Declare lower and upper, or give other rows. To scale public rows, fit the scaler to the "
+                "private ones, of which nothing is learned, and transform the public ones"
+            )
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__ |= {name: value for name, value in vars(named).items() if name.endswith("_in_")}
         self.lower_, self.upper_ = lower, upper
@@ -97,6 +110,12 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         """Return scaled rows in the columns' own units; what was clamped stays so."""
         check_is_fitted(self)
         return np.asarray(np.asarray(X, np.float64) / self._share * self._half + self._middle)
+
+    def _are_these(self, rows: Any, names: list[str] | None) -> bool:
+        """Return whether the public rows are these rows or cut from them; two corners of a range are no sample."""
+        assert self.prediction is not None
+        public = self.prediction.matrix(names)
+        return len(public) >= _FEWEST and are_rows_of(public, rows)
 
     @property
     def _half(self) -> Floats:

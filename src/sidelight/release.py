@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -143,6 +144,58 @@ class Release:
         """Return the whole release as one JSON text."""
         return _encode("release", self)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer with its guarantee and its error as plain Python values.
+
+        Returns:
+            `kind`, `guarantee` as text, `private`, `values` as a list of one dictionary an entry, and, where there is
+            an error bound, `unit` and `assumption` of its `within_95`.
+
+        >>> import sidelight as sl
+        >>> made = sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100).to_dict()
+        >>> made["kind"], made["guarantee"].split(",")[0], list(made["values"][0])
+        ('quantiles', 'PureDP(ε = 1)', ['label', 'value', 'within_95'])
+        """
+        said: dict[str, Any] = {"kind": self.kind, "guarantee": str(self.guarantee), "private": self.private}
+        if self.error is not None:
+            said |= {"unit": self.error.unit, "assumption": self.error.assumption}
+        return said | {"values": self._records()}
+
+    def to_pandas(self) -> Any:
+        """Return the answer as a pandas data frame: a row an entry, with the error bound at 95 % where there is one.
+
+        Returns:
+            The frame; its `attrs` say kind, guarantee, and whether the noise was private.
+        """
+        if isinstance(self.value, GroupTable):
+            frame = self.value.to_pandas()
+        else:
+            frame = import_module("pandas").DataFrame(self._records())
+        frame.attrs |= {"kind": self.kind, "guarantee": str(self.guarantee), "private": self.private}
+        return frame
+
+    def to_polars(self) -> Any:
+        """Return the answer as a Polars data frame: a row an entry, with the error bound at 95 % where there is one.
+
+        Returns:
+            The frame.
+        """
+        if isinstance(self.value, GroupTable):
+            return self.value.to_polars()
+        return import_module("polars").DataFrame(self._records())
+
+    def _records(self) -> list[dict[str, Any]]:
+        if isinstance(self.value, GroupTable):
+            return self.value.to_records()
+        entries = _entries(self)
+        bounds = [] if self.error is None else [float(bound) for bound in np.ravel(self.error.at(0.95))]
+        if len(bounds) != len(entries):
+            return [{"label": label, "value": entry} for label, entry in entries]
+        return [
+            {"label": label, "value": entry, "within_95": bound}
+            for (label, entry), bound in zip(entries, bounds, strict=True)
+        ]
+
     @classmethod
     def from_json(cls, text: str) -> Release:
         """Return the release that `to_json` wrote."""
@@ -184,7 +237,12 @@ class Release:
             f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(_number(entry))}</td></tr>"
             for label, entry in _entries(self)
         )
-        return f"{brand}<table><caption>{html.escape(f'{self.kind} · {self.guarantee}')}</caption>{rows}</table>"
+        caption = html.escape(f"{self.kind} · {self.guarantee}")
+        off = ""
+        if self.error is not None:
+            bound = f"{float(np.max(self.error.at(0.95))):.3g} {self.error.unit}"
+            off = f"<p>off by at most {html.escape(f'{bound} at 95 %, if {self.error.assumption}')}</p>"
+        return f"{brand}<table><caption>{caption}</caption>{rows}</table>{_bars(_entries(self))}{off}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -396,6 +454,22 @@ def _entries(release: Release) -> Sequence[tuple[str, Any]]:
     if isinstance(value, Mapping) and isinstance(value.get("summary"), str):
         return [("value", value["summary"])]
     return [("value", value)]
+
+
+def _bars(entries: Sequence[tuple[str, Any]]) -> str:
+    """Return a small chart of numbers with names, in the colours of its page; empty where none would help."""
+    numbers = [entry for _, entry in entries if isinstance(entry, int | float) and math.isfinite(entry)]
+    if not 2 <= len(entries) == len(numbers) <= 60:
+        return ""
+    low, high = min(0, *numbers), max(0, *numbers)
+    scale = 300 / ((high - low) or 1)
+    drawn = "".join(
+        f"<rect x='{(min(0, number) - low) * scale:.1f}' y='{12 * row}' width='{abs(number) * scale:.1f}' height='10'>"
+        f"<title>{html.escape(f'{label}: {_number(number)}')}</title></rect>"
+        for row, ((label, _), number) in enumerate(zip(entries, numbers, strict=True))
+    )
+    size = f"viewBox='0 0 300 {12 * len(numbers)}' width='300' height='{12 * len(numbers)}'"
+    return f"<svg xmlns='http://www.w3.org/2000/svg' role='img' {size} fill='currentColor' opacity='0.6'>{drawn}</svg>"
 
 
 def _number(entry: Any) -> str:

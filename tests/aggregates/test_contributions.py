@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sidelight.aggregates import cell_counts, grid_counts, row_count
-from sidelight.aggregates.contributions import PRIME, cap_arrays, cube_round, linear_mix, words_of
+from sidelight.aggregates.contributions import PRIME, Persons, cap_arrays, cube_round, linear_mix, words_of
 from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, Grid
 from sidelight.records import Category, Number, PersonId, Table
 from sidelight.records.schema import person_key
@@ -21,9 +21,14 @@ from sidelight.records.schema import person_key
 RANGE = ((-(2**61), 2**61), (0, 9))
 
 
+def _named(people):
+    ids = Persons()
+    return ids, ids.numbers_of(np.array(people, object))
+
+
 def kept(people, rows, k):
     codes = tuple(np.array([row[place] for row in rows], np.int64) for place in range(2))
-    return Counter(zip(*(code.tolist() for code in cap_arrays(people, codes, RANGE, k)), strict=True))
+    return Counter(zip(*(code.tolist() for code in cap_arrays(_named(people), codes, RANGE, k)), strict=True))
 
 
 people_rows = st.lists(
@@ -90,7 +95,7 @@ def test_the_choice_is_uniform_over_rows():
 def test_neighbouring_ids_choose_independently():
     """Whole-number ids in sequence: the choices of person i and person i + 1 are not related."""
     values = np.array([0, 1, 2, 3])
-    chosen = [int(cap_arrays([str(number)] * 4, (values,), ((0, 3),), 1)[0][0]) for number in range(4001)]
+    chosen = [int(cap_arrays(_named([str(number)] * 4), (values,), ((0, 3),), 1)[0][0]) for number in range(4001)]
     pairs = np.histogram2d(chosen[:-1], chosen[1:], bins=4)[0]
     assert stats.chi2_contingency(pairs).pvalue > 1e-7
 

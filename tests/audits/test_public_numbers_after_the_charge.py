@@ -106,18 +106,40 @@ CASES: dict[str, Case] = {
         lambda size: sl.LogisticRegression(**PRICE, data_norm=size, classes=["no", "yes"]), LABELS
     ),
     "logistic regression, regularisation": on_rows(
-        lambda size: sl.LogisticRegression(**PRICE, data_norm=1, regularisation=size, classes=["no", "yes"]), LABELS
+        lambda size: sl.LogisticRegression(
+            **PRICE, data_norm=1, solver="objective", regularisation=size, classes=["no", "yes"]
+        ),
+        LABELS,
+    ),
+    "logistic regression, objective, norm": on_rows(
+        lambda size: sl.LogisticRegression(**PRICE, data_norm=size, solver="objective", classes=["no", "yes"]), LABELS
+    ),
+    "linear regression, objective, targets": on_rows(
+        lambda size: sl.LinearRegression(**PRICE, data_norm=1, target_range=(0, size), solver="objective"), X
+    ),
+    "linear regression, rows": on_rows(
+        lambda size: sl.LinearRegression(**PRICE, data_norm=1, target_range=(0, 1), rows=int(size) if size >= 1 else 1),
+        X,
+    ),
+    "linear regression, prediction": on_rows(
+        lambda size: sl.LinearRegression(
+            **PRICE, data_norm=1, target_range=(0, 1), prediction=sl.CoefficientPrediction([size])
+        ),
+        X,
     ),
     "support vectors, norm": on_rows(lambda size: sl.LinearSVC(**PRICE, data_norm=size, classes=["no", "yes"]), LABELS),
     "counts, norm": on_rows(lambda size: sl.PoissonRegressor(**PRICE, data_norm=size, largest_count=5), X.round()),
     "linear regression, norm": on_rows(
-        lambda size: sl.LinearRegression(**PRICE, data_norm=size, target_range=(0, 1), loss="huber"), X
+        lambda size: sl.LinearRegression(**PRICE, data_norm=size, target_range=(0, 1)), X
     ),
     "linear regression, targets": on_rows(
         lambda size: sl.LinearRegression(**PRICE, data_norm=1, target_range=(0, size)), X
     ),
     "linear regression, scale": on_rows(
-        lambda size: sl.LinearRegression(**PRICE, data_norm=1, target_range=(0, 1), loss="huber", scale=size), X
+        lambda size: sl.LinearRegression(
+            **PRICE, data_norm=1, target_range=(0, 1), solver="objective", loss="huber", scale=size
+        ),
+        X,
     ),
 }
 

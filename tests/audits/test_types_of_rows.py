@@ -27,6 +27,7 @@ ALLOWED = {
     "group_table.py:_column": "released numbers",
     "noise/categorical.py:_integers": "integers that the library made; others are refused by type",
     "predictions/public_data.py:PublicData.__post_init__": "public data",
+    "predictions/public_data.py:PublicData.column": "public data",
     "regression/clipping.py:bounded_rows": "rows that Examples or an engine read already; others are refused by type",
     "regression/curator.py:_bends": "rows that were bounded: float64",
     "regression/estimators/examples.py:Examples._labels": "arrays of others, by their own type",

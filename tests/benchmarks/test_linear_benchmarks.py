@@ -9,7 +9,9 @@ from benchmarks.linear_sets import Labelled
 
 from benchmarks import (
     dp_sgd,
+    linear_classes,
     linear_models,
+    linear_predictions,
     linear_regression_accuracy,
     linear_regression_sets,
     linear_sets,
@@ -92,23 +94,66 @@ def test_the_noise_of_a_logistic_fit_is_the_gaussian_mechanisms():
 
 
 def test_a_set_is_won_by_the_smaller_error():
-    won = {"log-cosh": np.array([0.9]), "AdaSSP": np.array([0.8])}
-    lost = {"log-cosh": np.array([0.7]), "AdaSSP": np.array([0.8])}
+    won = {"descent": np.array([0.9]), "AdaSSP": np.array([0.8])}
+    lost = {"descent": np.array([0.7]), "AdaSSP": np.array([0.8])}
     assert linear_regression_accuracy.share_won({"a": won, "b": won, "c": lost}, 0) == pytest.approx(2 / 3)
+
+
+def test_small_sets_give_the_figures_of_their_targets(monkeypatch):
+    monkeypatch.setattr(linear_classes, "accuracies", lambda data, epsilon: np.array([0.5, 0.7]))
+    found = linear_classes.measure()
+    asked = {target.figure for target in regression.TARGETS if target.script is linear_classes.measure}
+    assert asked <= set(found)
+    assert found["digits_epsilon_1"] == pytest.approx(0.6)
+
+
+def test_shares_of_cells_count_what_they_say():
+    near = {"tenth alone": [0.5, 0.5], "private": [0.2, 0.6], "with the tenth": [0.495, 0.7], "old default": [0.3, 0.6]}
+    found = {"a": {name: np.array(values) for name, values in near.items()} | {"tenth shuffled": np.array([0.5])}}
+    shares = linear_predictions.shares(found)
+    asked = {target.figure for target in regression.TARGETS if target.script is linear_predictions.measure}
+    assert asked <= set(shares)
+    assert shares["share_near_the_better"] == 1.0
+    assert shares["share_above_both"] == shares["share_near_the_old_default"] == 0.5
+    assert shares["cost_of_shuffled"] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("shape", linear_predictions.SHAPES)
+def test_absurd_predictions_are_absurd_in_both_forms_and_the_sets_are_not(shape):
+    data = linear_predictions.absurd_set(shape, 5)
+    assert np.linalg.norm(data.rows, axis=1).max() <= 1 + 1e-12
+    x, y = data.test
+    fitted = np.linalg.lstsq(np.column_stack([data.rows, np.ones(len(data.rows))]), data.targets, rcond=None)[0]
+    assert linear_predictions.determination(x @ fitted[:-1] + fitted[-1], y) > 0.25
+    wide = np.column_stack([data.public[0], np.ones(len(data.public[0]))])
+    by_rows = np.linalg.lstsq(wide, data.public[1], rcond=None)[0]
+    for slopes, constant in ((data.coefficients, data.intercept), (by_rows[:-1], by_rows[-1])):
+        assert linear_predictions.determination(x @ slopes + constant, y) < -1
+
+
+def test_a_prediction_is_measured_beside_what_it_is_compared_with(monkeypatch):
+    monkeypatch.setattr(linear_predictions, "EPSILONS", (1.0,))
+    monkeypatch.setattr(linear_predictions, "DRAWS", 1)
+    found = linear_predictions.cells(linear_regression_sets.uci("airfoil"), splits=1)
+    assert all(values.shape == (1,) for values in found.values())
+    assert "airfoil" in linear_predictions.text({"airfoil": found})
 
 
 def test_a_parquet_file_is_fitted_in_few_passes(tmp_path):
     path = tmp_path / "rows.parquet"
     linear_speed.write_parquet(path, rows=3000)
     found = linear_speed.fit_parquet(path, rows=3000)
-    assert 1 <= found["parquet_passes"] <= 12
+    assert 1 <= found["parquet_passes"] <= 17
+    assert found["parquet_cores"] > 0
 
 
 def test_every_target_of_the_group_is_a_figure_of_its_script():
     assert len({target.name for target in regression.TARGETS}) == len(regression.TARGETS)
     assert {target.script.__module__.split(".")[1] for target in regression.TARGETS} == {
+        "linear_classes",
         "linear_models",
         "linear_peers",
+        "linear_predictions",
         "linear_regression_accuracy",
         "linear_speed",
     }

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
@@ -74,10 +76,15 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             'kind = "histogram"\ncolumn = "age"\nbins = [0, 18.5, 120]\noutside = "drop"\nepsilon = 1',
             sl.Histogram("age", bins=[0, "18.5", 120], outside="drop", epsilon=1),
         ),
+        ('kind = "histogram"\ncolumn = "age"\nbins = "private"\nrho = 1', sl.Histogram("age", rho=1)),
         ('kind = "histogram"\ncolumn = "age"\nbins = 4\nepsilon = 1', sl.Histogram("age", bins=4, epsilon=1)),
         (
             'kind = "mean"\ncolumn = "hours"\nby = "sex"\nclip = [0, 80.5]\npull = false\nmu = 1',
             sl.Mean("hours", by="sex", clip=(0, 80.5), pull=False, mu=1),
+        ),
+        (
+            'kind = "mean"\ncolumn = ["age", "hours"]\nby = "sex"\nmu = 1',
+            sl.Mean(["age", "hours"], by="sex", mu=1),
         ),
         (
             'kind = "mean"\ncolumn = "hours * 2"\nepsilon = 1\ndelta = 1e-6\npopulation = true',
@@ -101,12 +108,20 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             'kind = "quantiles"\ncolumn = "age"\nlevels = [0.5]\nby = "sex"\nwhere = "hours > 3"\nepsilon = 1',
             sl.Quantiles(["0.5"], column="age", by="sex", where="hours > 3", epsilon=1),
         ),
+        (
+            'kind = "quantiles"\ncolumn = "age"\nlevels = [0.5]\nby = "sex"\nborrow = "total"\nepsilon = 1',
+            sl.Quantiles(["0.5"], column="age", by="sex", borrow="total", epsilon=1),
+        ),
         ('kind = "summary"\ncolumn = "hours"\nby = "sex"\nepsilon = 1', sl.Summary("hours", by="sex", epsilon=1)),
         ('kind = "count_distinct"\ncolumn = "sex"\nepsilon = 1', sl.CountDistinct("sex", epsilon=1)),
         ('kind = "top_k"\ncolumn = "sex"\nk = 1\nepsilon = 1', sl.TopK("sex", k=1, epsilon=1)),
         (
             'kind = "count"\nby = ["sex", "cut(age, [30])"]\nrollup = true\nepsilon = 1',
             sl.Count(by=["sex", sl.col("age").cut([30])], rollup=True, epsilon=1),
+        ),
+        (
+            'kind = "count"\nby = "sex"\nrollup = true\nleaf_weight = 2\npopulation = true\nepsilon = 1',
+            sl.Count(by="sex", rollup=True, leaf_weight=2.0, population=True, epsilon=1),
         ),
         (f'kind = "sql"\nselect = "{SELECT}"\nepsilon = 1', sl.SQL(SELECT, epsilon=1)),
     ],
@@ -129,6 +144,14 @@ def test_public_tables_and_releases_are_predictions(
     assert prediction is not None
     assert "register of 2025" in prediction["description"]
     assert prediction["doubt"] == "0.1"
+    pq.write_table(pa.table({"sex": ["F", "M"], "persons": [210, 190]}), tmp_path / "register.parquet")
+    same = plan(f'{asked}{{public = "register.parquet", origin = "register of 2025", doubt = "0.1"}}')
+    assert read_plan(same).queries[0].prepared.prediction == prediction
+    both = plan(f'{asked}[{{public = "register.csv", origin = "a"}}, {{public = "register.parquet", origin = "b"}}]')
+    told = read_plan(both).queries[0].prepared.prediction
+    assert told is not None
+    assert told["description"].startswith("the best of 2")
+    public = plan(f'{asked}{{public = "register.csv", origin = "register of 2025", doubt = "0.1"}}')
     out = tmp_path / "first.json"
     assert sidelight("run", public, "--json", out, "-o", tmp_path / "a.html").status == 0
     again = plan(f'{asked}{{release = "first.json"}}')
@@ -156,6 +179,12 @@ def test_public_tables_and_releases_are_predictions(
         ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {public = "odd.csv", origin = "x"}', "twice|none of"),
         ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {public = "people.csv", origin = "x"}', "private"),
         ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {public = "bad.csv", origin = "x"}', "cells"),
+        (
+            'kind = "count"\nby = "sex"\nepsilon = 1\nprediction = [{public = "good.csv", origin = "x"}, '
+            '{public = "people.csv", origin = "x"}]',
+            "private",
+        ),
+        ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {public = "bad.parquet", origin = "x"}', "no Parquet"),
         ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {release = "odd.csv"}', "holds no releases"),
         ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {doubt = 1}', "name one of them"),
         ('kind = "sql"\nselect = "SELECT job FROM people"\nepsilon = 1', "job"),
@@ -164,6 +193,7 @@ def test_public_tables_and_releases_are_predictions(
 def test_a_mistake_is_told_with_its_place(plan: Callable[..., Path], tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "odd.csv").write_text("sex,count\nX,1\n", encoding="utf-8")
     (tmp_path / "bad.csv").write_text("sex,count\nF,1,2\n", encoding="utf-8")
+    (tmp_path / "bad.parquet").write_text("sex,count\n", encoding="utf-8")
     with pytest.raises(PlanError, match=message) as error:
         read_plan(plan(text))
     assert "plan.toml" in str(error.value)
@@ -209,3 +239,37 @@ def test_a_statement_that_cannot_run_spends_nothing(
     assert result.status == 2
     assert message in result.err
     assert not (tmp_path / "budget.db").exists()
+
+
+EVERY_KIND = {
+    "count": 'by = "sex"',
+    "mean": 'column = "hours"\nby = "sex"',
+    "sum": 'column = "hours"',
+    "variance": 'column = "hours"',
+    "standard_deviation": 'column = "hours"',
+    "proportion": 'condition = "age >= 18"',
+    "histogram": 'column = "age"\nbins = 5',
+    "summary": 'column = "hours"\nby = "sex"',
+    "top_k": 'column = "sex"\nk = 1\nroute = "peeling"',
+    "count_distinct": 'column = "sex"',
+}
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_plan_says_how_far_off_every_kind_will_be(kind, plan, sidelight) -> None:
+    shown = sidelight("plan", plan(f'kind = "{kind}"\n{EVERY_KIND[kind]}\nepsilon = 1\n')).out
+    assert "±" in shown
+    theorem = kind in ("count", "histogram", "top_k", "count_distinct")
+    assert ("forecast" in " ".join(shown.split())) != theorem
+
+
+def test_a_forecast_is_near_what_is_released(plan) -> None:
+    """Of 400 rows with values of 0..40: the noise of the mean is what the forecast for so many rows says, within 2."""
+    from sidelight.cli.forecast import forecast
+
+    query = sl.Mean("hours", epsilon=1, expected_rows=400)
+    schema = read_plan(plan('kind = "count"\nepsilon = 1\n')).schema
+    told = forecast(query, query.prepare(schema), schema)
+    half = float(told.split("±")[1].split()[0])
+    table = query.release(sl.Table(plan().parent / "people.csv", schema=schema)).value
+    assert 0.5 < half / ((table.high - table.low) / 2) < 2

@@ -51,6 +51,7 @@ kind = "linear_regression"
 target = "visits"
 features = ["age"]
 loss = "huber"
+solver = "objective"
 epsilon = 2
 delta = 1e-6
 
@@ -98,7 +99,8 @@ def test_models_are_priced_without_the_data_and_then_run(plan: Path, sidelight: 
     priced = sidelight("plan", plan)
     assert priced.status == 0, priced.err
     assert "Linear model of renewed" in priced.out
-    assert "ApproxDP(ε = 4, δ = 1e-6" in priced.out
+    assert "ApproxDP(ε = 2, δ = 1e-6" in priced.out
+    assert "GDP(μ = 0.8" in priced.out
     data.write_bytes(kept)
     out, releases = plan.parent / "r.html", plan.parent / "r.json"
     ran = sidelight("run", plan, "--output", out, "--json", releases)
@@ -121,6 +123,12 @@ def test_models_are_priced_without_the_data_and_then_run(plan: Path, sidelight: 
         ("epsilon = 4\n", "", "'epsilon' is missing"),
         ("epsilon = 4\ndelta = 1e-6", "epsilon = 4", "'delta' is missing"),
         ("epsilon = 4\n", "epsilon = 4\nregularisation = -1\n", "regularisation"),
+        ("epsilon = 4\n", 'epsilon = 4\nsolver = "newton"\n', "solver"),
+        ("epsilon = 4\n", "epsilon = 4\nrows = 0\n", "rows"),
+        ("epsilon = 4\n", "epsilon = 4\nodds = 0\n", "odds"),
+        ("epsilon = 4\n", 'epsilon = 4\nprediction = {public = "none.csv", origin = "x"}\n', "no file"),
+        ("epsilon = 4\n", 'epsilon = 4\nprediction = {origin = "x"}\n', "name one of the three"),
+        ("epsilon = 4\n", "epsilon = 4\nprediction = {coefficients = {agee = 1}}\n", "agee"),
         ("epsilon = 4\n", 'epsilon = 4\nbound = "loose"\n', "bound"),
         ("mu = 0.1", "mu = 0.1\nrho = 0.1", "exactly one of mu, rho"),
         ("feature_norm = 90", "feature_norm = -1", "feature_norm"),
@@ -141,7 +149,30 @@ def test_weights_classes_and_no_intercept(plan: Path) -> None:
     more = 'epsilon = 4\nclass_weight = {yes = 2}\nclasses = ["no", "yes"]\nintercept = false\n'
     planned = read_plan(changed(plan, "epsilon = 4\n", more)).queries[0].prepared
     assert planned.request["intercept"] == "none"
-    assert planned.claims.implies(ApproxDP(4, "1e-6", numerics="idealized"))
+    assert planned.claims.implies(ApproxDP(4, "1e-6"))
+
+
+@pytest.mark.filterwarnings("ignore:a budget of epsilon")
+def test_predictions_of_a_plan(plan: Path, sidelight: Callable[..., Any]) -> None:
+    public = plan.parent / "survey.csv"
+    rows = [f"{18 + place % 70},{place % 30},{'yes' if place % 30 > 15 else 'no'}" for place in range(210)]
+    public.write_text("age,visits,renewed\n" + "\n".join(rows), encoding="utf-8")
+    more = """epsilon = 4
+rows = 3000
+geometry = "public"
+prediction = [
+  {public = "survey.csv", origin = "a survey of 2020"},
+  {coefficients = {visits = 0.3}, intercept = -4.5, scale = 0.5},
+]
+"""
+    planned = read_plan(changed(plan, "epsilon = 4\n", more)).queries[0].prepared
+    assert planned.request["predictions"] == "2"
+    assert planned.request["rows"] == "3000"
+    assert planned.prediction is not None
+    assert "a survey of 2020" in str(planned.prediction["description"])
+    assert planned.claims.implies(ApproxDP(4, "1e-6"))
+    ran = sidelight("run", plan, "--output", plan.parent / "r.html")
+    assert ran.status == 0, ran.err
 
 
 def test_a_sequence_is_priced_by_its_days(sidelight: Callable[..., Any], tmp_path: Path) -> None:

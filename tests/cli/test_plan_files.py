@@ -106,7 +106,6 @@ def test_a_server_is_taken_as_it_is(folder: Path) -> None:
         ("epsilon = 3", 'epsilon = 3\nroutes = ["basci"]', ["line 21, budget", "did you mean 'basic'?"]),
         ('title = "Ages and hours"', 'title = "unfinished', ["not valid TOML", "line 2"]),
         ('name = "hours"', 'name = "age"', ["column 2", "'age' was declared before"]),
-        ("[[query]]", '[pricing]\nqueries = "together"\n[[query]]', ["pricing", "'delta' is missing"]),
         ("[[query]]", "[pricing]\ndelta = 1e-7\n[[query]]", ["pricing", "leave it out"]),
         ("granularity = 1", 'granularity = 1\nmissing = "zero"', ["column 1", 'missing must be "drop"']),
         ("scale = 15", 'scale = 15, origin = "public"', ["line 32", "origin must be"]),

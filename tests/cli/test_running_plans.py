@@ -56,7 +56,7 @@ def test_plan_prices_without_the_data_and_without_a_trace(sidelight: Run) -> Non
         "ranks",
         "to be paid",
         "not a guarantee",
-        "one pure query up to ε = 2.25",
+        "declared sums are at most ε = 2.25, with δ up to 1e-6",
     ]:
         assert text in result.out, text
     assert "Sum of ε" in result.out
@@ -179,6 +179,16 @@ def test_without_a_ledger_nothing_is_remembered_and_it_says_so(sidelight: Run) -
     refused = sidelight("run", "plan.toml", "--label", "today")
     assert refused.status == 2
     assert "--label needs a ledger" in refused.err
+
+
+def test_queries_priced_together_find_a_delta_and_say_it(sidelight: Run) -> None:
+    change("[[query]]", '[pricing]\nqueries = "together"\n\n[[query]]')
+    priced = sidelight("plan", "plan.toml")
+    assert priced.status == 0, priced.err
+    assert "all 2 together at δ = " in priced.out
+    assert sidelight("plan", "plan.toml").out == priced.out  # the same plan, the same delta
+    change("delta = 1e-6", "")
+    assert "has none to choose from" in sidelight("plan", "plan.toml").err
 
 
 def test_queries_priced_together_are_one_charge(sidelight: Run) -> None:

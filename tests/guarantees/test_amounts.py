@@ -87,3 +87,14 @@ def test_texts() -> None:
     assert short_text(Fraction("0.000001")) == "1e-6"
     assert short_text(Fraction("123.45")) == "123.45"
     assert short_text(Fraction(1, 10**400)).endswith("e-400")
+
+
+def test_numpy_scalars_mean_the_decimal_that_they_show() -> None:
+    for kind in (np.float16, np.float32, np.float64, np.longdouble):
+        assert exact(kind("0.5"), name="epsilon") == Fraction(1, 2)
+    assert exact(np.float32(0.1), name="epsilon") == Fraction(1, 10)
+    assert exact(np.float32(1e-7), name="delta") == Fraction("1e-7")
+    assert positive(np.int8(3), name="epsilon") == 3
+    for wrong in (np.float32("nan"), np.float32("inf"), np.array([0.5]), np.bool_(True)):
+        with pytest.raises(RangeError):
+            exact(wrong, name="epsilon")  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ ADVICE = re.compile(r"(open|use|make|start|take)\s+(a\s+new|another)\s+scope\b(?
 def test_a_refusal_says_what_is_safe(file_ledger: Ledger) -> None:
     scope = file_ledger.open_scope("people", budget=PureDP(1))
     with pytest.raises(
-        BudgetError, match=r"Ask for less; .* a new scope over the same people adds its budget"
+        BudgetError, match=r"Ask for less: .* a new scope over the same people adds its budget"
     ) as refused:
         scope.reserve(Claims.of(PureDP(2)), request={"kind": "x"})
     assert "common parent" in str(refused.value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,16 @@ def reports() -> dict[str, PublishedReport]:
                 **scope,
             )
     found |= _paid_reports(draw)
+    for name in ("logistic", "softmax"):  # with a choice between predictions before the fit
+        loss, label = LOSSES[name]
+        encoding = _encoding("clip", 1.0, label)
+        theta = [[round(6 * draw() - 3, 3) for _ in range(encoding.columns)] for _ in label.classes or [0]]
+        found[f"{name}/predicted"] = build_report(
+            loss=loss,
+            encoding=encoding,
+            theta=theta if label.classes else theta[0],
+            constants=replace(CONSTANTS, beforehand=0.1604),
+        )
     return found
 
 

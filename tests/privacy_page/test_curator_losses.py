@@ -16,6 +16,7 @@ from sidelight.privacy_page import bounds_of_rows
 from sidelight.regression.curator import exact_losses, full_hessian, keep_noise, losses_at
 from sidelight.regression.estimators import LogisticRegression
 
+PRICE: dict[str, Any] = {"epsilon": 1, "delta": "1e-5", "data_norm": 1, "solver": "objective"}
 THETA = np.array([[0.3], [-0.2]])
 
 
@@ -97,7 +98,7 @@ def people() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def model(people: Any) -> LogisticRegression:
-    fresh = LogisticRegression(epsilon=1, delta="1e-5", data_norm=1, classes=[0, 1])
+    fresh = LogisticRegression(**PRICE, classes=[0, 1])
     return fresh.fit_keeping_noise(*people, i_am_the_curator=True)
 
 
@@ -113,7 +114,7 @@ def test_a_kept_fit_gives_losses_within_the_published_bounds(model: Any, people:
 
 
 def test_nobody_gets_them_without_saying_so(model: Any, people: Any) -> None:
-    fresh = LogisticRegression(epsilon=1, delta="1e-5", data_norm=1, classes=[0, 1])
+    fresh = LogisticRegression(**PRICE, classes=[0, 1])
     for attempt in (
         lambda: model._true_losses(*people, member="yes"),
         lambda: model._true_losses(*people, member="yes", i_am_the_curator=1),
@@ -127,7 +128,7 @@ def test_nobody_gets_them_without_saying_so(model: Any, people: Any) -> None:
 
 def test_no_copy_of_a_model_holds_the_noise(model: Any, people: Any) -> None:
     with keep_noise(i_am_the_curator=True) as kept:
-        other = LogisticRegression(epsilon=1, delta="1e-5", data_norm=1, classes=[0, 1]).fit(*people)
+        other = LogisticRegression(**PRICE, classes=[0, 1]).fit(*people)
     noise = kept.fit.objective.linear.ravel()
     text = pickle.dumps(other)
     for value in [*noise, *kept.fit.point.ravel()]:  # neither b nor the minimum before its output noise
@@ -145,7 +146,7 @@ def test_no_copy_of_a_model_holds_the_noise(model: Any, people: Any) -> None:
 
 
 def test_a_later_fit_does_not_answer_for_an_earlier_one(people: Any) -> None:
-    again = LogisticRegression(epsilon=1, delta="1e-5", data_norm=1, classes=[0, 1])
+    again = LogisticRegression(**PRICE, classes=[0, 1])
     again.fit_keeping_noise(*people, i_am_the_curator=True).fit(*people)
     with pytest.raises(CuratorOnlyError, match="not kept"):
         again._true_losses(*people, member="yes", i_am_the_curator=True)
@@ -154,7 +155,7 @@ def test_a_later_fit_does_not_answer_for_an_earlier_one(people: Any) -> None:
 def test_a_fit_outside_the_block_is_not_kept(people: Any) -> None:
     with keep_noise(i_am_the_curator=True) as kept:
         pass
-    LogisticRegression(epsilon=1, delta="1e-5", data_norm=1, classes=[0, 1]).fit(*people)
+    LogisticRegression(**PRICE, classes=[0, 1]).fit(*people)
     assert kept.fit is None
     with pytest.raises(CuratorOnlyError):
         exact_losses(None, *people, member="yes")  # type: ignore[arg-type]  # refused before anything is looked at

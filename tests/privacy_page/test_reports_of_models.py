@@ -24,23 +24,35 @@ COUNTS = RNG.poisson(np.exp(np.clip(SCORE, -3, 1.5)))
 NUMBERS = 10 + 3 * SCORE
 
 MODELS: dict[str, tuple[Any, np.ndarray, Any]] = {
-    "logistic": (sl.LogisticRegression(classes=[0, 1], **PUBLIC), BINARY, 2 * BINARY - 1),
+    "logistic": (sl.LogisticRegression(solver="objective", classes=[0, 1], **PUBLIC), BINARY, 2 * BINARY - 1),
     "weighted": (
-        sl.LogisticRegression(classes=[0, 1], class_weight={0: 0.5, 1: 2}, **PUBLIC),
+        sl.LogisticRegression(solver="objective", classes=[0, 1], class_weight={0: 0.5, 1: 2}, **PUBLIC),
         BINARY,
         2 * BINARY - 1,
     ),
-    "no intercept": (sl.LogisticRegression(classes=[0, 1], fit_intercept=False, **PUBLIC), BINARY, 2 * BINARY - 1),
-    "normalize": (sl.LogisticRegression(classes=[0, 1], on_violation="normalize", **PUBLIC), BINARY, 2 * BINARY - 1),
+    "no intercept": (
+        sl.LogisticRegression(solver="objective", classes=[0, 1], fit_intercept=False, **PUBLIC),
+        BINARY,
+        2 * BINARY - 1,
+    ),
+    "normalize": (
+        sl.LogisticRegression(solver="objective", classes=[0, 1], on_violation="normalize", **PUBLIC),
+        BINARY,
+        2 * BINARY - 1,
+    ),
     "softmax": (
-        sl.LogisticRegression(classes=["a", "b", "c"], **PUBLIC),
+        sl.LogisticRegression(solver="objective", classes=["a", "b", "c"], **PUBLIC),
         THREE,
         np.unique(THREE, return_inverse=True)[1],
     ),
     "svc": (sl.LinearSVC(classes=[0, 1], **PUBLIC), BINARY, 2 * BINARY - 1),
-    "log_cosh": (sl.LinearRegression(target_range=(0, 20), **PUBLIC), NUMBERS, NUMBERS),
-    "huber": (sl.LinearRegression(target_range=(0, 20), loss="huber", **PUBLIC), NUMBERS, NUMBERS),
-    "squared": (sl.LinearRegression(target_range=(0, 20), loss="squared_clipped", **PUBLIC), NUMBERS, NUMBERS),
+    "log_cosh": (sl.LinearRegression(solver="objective", target_range=(0, 20), **PUBLIC), NUMBERS, NUMBERS),
+    "huber": (sl.LinearRegression(solver="objective", target_range=(0, 20), loss="huber", **PUBLIC), NUMBERS, NUMBERS),
+    "squared": (
+        sl.LinearRegression(solver="objective", target_range=(0, 20), loss="squared_clipped", **PUBLIC),
+        NUMBERS,
+        NUMBERS,
+    ),
     "poisson": (sl.PoissonRegressor(largest_count=6, **PUBLIC), COUNTS, COUNTS),
 }
 
@@ -100,7 +112,9 @@ def test_names_of_a_frame_are_asked_for() -> None:
     import pandas as pd
 
     frame = pd.DataFrame(ROWS, columns=["height", "weight", "age"])
-    model = sl.LogisticRegression(classes=["no", "yes"], **PUBLIC).fit(frame, np.array(["no", "yes"])[BINARY])
+    model = sl.LogisticRegression(solver="objective", classes=["no", "yes"], **PUBLIC).fit(
+        frame, np.array(["no", "yes"])[BINARY]
+    )
     report = model.privacy_report()
     assert [each["name"] for each in report["encoding"]["features"]] == ["height", "weight", "age"]
     assert report["encoding"]["label"] == {"negative": "no", "positive": "yes"}
@@ -114,7 +128,7 @@ def test_a_model_of_a_table_asks_for_its_columns() -> None:
     )
     cells = {"age": [20.0, 80.0] * 200, "sex": ["F", "M"] * 200, "ill": ["no", "yes"] * 200}
     table = sl.Table(cells, schema=[age, sex, ill])
-    model = sl.LogisticRegression(epsilon=1, delta="1e-5").fit_table(table, target="ill")
+    model = sl.LogisticRegression(solver="objective", epsilon=1, delta="1e-5").fit_table(table, target="ill")
     report = model.privacy_report()
     half = 2**-0.5
     assert report["encoding"]["features"] == [
@@ -130,7 +144,9 @@ def test_a_model_of_a_table_asks_for_its_columns() -> None:
 
 
 def test_one_model_a_class_has_no_report_of_one() -> None:
-    model = sl.LogisticRegression(classes=["a", "b", "c"], multi_class="one_vs_rest", **PUBLIC).fit(ROWS, THREE)
+    model = sl.LogisticRegression(solver="objective", classes=["a", "b", "c"], multi_class="one_vs_rest", **PUBLIC).fit(
+        ROWS, THREE
+    )
     with pytest.raises(RangeError, match="joint model"):
         model.privacy_report()
 
@@ -154,4 +170,12 @@ def test_an_unfitted_model_has_no_report() -> None:
     from sklearn.exceptions import NotFittedError
 
     with pytest.raises(NotFittedError):
-        sl.LogisticRegression(classes=[0, 1], **PUBLIC).privacy_report()
+        sl.LogisticRegression(solver="objective", classes=[0, 1], **PUBLIC).privacy_report()
+
+
+def test_a_descent_has_no_report_of_objective_perturbation() -> None:
+    model = sl.LogisticRegression(classes=[0, 1], **PUBLIC).fit(ROWS, BINARY)
+    with pytest.raises(RangeError, match="solver='objective'"):
+        model.privacy_report()
+    with pytest.raises(RangeError, match="solver='objective'"):
+        sl.LogisticRegression(classes=[0, 1], **PUBLIC).fit_keeping_noise(ROWS, BINARY, i_am_the_curator=True)

@@ -22,10 +22,14 @@ MODELS = [
     for model in (
         sl.LogisticRegression(**_SETTINGS, classes=(0, 1), on_missing=on_missing),  # type: ignore[arg-type]
         sl.LinearSVC(**_SETTINGS, classes=(0, 1), on_missing=on_missing),  # type: ignore[arg-type]
-        sl.LinearRegression(**_SETTINGS, target_range=(-10, 10), on_missing=on_missing),  # type: ignore[arg-type]
+        sl.LinearRegression(**_SETTINGS, target_range=(-4, 4), on_missing=on_missing),  # type: ignore[arg-type]
         sl.PoissonRegressor(**_SETTINGS, largest_count=10, on_missing=on_missing),  # type: ignore[arg-type]
     )
-] + [sl.LogisticRegression(**_SETTINGS, classes=(0, 1, 2, 3), on_missing="raise")]
+] + [
+    sl.LogisticRegression(**_SETTINGS, classes=(0, 1, 2, 3), on_missing="raise"),
+    sl.LogisticRegression(**_SETTINGS, classes=(0, 1), solver="objective"),
+    sl.LinearRegression(**_SETTINGS, target_range=(-10, 10), solver="objective"),
+]
 
 
 @parametrize_with_checks(MODELS, expected_failed_checks=expected_failed_checks)

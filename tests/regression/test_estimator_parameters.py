@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import warnings
 from typing import Any
@@ -12,7 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 import sidelight as sl
-from sidelight.errors import BudgetError, RangeError, SchemaError
+from sidelight.errors import BudgetError, RangeError, SchemaError, WeakFitWarning
 from sidelight.testing import SeededSession
 
 pytestmark = pytest.mark.usefixtures("prices_once")
@@ -23,6 +24,14 @@ MODELS: list[Any] = [
     sl.LinearRegression(**BUDGET, target_range=(0, 1)),
     sl.PoissonRegressor(**BUDGET, largest_count=2),
 ]
+#: The same with objective perturbation.
+OBJECTIVE: list[Any] = [
+    sl.LogisticRegression(**BUDGET, classes=[0, 1], solver="objective"),
+    MODELS[1],
+    sl.LinearRegression(**BUDGET, target_range=(0, 1), solver="objective"),
+    MODELS[3],
+]
+by_objective = pytest.mark.parametrize("model", OBJECTIVE, ids=lambda model: type(model).__name__)
 every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 PEOPLE = sl.Table({"row": np.empty(0)}, schema=[sl.Number("row")], name="people")
 
@@ -82,7 +91,6 @@ class TestWarnings:
         [
             ({"epsilon": 11}, "epsilon 11 is above 10"),
             ({"delta": "1e-3"}, "delta 0.001 is 1e-3 or more"),
-            ({"rows_at_most": 2}, "mostly prior"),
         ],
     )
     @every_model
@@ -90,26 +98,39 @@ class TestWarnings:
         with pytest.warns(UserWarning, match=text):
             clone(model).set_params(**more).fit(*rows())
 
+    @by_objective
+    def test_a_regularisation_that_outweighs_the_rows(self, model: Any) -> None:
+        with pytest.warns(UserWarning, match="mostly prior"):
+            clone(model).set_params(rows_at_most=2).fit(*rows())
+
+    def test_noise_that_outweighs_the_rows(self) -> None:
+        X, y = rows()
+        with pytest.warns(WeakFitWarning, match="outweighs the rows"):
+            clone(MODELS[0]).set_params(epsilon="0.01", rows=60).fit(X, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", WeakFitWarning)
+            clone(MODELS[0]).set_params(epsilon=5).fit(np.tile(X, (10, 1)), np.tile(y, 10))
+
     def test_the_limit_of_the_prior_is_four_times_the_curvature(self) -> None:
-        model = clone(MODELS[0]).fit(*rows())
+        model = clone(OBJECTIVE[0]).fit(*rows())
         limit = float(4 * model.privacy_.regularisation / model.privacy_.plan.mechanism.shape.curvature)
         with pytest.warns(UserWarning, match="mostly prior"):
-            clone(MODELS[0]).set_params(rows_at_most=int(limit * 0.99)).fit(*rows())
+            clone(OBJECTIVE[0]).set_params(rows_at_most=int(limit * 0.99)).fit(*rows())
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            clone(MODELS[0]).set_params(rows_at_most=int(limit * 1.01) + 1).fit(*rows())
+            clone(OBJECTIVE[0]).set_params(rows_at_most=int(limit * 1.01) + 1).fit(*rows())
 
 
 class TestParameters:
     def test_a_guess_of_the_norm_raises_the_penalty(self) -> None:
-        plain = clone(MODELS[0]).fit(*rows()).privacy_
-        guess = clone(MODELS[0]).set_params(theta_norm="0.5").fit(*rows()).privacy_
+        plain = clone(OBJECTIVE[0]).fit(*rows()).privacy_
+        guess = clone(OBJECTIVE[0]).set_params(theta_norm="0.5").fit(*rows()).privacy_
         assert guess.noise_scale == plain.noise_scale
         assert float(guess.regularisation) == pytest.approx(3**0.5 * float(plain.noise_scale) / 0.5)
 
     def test_a_tolerance_scales_the_output_noise(self) -> None:
-        plain = clone(MODELS[0]).fit(*rows()).privacy_
-        loose = clone(MODELS[0]).set_params(tolerance="1e-3").fit(*rows()).privacy_
+        plain = clone(OBJECTIVE[0]).fit(*rows()).privacy_
+        loose = clone(OBJECTIVE[0]).set_params(tolerance="1e-3").fit(*rows()).privacy_
         assert float(loose.tolerance) == 1e-3
         ratio = float(loose.output_noise_scale / plain.output_noise_scale)
         assert ratio == pytest.approx(float(loose.tolerance / plain.tolerance), rel=1e-6)
@@ -163,7 +184,29 @@ class TestAttributes:
         classes = {"classes_"} if hasattr(model, "classes") else set()
         assert found == {"coef_", "intercept_", "n_features_in_", "release_", "guarantee_", "privacy_"} | classes
 
-    @every_model
+    @pytest.mark.parametrize("model", MODELS[::2], ids=lambda model: type(model).__name__)
+    def test_of_a_descent_nothing_but_releases_depends_on_the_rows(self, model: Any) -> None:
+        X, y = rows()
+        one, other = clone(model).fit(X, y), clone(model).fit(X[:7] * 3, 1 - y[:7])
+        released = {"rows", "passes", "clip", "noise_to_signal", "believed"}
+        assert set(one.release_.value) >= released
+        for name in {each.name for each in dataclasses.fields(one.privacy_)} - released:
+            assert getattr(one.privacy_, name) == getattr(other.privacy_, name)
+        assert str(one.guarantee_) == str(other.guarantee_)
+        assert one.release_.query == other.release_.query
+
+    @pytest.mark.parametrize("model", MODELS[::2], ids=lambda model: type(model).__name__)
+    def test_the_parts_of_a_descent_add_up_to_its_promise(self, model: Any) -> None:
+        found = clone(model).fit(*rows()).privacy_
+        assert (found.epsilon, float(found.delta)) == (1, 1e-6)
+        shares = found.shares
+        assert shares.gram + shares.count + shares.choice + shares.steps == 1
+        assert found.claims.implies(sl.ApproxDP(1, "1e-6"))
+        assert not found.claims.implies(sl.ApproxDP("0.999", "1e-6"))
+        assert found.loss["loss"] in str(found)
+        assert found.pld().get_epsilon_for_delta(1e-6) <= 1.001
+
+    @by_objective
     def test_no_attribute_but_the_coefficients_depends_on_the_rows(self, model: Any) -> None:
         X, y = rows()
         one, other = clone(model).fit(X, y), clone(model).fit(X[:7] * 3, 1 - y[:7])
@@ -172,7 +215,7 @@ class TestAttributes:
         assert str(one.guarantee_) == str(other.guarantee_)
         assert one.release_.query == other.release_.query
 
-    @every_model
+    @by_objective
     def test_the_constants_are_public_and_prove_the_promise(self, model: Any) -> None:
         found = clone(model).fit(*rows()).privacy_
         assert (found.epsilon, float(found.delta)) == (1, 1e-6)

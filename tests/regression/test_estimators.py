@@ -99,11 +99,15 @@ class TestModels:
         model.set_params(class_weight={0: 3}, session=seeded(routes=["basic"]))
         assert np.mean(model.fit(X, y).predict(X) == 0) > np.mean(y == 0)
 
-    @pytest.mark.parametrize("loss", ["log_cosh", "huber", "squared_clipped"])
-    def test_a_target_far_from_zero_is_counted_from_the_middle_of_its_range(self, loss: Any) -> None:
+    @pytest.mark.parametrize(
+        ("solver", "loss"),
+        [("descent", "squared"), ("objective", "log_cosh"), ("objective", "huber"), ("objective", "squared_clipped")],
+    )
+    def test_a_target_far_from_zero_is_counted_from_the_middle_of_its_range(self, solver: Any, loss: Any) -> None:
         X, _ = rows()
         y = 1005 + 3 * X[:, 0]
-        model = sl.LinearRegression(**BUDGET, target_range=(1000, 1010), loss=loss, session=seeded()).fit(X, y)
+        more = {"loss": loss, "solver": solver, "session": seeded()}
+        model = sl.LinearRegression(**BUDGET, target_range=(1000, 1010), **more).fit(X, y)
         assert model.score(X, y) > 0.9
         assert isinstance(model.intercept_, float)
         assert model.coef_.shape == (3,)
@@ -116,11 +120,13 @@ class TestModels:
         assert model.intercept_ == 0
         assert sl.LogisticRegression(**BUDGET, classes=[0, 1], fit_intercept=False).fit(*rows(50)).intercept_ == [0]
 
+    @pytest.mark.parametrize("more", [{"solver": "objective"}, {"geometry": "none"}, {"geometry": "private"}])
     @maker
-    def test_sparse_rows_give_the_model_of_dense_ones(self, make: Any) -> None:
+    def test_sparse_rows_give_the_model_of_dense_ones(self, make: Any, more: dict[str, Any]) -> None:
         X, y = rows(500)
-        dense = make(session=seeded()).fit(X, y)
-        sparse = make(session=seeded()).fit(csr_array(X), y)
+        more = {name: value for name, value in more.items() if name in make().get_params()}
+        dense = make(session=seeded(), **more).fit(X, y)
+        sparse = make(session=seeded(), **more).fit(csr_array(X), y)
         np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=0.02)
         np.testing.assert_allclose(sparse.predict(csr_array(X)), dense.predict(X), atol=0.02)
 
@@ -138,7 +144,8 @@ class TestModels:
 
     @pytest.mark.parametrize("bound", ["generic", "thesis"])
     def test_the_other_bounds(self, bound: Any) -> None:
-        assert sl.LogisticRegression(**BUDGET, classes=[0, 1], bound=bound).fit(*rows(50)).coef_.shape == (1, 3)
+        model = sl.LogisticRegression(**BUDGET, classes=[0, 1], solver="objective", bound=bound)
+        assert model.fit(*rows(50)).coef_.shape == (1, 3)
 
     @pytest.mark.parametrize("unit", [120, 0.01])
     @pytest.mark.parametrize("make", MAKERS[:3], ids=["logistic", "svc", "linear"])  # counts have a clip of their own
@@ -166,7 +173,7 @@ class TestModels:
 
 class TestTheDoor:
     def test_the_charge_comes_before_the_data(self) -> None:
-        session = sl.Session(people(), budget=sl.ApproxDP("1.5", "1e-5"))
+        session = sl.Session(people(), budget=sl.ApproxDP("1.2", "1e-5"))
         model = MAKERS[0](session=session).fit(*rows(50))
         watched = Watched(rows(50)[0])
         with pytest.raises(BudgetError):
@@ -174,7 +181,7 @@ class TestTheDoor:
         assert not watched.opened
 
     def test_a_failure_shows_nothing_and_its_charge_stands(self) -> None:
-        session = sl.Session(people(), budget=sl.ApproxDP("1.5", "1e-5"))
+        session = sl.Session(people(), budget=sl.ApproxDP("1.2", "1e-5"))
         watched = Watched(rows(50)[0], error=ValueError("patient 42"))
         with pytest.raises(ReleaseFailedError) as caught:
             MAKERS[0](session=session).fit(watched, rows(50)[1])
@@ -195,7 +202,7 @@ class TestTheDoor:
             MAKERS[0](epsilon=3, session=again).fit(*rows(50))
 
     def test_clones_share_the_account(self) -> None:
-        session = sl.Session(people(), budget=sl.ApproxDP("1.5", "1e-5"))
+        session = sl.Session(people(), budget=sl.ApproxDP("1.2", "1e-5"))
         model = MAKERS[0](session=session)
         other = clone(model)
         assert other.session is session
@@ -212,14 +219,18 @@ class TestTheDoor:
         np.testing.assert_array_equal(saved.coef_, model.coef_)
 
     def test_strict_sessions_refuse_idealized_numerics(self) -> None:
+        session = sl.Session(people(), budget=sl.ApproxDP(3, "1e-5"), strict=True)
         with pytest.raises(StrictError):
-            MAKERS[0](session=sl.Session(people(), budget=sl.ApproxDP(3, "1e-5"), strict=True)).fit(*rows(50))
+            MAKERS[0](session=session, solver="objective").fit(*rows(50))
+        assert MAKERS[0](session=session).fit(*rows(50)).release_.circumstances.numerics == "exact"
 
-    def test_a_person_with_several_rows_is_refused(self) -> None:
+    def test_a_person_with_several_rows_is_refused_by_objective_perturbation(self) -> None:
         schema = [sl.Number("row"), sl.PersonId("who", max_rows=3)]
         table = sl.Table({"row": np.empty(0), "who": np.empty(0, int)}, schema=schema)
+        session = sl.Session(table, budget=sl.ApproxDP(3, "1e-5"))
         with pytest.raises(RangeError, match="one row"):
-            MAKERS[0](session=sl.Session(table, budget=sl.ApproxDP(3, "1e-5"))).fit(*rows(50))
+            MAKERS[0](session=session, solver="objective").fit(*rows(50))
+        assert "at most 3 rows" in str(MAKERS[0](session=session).fit(*rows(50)).privacy_)
 
     def test_seeded_models_are_branded(self) -> None:
         X, y = rows(50)
@@ -257,17 +268,41 @@ class TestMistakesAreFoundBeforeTheCharge:
         self.refused(MAKERS[0](class_weight=[1, 2]), RangeError, "public numbers")
         self.refused(MAKERS[0](classes=[0, 1, 2], class_weight="balanced"), RangeError, "public numbers")
         more = {"classes": [0, 1, 2], "multi_class": "one_vs_rest"}
-        self.refused(MAKERS[0](**more, class_weight={0: 1}), RangeError, "one_vs_rest")
+        self.refused(MAKERS[0](**more, solver="objective", class_weight={0: 1}), RangeError, "one_vs_rest")
+        self.refused(MAKERS[0](**more), RangeError, "solver='objective'")
         self.refused(MAKERS[0](multi_class="ovr"), RangeError, "multi_class")
         self.refused(MAKERS[0](on_missing="ignore"), RangeError, "on_missing")
         self.refused(MAKERS[0](on_violation="raise"), RangeError, "on_violation")
         self.refused(MAKERS[0](epsilon=-1), RangeError, "epsilon")
-        self.refused(MAKERS[0](bound="loose"), RangeError, "bound")
+        self.refused(MAKERS[0](solver="objective", bound="loose"), RangeError, "bound")
         self.refused(MAKERS[0](solver="adam"), RangeError, "solver")
-        self.refused(MAKERS[0](rows_at_most="many"), RangeError, "rows_at_most")
+        self.refused(MAKERS[0](solver="newton"), RangeError, "solver='objective', minimiser='newton'")
+        self.refused(MAKERS[0](solver="objective", minimiser="adam"), RangeError, "minimiser")
+        self.refused(MAKERS[0](solver="objective", rows_at_most="many"), RangeError, "rows_at_most")
         self.refused(MAKERS[0](intercept_value=0), RangeError, "intercept_value")
         with pytest.raises(RangeError, match="Session"):
             MAKERS[0](session="budget.db").fit(*rows(50))
+
+    @pytest.mark.parametrize("name", ["regularisation", "theta_norm", "tolerance", "bound", "minimiser", "scale"])
+    def test_parameters_of_the_other_solver_are_not_ignored(self, name: str) -> None:
+        given = {"bound": "generic", "minimiser": "newton"}.get(name, 2)
+        self.refused(MAKERS[2](**{name: given}), RangeError, f"{name}.*solver='objective'")
+
+    def test_parameters_of_descent_are_not_ignored(self) -> None:
+        for name, value in {"geometry": "none", "shrinkage": "none", "passes": 4}.items():
+            self.refused(MAKERS[0](solver="objective", **{name: value}), RangeError, f"{name}.*solver='descent'")
+        self.refused(MAKERS[2](solver="objective", loss="squared"), RangeError, "solver='descent'")
+        self.refused(MAKERS[2](loss="log_cosh"), RangeError, "solver='objective'")
+        self.refused(MAKERS[0](geometry="flat"), RangeError, "geometry")
+        self.refused(MAKERS[0](geometry="public"), RangeError, "at least 12 public rows")
+        self.refused(MAKERS[0](shrinkage="much"), RangeError, "shrinkage")
+        self.refused(MAKERS[0](passes=0), RangeError, "passes")
+        self.refused(MAKERS[0](passes=2.5), RangeError, "passes")
+        self.refused(MAKERS[0](rows=0), RangeError, "rows")
+        self.refused(MAKERS[0](rows="many"), RangeError, "rows")
+        self.refused(MAKERS[0](odds=0), RangeError, "odds")
+        with pytest.raises(RangeError, match="minimiser"):
+            sl.LinearSVC(**BUDGET, solver="newton")  # type: ignore[call-arg]
 
     @maker
     def test_shapes_and_types(self, make: Any) -> None:

@@ -143,6 +143,7 @@ def test_the_claim_of_a_plan_is_checked_against_its_own_constants():
         coefficients=201,
         rows=MOST_ROWS,
         size=(MOST_ROWS * float(mechanism.shape.gradient) + linear) / float(mechanism.regularisation),
+        away=(MOST_ROWS * float(mechanism.shape.gradient) + linear) / float(mechanism.regularisation),
         linear=linear,
     )
     assert error <= float(mechanism.tolerance) / 8

@@ -10,7 +10,6 @@ import pytest
 import sidelight as sl
 from sidelight.errors import SchemaError
 from sidelight.noise import Source
-from sidelight.regression.model_query import _Units
 from sidelight.testing import SeededEntropy
 
 SCHEMA = sl.Schema(
@@ -45,7 +44,7 @@ def test_coefficients_are_in_the_columns_own_units() -> None:
 
 def test_units_can_be_undone() -> None:
     prepared = sl.ModelQuery(model=sl.LinearSVC(epsilon=1, delta="1e-6"), target="town").prepare(SCHEMA)
-    units = _Units(prepared.encoding)
+    units = prepared.encoding.units
     weights, constants = np.arange(1.0, 6.0)[None, :], np.array([0.5])
     back, constant = units.scaled(units.own(weights, constants))
     assert np.allclose(back, weights)

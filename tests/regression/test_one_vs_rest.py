@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,7 +66,13 @@ def fitted() -> tuple[sl.LogisticRegression, np.ndarray, np.ndarray, SeededSessi
     people = sl.Table({"row": np.empty(0)}, schema=[sl.Number("row")])
     session = SeededSession(people, budget=sl.ApproxDP(9, "1e-4"), seed=1, routes=["basic"])
     model = sl.LogisticRegression(
-        epsilon=8, delta="1e-5", data_norm=1, classes=range(3), multi_class="one_vs_rest", session=session
+        epsilon=8,
+        delta="1e-5",
+        data_norm=1,
+        classes=range(3),
+        multi_class="one_vs_rest",
+        solver="objective",
+        session=session,
     )
     return model.fit(X, y), X, y, session
 
@@ -84,6 +91,9 @@ def test_a_model_of_three_classes(fitted: tuple[sl.LogisticRegression, np.ndarra
     assert model.privacy_.pld(step=1e-2).get_epsilon_for_delta(1e-5) == pytest.approx(8, rel=0.02)
 
 
-def test_two_classes_are_one_model_either_way() -> None:
-    model = sl.LogisticRegression(epsilon=1, delta="1e-5", data_norm=1, classes=[0, 1], multi_class="one_vs_rest")
+@pytest.mark.parametrize("solver", ["descent", "objective"])
+@pytest.mark.filterwarnings("ignore::sidelight.errors.WeakFitWarning")
+def test_two_classes_are_one_model_either_way(solver: Any) -> None:
+    price: dict[str, Any] = {"epsilon": 1, "delta": "1e-5", "data_norm": 1, "solver": solver}
+    model = sl.LogisticRegression(**price, classes=[0, 1], multi_class="one_vs_rest")
     assert model.fit(np.zeros((5, 2)), np.ones(5)).privacy_.fits == 1

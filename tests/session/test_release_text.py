@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import sidelight as sl
 from sidelight.guarantees import Claims, PureDP
 from sidelight.release import Circumstances, Release
 
@@ -49,3 +50,27 @@ def test_what_is_not_finite_is_not_written(count: int, bad: float) -> None:
     values[3] = bad
     with pytest.raises(ValueError, match=r"finite|JSON compliant"):
         release_of(values).to_json()
+
+
+def test_a_release_becomes_a_dictionary_and_frames() -> None:
+    release = sl.Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release([30, 40, 50] * 100)
+    said = release.to_dict()
+    assert said["kind"] == "quantiles"
+    assert said["private"] is True
+    assert [each["label"] for each in said["values"]] == ["25 %", "50 %", "75 %"]
+    assert said["unit"] == "ranks"
+    frame = release.to_pandas()
+    assert frame["value"].tolist() == [each["value"] for each in said["values"]]
+    assert frame.attrs["guarantee"].startswith("PureDP")
+    assert release.to_polars()["within_95"].to_list() == frame["within_95"].tolist()
+    json.dumps(said)
+
+
+def test_notebooks_show_a_chart_and_the_error() -> None:
+    page = sl.Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release([30, 40, 50] * 100)._repr_html_()
+    assert page.count("<rect") == 3
+    assert "off by at most" in page
+    people = sl.Table({"age": [31, 47, 52] * 100}, schema=[sl.Number("age", granularity=1)], name="people")
+    shown = sl.Session(people, budget=sl.ApproxDP(3, "1e-6"))._repr_html_()
+    assert "together ApproxDP(ε = 3, δ = 1e-6)" in shown
+    assert "declared sums are at most ε = 3" in shown

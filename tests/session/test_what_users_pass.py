@@ -54,10 +54,18 @@ def test_a_release_prints_itself_with_its_brand() -> None:
 
 
 def test_a_model_leads_with_epsilon_and_delta() -> None:
-    model = sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=[0, 1])
+    model = sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=[0, 1], solver="objective")
     release = model.fit([[0.5], [-0.5]] * 200, [1, 0] * 200).release_
     assert str(release.guarantee).startswith("ApproxDP(ε = 1, δ = 1e-6; idealized), ")
     assert len(repr(release)) < 500
+
+
+def test_a_model_by_descent_says_its_mu_and_what_it_was_asked_for() -> None:
+    model = sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=[0, 1])
+    release = model.fit([[0.5], [-0.5]] * 200, [1, 0] * 200).release_
+    assert str(release.guarantee) == "GDP(μ = 0.236705)"
+    assert str(model.privacy_).startswith("(1, 1e-6)-DP")
+    assert len(repr(release)) < 800
 
 
 def test_a_refusal_says_that_it_has_no_value() -> None:

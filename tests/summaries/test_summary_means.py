@@ -45,15 +45,18 @@ def many():
 
 
 def test_the_pair_has_seven_tenths_of_the_error_of_the_usual_split(many):
+    """To first order variances are w²(1+τ²)/(nε)² and twice that: held to 3 %, six standard errors of 20,000 means."""
     table, truth = many
-    found = seeded(sl.Mean("x", by="g", epsilon=1, pull=False), table).value["mean"]
+    query = sl.Mean("x", by="g", epsilon=1, pull=False)
+    found = np.concatenate([seeded(query, table, seed=seed).value["mean"] for seed in range(20)])
+    error = math.sqrt(np.mean((found - truth) ** 2))
+    assert error == pytest.approx(math.sqrt(1 + ((truth - 50) / 50) ** 2) * 100 / 100, rel=0.03)
     rng = np.random.default_rng(5)
     n, half = 100, 50.0
     # the usual way: epsilon/2 on the centred sum, epsilon/2 on the count
     sums = n * (truth - half) + rng.laplace(scale=2 * half, size=200_000)
     split = half + sums / (n + rng.laplace(scale=2, size=200_000))
-    ratio = math.sqrt(np.mean((found - truth) ** 2) / np.mean((split - truth) ** 2))
-    assert 0.62 < ratio < 0.79
+    assert error / math.sqrt(np.mean((split - truth) ** 2)) == pytest.approx(math.sqrt(1 / 2), rel=0.03)
 
 
 @pytest.mark.parametrize("price", PRICES)

@@ -43,7 +43,7 @@ PENALTIES = ("5", "50", "100000")
 
 
 def model(penalty: str, epsilon: str = "0.5") -> sl.ModelQuery:
-    estimator = sl.LogisticRegression(epsilon=epsilon, delta="1e-8", regularisation=penalty)
+    estimator = sl.LogisticRegression(epsilon=epsilon, delta="1e-8", solver="objective", regularisation=penalty)
     return sl.ModelQuery(model=estimator, target="renewed")
 
 
@@ -140,6 +140,25 @@ def test_a_useless_penalty_seldom_wins() -> None:
             answer = prepared.run(table, source)
         wins[answer.value["candidate"]] += 1
     assert wins[2] <= 3  # λ = 100000 leaves nothing of the data; it wins where no other was tried
+
+
+def test_models_by_descent_are_searched_at_the_price_of_their_profile() -> None:
+    candidates = [
+        sl.ModelQuery(
+            model=sl.LogisticRegression(epsilon="0.5", delta="1e-8", geometry=geometry, odds=odds), target="renewed"
+        )
+        for geometry, odds in (("auto", 9), ("none", 9), ("private", 1))
+    ]
+    prices = [each.prepare(SCHEMA).claims for each in candidates]
+    assert common_price(prices) == prices[0]
+    described = sl.PublicScore(public_loss, "log-loss on 300 published customers")
+    searched = sl.Selection(candidates=candidates, score=described, delta="1e-6")
+    found = searched.claims(SCHEMA).approx_at("1e-6")
+    assert found is not None
+    assert 0.5 < float(found.epsilon) < 1
+    release = searched.release(sl.Table(customers(400, 1), schema=SCHEMA))
+    assert sorted(release.value) == ["candidate", "value"]
+    assert release.circumstances.numerics == "exact"
 
 
 def test_publishing_the_best_of_a_fixed_number_at_the_price_of_one_is_refuted() -> None:

@@ -11,10 +11,19 @@ from sidelight.accounting.calibrate import (
     gaussian_noise_scale,
 )
 from sidelight.accounting.charges import Charge, Route, Totals, amount_of, capacity_quanta, charge_quanta
-from sidelight.accounting.filters import ROUTES, Rule
+from sidelight.accounting.filters import Rule
 from sidelight.accounting.loss_distributions import to_dp_event, to_pld
+from sidelight.accounting.opening import ROUTES
 from sidelight.accounting.parallel import dearest_path
-from sidelight.accounting.remaining import Remaining, Shortfall, Spent, find_remaining, find_shortfall, find_spent
+from sidelight.accounting.remaining import (
+    Remaining,
+    Shortfall,
+    Spent,
+    find_remaining,
+    find_shortfall,
+    find_spent,
+    what_would_fit,
+)
 
 __all__ = [
     "ROUTES",
@@ -44,4 +53,5 @@ __all__ = [
     "price_batch",
     "to_dp_event",
     "to_pld",
+    "what_would_fit",
 ]

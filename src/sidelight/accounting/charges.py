@@ -12,9 +12,9 @@ faster than it uses up that sum: its profile is read at a smaller delta, for a l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from sidelight.errors import LedgerError, RangeError
 from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims, Profile, short_text
@@ -24,6 +24,8 @@ Route: TypeAlias = Literal["basic", "gdp", "zcdp"]
 
 #: The total that each route compares with its capacity.
 NAMES: dict[Route, Literal["epsilon", "mu_squared", "rho"]] = {"basic": "epsilon", "gdp": "mu_squared", "zcdp": "rho"}
+_COMPOSED: Final = "composed"
+_BESIDE: Final = ("epsilon", "rho", "mu_squared", "delta")
 DECIMALS = 30
 QUANTA_PER_ONE: int = 10**DECIMALS
 #: Deltas are tried from the pool down to this share of it: halves, and the round numbers that people declare.
@@ -33,12 +35,19 @@ _DIGITS = tuple(Fraction(text) for text in ("1", "1.5", "2", "2.5", "3", "4", "5
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """The price of one event for every route; None where the event has no claim for it, which closes that route."""
+    """The price of one event for every route; None where the event has no claim for it, which closes that route.
+
+    In a rule that adds up epsilons first, `beside` is the delta that the other routes get from this event on (Theorem
+    T12), and `composed` says that it is counted in the second stage (Theorem T10).
+    """
 
     epsilon: int | None
     delta_items: int
     rho: int | None
     mu_squared: int | None
+    beside: int = 0
+    composed: bool = False
+    may_begin: bool = field(default=False, compare=False)  # the claims prove its mu_squared without any delta
 
     def of(self, route: Route) -> int | None:
         """Return the price for one route."""
@@ -48,12 +57,16 @@ class Charge:
         """Write the price in quanta, with strings only; what is not charged is left out."""
         amounts = {"epsilon": self.epsilon, "rho": self.rho, "mu_squared": self.mu_squared}
         shown = {name: str(value) for name, value in amounts.items() if value is not None}
-        return shown | ({"delta_items": str(self.delta_items)} if self.delta_items else {})
+        shown |= {"delta_items": str(self.delta_items)} if self.delta_items else {}
+        shown |= {"beside": str(self.beside)} if self.beside else {}
+        return shown | ({"stage": _COMPOSED} if self.composed else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, str]) -> Charge:
         """Read a price back."""
-        _only(data, {"epsilon", "rho", "mu_squared", "delta_items"}, "charge")
+        _only(data, {"epsilon", "rho", "mu_squared", "delta_items", "beside", "stage"}, "charge")
+        if data.get("stage", _COMPOSED) != _COMPOSED:
+            raise LedgerError(f"a charge names a stage that does not exist: {data['stage']}")
 
         def read(name: str) -> int | None:
             return quanta_from_text(data[name]) if name in data else None
@@ -63,25 +76,55 @@ class Charge:
             delta_items=read("delta_items") or 0,
             rho=read("rho"),
             mu_squared=read("mu_squared"),
+            beside=read("beside") or 0,
+            composed="stage" in data,
         )
 
     def covers(self, other: Charge) -> bool:
         """Return whether this price is at least the other by every route: as a stored charge is to a recomputed."""
         pairs = ((self.of(route), other.of(route)) for route in NAMES)
-        return self.delta_items >= other.delta_items and all(
-            mine is None or (theirs is not None and mine >= theirs) for mine, theirs in pairs
+        return (
+            self.composed == other.composed
+            and self.delta_items >= other.delta_items
+            and all(mine is None or (theirs is not None and mine >= theirs) for mine, theirs in pairs)
         )
 
 
 @dataclass(frozen=True, kw_only=True)
+class Beside:
+    """Where other routes began to stand beside the sum of epsilons: the totals then, and the delta that is theirs."""
+
+    epsilon: int
+    rho: int
+    mu_squared: int
+    delta: int
+
+    def to_json(self) -> dict[str, str]:
+        """Write the amounts in quanta, with strings only."""
+        return {name: str(getattr(self, name)) for name in _BESIDE}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, str]) -> Beside:
+        """Read the amounts back."""
+        _only(data, set(_BESIDE), "totals")
+        return cls(**{name: quanta_from_text(data[name]) for name in _BESIDE})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Totals:
-    """What was spent. Totals never decrease, and a route that was closed stays closed."""
+    """What was spent. Totals never decrease, and a route that was closed stays closed.
+
+    In a rule that adds up epsilons first, `beside` says since when other routes stand beside that sum, and `composed`
+    holds the totals of the second stage, once it was entered.
+    """
 
     epsilon: int = 0
     delta_items: int = 0
     rho: int = 0
     mu_squared: int = 0
     closed: frozenset[Route] = frozenset()
+    beside: Beside | None = None
+    composed: Totals | None = None
 
     @classmethod
     def zero(cls) -> Totals:
@@ -94,51 +137,66 @@ class Totals:
 
     def plus(self, charge: Charge) -> Totals:
         """Add one event; routes for which it has no claim close for good."""
+        if charge.composed:
+            stage = Totals.zero() if self.composed is None else self.composed
+            return replace(self, composed=stage.plus(replace(charge, composed=False)))
         missing: set[Route] = {route for route in NAMES if charge.of(route) is None}
+        began = self.beside
+        if charge.beside and began is None:
+            began = Beside(epsilon=self.epsilon, rho=self.rho, mu_squared=self.mu_squared, delta=charge.beside)
         return Totals(
             epsilon=self.epsilon + (charge.epsilon or 0),
             delta_items=self.delta_items + charge.delta_items,
             rho=self.rho + (charge.rho or 0),
             mu_squared=self.mu_squared + (charge.mu_squared or 0),
             closed=self.closed | missing,
+            beside=began,
+            composed=self.composed,
         )
 
     def plus_totals(self, other: Totals) -> Totals:
         """Add what another scope spent on the same records."""
+        stages = [stage for stage in (self.composed, other.composed) if stage is not None]
         return Totals(
             epsilon=self.epsilon + other.epsilon,
             delta_items=self.delta_items + other.delta_items,
             rho=self.rho + other.rho,
             mu_squared=self.mu_squared + other.mu_squared,
             closed=self.closed | other.closed,
+            beside=self.beside or other.beside,
+            composed=stages[0].plus_totals(stages[1]) if len(stages) == 2 else next(iter(stages), None),
         )
 
     @classmethod
     def largest(cls, parts: Iterable[Totals]) -> Totals:
         """Return, for each total by itself, the largest over disjoint parts (parallel composition, add or remove)."""
         found = list(parts)
+        stages = [t.composed for t in found if t.composed is not None]
         return cls(
             epsilon=max((t.epsilon for t in found), default=0),
             delta_items=max((t.delta_items for t in found), default=0),
             rho=max((t.rho for t in found), default=0),
             mu_squared=max((t.mu_squared for t in found), default=0),
             closed=frozenset[Route]().union(*(t.closed for t in found)),
+            composed=cls.largest(stages) if stages else None,
         )
 
     def to_json(self) -> dict[str, Any]:
         """Write the totals in quanta, with strings only."""
-        return {
+        shown: dict[str, Any] = {
             "epsilon": str(self.epsilon),
             "delta_items": str(self.delta_items),
             "rho": str(self.rho),
             "mu_squared": str(self.mu_squared),
             "closed": sorted(self.closed),
         }
+        shown |= {} if self.beside is None else {"beside": self.beside.to_json()}
+        return shown if self.composed is None else shown | {_COMPOSED: self.composed.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Totals:
         """Read totals back."""
-        _only(data, {"epsilon", "delta_items", "rho", "mu_squared", "closed"}, "totals")
+        _only(data, {"epsilon", "delta_items", "rho", "mu_squared", "closed", "beside", _COMPOSED}, "totals")
         closed = set(data["closed"])
         if not closed <= set(NAMES):
             raise LedgerError(f"totals name routes that do not exist: {', '.join(sorted(map(str, closed)))}")
@@ -148,6 +206,8 @@ class Totals:
             rho=quanta_from_text(data["rho"]),
             mu_squared=quanta_from_text(data["mu_squared"]),
             closed=frozenset(closed),
+            beside=Beside.from_json(data["beside"]) if "beside" in data else None,
+            composed=cls.from_json(data[_COMPOSED]) if _COMPOSED in data else None,
         )
 
 
@@ -194,7 +254,13 @@ def _not_negative(x: Fraction) -> None:
 
 
 def chosen_item(
-    claims: Claims, *, below: Fraction | None, pool: Fraction, epsilon: Fraction, served: Fraction | None
+    claims: Claims,
+    *,
+    below: Fraction | None,
+    pool: Fraction,
+    epsilon: Fraction,
+    served: Fraction | None,
+    keep_open: bool = False,
 ) -> ApproxDP | None:
     """Pick the (epsilon, delta) to charge, if any.
 
@@ -204,6 +270,7 @@ def chosen_item(
         pool: What the rule keeps of delta for items.
         epsilon: The budget's epsilon.
         served: The share of another route that the event takes by a claim of that route; None where no route has one.
+        keep_open: Give an item to every event whose curve has one, so that none closes the sum of epsilons.
     """
     if not pool:
         return None
@@ -213,7 +280,7 @@ def chosen_item(
     if fitting is not None or below is not None:
         return fitting or next((i for i in declared if i.delta <= pool), None)
     if served is not None:
-        return _at(claims, limit) if declared and limit else None
+        return _at(claims, limit) if limit and (declared or keep_open) else None
     return _balanced(claims, pool=pool, epsilon=epsilon) or (declared[0] if declared else None)
 
 

@@ -4,18 +4,27 @@ The owner sees answers and then chooses the next query and its cost. Only totals
 kept: the sum of epsilons (basic), of rhos (zcdp) and of mu squared (gdp), side by side. A request is granted while at
 least one of them is within its capacity, and each may use only its own share of delta: taking the best of several
 filters without splitting delta is not covered (accounting proof page, Theorems T5 to T8).
+
+The rule of an (epsilon, delta) budget that names no routes never refuses what the plain sum of the declared epsilons
+and deltas grants: all of delta is there for that sum. What else is granted is what that promise leaves (Theorem T11):
+
+* From the first event on that declares an (epsilon, delta) and has a mu of its own, gdp and zcdp stand beside the sum,
+  with the part of that event's delta that the sum cannot use (Theorem T12).
+* Without such an event, a request that the sum cannot count or grant is composed: what is left of the budget goes, for
+  good, to routes that stand side by side (Theorem T10). Naming routes when the budget is opened does that at once.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, Literal
 
+from sidelight.accounting.capacities import left_beside, proved
 from sidelight.accounting.charges import (
-    DECIMALS,
     NAMES,
     Charge,
     Route,
@@ -26,7 +35,8 @@ from sidelight.accounting.charges import (
     chosen_item,
     quanta_from_text,
 )
-from sidelight.errors import ClaimError, RangeError, SidelightWarning, nearest
+from sidelight.accounting.opening import Budget, Share, check_budget, routes_of_budget, shares_of_delta
+from sidelight.errors import ClaimError, RangeError, SidelightWarning
 from sidelight.guarantees import (
     GDP,
     ZCDP,
@@ -41,15 +51,11 @@ from sidelight.guarantees import (
     claim_to_json,
     claims_to_replace,
     decimal_text,
-    decimals_of,
-    exact,
 )
 from sidelight.guarantees import conversions as convert
 
-Budget: TypeAlias = PureDP | ZCDP | GDP | ApproxDP
-Share: TypeAlias = Literal["items", "gdp", "zcdp"]
-ROUTES: tuple[Route, ...] = ("basic", "gdp", "zcdp")
-_DEFAULT_POOL = Fraction(2, 5)
+#: The routes that may stand beside the sum of epsilons.
+BESIDE: Final[tuple[Literal["gdp"], Literal["zcdp"]]] = ("gdp", "zcdp")
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Rule:
     """What a scope may spend: a budget, the routes that count towards it, and how delta is split between them.
 
     Guarantee: everything ever released under the rule, however the queries and their costs are chosen after seeing
-    earlier answers, satisfies the budget (accounting proof page, Theorem T7; items by T8).
+    earlier answers, satisfies the budget (accounting proof page, Theorems T7, T8, T10 and T12).
 
     >>> rule = Rule.for_budget(PureDP(1))
     >>> tenth = rule.charge(Claims.of(PureDP(0.1)))
@@ -74,6 +80,7 @@ class Rule:
     shares: tuple[tuple[Share, Fraction], ...]
     capacities: tuple[tuple[Route, int], ...]
     pool: int
+    sum_first: bool = False
 
     @classmethod
     def for_budget(
@@ -83,11 +90,14 @@ class Rule:
         routes: Sequence[Route] | None = None,
         shares: Mapping[Share, Amount] | None = None,
     ) -> Rule:
-        """Fix the rule of a budget; `shares` are fractions of delta for items, gdp and zcdp, at most 1 in all."""
-        _check_budget(budget)
+        """Fix the rule of a budget; `shares` are fractions of delta for items, gdp and zcdp, at most 1 in all.
+
+        An (epsilon, delta) budget without routes and shares adds up what is declared before it composes.
+        """
+        check_budget(budget)
         assert isinstance(budget, PureDP | ZCDP | GDP | ApproxDP)
-        used = _routes(budget, routes)
-        split = _shares(budget, used, shares)
+        used = routes_of_budget(budget, routes)
+        split = shares_of_delta(budget, used, shares)
         if not isinstance(budget, ApproxDP):
             amount = budget.mu**2 if isinstance(budget, GDP) else getattr(budget, NAMES[used[0]])
             return cls(budget, used, (), ((used[0], capacity_quanta(amount)),), 0)
@@ -107,37 +117,63 @@ class Rule:
             else:
                 raise RangeError(f"the route {route} needs a share of delta above 0")
         pool = capacity_quanta(dict(split).get("items", Fraction(0)) * budget.delta)
-        return cls(budget, used, split, tuple(capacities), pool)
+        return cls(budget, used, split, tuple(capacities), pool, sum_first=routes is None and shares is None)
 
     # --- the decision -------------------------------------------------------------------------------------------------
 
-    def charge(self, claims: Claims) -> Charge:
-        """Price one event for every route of the rule: a pure function of public parameters, in whole quanta.
+    def charge(self, claims: Claims, *, totals: Totals | None = None, delta: Amount | None = None) -> Charge:
+        """Price one event as the rule would count it after some totals: the first of `charges` that is granted.
 
-        An (epsilon, delta) is used where its epsilon is below the pure one: by the basic route, and as randomised
-        response by the others where that is less than their own claim; its delta enters the pool once. It is the
-        declared one, or one at a smaller delta that a profile or a Renyi curve proves, so that models do not use up the
-        pool before anything else (`chosen_item`).
+        Where none is, the price that a refusal shows.
+        """
+        before = Totals.zero() if totals is None else totals
+        if self.sum_first and before.composed is None:  # the usual case, without pricing what will not be asked
+            for charge in self._plain(self._declared(self._fitting(claims), delta)):
+                if self._sum_holds(before.plus(charge)):
+                    return self._beginning(before, charge)
+        return self.choose(before, self.charges(claims, delta=delta))
+
+    def charges(self, claims: Claims, *, delta: Amount | None = None) -> tuple[Charge, ...]:
+        """Price one event in every way that the rule could count it: functions of public parameters, in whole quanta.
+
+        An (epsilon, delta) is used where its epsilon is below the pure one: by the sum of epsilons, and as randomised
+        response by the other routes where that is less than their own claim; its delta enters the pool once. Where
+        routes stand side by side it is the declared one, or one at a smaller delta that a profile or a Renyi curve
+        proves, so that models do not use up the pool before anything else (`chosen_item`).
+
+        Args:
+            claims: What the event proves.
+            delta: The delta that its price was declared at, where the claims do not say it: a Gaussian release that was
+                asked for as (epsilon, delta) proves a mu.
 
         Raises:
             ClaimError: other neighbours, unit or audience, or no route of the rule can count the event.
         """
-        claims = self._fitting(claims)
-        pure, rho, mu = self._own(claims)
-        item = chosen_item(
-            claims,
-            below=pure,
-            pool=amount_of(self.pool),
-            epsilon=getattr(self.budget, "epsilon", Fraction(0)),
-            served=self._served(rho, mu),
-        )
-        charge = self._price(claims, item)
-        if all(charge.of(route) is None for route in self.routes):
-            raise ClaimError(
-                f"a budget of {self.budget} cannot count {claims}: it needs a claim for {' or '.join(self.routes)}; "
-                "a budget of ApproxDP(epsilon, delta) counts every kind of release"
-            )
-        return charge
+        claims = self._declared(self._fitting(claims), delta)
+        side_by_side = self._side_by_side(claims)
+        if not self.sum_first:
+            return (side_by_side,)
+        own = replace(self._price(claims, None), epsilon=None)
+        without = [own] if own.rho is not None or own.mu_squared is not None else []
+        composed = replace(side_by_side, composed=True)
+        plain = self._plain(claims)
+        return (*plain, composed, *without) if plain else (composed, side_by_side, *without)
+
+    def choose(self, totals: Totals, charges: Sequence[Charge]) -> Charge:
+        """Return the first price that is granted: by the sum or composed, then by the routes beside the sum.
+
+        Where none is granted, the first price of the stage that the totals are in.
+        """
+        if self.sum_first:
+            for charge in charges:
+                if charge.composed and self.grants(totals, charge):
+                    return charge
+                if not charge.composed and totals.composed is None and self._sum_holds(totals.plus(charge)):
+                    return self._beginning(totals, charge)
+            charges = sorted(charges, key=lambda charge: (charge.composed, charge.epsilon is not None))
+        granted = next((charge for charge in charges if self.grants(totals, charge)), None)
+        shown = sorted(charges, key=lambda charge: charge.epsilon is None)
+        return granted or next((c for c in shown if c.composed == (totals.composed is not None)), shown[0])
 
     def proves(self, charge: Charge, claims: Claims) -> bool:
         """Return whether a stored price is enough: this version's, or that of any other (epsilon, delta) that holds.
@@ -145,21 +181,73 @@ class Rule:
         Versions choose differently among the pairs that an event proves, and each of them may be charged (Theorem T8);
         a history that was valid when it was written stays valid.
         """
-        if charge.covers(self.charge(claims)):
+        if charge.beside:  # the tail that T12 speaks of is that of the event's own law, not of a randomised response
+            mu = self._own(self._fitting(claims))[2]
+            if mu is None or (charge.mu_squared or 0) < charge_quanta(mu * mu):
+                return False
+        if any(charge.covers(each) for each in self.charges(claims)):
             return True
+        if (charge.composed or charge.beside) and not self.sum_first:
+            return False
         claims = self._fitting(claims)
         item = claims.approx_at(amount_of(charge.delta_items)) if charge.delta_items else None
-        return charge.covers(self._price(claims, item))
+        return charge.covers(replace(self._price(claims, item), composed=charge.composed))
 
     def holds(self, totals: Totals) -> bool:
-        """Return whether totals are within the rule: the pool, and at least one open route."""
-        if totals.delta_items > self.pool:
+        """Return whether totals are within the rule: the pool, and at least one open route of their stage."""
+        if not self.sum_first:
+            return totals.composed is None and totals.beside is None and self._within(totals)
+        if totals.composed is None:
+            return self._sum_holds(totals) or self._beside_holds(totals)
+        rest = self.rest(totals)
+        return rest is not None and self._sum_holds(totals) and rest._within(totals.composed)
+
+    def allows(self, before: Totals, after: Totals) -> bool:
+        """Decide a step by one event: granted iff the totals after it are within the rule; equality grants.
+
+        Once a rule composes, its sum is fixed; and where routes begin to stand beside the sum, they get no more delta
+        than the event leaves them.
+        """
+        if before.composed is not None and (before.epsilon, before.delta_items) != (after.epsilon, after.delta_items):
             return False
-        return any(route not in totals.closed and totals.of(route) <= cap for route, cap in self.capacities)
+        if before.composed is None and after.composed is not None and before.beside is not None:
+            return False
+        if before.beside is None and after.beside is not None and after.beside.delta > self._left(before, after):
+            return False
+        return self.holds(after)
 
     def grants(self, totals: Totals, charge: Charge) -> bool:
         """Decide a request: granted iff the totals with it are within the rule; equality grants."""
-        return self.holds(totals.plus(charge))
+        if totals.composed is not None and not charge.composed:
+            return False
+        return self.allows(totals, totals.plus(charge))
+
+    def rest(self, totals: Totals) -> Rule | None:
+        """Return the rule of the second stage: this one's routes and shares, for what the sum has left of the budget.
+
+        None where nothing is left that could be composed.
+        """
+        assert isinstance(self.budget, ApproxDP)
+        if not (totals.epsilon or totals.delta_items):
+            return replace(self, sum_first=False)
+        epsilon = self.budget.epsilon - amount_of(totals.epsilon)
+        delta = self.budget.delta - amount_of(totals.delta_items)
+        if epsilon <= 0 or delta <= 0:
+            return None
+        return _rule_of(ApproxDP(epsilon, delta, **self.budget.context), self.routes, self.shares)
+
+    def beside(self, totals: Totals) -> tuple[Rule, Totals] | None:
+        """Return the rule of the routes beside the sum and what they have counted, None before they began."""
+        began = totals.beside
+        if began is None:
+            return None
+        assert isinstance(self.budget, ApproxDP)
+        left = ApproxDP(self.budget.epsilon - amount_of(began.epsilon), amount_of(began.delta), **self.budget.context)
+        shares = tuple((name, Fraction(1, 2)) for name in BESIDE)
+        counted = Totals(
+            rho=totals.rho - began.rho, mu_squared=totals.mu_squared - began.mu_squared, closed=totals.closed
+        )
+        return _rule_of(left, BESIDE, shares), counted
 
     def capacity(self, route: Route) -> int:
         """Return the capacity of a route in quanta."""
@@ -179,24 +267,26 @@ class Rule:
 
     def to_json(self) -> dict[str, Any]:
         """Write the rule with strings only; the capacities are stored, so that they never change under a scope."""
-        return {
+        written: dict[str, Any] = {
             "budget": claim_to_json(self.budget),
             "routes": list(self.routes),
             "shares": {name: decimal_text(share) for name, share in self.shares},
             "capacities": {route: str(cap) for route, cap in self.capacities},
             "pool": str(self.pool),
         }
+        return written | ({"first": "sum"} if self.sum_first else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rule:
         """Read a rule back, and check that its capacities are those that its budget allows."""
         budget = claim_from_json(data["budget"])
-        _check_budget(budget)
+        check_budget(budget)
         assert isinstance(budget, PureDP | ZCDP | GDP | ApproxDP)
-        routes = _routes(budget, data["routes"])
-        shares = _shares(budget, routes, data["shares"] or None)
+        routes = routes_of_budget(budget, data["routes"])
+        shares = shares_of_delta(budget, routes, data["shares"] or None)
         capacities = tuple((route, quanta_from_text(data["capacities"][route])) for route in routes)
-        rule = cls(budget, routes, shares, capacities, quanta_from_text(data["pool"]))
+        sum_first = isinstance(budget, ApproxDP) and data.get("first") == "sum"
+        rule = cls(budget, routes, shares, capacities, quanta_from_text(data["pool"]), sum_first=sum_first)
         if rule.to_json() != dict(data) or not rule._follows():
             raise ClaimError(f"the stored rule does not follow from its budget {budget}; it was edited")
         return rule
@@ -207,7 +297,7 @@ class Rule:
             share = dict(self.shares)
             if self.pool > capacity_quanta(share.get("items", Fraction(0)) * self.budget.delta):
                 return False
-            if all(_proved(self.budget, route, cap, share) for route, cap in self.capacities):
+            if all(proved(self.budget, route, cap, share) for route, cap in self.capacities):
                 return True
         fresh = Rule.for_budget(self.budget, routes=self.routes, shares=dict(self.shares) or None)
         return self.pool <= fresh.pool and all(cap <= fresh.capacity(route) for route, cap in self.capacities)
@@ -229,6 +319,76 @@ class Rule:
             f"claims about '{claims.neighbours}' cannot be charged to a budget about '{self.budget.neighbours}'; "
             "only add-or-remove claims convert into a replace budget"
         )
+
+    def _declared(self, claims: Claims, delta: Amount | None) -> Claims:
+        """Add the pair that was declared, as far as the claims prove it, to claims that say none themselves."""
+        if delta is None or not self.sum_first or claims.pure() is not None or claims.items:
+            return claims
+        declared = claims.approx_at(delta)
+        return claims if declared is None else Claims.of(*claims, declared)
+
+    def _plain(self, claims: Claims) -> list[Charge]:
+        """Price claims that fit the budget for the plain sum: each declared pair with a smaller epsilon, then the pure.
+
+        The totals of the other routes go on beside it as bookkeeping; they decide nothing in this stage.
+        """
+        pure = claims.pure()
+        mu = self._own(claims)[2]
+        items = [i for i in claims.items if pure is None or i.epsilon < pure.epsilon]
+        priced = [self._price(claims, item) for item in sorted(items, key=lambda i: (i.epsilon, i.delta))]
+        if mu is not None:
+            priced = [replace(each, mu_squared=charge_quanta(mu * mu), may_begin=True) for each in priced]
+        return priced if pure is None else [*priced, self._price(claims, None)]
+
+    def _side_by_side(self, claims: Claims) -> Charge:
+        """Price claims that fit the budget for routes that stand side by side."""
+        pure, rho, mu = self._own(claims)
+        item = chosen_item(
+            claims,
+            below=pure,
+            pool=amount_of(self.pool),
+            epsilon=getattr(self.budget, "epsilon", Fraction(0)),
+            served=self._served(rho, mu),
+            keep_open=self.sum_first,
+        )
+        charge = self._price(claims, item)
+        if all(charge.of(route) is None for route in self.routes):
+            raise ClaimError(
+                f"a budget of {self.budget} cannot count {claims}: it needs a claim for {' or '.join(self.routes)}; "
+                "a budget of ApproxDP(epsilon, delta) counts every kind of release"
+            )
+        return charge
+
+    def _sum_holds(self, totals: Totals) -> bool:
+        """Return whether everything so far is within the plain sum of epsilons and deltas."""
+        assert isinstance(self.budget, ApproxDP)
+        within = totals.epsilon <= capacity_quanta(self.budget.epsilon) and "basic" not in totals.closed
+        return within and totals.delta_items <= capacity_quanta(self.budget.delta)
+
+    def _beside_holds(self, totals: Totals) -> bool:
+        """Return whether the routes beside the sum hold; deltas of items are paid from the whole of delta (T12)."""
+        assert isinstance(self.budget, ApproxDP)
+        found = self.beside(totals)
+        if found is None or totals.delta_items > capacity_quanta(self.budget.delta):
+            return False
+        rule, counted = found
+        return rule._within(counted)
+
+    def _left(self, before: Totals, after: Totals) -> int:
+        return left_beside(self.budget, before, after) if isinstance(self.budget, ApproxDP) else 0
+
+    def _beginning(self, totals: Totals, charge: Charge) -> Charge:
+        """Return the charge with the delta that other routes get from this event on, where they have not begun yet."""
+        if totals.beside is not None or not charge.may_begin:
+            return charge
+        left = self._left(totals, totals.plus(charge))
+        return replace(charge, beside=left) if left else charge
+
+    def _within(self, totals: Totals) -> bool:
+        """Return whether totals are within routes that stand side by side."""
+        if totals.delta_items > self.pool:
+            return False
+        return any(route not in totals.closed and totals.of(route) <= cap for route, cap in self.capacities)
 
     def _own(self, claims: Claims) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
         """Return the epsilon, rho and mu that the claims prove without any delta, for the routes that there are."""
@@ -263,78 +423,9 @@ class Rule:
         return min(shares, default=None)
 
 
-def _proved(budget: ApproxDP, route: Route, cap: int, share: Mapping[Share, Fraction]) -> bool:
-    """Prove one stored capacity: the epsilon it allows, or the Gaussian profile at the budget's epsilon."""
-    amount = amount_of(cap)
-    if route == "basic":
-        return amount <= budget.epsilon
-    delta = share.get(route, Fraction(0)) * budget.delta
-    if route == "zcdp":
-        return delta > 0 and (amount == 0 or convert.zcdp_epsilon(amount, delta) <= budget.epsilon)
-    mu = convert.root_of_sum_of_squares(amount)
-    return delta > 0 and (amount == 0 or convert.gdp_delta(mu, budget.epsilon) <= delta)
-
-
-def _check_budget(budget: Claim) -> None:
-    if not isinstance(budget, PureDP | ZCDP | GDP | ApproxDP):
-        raise ClaimError(f"a budget is PureDP, ApproxDP, ZCDP or GDP, got {type(budget).__name__}")
-    if budget.audience != "everyone":
-        raise ClaimError("a budget holds for everyone, not for observers only")
-    for name in ("epsilon", "delta", "rho", "mu"):
-        amount = getattr(budget, name, None)
-        if amount is None:
-            continue
-        places = decimals_of(amount)
-        if places is None or places > DECIMALS:
-            raise RangeError(f"{name} of a budget has at most {DECIMALS} decimals, got {decimal_text(amount)}")
-    epsilon, delta = getattr(budget, "epsilon", Fraction(0)), getattr(budget, "delta", Fraction(0))
-    if epsilon > 10:
-        warnings.warn(
-            f"a budget of epsilon {float(epsilon):g} protects little; below 10 is usual", SidelightWarning, stacklevel=3
-        )
-    if delta >= Fraction(1, 1000):
-        warnings.warn(
-            f"delta {float(delta):g} lets whole records out; below 1e-3 is usual", SidelightWarning, stacklevel=3
-        )
-
-
-def _routes(budget: Budget, routes: Sequence[Route] | None) -> tuple[Route, ...]:
-    only: dict[type, Route] = {PureDP: "basic", ZCDP: "zcdp", GDP: "gdp"}
-    if type(budget) in only:
-        route = only[type(budget)]
-        if routes is not None and tuple(routes) != (route,):
-            raise ClaimError(f"a budget of {budget} has the one route {route!r}, got {', '.join(routes)}")
-        return (route,)
-    if routes is None:
-        return ROUTES
-    for route in routes:
-        if route not in ROUTES:
-            raise ClaimError(f"unknown route {route!r}; {nearest(route, ROUTES)}")
-    if not routes or len(set(routes)) != len(routes):
-        raise ClaimError("routes must be named once each, at least one")
-    return tuple(r for r in ROUTES if r in routes)
-
-
-def _shares(
-    budget: Budget, routes: tuple[Route, ...], shares: Mapping[Share, Amount] | None
-) -> tuple[tuple[Share, Fraction], ...]:
-    if not isinstance(budget, ApproxDP):
-        if shares:
-            raise ClaimError(f"a budget of {budget} has no delta to share")
-        return ()
-    paying: list[Share] = [r for r in ("gdp", "zcdp") if r in routes]
-    if shares is None:
-        if not paying:
-            return (("items", Fraction(1)),)
-        if len(routes) == 1:
-            return ((paying[0], Fraction(1)),)
-        rest = (1 - _DEFAULT_POOL) / len(paying)
-        return (("items", _DEFAULT_POOL), *((name, rest) for name in paying))
-    known: tuple[Share, ...] = ("items", "gdp", "zcdp")
-    for name in shares:
-        if name not in known or (name != "items" and name not in paying):
-            raise ClaimError(f"a share of delta for {name!r}, which is not a route here; {nearest(name, known)}")
-    split = tuple((name, exact(shares[name], name=f"share of {name}")) for name in known if name in shares)
-    if sum(share for _, share in split) > 1:
-        raise RangeError("the shares of delta add up to more than 1: the best of two filters costs both shares")
-    return split
+@lru_cache(maxsize=256)
+def _rule_of(budget: ApproxDP, routes: tuple[Route, ...], shares: tuple[tuple[Share, Fraction], ...]) -> Rule:
+    """Return the rule for what is left of a budget; whoever opened the whole was warned of its size."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SidelightWarning)
+        return Rule.for_budget(budget, routes=routes, shares=dict(shares))

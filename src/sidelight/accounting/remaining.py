@@ -14,8 +14,8 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import NamedTuple
 
-from sidelight.accounting.charges import Charge, Route, Totals, amount_of
-from sidelight.accounting.filters import Rule
+from sidelight.accounting.charges import Charge, Route, Totals, amount_of, capacity_quanta
+from sidelight.accounting.filters import BESIDE, Rule
 from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import GDP, ZCDP, Amount, ApproxDP, BoundedRange, Claim, Claims, PureDP, exact, short_text
 from sidelight.guarantees.amounts import grid_ceil, grid_floor, largest
@@ -37,7 +37,10 @@ class Remaining:
 
     def __str__(self) -> str:
         options = []
-        if self.epsilon is not None:
+        if self.approx is not None and self.epsilon == self.approx.epsilon:  # what is left of the sums, in one breath
+            both = f"ε = {short_text(self.epsilon)}, with δ up to {short_text(self.approx.delta)}"
+            options.append(f"queries whose declared sums are at most {both}")
+        elif self.epsilon is not None:
             options.append(f"one pure query up to ε = {short_text(self.epsilon)}")
         if self.exponential_epsilon is not None and self.exponential_epsilon != self.epsilon:
             options.append(f"one exponential mechanism up to ε = {short_text(self.exponential_epsilon)}")
@@ -45,7 +48,7 @@ class Remaining:
             options.append(f"one Gaussian up to μ = {short_text(self.mu)}")
         if self.rho is not None:
             options.append(f"one zCDP query up to ρ = {short_text(self.rho)}")
-        if self.approx is not None:
+        if self.approx is not None and self.epsilon != self.approx.epsilon:
             at = f"δ = {short_text(self.approx.delta)}"
             options.append(f"one query of ε = {short_text(self.approx.epsilon)} at {at}")
         if not options:
@@ -88,6 +91,51 @@ class Spent:
         return "bookkeeping, not a guarantee: " + "; ".join(lines)
 
 
+class Line(NamedTuple):
+    """What one route has counted, of how much, and whether it is open."""
+
+    route: Route
+    total: int
+    capacity: int
+    open: bool
+
+    @property
+    def left(self) -> int:
+        """What the route can still count; nothing if it is closed."""
+        return max(0, self.capacity - self.total) if self.open else 0
+
+
+class Standing(NamedTuple):
+    """Every route that counts now, and the pool of deltas with its size."""
+
+    lines: tuple[Line, ...]
+    pooled: int
+    pool: int
+
+
+def find_standing(rule: Rule, totals: Totals) -> Standing:
+    """Return what each route has counted, of how much, and whether it is open: what the rule compares now."""
+    if not rule.sum_first:
+        lines = [Line(r, totals.of(r), cap, r not in totals.closed) for r, cap in rule.capacities]
+        return Standing(tuple(lines), totals.delta_items, rule.pool)
+    assert isinstance(rule.budget, ApproxDP)
+    epsilon, delta = capacity_quanta(rule.budget.epsilon), capacity_quanta(rule.budget.delta)
+    if totals.composed is not None:
+        rest, later = rule.rest(totals), totals.composed
+        caps = {} if rest is None else dict(rest.capacities)
+        counted = later.epsilon + totals.epsilon
+        lines = [Line("basic", counted, epsilon, "basic" not in later.closed)]
+        lines += [Line(r, later.of(r), caps.get(r, 0), r not in later.closed) for r in BESIDE]
+        pool = 0 if rest is None else rest.pool
+        return Standing(tuple(lines), totals.delta_items + later.delta_items, totals.delta_items + pool)
+    lines = [Line("basic", totals.epsilon, epsilon, "basic" not in totals.closed)]
+    found = rule.beside(totals)
+    if found is not None:
+        other, seen = found
+        lines += [Line(r, seen.of(r), cap, r not in seen.closed) for r, cap in other.capacities]
+    return Standing(tuple(lines), totals.delta_items, delta)
+
+
 class Shortfall(NamedTuple):
     """By how much a request missed, as text for a `BudgetError`."""
 
@@ -100,13 +148,19 @@ def find_remaining(rule: Rule, totals: Totals, *, delta: Amount | None = None) -
     """Return, for each kind of query, the largest parameter of six digits that the rule grants now."""
     at = None if delta is None else exact(delta, name="delta")
     context = rule.budget.context
-    rests = {route: max(0, cap - totals.of(route)) for route, cap in rule.capacities if route not in totals.closed}
-    rest = {route: float(amount_of(left)) for route, left in rests.items()}
+    standing = find_standing(rule, totals)
+    if at is None and rule.sum_first and totals.composed is None:
+        left = amount_of(standing.pool - standing.pooled)
+        at = grid_floor(left, digits=_DIGITS) if left > 0 else None
+    rest = {line.route: float(amount_of(line.left)) for line in standing.lines}
+    later = rule.rest(totals) if rule.sum_first and totals.composed is None and totals.beside is None else None
+    if later is not None:  # what does not declare a pair would be composed
+        rest = {route: float(amount_of(cap)) for route, cap in later.capacities} | rest
     from_mu = math.sqrt(rest.get("gdp", 0.0))
 
     def most(make: Callable[[Fraction], Claim], guess: float) -> Fraction | None:
         def granted(amount: Fraction) -> bool:
-            return rule.grants(totals, rule.charge(Claims.of(make(amount))))
+            return rule.grants(totals, rule.charge(Claims.of(make(amount)), totals=totals))
 
         start = Fraction(min(max(guess, 0.0), 1e6)) if guess > 1e-24 else _LOWEST
         try:
@@ -132,17 +186,14 @@ def find_remaining(rule: Rule, totals: Totals, *, delta: Amount | None = None) -
 def find_spent(rule: Rule, totals: Totals) -> Spent:
     """Return the totals beside their capacities: bookkeeping, not a guarantee."""
 
-    def of(route: Route) -> RouteSpent | None:
-        if route not in rule.routes:
-            return None
-        return _compared(totals.of(route), rule.capacity(route), is_open=route not in totals.closed)
-
+    standing = find_standing(rule, totals)
+    routes = {line.route: _compared(line.total, line.capacity, is_open=line.open) for line in standing.lines}
     sure = None
-    if "basic" not in totals.closed and totals.delta_items == 0 and totals.epsilon > 0:
-        total = amount_of(totals.epsilon)
-        sure = PureDP(total, **rule.budget.context) if total <= 10**6 else None
-    pool = _compared(totals.delta_items, rule.pool, is_open=True) if rule.pool else None
-    return Spent(basic=of("basic"), gdp=of("gdp"), zcdp=of("zcdp"), pool=pool, surely=sure)
+    if "basic" in routes and routes["basic"].open and standing.pooled == 0 and totals.composed is None:
+        total = routes["basic"].total
+        sure = PureDP(total, **rule.budget.context) if 0 < total <= 10**6 else None
+    pool = _compared(standing.pooled, standing.pool, is_open=True) if standing.pool else None
+    return Spent(basic=routes.get("basic"), gdp=routes.get("gdp"), zcdp=routes.get("zcdp"), pool=pool, surely=sure)
 
 
 def find_shortfall(rule: Rule, totals: Totals, charge: Charge) -> Shortfall:
@@ -154,15 +205,16 @@ def find_shortfall(rule: Rule, totals: Totals, charge: Charge) -> Shortfall:
         remaining.append(f"{symbol} {_down(left)}")
         difference.append(f"{symbol} {_up(max(0, asked - left))}")
 
-    if totals.delta_items + charge.delta_items > rule.pool:
-        compare("δ of items", charge.delta_items, max(0, rule.pool - totals.delta_items))
+    standing = find_standing(rule, totals)
+    if standing.pooled + charge.delta_items > standing.pool:
+        compare("δ of items", charge.delta_items, max(0, standing.pool - standing.pooled))
         remaining[-1] += _about_pool(rule)
     else:
-        for route, cap in rule.capacities:
-            asked = charge.of(route)
-            if route not in totals.closed and asked is not None:
-                compare(_SYMBOLS[route], asked, max(0, cap - totals.of(route)))
-                if route == "basic" and charge.delta_items:
+        for line in standing.lines:
+            asked = charge.of(line.route)
+            if line.open and asked is not None:
+                compare(_SYMBOLS[line.route], asked, line.left)
+                if line.route == "basic" and charge.delta_items:
                     requested[-1] += f" at δ {_up(charge.delta_items)}"
                     remaining[-1] += _about_pool(rule)
     if not requested:
@@ -170,9 +222,17 @@ def find_shortfall(rule: Rule, totals: Totals, charge: Charge) -> Shortfall:
     return Shortfall(" or ".join(requested), " or ".join(remaining), " or ".join(difference))
 
 
+def what_would_fit(rule: Rule, totals: Totals) -> str:
+    """Return which prices would be granted now, and how a next budget would grant more: the end of a refusal."""
+    left = str(find_remaining(rule, totals))
+    if left == "nothing is left":
+        return "Nothing is left of this budget"
+    return f"Ask for less: what would fit is {left.removeprefix('left: ')}"
+
+
 def _about_pool(rule: Rule) -> str:
     """Return where the pool of deltas comes from, and what would enlarge it."""
-    if len(rule.routes) == 1:
+    if len(rule.routes) == 1 or rule.sum_first:
         return ""
     kept = f"{_down(rule.pool)} of its δ" if rule.pool else "none of its δ"
     return f" (this budget keeps {kept} for (ε, δ) releases; routes=['basic'], set when it is opened, gives them all)"

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays
+from sidelight.records.rows import DistinctTexts, TextCells
 from sidelight.records.schema import person_key
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ class UnitCap:
     once: bool = False
 
     @property
+    def least(self) -> int:
+        """So many rows of a person count whatever they are."""
+        return min(limit for limit in (self.rows, self.groups, self.per_group) if limit is not None)
+
+    @property
     def limits_groups(self) -> bool:
         """Whether the first limit does anything: k rows lie in at most k groups."""
         return self.group_codes > 0 and self.groups is not None and self.groups < self.rows
@@ -71,51 +77,134 @@ class UnitCap:
         return self.groups * self.per_group > self.rows
 
 
+class Persons:
+    """Running numbers of persons in the order in which their ids come; an id is looked at once."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def get(self, text: str | None, default: int) -> int:
+        """Return the number of an id; `default` where there is none."""
+        return default if text is None else self._numbers.setdefault(text, len(self._numbers))
+
+    def numbers_of(self, ids: TextCells) -> NDArray[np.int64]:
+        """Return the number of each row's person, and -1 where nobody is named."""
+        if isinstance(ids, DistinctTexts):
+            return ids.codes(self, lambda: self, -1)
+        return np.fromiter((self.get(text, -1) for text in ids.tolist()), np.int64, len(ids))
+
+    def keys(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the key of each row's person; it is made for the persons among these rows only."""
+        there = np.zeros(len(self._numbers), bool)
+        there[numbers] = True
+        found = (person_key(text) if wanted else 0 for text, wanted in zip(self._numbers, there.tolist(), strict=True))
+        return np.fromiter(found, np.int64, len(there))[numbers]
+
+    def __repr__(self) -> str:
+        return "Persons(private)"
+
+
 def cap_arrays(
-    persons: Sequence[str], codes: CodeArrays, ranges: Sequence[tuple[int, int]], cap: int | UnitCap
+    persons: tuple[Persons, NDArray[np.int64]], codes: CodeArrays, ranges: Sequence[tuple[int, int]], cap: int | UnitCap
 ) -> CodeArrays:
-    """Keep at most k rows of each person; rows come out in no particular order."""
-    stays, _ = places_that_count(persons, codes, codes, ranges, UnitCap(rows=cap) if isinstance(cap, int) else cap)
+    """Keep at most k rows of each person; rows come out in no particular order.
+
+    `persons` are the ids and the number of each row's person.
+    """
+    cap = UnitCap(rows=cap) if isinstance(cap, int) else cap
+    stays = places_that_count(persons, codes, codes, ranges, cap)
     return tuple(code[stays] for code in codes)
 
 
 def places_that_count(
-    persons: Sequence[str], codes: CodeArrays, mixed: CodeArrays, ranges: Sequence[tuple[int, int]], cap: UnitCap
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which rows count, and the number of the person of each of them.
+    persons: tuple[Persons, NDArray[np.int64]],
+    codes: CodeArrays,
+    mixed: CodeArrays,
+    ranges: Sequence[tuple[int, int]],
+    cap: UnitCap,
+) -> NDArray[np.int64]:
+    """Return which rows count.
 
     `mixed` are the codes as they enter the mix, within `ranges`; `codes` tell rows apart and break ties. They differ
     for labels that nobody declared, which are mixed by a hash of their text.
     """
-    numbers: dict[str, int] = {}
-    person = np.fromiter((numbers.setdefault(text, len(numbers)) for text in persons), np.int64, len(persons))
-    keys = np.fromiter((person_key(text) for text in numbers), np.int64, len(numbers))
-    stays = np.lexsort((*codes, person))
+    ids, person = persons
+    everyone = np.arange(len(person))
+    if not cap.once and len(person):  # no limit touches a person who has no more rows than the least of them
+        few = (np.bincount(person) <= cap.least)[person]
+        safe, rest = everyone[few], everyone[~few]
+    else:
+        safe, rest = everyone[:0], everyone
+    if not len(rest):
+        return safe
+    chosen = _places_within(
+        ids, person[rest], tuple(code[rest] for code in codes), tuple(code[rest] for code in mixed), ranges, cap
+    )
+    return np.concatenate([safe, rest[chosen]])
+
+
+def _places_within(
+    ids: Persons,
+    person: NDArray[np.int64],
+    codes: CodeArrays,
+    mixed: CodeArrays,
+    ranges: Sequence[tuple[int, int]],
+    cap: UnitCap,
+) -> NDArray[np.int64]:
+    keys = ids.keys(person)
+    stays = sorted_by([person, *codes])
     nth = _place_in_run([person[stays], *(code[stays] for code in codes)])
     if cap.once:
         stays, nth = stays[nth == 0], nth[nth == 0]
     if cap.limits_groups and cap.groups is not None:
         first = cap.group_codes
-        mix = _mixed(keys[person[stays]], [code[stays] for code in mixed[:first]], ranges[:first], np.zeros_like(nth))
+        mix = _mixed(keys[stays], [code[stays] for code in mixed[:first]], ranges[:first], np.zeros_like(nth))
         groups = [code[stays] for code in codes[:first]]
-        order = np.lexsort((*groups, mix, person[stays]))
+        order = sorted_by([person[stays], mix, *groups])
         ordered = person[stays][order]
         starts = run_starts([ordered, mix[order], *(group[order] for group in groups)])
         place = np.cumsum(starts) - 1  # the number of the group among all
         leading = np.maximum.accumulate(np.where(run_starts([ordered]), place, 0))
-        kept = np.sort(order[place - leading < cap.groups])
+        kept = np.zeros(len(order), bool)
+        kept[order[place - leading < cap.groups]] = True
         stays, nth = stays[kept], nth[kept]
-    mix = _mixed(keys[person[stays]], [code[stays] for code in mixed], ranges, nth)
+    if not (cap.limits_per_group or cap.limits_rows):
+        return stays
+    mix = _mixed(keys[stays], [code[stays] for code in mixed], ranges, nth)
     if cap.limits_per_group and cap.per_group is not None:
         groups = [code[stays] for code in codes[: cap.group_codes]]
-        order = np.lexsort((*(code[stays] for code in codes), mix, *groups, person[stays]))
+        order = sorted_by([person[stays], *groups, mix, *(code[stays] for code in codes)])
         place = _place_in_run([person[stays][order], *(group[order] for group in groups)])
-        kept = order[place < cap.per_group]
-        stays, mix = stays[kept], mix[kept]
+        kept_places = order[place < cap.per_group]
+        stays, mix = stays[kept_places], mix[kept_places]
     if cap.limits_rows:
-        order = np.lexsort((*(code[stays] for code in codes), mix, person[stays]))
+        order = sorted_by([person[stays], mix, *(code[stays] for code in codes)])
         stays = stays[order[_place_in_run([person[stays][order]]) < cap.rows]]
-    return stays, person[stays]
+    return stays
+
+
+def sorted_by(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return an order by several keys, the first counts most; rows that are equal in all of them come in any order.
+
+    As many keys as fit are one whole number, which is sorted once; the others are only looked at where that one ties.
+
+    >>> sorted_by([np.array([1, 0, 1]), np.array([2, 9, -5])]).tolist()
+    [1, 2, 0]
+    """
+    packed, room = np.zeros(len(keys[0]), np.int64), 1 << 62
+    for key in keys:
+        low, high = (int(key.min()), int(key.max())) if len(key) else (0, 0)
+        if high - low >= room:
+            break
+        room //= high - low + 1
+        packed = packed * (high - low + 1) + (key - low)
+    else:
+        return np.argsort(packed)
+    order = np.argsort(packed)
+    ordered = packed[order]
+    return np.lexsort(tuple(reversed(keys))) if (ordered[1:] == ordered[:-1]).any() else order
 
 
 def _mixed(

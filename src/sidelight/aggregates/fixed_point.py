@@ -11,8 +11,10 @@ so that a multiple of the step never falls into the cell below its own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,8 +145,16 @@ class FixedPoint(Encoding):
             correction -= quotient * self.divisor > work
             work = quotient + correction
         np.copyto(out, work, casting="unsafe")
-        np.maximum(out, self.first, out=out)
-        np.minimum(out, self.last, out=out)
+        if not self._ends_within:
+            np.maximum(out, self.first, out=out)
+            np.minimum(out, self.last, out=out)
+
+    @cached_property
+    def _ends_within(self) -> bool:
+        """Whether the codes of both bounds lie in first..last: then all codes do, for every step is monotone."""
+        low, high = (bound * self.scale + self.shift for bound in (self.lower_bound, self.upper_bound))
+        within = self.divisor == 1.0 and math.isfinite(low) and math.isfinite(high)
+        return within and self.first <= math.floor(low) and math.floor(high) <= self.last
 
     def lower(self, frame: nw.LazyFrame[Any], column: str, name: str) -> nw.LazyFrame[Any]:
         """Add the codes of a column under a name, inside an engine."""

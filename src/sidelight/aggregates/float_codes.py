@@ -53,15 +53,21 @@ class FloatCodes(Encoding):
         """
         return cls(first=grid.first, last=grid.last, fill=number.fill, lowest=grid.lowest, highest=grid.highest)
 
+    def codes_into(self, values: NDArray[np.float64], out: NDArray[np.int64]) -> int:
+        """Encode into the start of `out`, and return how many values were not left out.
+
+        A missing value has a pattern beyond that of infinity: codes that all lie on the grid need no second look.
+        """
+        found = out[: len(values)]
+        _shortened(values, found)
+        if not len(found) or (found.min() >= self.first and found.max() <= self.last):
+            return len(found)
+        return super().codes_into(values, out)
+
     def _encode(self, values: NDArray[np.float64], out: NDArray[np.int64], kept: NDArray[np.bool_] | None) -> None:
         if kept is not None:
             values = np.where(kept, values, 0.0 if self.fill is None else self.fill)
-        patterns = np.ascontiguousarray(values, np.float64).view(np.int64)
-        sign = patterns >> _SIGN_BIT  # 0, or all ones for a negative number
-        np.bitwise_and(patterns, _MAGNITUDE, out=out)
-        np.bitwise_xor(out, sign, out=out)
-        np.subtract(out, sign, out=out)  # minus the magnitude, where the sign says so
-        np.right_shift(out, DROPPED_BITS, out=out)
+        _shortened(values, out)
         np.maximum(out, self.first, out=out)
         np.minimum(out, self.last, out=out)
 
@@ -89,3 +95,13 @@ class FloatCodes(Encoding):
         octave = ((nw.col(exponent) + float(_BIAS)) * sign).cast(nw.Int64) * 2**MANTISSA_BITS
         within = ((nw.col(size) - 1.0) * 2.0**MANTISSA_BITS * sign).floor().cast(nw.Int64)
         return frame.with_columns((octave + within).clip(self.first, self.last).alias(name))
+
+
+def _shortened(values: NDArray[np.float64], out: NDArray[np.int64]) -> None:
+    """Write the signed patterns of doubles without their last bits."""
+    patterns = np.ascontiguousarray(values, np.float64).view(np.int64)
+    sign = patterns >> _SIGN_BIT  # 0, or all ones for a negative number
+    np.bitwise_and(patterns, _MAGNITUDE, out=out)
+    np.bitwise_xor(out, sign, out=out)
+    np.subtract(out, sign, out=out)  # minus the magnitude, where the sign says so
+    np.right_shift(out, DROPPED_BITS, out=out)

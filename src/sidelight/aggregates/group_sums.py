@@ -69,6 +69,11 @@ class GroupSums:
         """Whether batches are cheaper even in an engine: labels are looked up quickly there."""
         return self.groups.schema.person is None
 
+    @property
+    def folds_apart(self) -> bool:
+        """Whether a state is small enough for every thread to have its own."""
+        return self.groups.cells * (1 + len(self.terms)) <= _CHUNK
+
     @cached_property
     def terms(self) -> tuple[tuple[int, Callable[[Any], Any]], ...]:
         """Which value each term is of, and what is added up of its code c."""
@@ -125,10 +130,10 @@ class GroupSums:
         return state
 
     def _cells(self, codes: CodeArrays) -> Whole:
-        cells = np.zeros(len(codes[0]), np.int64)
+        cells: Whole | None = None
         for code, size in zip(codes[: len(self.groups.axes)], self.groups.shape, strict=True):
-            cells = code if size == self.groups.cells else cells * size + code
-        return cells
+            cells = code if cells is None else cells * size + code
+        return np.zeros(len(codes[0]), np.int64) if cells is None else cells
 
     def terms_of(self, codes: CodeArrays) -> list[Whole]:
         """Return the terms of rows by the codes of their values."""
@@ -168,6 +173,25 @@ class GroupStatistics:
     values: tuple[Bounded, ...]
     present: tuple[tuple[str, ...], ...] | None = None
 
+    def only(self, keys: Sequence[tuple[str, ...]]) -> GroupStatistics:
+        """Return the statistics of some groups alone, which are public by now; one that nobody is in has zeros.
+
+        Guarantee: the same sensitivities. Entries of a vector that are left out make no norm larger, and which are
+        left out does not depend on the unit once `keys` are released.
+        """
+        assert self.present is not None
+        at = {key: place for place, key in enumerate(self.present)}
+        places = np.array([at.get(tuple(key), -1) for key in keys], np.int64)
+        there = places >= 0
+
+        def chosen(bounded: Bounded) -> Bounded:
+            array = np.asarray(bounded.value)
+            found = np.zeros((*array.shape[:-1], len(places)), array.dtype)
+            found[..., there] = array[..., places[there]]
+            return replace(bounded, value=found)
+
+        return GroupStatistics(chosen(self.counts), tuple(map(chosen, self.values)), tuple(map(tuple, keys)))
+
 
 def group_statistics(
     table: Table,
@@ -199,7 +223,7 @@ def group_statistics(
     if groups.totals != any(value.total for value in given) or (groups.totals and len(given) != 1):
         raise RangeError("groups of totals need one value made by total_of, and other groups none of them")
     sums = GroupSums(groups=groups, values=given, kind=kind)
-    if lowering == "auto" and not table.rows.streams and table.rows.length is None:
+    if lowering == "auto" and not table.rows.streams and table.rows.length is None and groups.schema.person is None:
         lowering = "engine"  # such an engine would hold all rows at once to hand them over
     present: tuple[tuple[str, ...], ...] | None = None
     if groups.label is None:

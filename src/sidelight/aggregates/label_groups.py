@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays, Coding
 from sidelight.aggregates.collect import totals_of
-from sidelight.aggregates.contributions import places_that_count
+from sidelight.aggregates.contributions import Persons, places_that_count
 from sidelight.aggregates.groups import Groups
 from sidelight.records import Table
 from sidelight.records.rows import DistinctTexts, Wanted
@@ -36,7 +36,8 @@ def labelled_rows(table: Table, groups: Groups, coding: Coding) -> tuple[tuple[s
     numbers: dict[str | None, int] = {}  # of a text, before it is normalised
     names: dict[str, int] = {}
     parts: list[CodeArrays] = []
-    persons: list[str] = []
+    ids = Persons()
+    owners: list[NDArray[np.int64]] = []
     for batch in table.rows.batches(wanted):
         codes, kept = coding.kernel(batch)
         texts_here = batch.texts[label.name]
@@ -48,8 +49,9 @@ def labelled_rows(table: Table, groups: Groups, coding: Coding) -> tuple[tuple[s
         places = places[texts_here.places] if isinstance(texts_here, DistinctTexts) else places
         stays: NDArray[np.bool_] = places >= 0 if kept is None else kept & (places >= 0)
         if batch.person is not None:
-            stays = stays & np.array([text is not None for text in batch.person.tolist()], bool)
-            persons.extend(batch.person[stays].tolist())
+            owner = ids.numbers_of(batch.person)
+            stays = stays & (owner >= 0)
+            owners.append(owner[stays])
         parts.append(tuple(each[stays] for each in (places, *codes)))
     width = 1 + len(coding.ranges)
     none = np.empty(0, np.int64)
@@ -63,9 +65,10 @@ def labelled_rows(table: Table, groups: Groups, coding: Coding) -> tuple[tuple[s
         keys = np.array([person_key(name) for name in names], np.int64)
         mixed = (*rest[:axes], keys[place], *rest[axes:])
         ranges = (*coding.ranges[:axes], _KEYS, *coding.ranges[axes:])
-        stays_at, owner = places_that_count(persons, codes, mixed, ranges, groups.cap)
+        whose = np.concatenate([none, *owners])
+        stays_at = places_that_count((ids, whose), codes, mixed, ranges, groups.cap)
         codes = tuple(code[stays_at] for code in codes)
-        codes = totals_of(owner, codes) if groups.totals else codes
+        codes = totals_of(whose[stays_at], codes) if groups.totals else codes
     return tuple(ordered), codes
 
 

@@ -102,7 +102,7 @@ class Value:
         ((low, high),) = self.coding.ranges
         if self.total or low < self.first or high > self.last:
             code = code.clip(self.first, self.last)
-        code = code - self.first
+        code = code - self.first if self.first else code
         return code if self.divisor == 1 else code // self.divisor
 
     def upper_square(self, c: Any) -> Any:

@@ -105,7 +105,7 @@ def days_left(rule: Rule, totals: Totals, charge: Charge) -> int | None:
     """Count how often a charge would be granted from now on: the best open route, and the pool.
 
     >>> from sidelight.guarantees import ApproxDP, Claims, PureDP
-    >>> rule = Rule.for_budget(ApproxDP(3, "1e-6"))
+    >>> rule = Rule.for_budget(ApproxDP(3, "1e-6"), routes=["basic", "gdp", "zcdp"])
     >>> days_left(rule, Totals.zero(), rule.charge(Claims.of(PureDP("0.01"))))
     3388
     """

@@ -55,7 +55,7 @@ class Commands(TyperGroup):
                 places = traceback.format_tb(error.__traceback__)
                 typer.echo("".join(["Traceback (most recent call last):\n", *places]), err=True, nl=False)
             typer.secho("error: ", err=True, nl=False, fg=typer.colors.RED, bold=True)
-            typer.echo(_message(error), err=True)
+            typer.echo(_message(error, options=ctx.invoked_subcommand == "sql"), err=True)
             raise typer.Exit(_status(error)) from None
 
 
@@ -69,7 +69,9 @@ def warnings_told() -> Iterator[None]:
     told: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = str(message)
+        from sidelight.cli.words import in_plan_words
+
+        text = in_plan_words(str(message))
         if issubclass(category, SidelightWarning) and text not in told:
             told.add(text)
             typer.secho("warning: ", err=True, nl=False, fg=typer.colors.YELLOW, bold=True)
@@ -87,9 +89,11 @@ def _status(error: Exception) -> int:
     return MISTAKE if isinstance(error, SidelightError) else DEFECT
 
 
-def _message(error: Exception) -> str:
+def _message(error: Exception, *, options: bool) -> str:
     if isinstance(error, SidelightError):
-        return str(error)
+        from sidelight.cli.words import in_plan_words
+
+        return in_plan_words(str(error), options=options)
     # The text of an error that was not foreseen may quote anything, so only its kind is shown.
     return (
         f"sidelight met an error that it does not know ({type(error).__name__}). This is a defect: please report it. "

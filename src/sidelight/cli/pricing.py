@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from rich.table import Table as RichTable
 
-from sidelight.accounting import Route, Rule, Totals, find_remaining, find_spent
+from sidelight.accounting import Charge, Route, Rule, Totals, find_remaining, find_spent
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError
 from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import Entry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
+from sidelight.records import Schema
+from sidelight.session.query import declared_delta
 
 CONFIDENCE = 0.95
 Status = Literal["new", "stored", "unfinished", "too much"]
@@ -35,6 +38,7 @@ class Line:
     title: str
     claims: Claims
     status: Status
+    charge: Charge
     before: Totals
     planned: tuple[PlannedQuery, ...]
 
@@ -61,7 +65,8 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
     after, lines = before, []
     for position, (title, claims, planned) in enumerate(_charges(plan)):
         found = live.get(plan.key(position, label=label))
-        charge, stood = rule.charge(claims), after
+        delta = declared_delta(planned[0].query) if plan.together_at is None else None
+        charge, stood = rule.charge(claims, totals=after, delta=delta), after
         status: Status
         if found is not None and not (resume and found.state == "reserved"):
             status = "unfinished" if found.state == "reserved" else "stored"
@@ -69,7 +74,7 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
             status, after = "new", after.plus(charge)
         else:
             status = "too much"
-        lines.append(Line(title=title, claims=claims, status=status, before=stood, planned=planned))
+        lines.append(Line(title=title, claims=claims, status=status, charge=charge, before=stood, planned=planned))
     return Quote(rule=rule, before=before, after=after, lines=tuple(lines))
 
 
@@ -82,7 +87,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
     """Print the price of a plan that was read."""
     priced = quote(plan, label=label)
     tell(plan.title, style="bold")
-    console().print(_query_table(priced))
+    console().print(_query_table(priced, plan.schema))
     tell("")
     tell("What is charged: bookkeeping, not a guarantee", style="bold")
     console().print(route_table(priced.rule, priced.before, priced.after))
@@ -97,13 +102,13 @@ def show_quote(plan: Plan, *, label: str) -> None:
         )
 
 
-def _query_table(priced: Quote) -> RichTable:
+def _query_table(priced: Quote, schema: Schema) -> RichTable:
     made = table("query", "guarantee", f"within ({CONFIDENCE:.0%})", "")
     for line in priced.lines:
         if len(line.planned) > 1:
             for each in line.planned:
-                made.add_row(*map(plain, (each.title, each.prepared.claims.strongest, _error(each), "")))
-        error = _error(line.planned[0]) if len(line.planned) == 1 else ""
+                made.add_row(*map(plain, (each.title, each.prepared.claims.strongest, _error(each, schema), "")))
+        error = _error(line.planned[0], schema) if len(line.planned) == 1 else ""
         made.add_row(*map(plain, (line.title, line.claims.strongest, error, _STATUS_WORDS[line.status])))
     return made
 
@@ -112,10 +117,11 @@ def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:
     """Show, for each way of adding up, what stands charged, what is added and what the budget allows."""
     amounts = ("before", "this plan", "afterwards", "of", "used")
     made = table("added up by", *amounts, numbers=amounts)
-    both = zip(routes_of(find_spent(rule, before)), routes_of(find_spent(rule, after)), strict=True)
-    for (name, old), (_, new) in both:
+    earlier = dict(routes_of(find_spent(rule, before)))
+    for name, new in routes_of(find_spent(rule, after)):
         used = f"{100 * new.fraction:.1f} %" if new.open else "closed"
-        cells = (old.total, new.total - old.total, new.total, new.capacity)
+        old = earlier[name].total if name in earlier else Fraction(0)  # a route may begin with this plan
+        cells = (old, new.total - old, new.total, new.capacity)
         made.add_row(*map(plain, (name, *map(short_text, cells), used)))
     return made
 
@@ -135,7 +141,7 @@ def _charges(plan: Plan) -> list[tuple[str, Claims, tuple[PlannedQuery, ...]]]:
     from sidelight.accounting import batch  # numerical composition: loaded by the plans that ask for it
 
     price = batch([each.prepared.claims for each in plan.queries], delta=plan.together_at)
-    return [(f"all {len(plan.queries)} together", price, plan.queries)]
+    return [(f"all {len(plan.queries)} together at δ = {plan.together_at}", price, plan.queries)]
 
 
 def account(
@@ -163,8 +169,12 @@ def _not_there(url: str) -> bool:
     return url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists()
 
 
-def _error(planned: PlannedQuery) -> str:
+def _error(planned: PlannedQuery, schema: Schema) -> str:
     bound = getattr(planned.prepared, "error", None)
-    if bound is None:
+    if bound is not None:
+        return f"± {float(np.max(bound.at(CONFIDENCE))):.0f} {bound.unit}"
+    if not type(planned.prepared).__module__.startswith("sidelight.summaries."):
         return ""
-    return f"± {float(np.max(bound.at(CONFIDENCE))):.0f} {bound.unit}"
+    from sidelight.cli.forecast import forecast
+
+    return forecast(planned.query, planned.prepared, schema)

@@ -104,7 +104,7 @@ def _check_request(plan: Plan, *, label: str, resume: bool, json_output: Path | 
 def _check_price(priced: Quote) -> None:
     if priced.refused:
         first = priced.refused[0]
-        requested, remaining, difference = find_shortfall(priced.rule, first.before, priced.rule.charge(first.claims))
+        requested, remaining, difference = find_shortfall(priced.rule, first.before, first.charge)
         raise BudgetError(
             f"{first.title!r} does not fit the budget after what stands before it: requested {requested}, remaining "
             f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent",

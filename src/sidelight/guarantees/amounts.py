@@ -13,6 +13,7 @@ returned was proved, never the last iterate of a Newton method (section 7).
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 import re
 from collections.abc import Callable
@@ -39,6 +40,8 @@ def exact(value: Amount | SupportsIndex, *, name: str) -> Fraction:
 
     >>> exact(0.1, name="epsilon"), exact("1e-6", name="delta"), exact("2/3", name="rho")
     (Fraction(1, 10), Fraction(1, 1000000), Fraction(2, 3))
+
+    A NumPy scalar means the shortest decimal of its own precision, as a float does: `np.float32(0.1)` is 1/10.
 
     Raises:
         RangeError: NaN, an infinity, a negative number, a bool, or not a number at all; the message names it.
@@ -206,6 +209,10 @@ def _read(value: object, *, name: str) -> Fraction:
         return Fraction(value)
     if isinstance(value, str):
         return _parse(value, name=name)
+    if isinstance(value, numbers.Real) and type(value).__module__ == "numpy":  # float32 and the like, as they are shown
+        if not math.isfinite(value):
+            raise RangeError(f"{name} must be finite, got {_shown(value)}")
+        return _parse(str(value), name=name)
     try:
         return Fraction(operator.index(value))  # type: ignore[arg-type]  # NumPy integers and the like
     except TypeError:

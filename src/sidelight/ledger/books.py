@@ -74,8 +74,18 @@ class Books:
         )
 
     def fits(self, rule: Rule, shares: Iterable[Share]) -> bool:
-        """Return whether the rule still holds after these shares."""
-        return not self.shut and rule.holds(self.plus(shares).totals())
+        """Return whether the rule still holds after these shares, one after the other where their order matters."""
+        if self.shut:
+            return False
+        if not rule.sum_first:
+            return rule.holds(self.plus(shares).totals())
+        books = self
+        for share in shares:
+            after = books.plus([share])
+            if not rule.allows(books.totals(), after.totals()):
+                return False
+            books = after
+        return True
 
     def closed(self) -> Books:
         """Return the books of a scope that grants nothing more."""
@@ -108,6 +118,20 @@ def by_scope(shares: Iterable[Share]) -> dict[str, list[Share]]:
     for share in shares:
         grouped.setdefault(share.scope_id, []).append(share)
     return grouped
+
+
+def chosen_shares(
+    shares: Sequence[Share], books: Mapping[str, Books], definitions: Mapping[str, ScopeDefinition]
+) -> tuple[Share, ...]:
+    """Return the shares as each scope counts them after what stands on its books."""
+    found = []
+    running = dict(books)
+    for share in shares:
+        rule = definitions[share.scope_id].rule
+        charge = rule.choose(running[share.scope_id].totals(), share.options) if rule.sum_first else share.charge
+        found.append(replace(share, charge=charge, options=()))
+        running[share.scope_id] = running[share.scope_id].plus([found[-1]])
+    return tuple(found)
 
 
 def remaining_along(chain: Sequence[tuple[ScopeDefinition, Books]], *, delta: Amount | None) -> Remaining:

@@ -8,12 +8,12 @@ begins by looking for its own earlier trace.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from sidelight.accounting import find_shortfall
+from sidelight.accounting import find_shortfall, what_would_fit
 from sidelight.errors import BudgetError, InProgressError, LedgerError
-from sidelight.ledger.books import OUTCOMES, Books, books_from_json, by_scope
+from sidelight.ledger.books import OUTCOMES, Books, books_from_json, by_scope, chosen_shares
 from sidelight.ledger.chain import Json, canonical, now_utc, plain, read
 from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition, Share, definition_from_row
 from sidelight.ledger.journal import append, event_at, lock_head, signed_scopes
@@ -80,6 +80,7 @@ def reserve(
     stored = _earlier(transaction, request, key=key)
     if stored is not None:
         return stored
+    request = replace(request, shares=chosen_shares(request.shares, books, definitions))
     check_budget(request.shares, books, definitions, first=request.scope_id)
     (attempts,) = transaction.row(
         "SELECT COALESCE(MAX(attempt), 0) FROM entry WHERE scope_id = :scope_id AND idem_key = :idem_key",
@@ -237,11 +238,12 @@ def check_budget(
     if books[name].shut:
         raise LedgerError(f"scope {name!r} was closed for good and grants nothing more; {BUDGETS_ADD_UP}")
     rule, before = definitions[name].rule, books[name].totals()
-    requested, remaining, difference = find_shortfall(rule, before, books[name].increase(grouped[name]))
+    price = grouped[name][0].charge if rule.sum_first else books[name].increase(grouped[name])
+    requested, remaining, difference = find_shortfall(rule, before, price)
     also = f" (nor scope {', '.join(repr(other) for other in short[1:])})" if short[1:] else ""
     raise BudgetError(
         f"the request does not fit scope {name!r}{also}: requested {requested}, remaining {remaining}, "
-        f"difference {difference}; nothing was charged. Ask for less; {BUDGETS_ADD_UP}",
+        f"difference {difference}; nothing was charged. {what_would_fit(rule, before)}; {BUDGETS_ADD_UP}",
         requested=requested,
         remaining=remaining,
         difference=difference,

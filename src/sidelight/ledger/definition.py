@@ -14,12 +14,13 @@ partition are the exception: no unit lies in two of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from sidelight.accounting import Charge, Route, Rule
 from sidelight.errors import ClaimError, LedgerError
 from sidelight.guarantees import (
+    Amount,
     Claim,
     Claims,
     Neighbours,
@@ -81,6 +82,10 @@ class ScopeDefinition:
         mine, others = self.to_body(), other.to_body()
         return [name for name in mine if mine[name] != others[name]]
 
+    def usual_before(self) -> ScopeDefinition:
+        """Return the definition that versions before the sum came first gave to a budget without routes."""
+        return replace(self, rule=replace(self.rule, sum_first=False))
+
 
 def define_scope(
     scope_id: str,
@@ -106,12 +111,18 @@ def define_scope(
         unit=unit,
         neighbours=neighbours,
         budget=budget,
-        rule=Rule.for_budget(budget, routes=cast("Sequence[Route] | None", routes), shares=shares),
+        rule=_rule(budget, routes=routes, shares=shares, parts=partitioned_by is not None),
         partitioned_by=partitioned_by,
     )
     if parent is not None:
         check_parent(definition, parent)
     return definition
+
+
+def _rule(budget: Claim, *, routes: Sequence[str] | None, shares: Any, parts: bool) -> Rule:
+    """Return the rule of a scope; parts are compared total by total, so their routes stand side by side."""
+    rule = Rule.for_budget(budget, routes=cast("Sequence[Route] | None", routes), shares=shares)
+    return replace(rule, sum_first=False) if parts else rule
 
 
 def definition_from_body(scope_id: str, body: Any) -> ScopeDefinition:
@@ -131,7 +142,8 @@ def definition_from_body(scope_id: str, body: Any) -> ScopeDefinition:
             f"the definition of scope {scope_id!r} cannot be read ({error}); run `sidelight ledger verify`"
         ) from error
     wanted = definition.budget.under(unit=definition.unit, neighbours=definition.neighbours)
-    if definition.rule.budget != definition.budget or wanted != definition.budget:
+    staged_parts = definition.partitioned_by is not None and definition.rule.sum_first
+    if definition.rule.budget != definition.budget or wanted != definition.budget or staged_parts:
         raise LedgerError(
             f"the definition of scope {scope_id!r} contradicts itself: rule, unit or neighbours are not the budget's"
         )
@@ -197,6 +209,7 @@ class Share:
     part: str | None
     claims: Claims
     charge: Charge
+    options: tuple[Charge, ...] = ()  # the ways in which the scope's rule could count it, before one was chosen
 
     def to_json(self) -> dict[str, Any]:
         """Return the share as it stands in an event's body."""
@@ -221,10 +234,12 @@ def share_from_json(data: Any) -> Share:
         raise LedgerError(f"a charge in the ledger cannot be read ({error}); run `sidelight ledger verify`") from error
 
 
-def spread(claims: Mapping[str, Claims], definitions: Mapping[str, ScopeDefinition]) -> tuple[Share, ...]:
+def spread(
+    claims: Mapping[str, Claims], definitions: Mapping[str, ScopeDefinition], *, delta: Amount | None = None
+) -> tuple[Share, ...]:
     """Return the share of every scope touched, in the order of their names.
 
-    `definitions` holds the named scopes and all their ancestors.
+    `definitions` holds the named scopes and all their ancestors; `delta` is the one that the price was declared at.
     """
     if not claims:
         raise ClaimError("a request charges at least one scope, got none")
@@ -235,15 +250,16 @@ def spread(claims: Mapping[str, Claims], definitions: Mapping[str, ScopeDefiniti
         below = inherited.get(scope_id, {})
         if scope_id in claims:
             own = adapted(claims[scope_id], definition, inherited=False)
-            shares.append(_share(definition, own, part=None))
-            _check_enough(shares[-1].charge, below.values(), definition)
+            shares.append(_share(definition, own, part=None, delta=delta))
+            _check_enough(shares[-1], below.values(), definition, delta=delta)
         elif definition.partitioned_by is not None:
             own = None
             for child, theirs in below.items():
-                shares.append(_share(definition, adapted(theirs, definition, inherited=True), part=child))
+                own_part = adapted(theirs, definition, inherited=True)
+                shares.append(_share(definition, own_part, part=child, delta=delta))
         elif len(below) == 1:
             own = adapted(next(iter(below.values())), definition, inherited=True)
-            shares.append(_share(definition, own, part=None))
+            shares.append(_share(definition, own, part=None, delta=delta))
         else:
             raise ClaimError(
                 f"the scopes {', '.join(sorted(below))} of one request meet in {scope_id!r}, where a person in more "
@@ -281,18 +297,25 @@ def adapted(claims: Claims, definition: ScopeDefinition, *, inherited: bool) -> 
     )
 
 
-def _check_enough(stated: Charge, below: Iterable[Claims], definition: ScopeDefinition) -> None:
+def _check_enough(stated: Share, below: Iterable[Claims], definition: ScopeDefinition, *, delta: Amount | None) -> None:
     """Refuse claims for an ancestor that are less than what a scope below it is charged: its people are the same."""
     for theirs in below:
-        if not stated.covers(definition.rule.charge(adapted(theirs, definition, inherited=True))):
+        least = definition.rule.charges(adapted(theirs, definition, inherited=True), delta=delta)
+        if not _by_routes(stated.options).covers(_by_routes(least)):
             raise ClaimError(
                 f"the claims stated for {definition.scope_id!r} are less than those of a scope below it, whose people "
                 "are among its own; state at least as much, or leave them out"
             )
 
 
-def _share(definition: ScopeDefinition, claims: Claims, *, part: str | None) -> Share:
-    return Share(scope_id=definition.scope_id, part=part, claims=claims, charge=definition.rule.charge(claims))
+def _share(definition: ScopeDefinition, claims: Claims, *, part: str | None, delta: Amount | None) -> Share:
+    options = definition.rule.charges(claims, delta=delta)
+    return Share(scope_id=definition.scope_id, part=part, claims=claims, charge=options[0], options=options)
+
+
+def _by_routes(options: Sequence[Charge]) -> Charge:
+    """Return the price for routes that stand side by side: the only one, or the composed."""
+    return next((charge for charge in options if charge.composed), options[0])
 
 
 def _depth(name: str, definitions: Mapping[str, ScopeDefinition]) -> int:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sidelight.accounting import amount_of
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims
+from sidelight.ledger.books import chosen_shares
 from sidelight.ledger.chain import Event, event_from_line, identity_of, now_utc
 from sidelight.ledger.connections import identity_of_file
 from sidelight.ledger.decide import book, check_budget, lock, next_seq
@@ -102,6 +104,7 @@ def book_external(
     row = transaction.row("SELECT hash FROM event WHERE kind = 'import' AND entry_id = :mark", mark=mark)
     if row is not None:
         return str(row[0])
+    shares = chosen_shares(shares, books, definitions)
     check_budget(shares, books, definitions, first=first)
     body = {"charges": [share.to_json() for share in shares], "note": note, "source": None}
     book(transaction, shares, books, seq=next_seq(transaction), key=key)
@@ -130,10 +133,12 @@ def book_import(
     for event, charged in history.charges:
         claims = _mapped(event, charged, into, seen, definitions)
         if claims:
-            shares += spread(claims, definitions)
+            paid = max(amount_of(share.charge.delta_items) for share in charged)
+            shares += spread(claims, definitions, delta=paid or None)
             booked += 1
     head = newest_hash(transaction)
     if booked:
+        shares = list(chosen_shares(shares, books, definitions))
         check_budget(shares, books, definitions, first=min(share.scope_id for share in shares))
         body = {
             "charges": [share.to_json() for share in shares],

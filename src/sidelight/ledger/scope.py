@@ -124,21 +124,29 @@ class Scope(Unique):
         key: str | None = None,
         at_utc: str | None = None,
         resume: bool = False,
+        delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Charge before any data is opened, or raise and change nothing.
 
         With a `key` the answer is remembered: the same key with the same request returns it as `Stored` for nothing.
         `at_utc` is the time of the plan's first reservation, if there is a plan. `resume=True` declares an unfinished
-        attempt with this key dead; the new attempt pays again, because a second draw is a second draw.
+        attempt with this key dead; the new attempt pays again, because a second draw is a second draw. `delta` is the
+        one that the price was declared at, where the claims are a mu: so the sum of what was declared is counted.
 
-        Guarantee: everything ever released under the scope satisfies its budget (accounting proof page, T5-T8).
+        Guarantee: everything ever released under the scope satisfies its budget (accounting proof page, T5-T12).
 
         Raises:
             BudgetError: it does not fit; has `requested`, `remaining`, `difference`.
             InProgressError: the same key is reserved and has no outcome yet.
         """
         return self.ledger.reserve(
-            {self.scope_id: claims}, scope_id=self.scope_id, request=request, key=key, at_utc=at_utc, resume=resume
+            {self.scope_id: claims},
+            scope_id=self.scope_id,
+            request=request,
+            key=key,
+            at_utc=at_utc,
+            resume=resume,
+            delta=delta,
         )
 
     def record_external(self, claims: Claims, *, note: str) -> str:
@@ -233,7 +241,8 @@ class ScopeKeeper(Unique):
             partitioned_by=partitioned_by,
         )
         found = self.store.decide(lambda transaction: decide.find_or_make_scope(transaction, wanted, key=self._key))
-        different = found.differences(wanted)
+        usual = routes is None and shares is None and not found.differences(wanted.usual_before())
+        different = [] if usual else found.differences(wanted)
         if different:
             raise LedgerError(
                 f"scope {scope_id!r} exists with another {' and '.join(different)} (budget {found.budget}, one "
@@ -251,6 +260,7 @@ class ScopeKeeper(Unique):
         key: str | None = None,
         at_utc: str | None = None,
         resume: bool = False,
+        delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Charge one request to several scopes at once, all or none; `Scope.reserve` is the usual way to one.
 
@@ -266,7 +276,7 @@ class ScopeKeeper(Unique):
             entry_id=entry_id,
             scope_id=primary,
             key=f"auto:{entry_id}" if key is None else checked_name(key, what="a key"),
-            shares=spread(claims, self._definitions_of(claims)),
+            shares=spread(claims, self._definitions_of(claims), delta=delta),
             request=_checked_request(request),
             at_utc=now_utc() if at_utc is None else checked_time(at_utc),
             resume=resume,

@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, nearest
 from sidelight.predictions.origin import Origin, public
 from sidelight.records import Number, Table
 from sidelight.records.engines import open_rows
+from sidelight.records.engines.frames import column_array
 from sidelight.records.rows import Wanted
 
 Floats = NDArray[np.float64]
+
+#: The arrays whose memory public data was copied from, for as long as they live.
+_COPIED_FROM: WeakKeyDictionary[PublicData, ReferenceType[Any]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,6 +64,8 @@ class PublicData:
             if not np.isfinite(cells).any():
                 raise RangeError("public data needs at least one finite value, got none")
             cells.setflags(write=False)
+            if isinstance(self.rows, np.ndarray):
+                _COPIED_FROM[self] = ref(_owner(self.rows))
             object.__setattr__(self, "rows", cells)
 
     @property
@@ -108,6 +115,43 @@ class PublicData:
         return complete
 
     @property
+    def names(self) -> tuple[Any, ...] | None:
+        """The names of the columns; None for an array, which has none."""
+        return self._names if self._named else None
+
+    def numbers_of(self, names: Sequence[Any] | None = None) -> Floats:
+        """Return all rows as numbers, NaN for what is missing or none: named columns in this order, or all."""
+        if self._named:
+            missing = [name for name in names or () if name not in self._names]
+            if missing:
+                raise RangeError(
+                    f"the public rows have no column {missing[0]!r}; {nearest(str(missing[0]), self._names)}"
+                )
+            return self._numbers(self._names if names is None else tuple(names))
+        return self._plain_numbers()
+
+    def column(self, name: Any = None) -> NDArray[Any]:
+        """Return one column as it is, texts or numbers, in the order of the rows; the only one if none is named."""
+        if not self._named:
+            cells = np.asarray(self.rows)
+            if cells.ndim == 2 and cells.shape[1] == 1:
+                cells = cells[:, 0]
+            if cells.ndim != 1:
+                raise RangeError(f"one public column is wanted, got {cells.ndim} dimensions; write rows[:, -1]")
+            return cells
+        if name is None:
+            if len(self._names) != 1:
+                raise RangeError(f"one public column is wanted, got {len(self._names)}; write frame['income']")
+            name = self._names[0]
+        return self.numbers_of([name])[:, 0] if self._is_file else column_array(self.rows[name]).reshape(-1)
+
+    def shares_memory_with(self, array: Any) -> bool:
+        """Return whether these numbers were copied from the memory that an array lies in."""
+        found = _COPIED_FROM.get(self)
+        owner = None if found is None else found()
+        return owner is not None and isinstance(array, np.ndarray) and _owner(array) is owner
+
+    @property
     def _is_file(self) -> bool:
         return isinstance(self.rows, str | PathLike)
 
@@ -146,6 +190,13 @@ class PublicData:
         width = 1 if self.rows.ndim == 1 else self.rows.shape[-1]
         size = f"{len(self.rows)} values" if self.rows.ndim == 1 else f"{len(self.rows)} rows of {width}"
         return f"PublicData({size}, {self.description})"
+
+
+def _owner(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array that owns the memory: two disjoint parts of one array were cut from the same rows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def refuse_private(given: Any) -> None:

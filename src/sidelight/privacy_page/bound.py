@@ -97,9 +97,9 @@ def noise_factor(report: PublishedReport, rows: Floats, norm: Floats) -> Floats:
 
 
 def output_step(report: PublishedReport) -> float:
-    """Bound the loss of the output step, the same for everyone: μ²/2 + μq."""
+    """Bound the loss of the output step, the same for everyone: μ²/2 + μq; and of what was released before the fit."""
     reached = report.q if report.q_out is None else report.q_out
-    return report.mu_out**2 / 2 + report.mu_out * reached
+    return report.mu_out**2 / 2 + report.mu_out * reached + (report.beforehand or 0.0)
 
 
 def paid_bounds(report: PublishedReport, rows: Floats, norm: Floats, found: Reach, member: Member) -> Floats:

@@ -28,7 +28,8 @@ _UP = 1 + 1e-13
 
 @dataclass(frozen=True, kw_only=True)
 class FitConstants:
-    """The public numbers of a fit: λ, σ, τ, σ_out, and the step to which the released coefficients were rounded."""
+    """The public numbers of a fit: λ, σ, τ, σ_out, the step to which the released coefficients were rounded, and the
+    pure epsilon of what was released before it."""
 
     epsilon: float
     delta: float
@@ -37,6 +38,7 @@ class FitConstants:
     tolerance: float
     sigma_out: float
     rounding_step: float = 0.0
+    beforehand: float = 0.0
 
     @property
     def mu_out(self) -> float:
@@ -84,6 +86,7 @@ def build_report(
         "regularisation": constants.regularisation,
         "sigma": constants.sigma,
         "mu_out": constants.mu_out,
+        "beforehand": constants.beforehand or None,
         "slack": constants.slack(reached.slack, encoding.columns),
         "rho": rho,
         "q": reached.along,
@@ -125,7 +128,8 @@ def largest_bound(
         own = math.hypot(steep / paid.sigma2, bent / (math.sqrt(2) * paid.sigma3) if paid.sigma3 else 0.0)
         extra = own**2 / 2 + own * paid.q
     output = constants.mu_out**2 / 2 + constants.mu_out * reached.output
-    return (curvature + steep**2 / (2 * sigma**2) + along + output + extra) * (1 + 1e-12)
+    own_fit = curvature + steep**2 / (2 * sigma**2) + along + output + extra
+    return (own_fit + constants.beforehand) * (1 + 1e-12)
 
 
 def features_of(declared: Sequence[Feature | dict[str, Any]]) -> list[Feature]:

@@ -111,7 +111,8 @@ class PublishedReport(
 
     `q` bounds the noise along one row; in scope "everyone" it is the quantile of the whole noise vector's norm, and
     `q_axis` that of its largest entry: the factor is min(q, ‖x‖₁·q_axis/‖x‖₂). `q_out`, where present, replaces `q` in
-    the output step. `n_public` is the public number of people of scope "all-n".
+    the output step. `n_public` is the public number of people of scope "all-n". `beforehand` is the pure epsilon of
+    what was released before the fit (a choice between predictions, a count), which everybody's bound includes.
     """
 
     schema: Literal["privacy-report/1"]
@@ -124,6 +125,7 @@ class PublishedReport(
     regularisation: Positive
     sigma: Positive
     mu_out: NotNegative
+    beforehand: NotNegative | None = None
     slack: NotNegative
     rho: Annotated[float, msgspec.Meta(gt=0, lt=1)]
     q: Positive

@@ -28,7 +28,7 @@ def quantiles(section: Section) -> Quantiles:
         "branching",
         "budget_power",
         "score",
-        *("by", "where", "max_groups", "max_rows_per_group"),
+        *("by", "where", "max_groups", "max_rows_per_group", "borrow"),
     )
     given: dict[str, Any] = {}
     if "prediction" in section:
@@ -41,6 +41,8 @@ def quantiles(section: Section) -> Quantiles:
     for key in ("max_groups", "max_rows_per_group", "size", "branching"):
         if key in section:
             given[key] = section.integer(key)
+    if "borrow" in section:
+        given["borrow"] = section.choice("borrow", ["total"])
     if "adaptation" in section:
         given["adaptation"] = section.choice("adaptation", ["conditional", "edge"])
     if "cells" in section:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.grid import Outcomes
 from sidelight.group_table import GroupTable
-from sidelight.guarantees import Neighbours, Row
+from sidelight.guarantees import GDP, ZCDP, Claim, Claims, Neighbours, PureDP, Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior
@@ -98,10 +99,35 @@ class PreparedQuantiles(SurePrepared):
         return Found(indices, {}, error)
 
 
+class CellPrior(NamedTuple):
+    """The priors of one group, one for each level, and their masses on the grid."""
+
+    priors: tuple[Prior, ...]
+    compiled: tuple[CompiledPrior, ...]
+
+
 def counted(groups: Groups, sizes: Any, budget: Budget) -> Bounded:
     """Return the sizes of groups with how far one unit moves them, in the norm that a budget's noise needs."""
     norm = budget.norm
     return Bounded(sizes, groups.norms.sensitivity(norm), norm, groups.norms.neighbours, groups.unit)
+
+
+def by_rows(claims: Claims, groups: Groups) -> Claims:
+    """Return what quantiles of groups cost a unit, from what those of one group cost a row.
+
+    Guarantee: a unit with r_g rows in group g costs r_g² times the rho of a row there (group privacy), and the groups'
+    releases are independent given what was released before: their rho add up, to l2_squared times it at most; mu
+    squared does the same, and epsilon adds up over all rows.
+    """
+    norms = groups.norms
+    found: list[Claim] = []
+    if (pure := claims.pure()) is not None:
+        found.append(PureDP(norms.total * pure.epsilon, **pure.context))
+    if (zcdp := claims.zcdp()) is not None:
+        found.append(ZCDP(norms.l2_squared * zcdp.rho, **zcdp.context))
+    if (gdp := claims.gdp()) is not None:
+        found.append(GDP.from_squares(norms.l2_squared * gdp.mu**2, **gdp.context))
+    return Claims.of(*found).with_unit(groups.unit)
 
 
 def level_name(level: Fraction) -> str:
@@ -126,14 +152,22 @@ class PreparedGroupQuantiles(PreparedQuantiles):
     keys: tuple[str, ...]
     sizes_budget: Budget
 
-    def run(self, table: Table, source: Source) -> Answer:
-        """Count ranks in one pass over the column, count the rows of each group, and release its levels."""
+    def run(self, table: Table, source: Source, *, by_cell: Sequence[CellPrior] | None = None) -> Answer:
+        """Count ranks in one pass over the column, count the rows of each group, and release its levels.
+
+        Args:
+            table: The rows.
+            source: Of the noise.
+            by_cell: Priors of each group's own, one for each level; public, or released before.
+        """
         by_group = collect_group_ranks(table, self.column, self.grid, source, groups=self.groups)
         sizes = np.array([ranks.size for ranks in by_group], np.int64)
         noise = self.sizes_budget.on(counted(self.groups, sizes, self.sizes_budget))
         counts = np.asarray(noise.release(source), np.int64)
+        own = by_cell or [CellPrior(self.priors, self.compiled)] * len(by_group)
         answers = [
-            self.answer(ranks, source, count=count) for ranks, count in zip(by_group, counts.tolist(), strict=True)
+            replace(self, priors=priors.priors, compiled=priors.compiled).answer(ranks, source, count=count)
+            for ranks, count, priors in zip(by_group, counts.tolist(), own, strict=True)
         ]
         values = np.array([answer.value for answer in answers])
         columns: dict[str, Any] = {level_name(level): values[:, place] for place, level in enumerate(self.rule.levels)}

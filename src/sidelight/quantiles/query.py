@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Any, Literal
 
@@ -20,8 +21,15 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.predictions import Prior, PublicData, describe, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
 from sidelight.quantiles.forms.rule import Form, FormRule, codes_of
+from sidelight.quantiles.group_priors import (
+    BORROW_SHARE,
+    PreparedCellPriors,
+    is_by_group,
+    total_levels,
+    with_cell_priors,
+)
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
-from sidelight.quantiles.prepared import PreparedGroupQuantiles, PreparedQuantiles, counted
+from sidelight.quantiles.prepared import PreparedGroupQuantiles, PreparedQuantiles, by_rows, counted
 from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, exact_levels, quantile_tree
 from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
@@ -53,7 +61,8 @@ class Quantiles:
         delta: With epsilon: the price is (epsilon, delta). Few levels and counts have a pure price all the same.
         rho: The price in zCDP, instead of epsilon.
         column: The column of a table; not for a bare array.
-        prediction: One prior for all levels, or one for each.
+        prediction: One prior for all levels, or one for each. By group also a mapping from labels (tuples of labels for
+            several columns) to such, or an earlier release of these quantiles by these groups.
         granularity: Of a bare array: the public step on which its values lie, such as 1 for ages.
         lower, upper: Of a bare array: public bounds. They may be left out, and wide ones do no harm.
         resolution: Rounds the released values down to a step. Without it and without granularity they are floats of 48
@@ -74,6 +83,8 @@ class Quantiles:
         where: A condition on declared columns that rows must pass, or its text; a table comes out, too.
         max_groups: In how many groups a person counts at most.
         max_rows_per_group: How many rows of a person count in one group at most.
+        borrow: "total" spends 18 % on the quantiles of all rows, around which groups of which nothing else is known
+            are then expected: good where groups have fewer than about 30/epsilon rows, and for nothing beyond.
 
     >>> release = Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release(list(range(18, 90)) * 20)
     >>> bool(40 < release.value[1] < 70)
@@ -85,7 +96,7 @@ class Quantiles:
     delta: LevelLike | None = field(default=None, kw_only=True)
     rho: LevelLike | None = field(default=None, kw_only=True)
     column: str | None = field(default=None, kw_only=True)
-    prediction: Prior | Sequence[Prior] | None = field(default=None, kw_only=True)
+    prediction: Any = field(default=None, kw_only=True)
     granularity: LevelLike | None = field(default=None, kw_only=True)
     lower: float | None = field(default=None, kw_only=True)
     upper: float | None = field(default=None, kw_only=True)
@@ -101,6 +112,7 @@ class Quantiles:
     where: Expression | str | None = field(default=None, kw_only=True, compare=False)
     max_groups: int | None = field(default=None, kw_only=True)
     max_rows_per_group: int | None = field(default=None, kw_only=True)
+    borrow: Literal["total"] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         levels = exact_levels(self.levels)
@@ -130,6 +142,12 @@ class Quantiles:
             raise RangeError(f"size must be a public whole number of rows, at least 1, got {self.size!r}")
         if self.size is not None and (by or self.where is not None):
             raise RangeError("size is the number of all rows, and by group every group's is released; leave it out")
+        if self.borrow not in (None, "total"):
+            raise RangeError(f"borrow must be 'total' or left out, got {self.borrow!r}")
+        if not by and self._for_each_group:
+            raise RangeError("borrow and predictions by group are for quantiles by group; give by=")
+        if self.cells == "predicted" and self._for_each_group:
+            raise RangeError('cells="predicted" wants one prediction for all groups; leave cells out, or borrow')
         for prior in self._given:
             if not isinstance(prior, Prior):
                 fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
@@ -146,9 +164,14 @@ class Quantiles:
 
     @property
     def _given(self) -> tuple[Prior, ...]:
-        if self.prediction is None:
+        if self.prediction is None or self._for_each_group and is_by_group(self.prediction):
             return ()
         return tuple(self.prediction) if isinstance(self.prediction, Sequence) else (self.prediction,)
+
+    @property
+    def _for_each_group(self) -> bool:
+        """Whether groups have priors of their own."""
+        return self.borrow is not None or (self.prediction is not None and is_by_group(self.prediction))
 
     @property
     def _grouped(self) -> bool:
@@ -168,16 +191,22 @@ class Quantiles:
             return Budget.of(epsilon=self.epsilon, rho=self.rho)
         return Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
 
-    def _rule(self, levels: tuple[Fraction, ...], *, codes: int, unit: Unit) -> FormRule:
-        """Return the rule of forms for what the quantiles may cost; by group the counts have had their share."""
+    def _rule(self, levels: tuple[Fraction, ...], *, codes: int, unit: Unit, groups: Groups | None = None) -> FormRule:
+        """Return the rule of forms for what the quantiles may cost; by group the counts have had their share.
+
+        In rho by group the price is that of one row already: a unit's rows cost their squares, summed over groups.
+        """
         delta = None if self.delta is None else exact(self.delta, name="delta")
         if delta is not None and not delta < 1:
             raise RangeError(f"delta must lie between 0 and 1, got {self.delta}; far below one over the number of rows")
+        budget = self._budget.part(1 - _COUNT_SHARE) if self._grouped else self._budget
+        if groups is not None and not budget.is_pure:
+            budget = budget.part(Fraction(1, groups.norms.l2_squared))
         return FormRule(
             form="tree" if self._of_a_tree else self.form,
             levels=levels,
             codes=codes,
-            budget=self._budget.part(1 - _COUNT_SHARE) if self._grouped else self._budget,
+            budget=budget,
             delta=delta,
             unit=unit,
             size=self.size,
@@ -195,7 +224,8 @@ class Quantiles:
             if in_rho and rule.settled is not None
             else {"epsilon" if rule.budget.is_pure else "rho": rule.budget.amount}
         )
-        return quantile_tree(levels, branching=self.branching, budget_power=self.budget_power, unit=unit, **price)
+        power = exact(self.budget_power, name="budget_power")
+        return _known_tree(levels, branching=self.branching, budget_power=power, unit=unit, **price)
 
     def declare(self) -> Number:
         """Return the declaration of a bare array: its granularity and bounds as written in the query."""
@@ -208,8 +238,10 @@ class Quantiles:
             )
         return Number("value", lower=self.lower, upper=self.upper, granularity=self.granularity)
 
-    def prepare(self, schema: Schema) -> PreparedQuantiles:
+    def prepare(self, schema: Schema) -> PreparedQuantiles | PreparedCellPriors:
         """Check the query against the schema, choose the grid and the priors, and price it. Opens no data."""
+        if self._for_each_group:
+            return self._with_cell_priors(schema)
         number = self._number(schema)
         levels = exact_levels(self.levels)
         resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
@@ -227,8 +259,8 @@ class Quantiles:
                 stacklevel=3,
             )
         groups = self._groups(schema) if self._grouped else None
-        unit = schema.unit if groups is None else _counted_unit(schema, groups)
-        rule = self._rule(levels, codes=codes_of(grid), unit=unit)
+        unit = schema.unit if groups is None else _counted_unit(groups, self._budget)
+        rule = self._rule(levels, codes=codes_of(grid), unit=unit, groups=groups)
         tree = self._tree(levels, unit=unit, rule=rule)
         distinct = tuple(dict.fromkeys(priors))
         compiled = {prior: prior.compile(grid) for prior in distinct}
@@ -273,6 +305,32 @@ class Quantiles:
         given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
         return {name: decimal_text(exact(each, name=name)) for name, each in given.items() if each is not None}
 
+    def _part(self, share: Fraction) -> Quantiles:
+        """Return the query with a share of its price; a delta stays whole."""
+        budget = self._budget.part(share)
+        return replace(self, borrow=None, epsilon=budget.amount if budget.is_pure else None, rho=budget.rho)
+
+    def _with_cell_priors(self, schema: Schema) -> PreparedCellPriors:
+        """Return the query with priors of its own for each group, and the total that others borrow from."""
+        by_group = is_by_group(self.prediction)
+        left = self if self.borrow is None else self._part(1 - BORROW_SHARE)
+        groups = replace(left, prediction=None if by_group else self.prediction, borrow=None).prepare(schema)
+        assert isinstance(groups, PreparedGroupQuantiles)
+        total: PreparedQuantiles | None = None
+        if self.borrow is not None:
+            limits: dict[str, Any] = {"max_groups": None, "max_rows_per_group": None} if self.where is None else {}
+            few = replace(self._part(BORROW_SHARE), delta=None, by=(), prediction=None, **limits)
+            prepared = replace(few, levels=total_levels(exact_levels(self.levels))).prepare(schema)
+            assert isinstance(prepared, PreparedQuantiles)
+            total = prepared
+        return with_cell_priors(
+            groups,
+            prediction=self.prediction if by_group else None,
+            total=total,
+            default=default_prior(self._number(schema)),
+            request={**self._price, **({} if self.borrow is None else {"borrow": self.borrow})},
+        )
+
     def _groups(self, schema: Schema) -> Groups:
         """Check groups and condition against a schema."""
         assert self.where is None or isinstance(self.where, Expression)
@@ -296,7 +354,7 @@ class Quantiles:
         noise = budget.on(counted(groups, np.zeros(groups.cells, np.int64), budget))
         cells = tuple(product(*groups.keys))
         limits = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group, "where": self.where}
-        quantiles = prepared.claims.with_unit(groups.unit)
+        quantiles = prepared.claims.with_unit(groups.unit) if budget.is_pure else by_rows(prepared.claims, groups)
         return PreparedGroupQuantiles(
             claims=dearest_path([[quantiles, noise.claims]]),
             request={
@@ -343,6 +401,10 @@ class Quantiles:
         return release_once(self, data)
 
 
+#: A tree is the same for every release of a query: of exact numbers alone.
+_known_tree = lru_cache(maxsize=16)(quantile_tree)
+
+
 def _described(priors: tuple[Prior, ...]) -> Mapping[str, Any]:
     """Return what was predicted and where it came from."""
     first, *others = priors
@@ -353,6 +415,10 @@ def _described(priors: tuple[Prior, ...]) -> Mapping[str, Any]:
     }
 
 
-def _counted_unit(schema: Schema, groups: Groups) -> Unit:
-    """Return the unit with as many rows as count of it in all groups together: what divides the price of a row."""
-    return Row() if schema.person is None else Person(schema.person.name, groups.norms.total)
+def _counted_unit(groups: Groups, budget: Budget) -> Unit:
+    """Return the unit with as many rows as count of it in all groups together: what divides the price of a row.
+
+    In rho the price of a row comes from the squares of a unit's rows in each group, and the unit is a row here.
+    """
+    person = groups.schema.person
+    return Row() if person is None or not budget.is_pure else Person(person.name, groups.norms.total)

@@ -11,191 +11,50 @@ numbers of steps. Comparisons and `cut` take any number column; without a granul
 
 from __future__ import annotations
 
-import json
 import keyword
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Literal, NoReturn
+from typing import Literal
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.grid import CODE_LIMIT
 from sidelight.records.columns import Category, Label, Number, PersonId
-from sidelight.records.numbers import Real, exact_number, number_text
+from sidelight.records.expression_base import (
+    AND,
+    COMPARE,
+    NOT,
+    OR,
+    PRODUCT,
+    SUM,
+    conditions_of,
+    number_of,
+    quoted,
+    scaled,
+    steps_of,
+    written,
+)
+from sidelight.records.expression_base import Expression as Expression
+from sidelight.records.expression_base import operand as operand
+from sidelight.records.numbers import number_text
 from sidelight.records.schema import Schema
 from sidelight.records.shapes import (
     Constant,
     Labels,
-    Reals,
     Shape,
     Steps,
     Truths,
     code_table,
     common_step,
-    constant,
     factors,
     number_shape,
-    shape_word,
 )
 
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 Operator = Literal["+", "-", "*", "/"]
-#: How strongly things bind in the text form.
-_OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _ATOM = range(1, 8)
 #: The only words that are called in the text form.
 CALLED = ("col", "lookup", "cut")
-
-
-class Expression:
-    """What all expressions can do. They are compared by `same_as`, because `==` makes a new expression."""
-
-    def shape(self, schema: Schema) -> Shape:
-        """Check the expression against a schema and return what it gives; a mistake is an error that names it."""
-        raise NotImplementedError
-
-    @property
-    def parts(self) -> tuple[Expression, ...]:
-        """The expressions that this one is made of."""
-        assert is_dataclass(self)
-        found = (getattr(self, field.name) for field in fields(self))
-        return tuple(part for part in found if isinstance(part, Expression))
-
-    def check(self, schema: Schema) -> Shape:
-        """Return what the expression gives; unknown columns, labels and mixed types are errors, before rows are read.
-
-        Raises:
-            SchemaError: a column or label that is not declared, or types that do not go together.
-            RangeError: a division by zero, or a derived number that could leave the 64-bit integers.
-        """
-        for part in self.walk():
-            if not part.columns and not isinstance(part, Literally):
-                raise SchemaError(f"{part} reads no column; write the constant that it is")
-        return self.shape(schema)
-
-    def walk(self) -> Iterator[Expression]:
-        """Return this expression and all that it is made of."""
-        yield self
-        for part in self.parts:
-            yield from part.walk()
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns that it reads, each once, in order of appearance."""
-        own = (self.name,) if isinstance(self, Named) else ()
-        return tuple(dict.fromkeys([*own, *(name for part in self.parts for name in part.columns)]))
-
-    def same_as(self, other: object) -> bool:
-        """Return whether both are the same tree."""
-        return isinstance(other, Expression) and str(self) == str(other)
-
-    def isin(self, values: Iterable[Any]) -> IsIn:
-        """Return whether the value is one of these public constants."""
-        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-            raise SchemaError(f"isin takes a list of constants, got {type(values).__name__}; write .isin([...])")
-        return IsIn(self, tuple(constant(value) for value in values))
-
-    def lookup(self, mapping: Mapping[Any, Any], *, default: Any = None) -> Lookup:
-        """Return another label or number for each by a public table; what is not in it becomes `default`, or missing.
-
-        >>> print(col("job").lookup({"nurse": "health", "cook": "food"}, default="other"))
-        lookup(job, {"nurse": "health", "cook": "food"}, default="other")
-        """
-        if not isinstance(mapping, Mapping):
-            raise SchemaError(f"lookup takes a table of constants, got {type(mapping).__name__}; write {{'a': 'b'}}")
-        entries = tuple((constant(key), constant(value)) for key, value in mapping.items())
-        return Lookup(self, entries, None if default is None else constant(default))
-
-    def cut(self, edges: Iterable[Real], *, outside: Literal["keep", "drop"] = "keep") -> Cut:
-        """Return which of the half-open intervals between increasing public edges a number lies in.
-
-        Numbers outside go to two end cells, or are missing with `outside="drop"`, where the last interval is closed.
-
-        >>> print(col("age").cut([0, 18, 65], outside="drop"))
-        cut(age, [0, 18, 65], outside="drop")
-        """
-        return Cut(self, tuple(exact_number(edge, name="an edge") for edge in edges), outside)
-
-    def is_missing(self) -> IsMissing:
-        """Return whether there is no value, after the column's own policy for missing cells."""
-        return IsMissing(self)
-
-    def __eq__(self, other: object) -> Compare:  # type: ignore[override]
-        return Compare("==", self, operand(other))
-
-    def __ne__(self, other: object) -> Compare:  # type: ignore[override]
-        return Compare("!=", self, operand(other))
-
-    def __lt__(self, other: Any) -> Compare:
-        return Compare("<", self, operand(other))
-
-    def __le__(self, other: Any) -> Compare:
-        return Compare("<=", self, operand(other))
-
-    def __gt__(self, other: Any) -> Compare:
-        return Compare(">", self, operand(other))
-
-    def __ge__(self, other: Any) -> Compare:
-        return Compare(">=", self, operand(other))
-
-    def __add__(self, other: Any) -> Arithmetic:
-        return Arithmetic("+", self, operand(other))
-
-    def __radd__(self, other: Any) -> Arithmetic:
-        return Arithmetic("+", operand(other), self)
-
-    def __sub__(self, other: Any) -> Arithmetic:
-        return Arithmetic("-", self, operand(other))
-
-    def __rsub__(self, other: Any) -> Arithmetic:
-        return Arithmetic("-", operand(other), self)
-
-    def __mul__(self, other: Any) -> Arithmetic:
-        return Arithmetic("*", self, operand(other))
-
-    def __rmul__(self, other: Any) -> Arithmetic:
-        return Arithmetic("*", operand(other), self)
-
-    def __truediv__(self, other: Any) -> Arithmetic:
-        return Arithmetic("/", self, operand(other))
-
-    def __neg__(self) -> Arithmetic:
-        return Arithmetic("-", Literally(Fraction(0)), self)
-
-    def __and__(self, other: Any) -> Joined:
-        return Joined("and", self, _truth(other))
-
-    def __or__(self, other: Any) -> Joined:
-        return Joined("or", self, _truth(other))
-
-    def __invert__(self) -> Not:
-        return Not(self)
-
-    def __bool__(self) -> NoReturn:
-        raise SchemaError(
-            "an expression has no truth value before rows are read; join conditions with & | ~ and put each into "
-            "parentheses: (sl.col('age') >= 18) & (sl.col('sex') == 'F')"
-        )
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def text(self, level: int = 0) -> str:
-        """Write the expression as `parse_expression` reads it, in parentheses where it binds weaker than `level`."""
-        written = self._text()
-        return f"({written})" if self._level < level else written
-
-    _level = _ATOM
-
-    def _text(self) -> str:
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        return f"<{self}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,11 +63,16 @@ class Named(Expression):
 
     name: str
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its own name."""
+        return (self.name,)
+
     def _text(self) -> str:
         plain = self.name.isidentifier() and unicodedata.normalize("NFKC", self.name) == self.name
         if plain and not keyword.iskeyword(self.name) and self.name not in CALLED:
             return self.name
-        return f"col({_quoted(self.name)})"
+        return f"col({quoted(self.name)})"
 
     def shape(self, schema: Schema) -> Shape:
         """Look the column up."""
@@ -236,10 +100,15 @@ class Literally(Expression):
 
     value: Constant
 
+    @property
+    def is_constant(self) -> bool:
+        """It is one."""
+        return True
+
     def text(self, level: int = 0) -> str:
         """Write the constant; a fraction beside an operator that binds as strongly stands in parentheses."""
-        written = _written(self.value)
-        return f"({written})" if level > _SUM and "/" in written and written[0] != '"' else written
+        text = written(self.value)
+        return f"({text})" if level > SUM and "/" in text and text[0] != '"' else text
 
     def shape(self, schema: Schema) -> Shape:
         """Return a number as one whole number of its own step; a text is no number."""
@@ -258,7 +127,7 @@ class Arithmetic(Expression):
 
     @property
     def _level(self) -> int:  # type: ignore[override]
-        return _SUM if self.operator in "+-" else _PRODUCT
+        return SUM if self.operator in "+-" else PRODUCT
 
     def _text(self) -> str:
         return f"{self.left.text(self._level)} {self.operator} {self.right.text(self._level + 1)}"
@@ -270,8 +139,8 @@ class Arithmetic(Expression):
                 raise SchemaError(f"{self}: only a public number can divide; compare products instead")
             if self.right.value == 0:
                 raise RangeError(f"{self}: division by zero")
-            return _scaled(_steps(self.left, schema), 1 / self.right.value)
-        left, right = _steps(self.left, schema), _steps(self.right, schema)
+            return scaled(steps_of(self.left, schema), 1 / self.right.value)
+        left, right = steps_of(self.left, schema), steps_of(self.right, schema)
         if self.operator == "*":
             ends = [a * b for a in (left.first, left.last) for b in (right.first, right.last)]
             return self._within(Steps(left.step * right.step, min(ends), max(ends)))
@@ -306,8 +175,8 @@ class Lookup(Expression):
         return tuple(dict.fromkeys([*(value for _, value in self.entries), *more]))
 
     def _text(self) -> str:
-        table = ", ".join(f"{_written(key)}: {_written(value)}" for key, value in self.entries)
-        default = "" if self.default is None else f", default={_written(self.default)}"
+        table = ", ".join(f"{written(key)}: {written(value)}" for key, value in self.entries)
+        default = "" if self.default is None else f", default={written(self.default)}"
         return f"lookup({self.of}, {{{table}}}{default})"
 
     def shape(self, schema: Schema) -> Labels | Steps:
@@ -350,7 +219,7 @@ class Cut(Expression):
         return (f"below {texts[0]}", *inner, f"{texts[-1]} and above")
 
     def _text(self) -> str:
-        outside = "" if self.outside == "keep" else f", outside={_quoted(self.outside)}"
+        outside = "" if self.outside == "keep" else f", outside={quoted(self.outside)}"
         return f"cut({self.of}, [{', '.join(number_text(edge) for edge in self.edges)}]{outside})"
 
     def shape(self, schema: Schema) -> Labels:
@@ -360,7 +229,7 @@ class Cut(Expression):
         least = 2 if self.outside == "drop" else 1
         if len(self.edges) < least or any(a >= b for a, b in pairwise(self.edges)):
             raise RangeError(f"bins need at least {least} public edges in increasing order")
-        _number(self.of, schema, "cut into bins")
+        number_of(self.of, schema, "cut into bins")
         return Labels(self.labels)
 
 
@@ -372,10 +241,10 @@ class Compare(Expression):
     left: Expression
     right: Expression
 
-    _level = _COMPARE
+    _level = COMPARE
 
     def _text(self) -> str:
-        return f"{self.left.text(_SUM)} {self.operator} {self.right.text(_SUM)}"
+        return f"{self.left.text(SUM)} {self.operator} {self.right.text(SUM)}"
 
     def shape(self, schema: Schema) -> Truths:
         """Check that both sides can be compared."""
@@ -405,10 +274,10 @@ class IsIn(Expression):
     of: Expression
     values: tuple[Constant, ...]
 
-    _level = _COMPARE
+    _level = COMPARE
 
     def _text(self) -> str:
-        return f"{self.of.text(_SUM)} in [{', '.join(map(_written, self.values))}]"
+        return f"{self.of.text(SUM)} in [{', '.join(map(written, self.values))}]"
 
     def shape(self, schema: Schema) -> Truths:
         """Check the constants."""
@@ -425,10 +294,10 @@ class IsMissing(Expression):
 
     of: Expression
 
-    _level = _COMPARE
+    _level = COMPARE
 
     def _text(self) -> str:
-        return f"{self.of.text(_SUM)} is None"
+        return f"{self.of.text(SUM)} is None"
 
     def shape(self, schema: Schema) -> Truths:
         """Check what is asked about."""
@@ -446,14 +315,14 @@ class Joined(Expression):
 
     @property
     def _level(self) -> int:  # type: ignore[override]
-        return _AND if self.word == "and" else _OR
+        return AND if self.word == "and" else OR
 
     def _text(self) -> str:
         return f"{self.left.text(self._level)} {self.word} {self.right.text(self._level + 1)}"
 
     def shape(self, schema: Schema) -> Truths:
         """Check that both are conditions."""
-        return _conditions(self, schema)
+        return conditions_of(self, schema)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -462,14 +331,14 @@ class Not(Expression):
 
     of: Expression
 
-    _level = _NOT
+    _level = NOT
 
     def _text(self) -> str:
-        return f"not {self.of.text(_NOT)}"
+        return f"not {self.of.text(NOT)}"
 
     def shape(self, schema: Schema) -> Truths:
         """Check that it is a condition."""
-        return _conditions(self, schema)
+        return conditions_of(self, schema)
 
 
 def col(name: str) -> Named:
@@ -487,64 +356,3 @@ def col(name: str) -> Named:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"col takes the name of a column, got {name!r}")
     return Named(name)
-
-
-def operand(value: Any) -> Expression:
-    """Return an expression as it is, and a constant as one."""
-    return value if isinstance(value, Expression) else Literally(constant(value))
-
-
-def _steps(part: Expression, schema: Schema) -> Steps:
-    found = part.shape(schema)
-    if isinstance(found, Steps) and max(abs(found.first), abs(found.last)) < CODE_LIMIT:
-        return found
-    if isinstance(found, (Reals, Steps)):
-        name = part.columns[0] if part.columns else str(part)
-        raise SchemaError(
-            f"arithmetic is done on whole numbers of steps; declare Number({name!r}, lower=..., upper=..., "
-            "granularity=...)"
-        )
-    raise SchemaError(f"{part} gives {shape_word(found)}, and arithmetic needs numbers")
-
-
-def _number(part: Expression, schema: Schema, verb: str) -> Steps | Reals:
-    found = part.shape(schema)
-    if not isinstance(found, (Steps, Reals)):
-        raise SchemaError(f"{part} gives {shape_word(found)} and cannot be {verb}; a number is needed")
-    return found
-
-
-def _scaled(found: Steps, factor: Fraction) -> Steps:
-    if factor > 0:
-        return Steps(found.step * factor, found.first, found.last)
-    return Steps(found.step * -factor, -found.last, -found.first)
-
-
-def _conditions(whole: Expression, schema: Schema) -> Truths:
-    for part in whole.parts:
-        found = part.shape(schema)
-        if not isinstance(found, Truths):
-            raise SchemaError(f"{part} gives {shape_word(found)}, and a condition is needed; compare it with something")
-    return Truths()
-
-
-def _truth(value: Any) -> Expression:
-    if isinstance(value, Expression):
-        return value
-    raise SchemaError(
-        f"& and | join conditions, got {type(value).__name__}; put each comparison into parentheses: "
-        "(sl.col('age') >= 18) & (sl.col('sex') == 'F')"
-    )
-
-
-def _written(value: Constant) -> str:
-    return _quoted(value) if isinstance(value, str) else number_text(value)
-
-
-def _quoted(text: str) -> str:
-    """Write a text as JSON does, which Python reads alike; half of a pair of surrogates as Python does."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return repr(text)
-    return json.dumps(text, ensure_ascii=False)

@@ -8,7 +8,8 @@ statistics everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -56,6 +57,13 @@ class Wanted:
         return f"t{self.texts.index(name)}"
 
 
+class Codes(Protocol):
+    """A whole number for a text: a dictionary, or one that grows."""
+
+    def get(self, text: str | None, default: int, /) -> int:
+        """Return the number of a text, or `default`."""
+
+
 class DistinctTexts:
     """A text column as its different cells and the place of each row's among them: labels are looked up once.
 
@@ -77,7 +85,7 @@ class DistinctTexts:
         """The number of rows: private."""
         return self.places.shape
 
-    def codes(self, of: Hashable, table: Callable[[], Mapping[str | None, int]], default: int) -> NDArray[np.int64]:
+    def codes(self, of: Hashable, table: Callable[[], Codes], default: int) -> NDArray[np.int64]:
         """Return the code of each row by a table of texts; `of` tells tables apart."""
         if of not in self._looked_up:
             found = table()
@@ -85,6 +93,10 @@ class DistinctTexts:
         # `take` by native integers is a third of the time that indexing by Arrow's shorter ones needs
         codes: NDArray[np.int64] = self._looked_up[of].take(self.places.astype(np.intp, copy=False))
         return codes
+
+    def at(self, places: NDArray[Any]) -> DistinctTexts:
+        """Return other rows of the same cells, with all that was looked up of these."""
+        return DistinctTexts(self.cells, places, looked_up=self._looked_up)
 
     def tolist(self) -> list[str | None]:
         """Return the cells one by one."""
@@ -94,7 +106,7 @@ class DistinctTexts:
         return len(self.places)
 
     def __getitem__(self, chosen: Any) -> DistinctTexts:
-        return DistinctTexts(self.cells, self.places[chosen], looked_up=self._looked_up)
+        return self.at(self.places[chosen])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         array = np.empty(len(self.cells), object)
@@ -117,7 +129,7 @@ class Batch:
     length: int
     numbers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     texts: Mapping[str, TextCells] = field(default_factory=dict)
-    person: NDArray[Any] | None = None
+    person: TextCells | None = None
 
     def __repr__(self) -> str:
         return "Batch(private)"
@@ -154,6 +166,29 @@ class Rows(Protocol):
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame made from `frame` and give its integer columns in batches."""
+
+
+@runtime_checkable
+class ReadsApart(Protocol):
+    """A place whose rows several threads can read at once."""
+
+    def apart(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
+        """Return all rows as streams for a thread each, in no order; one stream where that is of no use."""
+
+
+@runtime_checkable
+class FitsInMemory(Protocol):
+    """A place that is not in memory, and whose rows may be held there: persons are bounded sooner in arrays."""
+
+    @property
+    def fits_in_memory(self) -> bool:
+        """Whether there are few enough rows by metadata: PRIVATE, it decides about time and memory only."""
+
+
+def cores() -> int:
+    """Return how many threads work on rows: as many as there are cores for this process, and at most four."""
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(found, 4)
 
 
 @runtime_checkable

@@ -27,8 +27,8 @@ def person_key(text: str) -> int:
     >>> person_key("abc")
     648541476951500027
     """
-    digest = hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
-    return int(digest[:15], 16)
+    digest = hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:8], "big") >> 4
 
 
 _ADVICE = {

@@ -154,7 +154,7 @@ def exact_losses(
 def losses_at(objective: Objective, theta: Floats, block: Block, *, sigma: float, sign: Literal[1, -1]) -> Floats:
     """Evaluate formula (1) at the minimum theta of the objective, whose linear term is the noise b = -∇J.
 
-    -log det(I + s·H⁻¹∇²ℓ) + ‖∇ℓ‖²/(2σ²) + s·⟨∇ℓ, ∇J⟩/σ²
+    -log det(I + s·H⁻¹∇²ℓ) + ‖∇ℓ‖²/(2σ²) + s·⟨∇ℓ, ∇J⟩/σ², H with the curvature of everything public in J
     """
     x = dense_rows(block)
     predictor = block.predict(theta)
@@ -176,6 +176,13 @@ def full_hessian(objective: Objective, theta: Floats) -> Floats:
     for block in objective.rows.blocks():
         x = dense_rows(block)
         total += np.einsum("nkl,ni,nj->kilj", _bends(objective, block.predict(theta), block), x, x, optimize=True)
+    public = objective.public
+    if public is not None:
+        if public.block is not None:
+            x, bends = dense_rows(public.block), _bends(objective, public.block.predict(theta), public.block)
+            total += public.weight * np.einsum("nkl,ni,nj->kilj", bends, x, x, optimize=True)
+        for k in range(outputs):
+            total[k, :, k, :] += public.square()
     size = outputs * columns
     return np.asarray(total.reshape(size, size) + float(objective.regularisation) * np.eye(size))
 

@@ -27,6 +27,7 @@ from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective, certify, error_bound
 from sidelight.regression.plan import LinearPlan, PlanSettings, plan_linear
+from sidelight.regression.public_regulariser import PublicRegulariser
 from sidelight.regression.rows import ArrayRows, Rows
 from sidelight.regression.solver import Solver, minimise, refine
 
@@ -115,8 +116,11 @@ def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
     )
 
 
-def private_fit(plan: LinearPlan, rows: Rows, *, source: Source) -> PrivateFit:
-    """Run a plan and give its inside too, which is private: only `released` may leave."""
+def private_fit(plan: LinearPlan, rows: Rows, *, source: Source, public: PublicRegulariser | None = None) -> PrivateFit:
+    """Run a plan and give its inside too, which is private: only `released` may leave.
+
+    `public` is what is known about the coefficients, if it is not the plan's own: within the bounds that were planned.
+    """
     mechanism = plan.mechanism
     exponent = grid_exponent(mechanism.output_noise_scale)
     size = plan.coefficients * plan.loss.outputs
@@ -127,6 +131,7 @@ def private_fit(plan: LinearPlan, rows: Rows, *, source: Source) -> PrivateFit:
         row_norm=plan.row_norm,
         regularisation=mechanism.regularisation,
         linear=linear,
+        public=public or plan.public,
     )
     tolerance = math.nextafter(float(mechanism.tolerance), 0.0)
     point = certified_point(objective, tolerance=tolerance, exponent=exponent, solver=plan.solver)

@@ -7,6 +7,7 @@ plan. scikit-learn is loaded by the plans that ask for an estimator.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from sidelight.plan_section import COMMON, Section
@@ -18,18 +19,28 @@ _SHARED = (
     "features",
     "epsilon",
     "delta",
+    "prediction",
+    "rows",
+    "odds",
     "regularisation",
     "theta_norm",
     "intercept",
     "rows_at_most",
     "bound",
 )
-_BOUNDS = ["tight", "generic", "thesis"]
+#: Keys of the estimators that have both solvers.
+_SOLVERS = ("solver", "geometry", "shrinkage", "passes")
+_CHOICES = {
+    "bound": ["tight", "generic", "thesis"],
+    "solver": ["descent", "objective"],
+    "geometry": ["auto", "public", "private", "none"],
+    "shrinkage": ["evidence", "stein", "none"],
+}
 
 
 def logistic_regression(section: Section) -> Query:
     """Read `kind = "logistic_regression"`."""
-    section.only(*COMMON, *_SHARED, "classes", "class_weight", "multi_class")
+    section.only(*COMMON, *_SHARED, *_SOLVERS, "classes", "class_weight", "multi_class")
     from sidelight.regression.estimators import LogisticRegression
 
     given = _classes(section)
@@ -44,12 +55,12 @@ def logistic_regression(section: Section) -> Query:
 
 def linear_regression(section: Section) -> Query:
     """Read `kind = "linear_regression"`."""
-    section.only(*COMMON, *_SHARED, "loss", "scale")
+    section.only(*COMMON, *_SHARED, *_SOLVERS, "loss", "scale")
     from sidelight.regression.estimators import LinearRegression
 
     given: dict[str, Any] = {}
     if "loss" in section:
-        given["loss"] = section.choice("loss", ["log_cosh", "huber", "squared_clipped"])
+        given["loss"] = section.choice("loss", ["squared", "log_cosh", "huber", "squared_clipped"])
     if "scale" in section:
         given["scale"] = section.amount("scale")
     return _model(section, LinearRegression, given)
@@ -81,19 +92,68 @@ def adassp(section: Section) -> Query:
 def _model(section: Section, estimator: Callable[..., Any], given: dict[str, Any]) -> Query:
     from sidelight.regression.model_query import ModelQuery
 
-    for key in ("regularisation", "theta_norm"):
+    for key in ("regularisation", "theta_norm", "odds"):
         if key in section:
             given[key] = section.amount(key)
-    if "rows_at_most" in section:
-        given["rows_at_most"] = section.integer("rows_at_most")
-    if "bound" in section:
-        given["bound"] = section.choice("bound", _BOUNDS)
+    for key in ("rows_at_most", "rows", "passes"):
+        if key in section:
+            given[key] = section.integer(key)
+    for key, options in _CHOICES.items():
+        if key in section:
+            given[key] = section.choice(key, options)
+    if "prediction" in section:
+        several = isinstance(section.values["prediction"], list)
+        parts = section.sections("prediction") if several else [section.section("prediction")]
+        given["prediction"] = [_prediction(part) for part in parts]
     if section.values.get("intercept") is False:
         given["fit_intercept"] = False
     elif "intercept" in section:
         given["intercept_value"] = section.amount("intercept")
     model = estimator(epsilon=section.amount("epsilon"), delta=section.amount("delta"), **given)
     return ModelQuery(model=model, target=section.text("target"), features=section.texts("features", None))
+
+
+def _prediction(given: Section) -> Any:
+    """Read one prediction: public rows, an earlier release, or stated coefficients.
+
+    `{public = "rows.csv", origin = "..."}`, `{release = "model.json"}`, or `{coefficients = {age = 0.02}, intercept =
+    1, scale = 0.1, origin = "..."}`.
+    """
+    given.only("public", "release", "coefficients", "intercept", "scale", "origin")
+    kinds = [key for key in ("public", "release", "coefficients") if key in given]
+    if len(kinds) != 1:
+        given.refuse(
+            'a prediction of a model is {public = "rows.csv", origin = "..."}, {release = "model.json"}, or '
+            "{coefficients = {age = 0.02}, intercept = 1, origin = ...}: name one of the three"
+        )
+    if kinds == ["public"]:
+        given.only("public", "origin")
+        file = str(given.existing_file("public"))
+        with given.naming("public"):
+            from sidelight.predictions import PublicData
+
+            return PublicData(file, given.text("origin"))
+    if kinds == ["release"]:
+        given.only("release")
+        with given.naming("release"):
+            from sidelight.release import Release
+
+            return Release.from_json(given.existing_file("release").read_text(encoding="utf-8"))
+    from sidelight.regression.coefficient_prediction import CoefficientPrediction
+
+    more = {key: _plain(given.values[key]) for key in ("intercept", "scale") if key in given}
+    with given.naming("coefficients"):
+        origin = given.text("origin", None)
+        return CoefficientPrediction(_plain(given.values["coefficients"]), **more, origin=origin)
+
+
+def _plain(value: Any) -> Any:
+    """Return the decimals of a plan as floats: a prediction needs no digit more."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def _classes(section: Section) -> dict[str, Any]:

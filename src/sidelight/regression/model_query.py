@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
 if TYPE_CHECKING:  # scikit-learn takes a second to load
-    from sidelight.regression.estimators.fit_query import PreparedFit
+    from sidelight.regression.estimators.fit_query import PlannedFit
     from sidelight.regression.estimators.linear_estimator import LinearEstimator
     from sidelight.regression.estimators.table_encoding import TableEncoding
 
@@ -31,7 +30,8 @@ if TYPE_CHECKING:  # scikit-learn takes a second to load
 class ModelQuery:
     """Fit a model to columns of a table, as a query.
 
-    Guarantee: that of the model (its `guarantee_` after `fit_table`): ApproxDP(epsilon, delta) with two profiles.
+    Guarantee: that of the model (its `guarantee_` after `fit_table`): GDP within (epsilon, delta), or for objective
+    perturbation ApproxDP(epsilon, delta) with two profiles.
 
     Accuracy: that of the model.
 
@@ -77,6 +77,7 @@ class ModelQuery:
             claims=fit.claims,
             request={**fit.request, **more},
             labels=_labels((*encoding.names, "intercept"), classes if len(classes) > 2 else ("",)),
+            prediction=fit.prediction,
             fit=fit,
             encoding=encoding,
             middle=goal.middle,
@@ -105,7 +106,7 @@ class ModelQuery:
 
         encoding = encoding_for(schema, target=self.target, features=self.features)
         rows = encoding.matrix(Table({c.name: columns[c.name] for c in encoding.columns}, schema=encoding.columns))
-        weights, constants = _Units(encoding).scaled(np.asarray(value, np.float64))
+        weights, constants = encoding.units.scaled(np.asarray(value, np.float64))
         found = np.asarray(rows @ weights.T + constants)
         return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
 
@@ -114,53 +115,19 @@ class ModelQuery:
 class PreparedModel(SurePrepared):
     """A planned model of a table; everything but `run` is public."""
 
-    fit: PreparedFit
+    fit: PlannedFit
     encoding: TableEncoding
     middle: float
+
+    def check_rows(self, table: Table) -> None:
+        """Refuse public rows of a prediction that are rows of the table."""
+        self.fit.check_rows(table)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows, fit, and give the coefficients in the columns' own units."""
         answer = self.fit.run(table, source)
         weights, constants = answer.value["coefficients"], answer.value["intercept"] + self.middle
-        return replace(answer, value=_Units(self.encoding).own(weights, constants))
-
-
-@dataclass(frozen=True)
-class _Units:
-    """Between the features of a model and the columns they come from: a number is (x - middle)/half of its share."""
-
-    encoding: TableEncoding
-
-    def own(self, weights: Floats, constants: Floats) -> Floats:
-        """Return coefficients and intercept for the columns as they are, output by output."""
-        raw = weights * self._factors
-        return np.column_stack([raw, constants - raw @ self._middles]).ravel()
-
-    def scaled(self, value: Floats) -> tuple[Floats, Floats]:
-        """Undo `own`."""
-        both = value.reshape(-1, len(self.encoding.names) + 1)
-        raw, shifted = both[:, :-1], both[:, -1]
-        return np.asarray(raw / self._factors), np.asarray(shifted + raw @ self._middles)
-
-    @cached_property
-    def _factors(self) -> Floats:
-        return np.array([self.encoding._share / half for half, _ in self._ranges])
-
-    @cached_property
-    def _middles(self) -> Floats:
-        return np.array([middle for _, middle in self._ranges])
-
-    @cached_property
-    def _ranges(self) -> list[tuple[float, float]]:
-        found: list[tuple[float, float]] = []
-        for column in self.encoding.columns:
-            if isinstance(column, Number):
-                assert column.lower is not None
-                assert column.upper is not None
-                found.append((float((column.upper - column.lower) / 2), float((column.upper + column.lower) / 2)))
-            else:
-                found += [(1.0, 0.0)] * len(column.labels)
-        return found
+        return replace(answer, value=self.encoding.units.own(weights, constants))
 
 
 def _labels(names: Sequence[str], outputs: Sequence[Any]) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""The perturbed objective Σ f(xᵢᵀθ; yᵢ) + λ/2·‖θ‖² + ⟨b, θ⟩, and the certificate: a proof that a gradient is small.
+"""The perturbed objective Σ f(xᵢᵀθ; yᵢ) + λ/2·‖θ - θ₀‖² + ⟨b, θ⟩, and the certificate that a gradient is small.
 
 The privacy proof of the released point rests on the certificate, so its bound counts everything that floats can do
 between the ideal objective and the number computed here: dot products, the slope of the loss, sums over rows, the
-linear term's own rounding (objective-perturbation proof page, section 6). First with BLAS; where that bound is too
+linear term's own rounding (objective-perturbation proof page, section 6), and whatever is public in the objective
+(`public_regulariser.py`). First with BLAS; where that bound is too
 coarse, again with twice the digits, whose bound is small for every data set that fits a machine (Theorem 5 there).
 Hand-made for that.
 """
@@ -18,6 +19,7 @@ import numpy as np
 from sidelight.regression.clipping import is_sparse
 from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, two_product, two_sum
 from sidelight.regression.losses import Floats, Loss
+from sidelight.regression.public_regulariser import PublicRegulariser
 from sidelight.regression.rows import Block, Rows
 
 #: Rows a BLAS call: the rounding of a sum grows with its length.
@@ -36,6 +38,18 @@ class Objective:
     row_norm: Fraction
     regularisation: Fraction
     linear: Floats
+    public: PublicRegulariser | None = None
+
+    @property
+    def start(self) -> Floats:
+        """Where to look for the minimum first: the public centre, or 0."""
+        return np.zeros_like(self.linear) if self.public is None else self.public.centre
+
+    def smoothness(self) -> float:
+        """Bound the largest second derivative, one pass; private."""
+        shape = self.loss.shape(self.row_norm)
+        public = 0.0 if self.public is None else self.public.curvature(shape)
+        return self.count() * float(shape.curvature) * (1 + 1e-9) + float(self.regularisation) * (1 + 1e-9) + public
 
     def count(self) -> int:
         """Count the records that take part; private."""
@@ -43,14 +57,21 @@ class Objective:
 
     def gradient(self, theta: Floats) -> Floats:
         """Return the gradient, one pass."""
-        total = float(self.regularisation) * theta + self.linear
+        total = self._public_gradient(theta)
         for block in self.rows.blocks():
             total += block.gather(self.loss.slope(block.predict(theta), block.targets, block.norms))
         return total
 
+    def _public_gradient(self, theta: Floats, *, rows_at_once: int | None = None) -> Floats:
+        """Return the gradient without the rows: λ(θ - θ₀) + b, and what else is public."""
+        if self.public is None:
+            return np.asarray(float(self.regularisation) * theta + self.linear)
+        quadratic = float(self.regularisation) * (theta - self.public.centre) + self.linear
+        return np.asarray(quadratic + self.public.gradient(self.loss, theta, rows_at_once=rows_at_once))
+
     def gradient_and_hessian(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return both in one pass."""
-        gradient = float(self.regularisation) * theta + self.linear
+        gradient = self._public_gradient(theta)
         hessian = self._empty_hessian(theta)
         for block in self.rows.blocks():
             predictor = block.predict(theta)
@@ -66,7 +87,16 @@ class Objective:
         return _square(hessian)
 
     def _empty_hessian(self, theta: Floats) -> Floats:
-        return float(self.regularisation) * np.eye(theta.size).reshape(theta.shape * 2)
+        hessian = np.asarray(float(self.regularisation) * np.eye(theta.size).reshape(theta.shape * 2))
+        if self.public is not None:
+            square = self.public.square()
+            for k in range(theta.shape[1]):
+                hessian[:, k, :, k] += square
+            if self.public.block is not None and self.public.weight:
+                rows = np.zeros_like(hessian)
+                self._add_curvature(rows, self.public.block, self.public.block.predict(theta))
+                hessian += self.public.weight * rows
+        return hessian
 
     def _add_curvature(self, hessian: Floats, block: Block, predictor: Floats) -> None:
         """Add Σ xxᵀ ⊗ f'': for several outputs one matrix for each pair of them. It only steers the solver."""
@@ -84,6 +114,8 @@ class Objective:
     def hessian_times(self, theta: Floats, vector: Floats) -> Floats:
         """Return the Hessian times a vector, one pass."""
         total = float(self.regularisation) * vector
+        if self.public is not None:
+            total = total + self.public.times(self.loss, theta, vector)
         for block in self.rows.blocks():
             along = block.predict(vector)
             total = total + block.gather(self.loss.bend(block.predict(theta), block.targets, block.norms, along))
@@ -119,28 +151,36 @@ def certify(objective: Objective, theta: Floats | DoubleDouble, *, tolerance: fl
 
 def error_bound(objective: Objective, theta: Floats, *, rows: int, exact: bool = False) -> float:
     """Bound ‖computed gradient - gradient of the ideal objective‖ for so many rows; exact: with twice the digits."""
-    shape = objective.loss.shape(objective.row_norm)
+    shape, public = objective.loss.shape(objective.row_norm), objective.public
+    size, away, counted, quadratic = float(np.linalg.norm(theta)), theta, float(rows), 0.0
+    if public is not None:  # public rows are rows, each counted w times (and at least once, where sums are counted)
+        away = theta - public.centre
+        counted += (public.bounds.rows if exact else public.weight * public.block.size) if public.block else 0.0
+        quadratic = public.quadratic_error(away, exact=exact)
     if exact:
-        return fine_error(
+        fine = fine_error(
             gradient=float(shape.gradient),
             curvature=float(shape.curvature),
             slope_error=objective.loss.slope_error(objective.row_norm),
             regularisation=float(objective.regularisation),
             coefficients=int(theta.shape[0]),
-            rows=rows,
-            size=float(np.linalg.norm(theta)),
+            rows=counted,
+            size=size,
+            away=float(np.linalg.norm(away)),
             linear=float(np.linalg.norm(objective.linear)),
         )
-    # With u = 2⁻⁵³ and block m: rows·[L·(m+6)u + slope error + β·‖θ‖·(d+4)u] + 16u(λ‖θ‖ + ‖b‖), and a tenth on top for
-    # what is of second order.
-    size = float(np.linalg.norm(theta))
+        return fine + quadratic
+    # With u = 2⁻⁵³ and block m: rows·[L·(m+6)u + slope error + β·‖θ‖·(d+4)u] + 16u(λ‖θ - θ₀‖ + ‖b‖), the rounding of
+    # a public quadratic form, and a tenth on top for what is of second order.
     a_row = (
         float(shape.gradient) * (CERTIFIED_BLOCK + 8.0)
         + objective.loss.slope_error(objective.row_norm)
         + float(shape.curvature) * size * (int(theta.shape[0]) + 4.0)
     )
-    rest = 16 * (float(objective.regularisation) * size + float(np.linalg.norm(objective.linear)))
-    return float(1.1 * UNIT_ROUNDOFF * (rows * a_row + rest))
+    rest = 16 * (
+        float(objective.regularisation) * float(np.linalg.norm(away)) + float(np.linalg.norm(objective.linear))
+    )
+    return float(1.1 * UNIT_ROUNDOFF * (counted * a_row + rest)) + quadratic
 
 
 def fine_error(
@@ -150,14 +190,15 @@ def fine_error(
     slope_error: float,
     regularisation: float,
     coefficients: int,
-    rows: int,
+    rows: float,
     size: float,
+    away: float,
     linear: float,
 ) -> float:
     """Bound the error of a gradient with twice the digits: of public numbers too, so that a plan can ask beforehand.
 
-    With u² = 2⁻¹⁰⁶: rows·[L·(rows/64 + 256)u² + 2⁻³⁰·slope error + β·‖θ‖·(4d+16)u²] + 16u²·λ‖θ‖ + 8u·‖b‖, and a tenth
-    on top. The last term is the linear term's own rounding when it was drawn; nothing makes it smaller.
+    With u² = 2⁻¹⁰⁶: rows·[L·(rows/64 + 256)u² + 2⁻³⁰·slope error + β·‖θ‖·(4d+16)u²] + 16u²·λ‖θ-θ₀‖ + 8u·‖b‖, and a
+    tenth on top. The last term is the linear term's own rounding when it was drawn; nothing makes it smaller.
     """
     fine = UNIT_ROUNDOFF * UNIT_ROUNDOFF
     a_row = (
@@ -165,18 +206,27 @@ def fine_error(
         + 2.0**-30 * UNIT_ROUNDOFF * slope_error
         + curvature * size * (4 * coefficients + 16) * fine
     )
-    return 1.1 * (rows * a_row + 16 * fine * regularisation * size + 8 * UNIT_ROUNDOFF * linear)
+    return 1.1 * (rows * a_row + 16 * fine * regularisation * away + 8 * UNIT_ROUNDOFF * linear)
 
 
 def fine_gradient(objective: Objective, theta: DoubleDouble) -> tuple[Floats, int]:
     """Return the gradient, evaluated with twice the digits and rounded once, and the number of rows; private."""
-    total = DoubleDouble.nearest(Fraction(objective.regularisation)).times(theta)
+    public = objective.public
+    away = theta if public is None else theta.minus(DoubleDouble.of(public.centre))
+    total = DoubleDouble.nearest(Fraction(objective.regularisation)).times(away)
     total = total.plus(DoubleDouble.of(objective.linear))
+    step = max(CERTIFIED_BLOCK, _CELLS // theta.high.size)
+    if public is not None:
+        total = total.plus(public.fine_quadratic(away))
+        if public.block is not None:
+            pulled = DoubleDouble.of(np.zeros_like(theta.high))
+            for start in range(0, public.block.size, step):
+                pulled = pulled.plus(_fine_part(objective, public.block.part(start, start + step), theta))
+            total = total.plus(_scaled(np.array(public.weight), pulled.high, pulled.low))
     rows = 0
     for block in objective.rows.blocks():
         rows += block.size
         # at least 256 rows at once, so that there are no more than rows/256 + blocks sums one after the other
-        step = max(CERTIFIED_BLOCK, _CELLS // theta.high.size)
         for start in range(0, block.size, step):
             total = total.plus(_fine_part(objective, block.part(start, start + step), theta))
     return total.high, rows
@@ -203,7 +253,7 @@ def _gradient(objective: Objective, theta: Floats) -> tuple[Floats, int]:
             piece = part.gather(objective.loss.slope(part.predict(theta), part.targets, part.norms))
             total, lost = two_sum(total, piece)
             carried += lost
-    return (total + carried) + (float(objective.regularisation) * theta + objective.linear), rows
+    return (total + carried) + objective._public_gradient(theta, rows_at_once=CERTIFIED_BLOCK), rows
 
 
 def _fine_part(objective: Objective, part: Block, theta: DoubleDouble) -> DoubleDouble:

@@ -32,6 +32,7 @@ from sidelight.mechanisms.objective_perturbation import (
 from sidelight.regression.clipping import OnViolation
 from sidelight.regression.losses import Loss, PoissonLoss
 from sidelight.regression.objective import fine_error
+from sidelight.regression.public_regulariser import PublicBounds, PublicRegulariser
 from sidelight.regression.rows import RowPolicy
 from sidelight.regression.solver import Solver
 
@@ -64,6 +65,8 @@ class PlanSettings(TypedDict, total=False):
     bound: Bound
     solver: Solver
     unit: Unit
+    public: PublicRegulariser | None
+    public_bounds: PublicBounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +85,7 @@ class LinearPlan:
     rows_at_most: int | None
     solver: Solver
     unit: Unit
+    public: PublicRegulariser | None = None
 
     @property
     def coefficients(self) -> int:
@@ -126,6 +130,8 @@ class LinearPlan:
             "bound": m.bound,
             "unit": unit_to_text(self.unit),
         }
+        if self.public is not None:
+            words["public_regulariser"] = self.public.digest
         return words | self.loss.to_json() | {name: decimal_text(value) for name, value in amounts.items()}
 
     def cautions(self) -> tuple[str, ...]:
@@ -168,6 +174,8 @@ def plan_linear(
     bound: Bound = "tight",
     solver: Solver = "auto",
     unit: Unit = Row(),  # noqa: B008  # frozen
+    public: PublicRegulariser | None = None,
+    public_bounds: PublicBounds = PublicBounds(),  # noqa: B008  # frozen
 ) -> LinearPlan:
     """Plan a private linear model: calibrate, price and check it. Reads no data.
 
@@ -188,6 +196,9 @@ def plan_linear(
         bound: "tight", "generic" or "thesis".
         solver: "auto", "newton", "newton_cg" or "accelerated". Outside the privacy proof.
         unit: What one row is: the guarantee is for one row, so a person has one.
+        public: What is public about the coefficients; it changes no guarantee (objective-perturbation proof
+            page, Theorem P).
+        public_bounds: Bounds of what will be known of them when the fit runs.
 
     Raises:
         RangeError: a parameter makes no sense, or the tolerance cannot be certified on every data set (`certifiable`).
@@ -228,7 +239,10 @@ def plan_linear(
         coefficients=features + (constant is not None),
         rows_at_most=rows_at_most,
         tolerance_is_given=tolerance is not None,
+        known=public_bounds if public is None else public_bounds.or_more(public.bounds),
     )
+    if public is not None and public.centre.shape != (features + (constant is not None), loss.outputs):
+        raise RangeError(f"the public centre has shape {public.centre.shape}, the model another")
     return LinearPlan(
         loss=loss,
         features=features,
@@ -242,6 +256,7 @@ def plan_linear(
         rows_at_most=rows_at_most,
         solver=solver,
         unit=unit,
+        public=public,
     )
 
 
@@ -253,6 +268,7 @@ def certifiable(
     coefficients: int,
     rows_at_most: int | None,
     tolerance_is_given: bool,
+    known: PublicBounds = PublicBounds(),  # noqa: B008  # frozen
 ) -> ObjectivePerturbation:
     """Return the mechanism with a tolerance that is certified on every data set, from public numbers alone.
 
@@ -275,8 +291,8 @@ def certifiable(
     rows = rows_at_most or MOST_ROWS
     linear = LARGEST_VARIATE * float(mechanism.noise_scale) * math.sqrt(size)
 
-    def farthest(count: int) -> float:
-        return (count * float(shape.gradient) + linear) / float(mechanism.regularisation)
+    def farthest(count: int) -> float:  # from the public centre: λ‖θ - θ₀‖ <= what rows and the linear term pull
+        return ((count + known.rows) * float(shape.gradient) + linear) / float(mechanism.regularisation)
 
     def error(count: int, linear: float) -> float:
         return fine_error(
@@ -285,15 +301,17 @@ def certifiable(
             slope_error=loss.slope_error(row_norm),
             regularisation=float(mechanism.regularisation),
             coefficients=coefficients,
-            rows=count,
-            size=farthest(count),
+            rows=count + known.rows,
+            size=farthest(count) + known.centre,
+            away=farthest(count),
             linear=linear,
-        )
+        ) + 2.0**-102 * (2 * (coefficients + known.columns) + 16) * known.square * farthest(count)
 
     def condition(count: int) -> float:
-        return count * float(shape.curvature / mechanism.regularisation) + 1
+        curvature = (count + known.rows) * float(shape.curvature) + known.square
+        return curvature / float(mechanism.regularisation) + 1
 
-    rounding = condition(rows) * float(mechanism.regularisation) * farthest(rows) * 2.0**-104
+    rounding = condition(rows) * float(mechanism.regularisation) * (farthest(rows) + known.centre) * 2.0**-104
     surely = min(rows, SURE_ROWS)  # what errors do to Nesterov's method on the way grows faster than e itself
     gathered = 2 * condition(surely) ** 0.75 * error(surely, 0.0)
     needed = grid_ceil(Fraction(8 * max(error(rows, linear) + rounding, gathered)))

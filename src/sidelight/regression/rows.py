@@ -15,7 +15,8 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.regression.clipping import OnViolation, bounded_rows, is_sparse
-from sidelight.regression.losses import Floats, Loss
+from sidelight.regression.losses import Floats
+from sidelight.regression.losses.loss import Mask
 
 #: Rows a block in memory: large enough for BLAS, small enough for a cache.
 BLOCK_ROWS = 8192
@@ -104,11 +105,19 @@ class Rows(Protocol):
         ...
 
 
+class Admits(Protocol):
+    """What reads targets: a loss, or the targets of a descent."""
+
+    def admit(self, labels: Any) -> tuple[Floats, Mask]:
+        """Turn labels into targets, record by record, and say which records take part."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowPolicy:
     """How a raw record becomes a bounded one: public, and for each record by itself."""
 
-    loss: Loss
+    loss: Admits
     features: int
     data_norm: Fraction
     intercept: float | None

@@ -36,7 +36,7 @@ _SAMPLE_GOAL = 1e-3
 
 def minimise(objective: Objective, *, goal: float, solver: Solver = "auto") -> Floats:
     """Look for a point whose gradient is below `goal`; whether it is one, the certificate decides."""
-    start = np.zeros_like(objective.linear)
+    start = objective.start
     if solver == "accelerated":
         return accelerated(objective, start, goal=goal)
     near = near_minimum(objective, start, goal=goal, solver=solver)
@@ -49,7 +49,11 @@ def near_minimum(objective: Objective, start: Floats, *, goal: float, solver: So
     if weight < _WORTH_A_SAMPLE:
         return start
     few = replace(  # divided by the weight, so that it is an objective of the same form
-        objective, rows=rows, regularisation=objective.regularisation / weight, linear=objective.linear / weight
+        objective,
+        rows=rows,
+        regularisation=objective.regularisation / weight,
+        linear=objective.linear / weight,
+        public=None if objective.public is None else objective.public.divided(weight),
     )
     enough = max(goal / weight, _SAMPLE_GOAL * float(np.linalg.norm(few.linear)))
     return newton(few, start, goal=enough, direct=_direct(few, solver))
@@ -89,7 +93,7 @@ def refine(objective: Objective, start: Floats, *, goal: float) -> DoubleDouble:
     def move(point: DoubleDouble, step: Floats) -> DoubleDouble:
         return point.plus(DoubleDouble.of(step))
 
-    begin = DoubleDouble.of(np.where(np.isfinite(start).all(), start, 0.0))
+    begin = DoubleDouble.of(np.where(np.isfinite(start).all(), start, objective.start))
     direct = _direct(objective, "auto")
     point = _descend(objective, begin, look, move, goal=goal, direct=direct)
     return _nesterov(objective, point, look, move, goal=goal)
@@ -183,8 +187,7 @@ def _nesterov(
     if size <= goal:
         return theta
     strong = float(objective.regularisation)
-    curvature = float(objective.loss.shape(objective.row_norm).curvature)
-    smooth = objective.count() * curvature * (1 + 1e-9) + strong * (1 + 1e-9)
+    smooth = objective.smoothness()
     q = math.sqrt(strong / smooth)
     momentum = (1 - q) / (1 + q)
     steps = math.ceil(max(0.0, math.log(max(1.0, 2 * smooth * size * size / (strong * goal * goal)))) / q) + 2

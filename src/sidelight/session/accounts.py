@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Protocol
 
-from sidelight.accounting import Remaining, Rule, Spent, Totals, find_remaining, find_shortfall, find_spent
+from sidelight.accounting import (
+    Remaining,
+    Rule,
+    Spent,
+    Totals,
+    find_remaining,
+    find_shortfall,
+    find_spent,
+    what_would_fit,
+)
 from sidelight.errors import BudgetError, LedgerError
-from sidelight.guarantees import Claims
+from sidelight.guarantees import Amount, Claims
 from sidelight.ledger import Stored
 
 
@@ -50,6 +59,7 @@ class Account(Protocol):
         key: str | None = None,
         resume: bool = False,
         at_utc: str | None = None,
+        delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing, or give back what the same key bought before."""
         ...
@@ -93,6 +103,7 @@ class InProcessAccount:
         key: str | None = None,
         resume: bool = False,
         at_utc: str | None = None,
+        delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing."""
         del request, resume, at_utc
@@ -103,13 +114,14 @@ class InProcessAccount:
                 "this budget belongs to the process that opened it: after a fork both would spend all of it; pass "
                 "ledger=... to Session, which many processes can share"
             )
-        charge = self.rule.charge(claims)
+        options = self.rule.charges(claims, delta=delta)
         with self._lock:
+            charge = self.rule.choose(self._totals, options)
             if not self.rule.grants(self._totals, charge):
                 short = find_shortfall(self.rule, self._totals, charge)
                 raise BudgetError(
                     f"the budget does not allow this: requested {short.requested}, remaining {short.remaining}, "
-                    f"difference {short.difference}; ask for less, nothing was spent",
+                    f"difference {short.difference}; nothing was spent. {what_would_fit(self.rule, self._totals)}",
                     requested=short.requested,
                     remaining=short.remaining,
                     difference=short.difference,
@@ -143,9 +155,10 @@ class OneOffAccount:
         key: str | None = None,
         resume: bool = False,
         at_utc: str | None = None,
+        delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Grant the first request."""
-        del claims, request, key, resume, at_utc
+        del claims, request, key, resume, at_utc, delta
         if self._used:
             raise LedgerError("a one-off account grants a single release; open a Session for more")
         self._used = True

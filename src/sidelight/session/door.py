@@ -25,7 +25,7 @@ from sidelight.noise import Entropy, Source
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
 from sidelight.session.accounts import Account, Reservation
-from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, prepare_query
+from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, declared_delta, prepare_query
 from sidelight.version import VERSION
 
 #: What may leave after the data was opened: a source that vanished or an engine that failed, an objective without a
@@ -46,7 +46,10 @@ def release_through(
 ) -> Outcome:
     """Price the query, charge it, run it and record what came out."""
     prepared = _prepare(query, table, strict=strict, entropy=entropy)
-    reservation = account.reserve(prepared.claims, request=prepared.request, key=key, resume=resume, at_utc=at_utc)
+    delta = declared_delta(query)
+    reservation = account.reserve(
+        prepared.claims, request=prepared.request, key=key, resume=resume, at_utc=at_utc, delta=delta
+    )
     if isinstance(reservation, Stored):
         return outcome_from_json(reservation.text).at(entry_id=reservation.entry_id, ledger_head=reservation.head)
     ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy)

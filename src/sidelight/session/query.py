@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Claims, Numerics
+from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.release import TailBound
@@ -116,6 +116,16 @@ class Query(Protocol):
     def prepare(self, schema: Schema) -> Prepared:
         """Check the query against the schema and price it; every mistake of the user is found here."""
         ...
+
+
+def declared_delta(query: Query) -> Amount | None:
+    """Return the delta that a query's price was declared at, None where it declares none.
+
+    A Gaussian release that is asked for by epsilon and delta proves a mu, which stands for a whole curve of pairs: the
+    budget adds up the declared one. It is a hint: what is charged is what the claims prove at that delta.
+    """
+    found = getattr(query, "delta", None)
+    return found if getattr(query, "epsilon", None) is not None else None
 
 
 PreparedKind = TypeVar("PreparedKind", covariant=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, overload
@@ -24,7 +25,7 @@ class Session:
     """Release queries over one data set from one budget, adaptively, without ever overspending.
 
     Guarantee: everything ever released under the session's scope satisfies `budget` for the table's protected unit,
-    whatever the order and however each query was chosen after seeing earlier answers (accounting proof page, T5-T8).
+    whatever the order and however each query was chosen after seeing earlier answers (accounting proof page, T5-T12).
 
     Args:
         table: The rows with their schema.
@@ -32,7 +33,8 @@ class Session:
         ledger: A file, a URL such as "sqlite:///budget.db" or an open ledger; without it the budget is kept in this
             process only and forgotten with it.
         scope: The name of the data set in the ledger; the table's name if left out.
-        routes: The ways of adding up that are kept side by side; all that the budget allows if left out.
+        routes: Ways of adding up that stand side by side, of "basic", "gdp" and "zcdp". Left out, an (epsilon, delta)
+            budget never refuses what the declared epsilons and deltas add up to, and grants more where it can.
         strict: Refuse idealized mechanisms.
         one_run: Write the time of the first charge on all of them: the time between two charges of a fixed plan is the
             running time of a release, which depends on the data.
@@ -182,6 +184,11 @@ class Session:
     def spent(self) -> Spent:
         """What has been charged, per route: bookkeeping, not a guarantee."""
         return self._account.spent()
+
+    def _repr_html_(self) -> str:
+        """Return the promise, what was charged and what is left, for a notebook; nothing of the rows."""
+        lines = (self.statement(), str(self.spent), str(self.remaining))
+        return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
 
     def statement(self) -> str:
         """Return the sentence that may be published about everything released under this budget."""

@@ -12,18 +12,13 @@ Each row moves the log-weights of its node within a range of e, so the outcomes 
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from sidelight.aggregates.coding import Coding, NumberCoding
-from sidelight.aggregates.collect_ranks import collect_codes, encoding_of
 from sidelight.aggregates.groups import Groups
-from sidelight.aggregates.predicates import ExpressionCoding
-from sidelight.aggregates.ranks import DitheredRanks, Ranks
-from sidelight.aggregates.values import Value
+from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT, FloatGrid, Grid, Outcomes
 from sidelight.guarantees import Claims, Context, exact
@@ -35,12 +30,14 @@ from sidelight.predictions import Cauchy, Prior, ScaleFree, hedge
 from sidelight.predictions.compiled import CompiledPrior
 from sidelight.predictions.power_law import PowerLaw
 from sidelight.quantiles.descend import descend
-from sidelight.quantiles.outcomes import default_prior, outcome_grid
+from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
-from sidelight.records import Number, Schema, Table
-from sidelight.records.expressions import Expression, Named
+from sidelight.records import Number, Table
 from sidelight.records.numbers import Real, exact_number
-from sidelight.records.shapes import Reals, Steps, Truths
+from sidelight.summaries.clip_subject import Distances
+from sidelight.summaries.clip_subject import Interval as Interval
+from sidelight.summaries.clip_subject import Subject as Subject
+from sidelight.summaries.clip_subject import subject_of as subject_of
 from sidelight.summaries.shares import ClipShares, clip_shares
 
 #: How to clip: by declared bounds where there are two and nothing is predicted, else privately; or at public ends.
@@ -54,81 +51,8 @@ HEDGE = 0.1
 _FEW_ROWS = 300
 #: No interval reaches further, so that squares of its width stay numbers.
 FARTHEST = Fraction(2) ** 500
-#: Codes beyond this are ends of the integers, not declared bounds.
-_DECLARED = 1 << 53
-
-
 #: Rows times the epsilon of step A, below which it fails too often: 1000/ε rows at its share of an eighth.
 _ROWS_BY_STEP_A = 125.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Interval:
-    """Where values were clipped: public, because it was declared or released.
-
-    With fewer than `rows_wanted` rows an interval that was found without any hint may lie anywhere.
-    """
-
-    lower: Fraction
-    upper: Fraction
-    centre: float | None = None
-    radius: float | None = None
-    rows_wanted: float = 0.0
-
-    @property
-    def notes(self) -> dict[str, float]:
-        """What a table says of it."""
-        found = {"clip_lower": float(self.lower), "clip_upper": float(self.upper)}
-        if self.centre is not None and self.radius is not None:
-            found |= {"clip_centre": self.centre, "clip_radius": self.radius}
-        if self.rows_wanted:
-            found["rows_wanted"] = float(math.ceil(self.rows_wanted))
-        return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class Subject:
-    """The number that is clipped: how rows become codes, on which grid, and what is declared of it."""
-
-    coding: Coding
-    grid: Outcomes
-    lower: Fraction | None
-    upper: Fraction | None
-
-    @property
-    def radii(self) -> Outcomes:
-        """The grid of distances from the centre."""
-        if isinstance(self.grid, Grid):
-            return Grid(resolution=self.grid.resolution, first=0, last=CODE_LIMIT, dither_bits=0)
-        return FloatGrid(lowest=0.0, dither_bits=0)
-
-    def ranks(self, table: Table, groups: Groups, source: Source) -> DitheredRanks:
-        """Read all rows that count, in one pass. Private."""
-        return DitheredRanks(collect_codes(table, self.coding, groups), self.grid, source)
-
-
-def subject_of(schema: Schema, of: str | Expression, *, total: Value | None = None) -> Subject:
-    """Return what is known of a column, a derived number, a condition, or the totals of persons (`total_of`)."""
-    if total is not None:
-        first, last = max(total.first, -CODE_LIMIT), min(total.last, CODE_LIMIT)
-        grid = Grid(resolution=total.step, first=first, last=last, snap="nearest")
-        return Subject(coding=total.coding, grid=grid, lower=None, upper=None)
-    expression = Named(of) if isinstance(of, str) else of
-    shape = expression.check(schema)
-    if isinstance(shape, Truths):
-        grid = Grid(resolution=Fraction(1), first=0, last=1, snap="nearest")
-        return Subject(coding=ExpressionCoding(expression, schema), grid=grid, lower=Fraction(0), upper=Fraction(1))
-    if isinstance(expression, Named) and isinstance(shape, (Reals, Steps)):
-        number = schema.number(expression.name)
-        outcomes = outcome_grid(number)
-        coding = NumberCoding(number.name, encoding_of(number, outcomes))
-        return Subject(coding=coding, grid=outcomes, lower=number.lower, upper=number.upper)
-    if not isinstance(shape, Steps):
-        raise SchemaError(f"{expression} gives labels, and a number is needed")
-    ends = [None if abs(code) >= _DECLARED else code * shape.step for code in (shape.first, shape.last)]
-    first, last = max(shape.first, -CODE_LIMIT), min(shape.last, CODE_LIMIT)
-    grid = Grid(resolution=shape.step, first=first, last=last, snap="nearest")
-    return Subject(coding=ExpressionCoding(expression, schema), grid=grid, lower=ends[0], upper=ends[1])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,7 +118,7 @@ class Clipping:
         grid, values = _location_grid(self.subject, self.side), [0.0]
         if self.tree is not None:
             assert self.prior is not None
-            seen = _Distances(ranks) if self.side == "zero" else ranks
+            seen = Distances(ranks) if self.side == "zero" else ranks
             values = [grid.value(index) for index in descend(self.tree, seen, priors=self.prior, source=source)]
         middle = values[len(values) // 2]
         centre = middle if self.centre is None else self.centre
@@ -425,34 +349,3 @@ def least_anchor(grid: Outcomes, centre: float) -> float:
     if isinstance(grid, Grid):
         return float(grid.resolution)
     return abs(centre) * 2.0**-40 or 2.0**-20
-
-
-class _Distances:
-    """Ranks of the distances from 0: a row at index i >= 0 stays there, one at i < 0 goes to -1 - i."""
-
-    __slots__ = ("_ranks",)
-
-    def __init__(self, ranks: Ranks) -> None:
-        self._ranks = ranks
-
-    @property
-    def size(self) -> int:
-        """The number of records."""
-        return self._ranks.size
-
-    def below(self, index: int) -> int:
-        """Return the number of records nearer to 0 than an index."""
-        return self._ranks.below(index) - self._ranks.below(-index) if index > 0 else 0
-
-    def order(self, k: int) -> int:
-        """Return the k-th smallest distance: the largest index with fewer than k records below it."""
-        low, high = 0, 1  # below(low) < k <= below(high)
-        while self.below(high) < k:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.below(middle) < k else (low, middle)
-        return low
-
-    def __repr__(self) -> str:
-        return "Ranks(private)"

@@ -19,13 +19,14 @@ from sidelight.summaries.count_centred import PreparedCentred, centred_noise, ev
 from sidelight.summaries.count_rollup import prepare_rollup
 from sidelight.summaries.count_tables import Reading, check_noise, count_error, group_labels, table_of
 from sidelight.summaries.grouped import Grouped
-from sidelight.summaries.label_tables import prepare_labels
+from sidelight.summaries.label_tables import Prefer, prepare_labels
 from sidelight.summaries.noise_choice import Noise, choose_noise
 from sidelight.summaries.predicted import Group, read_prediction
 
 #: What a prediction's table may call its counts, the best first.
 COUNT_NAMES = ("unbiased", "count")
 Counted = Literal["persons", "rows"]
+_LARGEST_WEIGHT = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +51,19 @@ class Count(Grouped):
         max_rows_per_group: How many rows of a person count in one group at most; only for rows.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
-        prediction: What the counts are expected to be: a release, a frame or a mapping by group, or `sl.Predicted`.
+        prediction: What the counts are expected to be: a release, a frame or a mapping by group, or `sl.Predicted`; or
+            a list of several, of which the one that fits best after the noise is used.
         of: "persons" counts everybody once in each group, "rows" counts rows; persons where the schema has them.
         rollup: Whether to add all totals over the columns of `by`, labelled "all", measured by themselves and made to
             agree with the cells.
         known: Of a column of labels that nobody declared (`sl.Label`): those that are public, or an earlier release
             that published them. They always appear; others need `delta`, and appear above a threshold.
+        leaf_weight: Of a rollup: how much more the cells count than each of the totals when the price is shared; 2
+            gives cells less noise and totals more.
+        population: Whether intervals are for the expected count of the population that rows are a sample of: wider by
+            a Poisson error.
+        prefer: What a price with delta goes for where a person has three labels or more that nobody declared: "labels"
+            takes the noise with the lower threshold, "count" the one with the smaller noise in each count.
         per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
 
     >>> import sidelight as sl
@@ -72,6 +80,9 @@ class Count(Grouped):
     of: Counted | None = None
     rollup: bool = False
     known: Any = field(default=None, compare=False, repr=False)
+    prefer: Prefer = "labels"
+    leaf_weight: float | None = None
+    population: bool = False
     per_cell_cap: float | None = None
     kind_name: ClassVar[str] = "count"
 
@@ -79,6 +90,12 @@ class Count(Grouped):
         super().__post_init__()
         if self.of not in (None, "persons", "rows"):
             raise RangeError(f"of must be 'persons' or 'rows', got {self.of!r}")
+        if self.leaf_weight is not None and not (self.rollup and 0 < self.leaf_weight <= _LARGEST_WEIGHT):
+            raise RangeError(
+                f"leaf_weight is for rollup=True, above 0 and at most {_LARGEST_WEIGHT}, got {self.leaf_weight}"
+            )
+        if self.prefer not in ("labels", "count"):
+            raise RangeError(f"prefer must be 'labels' or 'count', got {self.prefer!r}")
         if self.of == "persons" and self.max_rows_per_group is not None:
             raise RangeError("max_rows_per_group is for counts of rows: a person counts once in a group; leave it out")
 
@@ -89,11 +106,24 @@ class Count(Grouped):
         reading = self.reading()
         rest = read_as(reading)
         if self.rollup:
-            return prepare_rollup(self, groups, reading, kind=self.kind_name, counted=counted, **rest)
+            weight = self.leaf_weight
+            return prepare_rollup(
+                self, groups, reading, kind=self.kind_name, counted=counted, leaf_weight=weight, **rest
+            )
         if groups.label is not None:
             return prepare_labels(
-                self, schema, groups, reading, kind=self.kind_name, counted=counted, known=self.known, **rest
+                self,
+                schema,
+                groups,
+                reading,
+                kind=self.kind_name,
+                counted=counted,
+                known=self.known,
+                prefer=self.prefer,
+                **rest,
             )
+        if self.prefer != "labels":
+            raise SchemaError("prefer= is for labels that nobody declared; by names declared ones; leave it out")
         if self.known is not None:
             raise SchemaError("known= is for labels that nobody declared; by names declared ones, which all are known")
         return prepare_counts(self, groups, reading, kind=self.kind_name, counted=counted)
@@ -109,7 +139,12 @@ class Count(Grouped):
     def reading(self) -> Reading:
         """Return how the noisy counts will be read, with the prediction checked as far as it can be."""
         predicted = read_prediction(self.prediction, keys=self.keys, names=COUNT_NAMES)
-        return Reading(prediction=predicted, per_cell_cap=self.per_cell_cap, confidence=self.confidence)
+        return Reading(
+            prediction=predicted,
+            per_cell_cap=self.per_cell_cap,
+            confidence=self.confidence,
+            population=self.population,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -189,6 +224,7 @@ def no_rows(groups: Groups, noise: Noise) -> Bounded:
 def read_as(reading: Reading) -> dict[str, str]:
     """Return what the ledger says about how counts are read: the digest of a prediction, and the cap."""
     told = {} if reading.prediction is None else {"prediction": str(reading.prediction.description["sha256"])}
+    told = told if not reading.population else {**told, "population": "yes"}
     return told if reading.per_cell_cap is None else {**told, "per_cell_cap": str(reading.per_cell_cap)}
 
 

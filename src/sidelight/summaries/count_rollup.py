@@ -85,7 +85,8 @@ class PreparedRollup(SurePrepared):
         for axes in self.shown:
             outside = tuple(axis for axis in range(len(sizes)) if axis not in axes)
             unbiased = pooled.table(axes).reshape(-1)
-            ends = normal_ends(unbiased, pooled.variance(axes), confidence=self.reading.confidence)
+            sampling = np.maximum(unbiased, 0.0) if self.reading.population else 0.0
+            ends = normal_ends(unbiased, pooled.variance(axes) + sampling, confidence=self.reading.confidence)
             parts["count"].append(readable.reshape(sizes).sum(axis=outside).reshape(-1))
             parts["unbiased"].append(unbiased)
             parts["noise_sd"].append(np.full(unbiased.size, sqrt(pooled.variance(axes))))
@@ -97,7 +98,14 @@ class PreparedRollup(SurePrepared):
 
 
 def prepare_rollup(
-    query: Grouped, groups: Groups, reading: Reading, *, kind: str, counted: str, **more: Any
+    query: Grouped,
+    groups: Groups,
+    reading: Reading,
+    *,
+    kind: str,
+    counted: str,
+    leaf_weight: float | None = None,
+    **more: Any,
 ) -> PreparedRollup:
     """Share the price over the margins, and fix noise and claims; public numbers only.
 
@@ -107,6 +115,7 @@ def prepare_rollup(
         reading: How the noisy counts are read.
         kind: The kind of the query.
         counted: "persons" or "rows".
+        leaf_weight: How much more the cells count than each total; as much if left out.
         more: What the query's request adds.
     """
     sizes, norms = groups.shape, groups.norms
@@ -129,6 +138,7 @@ def prepare_rollup(
         shown,
         noise=whole.kind,
         sensitivities={axes: float(each.l1 if laplace else each.l2_squared) for axes, each in by_margin.items()},
+        leaf_weight=1.0 if leaf_weight is None else leaf_weight,
     )
     margins = tuple(
         Margin(axes=axes, norms=by_margin[axes], noise=check_noise(whole.part(share, by_margin[axes])))
@@ -141,7 +151,7 @@ def prepare_rollup(
     none = np.zeros(sizes, np.int64)
     return PreparedRollup(
         claims=together([(1, margin.noise.on(margin.bounded(none, groups)).claims) for margin in margins]),
-        request=query.request(kind, of=counted, rollup="yes", **more),
+        request=query.request(kind, of=counted, rollup="yes", leaf_weight=leaf_weight, **more),
         labels=group_labels(rolled_up(groups, shown), "count"),
         prediction=None if reading.prediction is None else reading.prediction.description,
         groups=groups,

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
 from sidelight.release import TailBound
-from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound
+from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound, population_ends
 from sidelight.summaries.noise_choice import Noise
 from sidelight.summaries.nonnegative import readable_counts
-from sidelight.summaries.predicted import Floats, Group, PredictedTable
-from sidelight.summaries.shrink import shrink_counts, shrink_each
+from sidelight.summaries.predicted import Floats, Group, PredictedTable, check_single
+from sidelight.summaries.shrink import best_of, shrink_counts, shrink_each
 
 Whole = NDArray[np.int64]
 #: Noise of a larger standard deviation is no count any more, and might not fit beside one.
@@ -34,10 +34,13 @@ class Reading:
     prediction: PredictedTable | None = None
     per_cell_cap: float | None = None
     confidence: float = 0.95
+    population: bool = False
 
     def __post_init__(self) -> None:
         if self.per_cell_cap is not None and not (math.isfinite(self.per_cell_cap) and self.per_cell_cap > 0):
             raise RangeError(f"per_cell_cap must be a number above 0, got {self.per_cell_cap}; 1 is usual")
+        if self.per_cell_cap is not None:
+            check_single(self.prediction, what="per_cell_cap")
 
     def drawn(
         self,
@@ -50,23 +53,29 @@ class Reading:
         """Return noisy counts drawn towards the prediction; the same numbers without one.
 
         Accuracy: total squared error is not larger than without it: a theorem for Gaussian noise and a prediction that
-        does not depend on it, measured for Laplace noise and for shares of the released total (Theorem 8). With
+        does not depend on it, measured for Laplace noise, for shares of the released total, and for the choice among
+        several predictions, of which the one with the lowest estimated error is taken (Theorem 8). With
         `per_cell_cap` no cell's error grows by more than √(1 + cap²), whatever the noise (Theorem 9).
         """
         noisy = np.asarray(values, np.float64)
         if self.prediction is None:
             return noisy
-        matched = self.prediction.on(groups).scaled_to(noisy)
         if self.per_cell_cap is not None:
+            matched = self.prediction.on(groups).scaled_to(noisy)
             return shrink_each(noisy, matched.values, variance=variance, cap=self.per_cell_cap)
-        return shrink_counts(
-            noisy,
-            matched.values,
-            variance=variance,
-            doubt=matched.count_doubt(),
-            fitted=matched.shares,
-            largest_eigenvalue=largest_eigenvalue,
-        ).values
+        candidates = []
+        for each in (self.prediction, *self.prediction.others):
+            matched = each.on(groups).scaled_to(noisy)
+            drawn = shrink_counts(
+                noisy,
+                matched.values,
+                variance=variance,
+                doubt=matched.count_doubt(),
+                fitted=matched.shares,
+                largest_eigenvalue=largest_eigenvalue,
+            )
+            candidates.append(drawn)
+        return (best_of(candidates, noisy) if len(candidates) > 1 else candidates[0]).values
 
     def columns(self, noisy: Whole, groups: Sequence[Group], noise: Noise, *, name: str = "count") -> dict[str, Any]:
         """Return the columns of a table of counts with independent noise.
@@ -80,13 +89,14 @@ class Reading:
         cells = max(1, len(groups))
         estimates = self.drawn(noisy, groups, variance=noise.variance)
         readable = readable_counts(estimates, noisy, bound=noise_bound(noise, self.confidence, cells))
-        ends = around(noisy, noise_bound(noise, self.confidence))
+        bound = noise_bound(noise, self.confidence)
+        ends = population_ends(noisy, bound, confidence=self.confidence) if self.population else around(noisy, bound)
         return {
             name: readable,
             "unbiased": noisy,
             "noise_sd": np.full(len(groups), noise.sd),
-            "low": ends.low.astype(np.int64),
-            "high": ends.high.astype(np.int64),
+            "low": np.floor(ends.low).astype(np.int64),
+            "high": np.ceil(ends.high).astype(np.int64),
         }
 
 

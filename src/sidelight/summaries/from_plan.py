@@ -23,19 +23,19 @@ _GROUPED = ("by", "where", *_PRICE, "max_groups", "max_rows_per_group", "noise",
 _OF_NUMBER = ("clip", "centre", "expected_rows", "location_share")
 #: Keys by how they are read.
 _INTEGERS = ("max_groups", "max_rows_per_group", "k", "bins", "ddof")
-_FLOATS = ("confidence", "per_cell_cap", "expected_rows")
+_FLOATS = ("confidence", "per_cell_cap", "expected_rows", "leaf_weight")
 _FLAGS = ("rollup", "pull", "population", "persons")
 _NOISE = ("auto", "laplace", "gaussian")
 
 
 def count(section: Section) -> Query:
     """Read `kind = "count"`."""
-    return _read(section, "of", "rollup", "per_cell_cap", "known")
+    return _read(section, "of", "rollup", "leaf_weight", "population", "per_cell_cap", "known", "prefer")
 
 
 def histogram(section: Section) -> Query:
     """Read `kind = "histogram"`: counts of a number in public bins."""
-    return _read(section, "column", "bins", "outside", "of", "per_cell_cap")
+    return _read(section, "column", "bins", "outside", "of", "population", "per_cell_cap")
 
 
 def count_distinct(section: Section) -> Query:
@@ -50,29 +50,29 @@ def top_k(section: Section) -> Query:
 
 def total(section: Section) -> Query:
     """Read `kind = "sum"`."""
-    return _read(section, "column", "per", "step", *_OF_NUMBER)
+    return _read(section, "column", "per", "step", "known", *_OF_NUMBER)
 
 
 def mean(section: Section) -> Query:
     """Read `kind = "mean"`."""
-    return _read(section, "column", "pull", "population", "per_cell_cap", *_OF_NUMBER)
+    return _read(section, "column", "pull", "population", "per_cell_cap", "known", *_OF_NUMBER)
 
 
 def proportion(section: Section) -> Query:
     """Read `kind = "proportion"`: the share of rows that a condition is true of."""
     if "column" in section:
         section.refuse("a proportion is of a condition; write condition = 'smoker == \"yes\"'", key="column")
-    return _read(section, "condition", "pull", "population", "per_cell_cap")
+    return _read(section, "condition", "pull", "population", "per_cell_cap", "known")
 
 
 def variance(section: Section) -> Query:
     """Read `kind = "variance"`."""
-    return _read(section, "column", "ddof", *_OF_NUMBER)
+    return _read(section, "column", "ddof", "known", *_OF_NUMBER)
 
 
 def standard_deviation(section: Section) -> Query:
     """Read `kind = "standard_deviation"`."""
-    return _read(section, "column", "ddof", *_OF_NUMBER)
+    return _read(section, "column", "ddof", "known", *_OF_NUMBER)
 
 
 def summary(section: Section) -> Query:
@@ -106,6 +106,8 @@ def _value(section: Section, key: str) -> Any:
         return section.amount(key)
     if key == "by":
         return read_groups(section)
+    if key == "column" and isinstance(section.values[key], list):
+        return section.texts(key)
     if key in ("where", "condition"):
         with section.naming(key):
             return parse_expression(section.text(key))
@@ -115,6 +117,8 @@ def _value(section: Section, key: str) -> Any:
         return section.choice(key, _NOISE)
     if key == "outside":
         return section.choice(key, ["keep", "drop"])
+    if key == "prefer":
+        return section.choice(key, ["labels", "count"])
     if key == "route":
         return section.choice(key, ["auto", "histogram", "peeling"])
     if key == "known":
@@ -123,6 +127,8 @@ def _value(section: Section, key: str) -> Any:
         return tuple(section.amounts(key))
     if key == "clip":
         return section.choice(key, ["auto", "private", "declared"])
+    if key == "bins" and isinstance(section.values[key], str):
+        return section.choice(key, ["private"])
     if key == "bins" and isinstance(section.values[key], list):
         return section.amounts(key)
     if key in _INTEGERS:
@@ -138,7 +144,14 @@ def _prediction(section: Section) -> Any:
     """Read what is known beforehand: a table by group with its origin, an earlier release, or a law of the values."""
     if isinstance(section.values["prediction"], dict) and "family" in section.values["prediction"]:
         return read_prediction(section, "prediction")
-    given = section.section("prediction").only("release", "title", "public", "origin", "doubt", "sd", "shares")
+    if isinstance(section.values["prediction"], list):
+        return [_told(each) for each in section.sections("prediction")]
+    return _told(section.section("prediction"))
+
+
+def _told(section: Section) -> Predicted:
+    """Read one predicted table: public, or an earlier release."""
+    given = section.only("release", "title", "public", "origin", "doubt", "sd", "shares")
     if ("public" in given) == ("release" in given):
         given.refuse(
             'a prediction is {public = "table.csv", origin = "where it is published"}, {release = "earlier.json"} or '
@@ -160,9 +173,11 @@ def _prediction(section: Section) -> Any:
         return Predicted(release, **doubt)
 
 
-def _public_table(section: Section) -> dict[str, list[Any]]:
-    """Read a CSV file with a line a group: its key columns, and a column with the predicted number."""
+def _public_table(section: Section) -> Any:
+    """Read a CSV or Parquet file with a row a group: its key columns, and a column with the predicted number."""
     file = section.existing_file("public")
+    if file.suffix == ".parquet":
+        return _parquet(section, file)
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             head, *rows = csv.reader(lines, strict=True)
@@ -174,6 +189,18 @@ def _public_table(section: Section) -> dict[str, list[Any]]:
         )
     filled = [row for row in rows if row]
     return {name: [row[place] or None for row in filled] for place, name in enumerate(head)}
+
+
+def _parquet(section: Section, file: Path) -> dict[str, list[Any]]:
+    import narwhals.stable.v2 as nw
+
+    try:
+        frame = nw.read_parquet(str(file), backend="pyarrow")
+    except ImportError:
+        raise
+    except Exception:  # whatever its reader says of a public file that is broken
+        section.refuse(f"{file.name!r} is no Parquet file with a row for each group", key="public")
+    return {name: frame[name].to_list() for name in frame.columns}
 
 
 def _release(path: Path, *, title: str | None) -> Release:

@@ -18,6 +18,7 @@ from sidelight.release import Release
 from sidelight.session import release_once
 from sidelight.session.query import SureArrayQuery
 from sidelight.summaries.noise_choice import choose_noise
+from sidelight.summaries.same_thing import check_same_thing
 
 NoiseKind = Literal["auto", "laplace", "gaussian"]
 
@@ -87,11 +88,21 @@ class Grouped:
         limit = self.max_rows_per_group if self.max_rows_per_group is not None else per_group
         if schema.rows_per_unit > 1 or totals:
             self._check_max_groups(schema)
+        self._check_persons(schema)
         where = self.where
         assert where is None or isinstance(where, Expression)
         return groups_of(
             schema, by=self.by, where=where, max_groups=self.max_groups, max_rows_per_group=limit, totals=totals
         )
+
+    def _check_persons(self, schema: Schema) -> None:
+        """Refuse limits of persons where every row is a unit of its own: they would do nothing, without a word."""
+        for name in ("max_groups", "max_rows_per_group"):
+            if getattr(self, name) is not None and schema.person is None:
+                raise SchemaError(
+                    f"{name} limits what one person adds, and the schema declares no person: every row is protected by "
+                    f"itself; leave {name} out, or declare sl.PersonId(..., max_rows=...), the column of persons"
+                )
 
     def _check_max_groups(self, schema: Schema) -> None:
         """Refuse a missing `max_groups` and say what it means, with the noise for 1, 2 and all groups."""
@@ -122,7 +133,7 @@ class Grouped:
         }
         limits = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group}
         rest = {"where": self.where, **limits, **more}
-        return {
+        asked = {
             "kind": kind,
             "by": list(self.keys),
             **price,
@@ -134,6 +145,8 @@ class Grouped:
             "noise": self.noise,
             "confidence": str(self.confidence),
         }
+        check_same_thing(self.prediction, asked)
+        return asked
 
     def declare(self) -> Number:
         """Refuse a bare array: statistics by group want named columns."""

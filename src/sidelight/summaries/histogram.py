@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Number, Schema
-from sidelight.records.expressions import Cut, col
+from sidelight.records.expressions import Expression, col
 from sidelight.session.query import SurePrepared
-from sidelight.summaries.count import Count, prepare_counts
+from sidelight.summaries.count import Count, prepare_counts, read_as
+from sidelight.summaries.private_bins import USUAL_BINS, prepare_private_bins
 
 _MOST_BINS = 100_000
 
@@ -29,7 +30,8 @@ class Histogram(Count):
 
     Args:
         column: The number.
-        bins: Increasing public edges, or how many bins of equal width between the declared bounds.
+        bins: Increasing public edges, or how many bins of equal width between the declared bounds; "private", or
+            ("private", 20), finds edges at quantiles of all rows for three tenths of the price, 10 bins if left out.
         outside: What becomes of numbers beyond the first and last edge: "keep" has two end bins for them, "drop" has
             none. Bins of equal width reach from bound to bound and need neither.
         by: Further columns or derived labels: a histogram for each of their cells.
@@ -39,10 +41,12 @@ class Histogram(Count):
         max_rows_per_group: How many rows of a person count in one bin at most; only for rows.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
-        prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`.
+        prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`; or a
+            list of several.
         of: "persons" counts everybody once in each bin, "rows" counts rows; persons where the schema has them.
         rollup: Stays False: add up `unbiased` counts of bins.
-        known: Stays empty: bins are public.
+        known, prefer, leaf_weight: Stay as they are: bins are public.
+        population: Whether intervals are for the population that rows are a sample of.
         per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
 
     >>> import sidelight as sl
@@ -54,7 +58,7 @@ class Histogram(Count):
     """
 
     column: str = field(kw_only=False)
-    bins: int | Iterable[Any]
+    bins: int | str | Iterable[Any] = "private"
     outside: Literal["keep", "drop"] = "keep"
     kind_name: ClassVar[str] = "histogram"
 
@@ -65,14 +69,30 @@ class Histogram(Count):
                 "a histogram is asked of a column: sl.Histogram('age', bins=[0, 18, 65], epsilon=1); the prior of "
                 "this name is sl.priors.Histogram(edges, weights)"
             )
-        if self.rollup or self.known is not None:
-            raise RangeError("a histogram has public bins and no totals: leave known and rollup out")
+        if self.rollup or self.known is not None or self.prefer != "labels":
+            raise RangeError("a histogram has public bins and no totals: leave known, prefer and rollup out")
         if self.outside not in ("keep", "drop"):
             raise RangeError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
-        if isinstance(self.bins, str) or not isinstance(self.bins, (int, Iterable)) or isinstance(self.bins, bool):
-            raise RangeError(f"bins is a list of increasing edges, or a whole number of bins, got {self.bins!r}")
-        if not isinstance(self.bins, int):
-            object.__setattr__(self, "bins", tuple(self.bins))
+        given = self.bins
+        if given != "private" and (isinstance(given, (str, bool)) or not isinstance(given, (int, Iterable))):
+            raise RangeError(
+                f"bins is a list of increasing edges, a whole number of bins, or 'private', got {self.bins!r}"
+            )
+        if not isinstance(given, (int, str)):
+            object.__setattr__(self, "bins", tuple(given))
+        private = self.private_bins
+        if private is not None and (isinstance(private, bool) or not isinstance(private, int)):
+            raise RangeError(f"private bins are a whole number, ('private', 20), got {private!r}")
+
+    @property
+    def private_bins(self) -> int | None:
+        """How many bins are found privately; None where they are public."""
+        if isinstance(self.bins, str):
+            return USUAL_BINS
+        if isinstance(self.bins, tuple) and len(self.bins) == 2 and self.bins[0] == "private":
+            found: int = self.bins[1]
+            return found
+        return None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -82,6 +102,18 @@ class Histogram(Count):
     def prepare(self, schema: Schema) -> SurePrepared:
         """Check bins, groups, price and prediction against a schema; no row is read."""
         assert isinstance(self.by, tuple)
+        if self.private_bins is not None:
+            counted = self.counted(schema)
+            return prepare_private_bins(
+                self,
+                schema,
+                self.column,
+                self.private_bins,
+                self.reading(),
+                kind=self.kind_name,
+                counted=counted,
+                **read_as(self.reading()),
+            )
         shared = {each.name: getattr(self, each.name) for each in fields(Count)}
         count = Count(**{**shared, "by": (*self.by, self.cut(schema))})
         counted = self.counted(schema)
@@ -93,9 +125,10 @@ class Histogram(Count):
         edges = {"column": self.column, "bins": str(self.cut(schema))}
         return prepare_counts(self, groups, self.reading(), kind=self.kind_name, counted=counted, **edges)
 
-    def cut(self, schema: Schema) -> Cut:
+    def cut(self, schema: Schema) -> Expression:
         """Return the bins as an expression: which of them a number lies in."""
         column = next((each for each in schema.columns if each.name == self.column), None)
+        assert not isinstance(self.bins, str)
         if not isinstance(self.bins, int):
             return col(self.column).cut(self.bins, outside=self.outside)
         if not 1 <= self.bins <= _MOST_BINS:
@@ -103,7 +136,7 @@ class Histogram(Count):
         if not isinstance(column, Number) or column.lower is None or column.upper is None:
             raise SchemaError(
                 f"{self.bins} bins of equal width need a number with both bounds declared, and {self.column!r} has "
-                "none of the kind; give public edges: bins=[0, 18, 65]"
+                "none of the kind; give public edges: bins=[0, 18, 65], or bins='private'"
             )
         low, high = Fraction(column.lower), Fraction(column.upper)
         step = None if column.granularity is None else Fraction(column.granularity)

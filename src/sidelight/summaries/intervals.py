@@ -74,6 +74,18 @@ def around(unbiased: ArrayLike, bound: ArrayLike, *, lowest: float = 0.0) -> End
     return Ends(low=np.maximum(y - t, lowest), high=np.maximum(y + t, lowest))
 
 
+def population_ends(unbiased: ArrayLike, bound: ArrayLike, *, confidence: float = 0.95) -> Ends:
+    """Return intervals of the expected count λ of a population, of which the table's count is a Poisson draw.
+
+    {λ >= 0: |y - λ| <= √((t + ½)² + z²λ)}, t the bound of the noise and z the normal quantile: both errors together,
+    the half for whole numbers. Measured, not exact.
+    """
+    y, t = np.asarray(unbiased, dtype=np.float64), np.asarray(bound, dtype=np.float64) + 0.5
+    square = _normal_quantile(_miss(confidence, 1)) ** 2
+    reach = np.sqrt(np.maximum(t * t + square * (y + square / 4), 0.0))
+    return Ends(low=np.maximum(y + square / 2 - reach, 0.0), high=np.maximum(y + square / 2 + reach, 0.0))
+
+
 def _miss(confidence: float, cells: int) -> float:
     """Return what each of independent cells may miss so that all hold with the confidence: 1 - (1-β)^(1/G)."""
     if not 0 < confidence < 1 or cells < 1:

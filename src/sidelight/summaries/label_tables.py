@@ -1,49 +1,48 @@
 """Counts by labels that nobody declared: known ones always with plain noise, new ones above a threshold on persons.
 
-Which labels occur is private. A new label is shown only if the noisy number of its units passes a threshold that a
-label of one unit almost never passes (summaries proof page, Theorems 10 and 11); labels that are public knowledge, or
-that an earlier release published, need none.
+Who is shown is decided in `label_selection`; where persons are counted once in a group, the noisy number that passed
+the threshold is the count.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
-from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
-from sidelight.aggregates.counts import MAX_CELLS
-from sidelight.aggregates.group_sums import group_statistics
-from sidelight.aggregates.groups import Groups, groups_of
-from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import ALL, GroupTable
-from sidelight.guarantees import ApproxDP, Claims, Context, native_claims, positive
-from sidelight.mechanisms.gaussian_threshold import GaussianThreshold, gaussian_threshold
-from sidelight.mechanisms.label_counts import LabelCounts
-from sidelight.mechanisms.truncated_laplace import TruncatedLaplace, truncated_laplace
+from sidelight.aggregates.groups import Groups
+from sidelight.errors import RangeError
+from sidelight.guarantees import Claims, Context, positive
+from sidelight.mechanisms.gaussian_threshold import GaussianThreshold
+from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
 from sidelight.noise import Source
-from sidelight.noise.source import SEEDED_BRANDING
-from sidelight.records import Label, Schema, Table
-from sidelight.records.expressions import Expression, Named
-from sidelight.release import Release
+from sidelight.records import Schema, Table
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_tables import Reading, Whole, check_noise, count_error, group_labels, table_of
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.intervals import published_ends
+from sidelight.summaries.label_selection import (
+    FIRST_GAUSSIAN,
+    LabelSelection,
+    Law,
+    known_described,
+    known_digest,
+    law_claims,
+    least_shown,
+    refuse_price,
+    selection_of,
+    threshold_law,
+)
 from sidelight.summaries.noise_choice import Noise, choose_noise, gaussian_variance, laplace_variance
 from sidelight.summaries.predicted import Group
 from sidelight.summaries.shares import SELECTION_SHARE
 
-Law = TruncatedLaplace | GaussianThreshold
-#: From so many groups a unit on Gaussian noise has the lower threshold.
-_FIRST_GAUSSIAN = 3
+#: What a price is spent on first where a unit has three labels or more: finding labels, or counting in them.
+Prefer = Literal["labels", "count"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,9 +61,7 @@ class LabelNoise:
     @property
     def least(self) -> int:
         """The smallest noisy number of units that shows a new label."""
-        if self.law is None:
-            return 0
-        return self.law.least if isinstance(self.law, TruncatedLaplace) else self.law.threshold
+        return least_shown(self.law)
 
     @property
     def reach(self) -> float:
@@ -74,7 +71,9 @@ class LabelNoise:
         return float(self.law.cutoff) if isinstance(self.law, TruncatedLaplace) else 10 * float(self.law.scale)
 
 
-def label_noise(query: Grouped, persons: Groups, counts: Groups, *, has_known: bool) -> LabelNoise:
+def label_noise(
+    query: Grouped, persons: Groups, counts: Groups, *, has_known: bool, prefer: Prefer = "labels"
+) -> LabelNoise:
     """Share the price between finding labels and counting in them; public numbers only.
 
     Args:
@@ -82,37 +81,32 @@ def label_noise(query: Grouped, persons: Groups, counts: Groups, *, has_known: b
         persons: The groups with each person once in each: what the threshold is on.
         counts: The groups as they are counted; the same norms where persons or single rows are counted.
         has_known: Whether there are known labels: then a price without delta counts these alone.
+        prefer: "labels" takes the law with the lower threshold, "count" the one with the smaller noise.
     """
     assert persons.label is not None
     norms, most = counts.norms, persons.norms.l0
     context: Context = {"neighbours": persons.norms.neighbours, "unit": persons.unit}
     if query.epsilon is None or query.delta is None:
         if not has_known:
-            more = "" if query.epsilon is not None else ", not rho or mu: which labels show is not Gaussian noise"
-            raise SchemaError(
-                f"nobody declared the labels of {persons.label.name!r}, and finding them needs epsilon with delta"
-                f"{more}; or name labels that are public with known=[...]"
-            )
+            refuse_price(query, persons.label)
         noise = check_noise(choose_noise(norms, **query.price, noise=query.noise))
         return LabelNoise(law=None, noise=noise, claims=noise.on(_zeros(counts, 0, noise)).claims, apart=True)
     apart = norms.linf > 1  # several rows of a person count in a group, and the threshold is on persons
     share = SELECTION_SHARE if apart else Fraction(1)
-    gaussian = query.noise == "gaussian" or (query.noise == "auto" and most >= _FIRST_GAUSSIAN)
-    if gaussian:
-        law = gaussian_threshold(epsilon=query.epsilon, delta=query.delta, groups=most, share=share)
+    if prefer == "count":
+        gaussian = choose_noise(norms, **query.price, noise=query.noise).kind == "gaussian"
+    else:
+        gaussian = query.noise == "gaussian" or (query.noise == "auto" and most >= FIRST_GAUSSIAN)
+    law = threshold_law(query, most, share=share, law="gaussian" if gaussian else "laplace")
+    if isinstance(law, GaussianThreshold):
         mu = law.after_mu if apart else norms.l2 / law.scale
         scale = norms.l2 / mu
         noise = Noise(kind="gaussian", scale=scale, variance=gaussian_variance(scale), mu=mu)
-        return LabelNoise(law=law, noise=check_noise(noise), claims=law.claims(**context), apart=apart)
-    whole = positive(query.epsilon, name="epsilon")
-    found = truncated_laplace(epsilon=whole * share, delta=query.delta, groups=most)
-    loss = whole * (1 - share) if apart else whole
-    scale = Fraction(norms.l1) / loss
-    noise = Noise(kind="laplace", scale=scale, variance=laplace_variance(scale), epsilon=loss)
-    # with probability δ a label is revealed; otherwise the losses of both parts add up to ε
-    claim = ApproxDP(whole, most * found.reveal, **context)
-    claims = native_claims(claim, mechanism="truncated_laplace")
-    return LabelNoise(law=found, noise=check_noise(noise), claims=claims, apart=apart)
+    else:
+        loss = positive(query.epsilon, name="epsilon") * (1 - share if apart else 1)
+        scale = Fraction(norms.l1) / loss
+        noise = Noise(kind="laplace", scale=scale, variance=laplace_variance(scale), epsilon=loss)
+    return LabelNoise(law=law, noise=check_noise(noise), claims=law_claims(query, law, **context), apart=apart)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -130,20 +124,14 @@ class PreparedLabels(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find new labels, count in all, and put the known ones first, then the new ones by label."""
-        known = set(self.known)
-        new: list[tuple[Group, int]] = []
+        selection = self.selection
         found: dict[Group, int] = {}
         if self.plan.law is not None:
-            found = self._by_group(table, self.persons)
-            fresh = [group for group in found if group not in known]
-            units = np.array([found[group] for group in fresh], np.int64)
-            counts = LabelCounts(counts=units, groups=self.persons.norms.l0, unit=self.persons.unit)
-            shown = self.plan.law.release(counts, source=source)
-            pairs = zip(shown.places.tolist(), shown.values.tolist(), strict=True)
-            new = sorted((fresh[place], value) for place, value in pairs)  # by label: the data's order stays inside
+            found = selection.exact(table, self.persons)
+        new = selection.new(found, source)
         groups = (*self.known, *(group for group, _ in new))
         if self.plan.apart:
-            noisy = self._noisy(self._by_group(table, self.counts), groups, source)
+            noisy = self._noisy(selection.exact(table, self.counts), groups, source)
             columns = self.reading.columns(noisy, groups, self.plan.noise)
         else:
             noisy = self._noisy(found, self.known, source)
@@ -152,16 +140,10 @@ class PreparedLabels(SurePrepared):
         value = table_of(self.keys, groups, columns, of=self.counted, shown_from=self.plan.least)
         return Answer(value=value, labels=group_labels(groups, "count"))
 
-    def _by_group(self, table: Table, groups: Groups) -> dict[Group, int]:
-        """Return exact counts of the groups that are there, keyed as the table is."""
-        statistics = group_statistics(table, groups)
-        assert statistics.present is not None
-        values = np.asarray(statistics.counts.value).tolist()
-        return {self._outside(key): count for key, count in zip(statistics.present, values, strict=True)}
-
-    def _outside(self, key: Group) -> Group:
-        """Put the label, which is last inside, where `by` has it."""
-        return (*key[: self.label_place], key[-1], *key[self.label_place : -1])
+    @property
+    def selection(self) -> LabelSelection:
+        """Which groups are shown."""
+        return LabelSelection(persons=self.persons, law=self.plan.law, known=self.known, place=self.label_place)
 
     def _noisy(self, exact: dict[Group, int], groups: Sequence[Group], source: Source) -> Whole:
         values = np.array([exact.get(group, 0) for group in groups], np.int64)
@@ -195,6 +177,7 @@ def prepare_labels(
     kind: str,
     counted: str,
     known: Any,
+    prefer: Prefer = "labels",
     **more: Any,
 ) -> PreparedLabels:
     """Fix thresholds, noise and claims of counts by labels that nobody declared.
@@ -207,29 +190,26 @@ def prepare_labels(
         kind: The kind of the query.
         counted: "persons" or "rows".
         known: Labels that are public, or a table that published them.
+        prefer: What a price with delta is spent on first.
         more: What the query's request adds.
     """
-    assert groups.label is not None
-    assert isinstance(query.by, tuple)
-    place = next(at for at, each in enumerate(query.by) if _name_of(each) == groups.label.name)
-    labels = known_labels(known, groups.label)
-    axes = [*groups.keys[:place], labels, *groups.keys[place:]]
-    if prod(map(len, axes)) > MAX_CELLS:
-        raise RangeError(f"the known labels make more than {MAX_CELLS} groups; use fewer columns or labels")
-    cells = tuple(product(*axes))
-    where = query.where
-    assert where is None or isinstance(where, Expression)
-    persons = groups_of(schema, by=query.by, where=where, max_groups=query.max_groups, max_rows_per_group=1)
-    plan = label_noise(query, persons, groups, has_known=bool(labels))
+    selection = selection_of(query, schema, groups, known=known)
+    cells, persons = selection.known, selection.persons
+    plan = label_noise(query, persons, groups, has_known=bool(cells), prefer=prefer)
+    if reading.population and plan.law is not None and not plan.apart:
+        raise RangeError(
+            "intervals of a population are not known for counts that had to pass a threshold; leave population out, or "
+            "name known labels and give a price without delta"
+        )
     if reading.prediction is not None:
         if not cells:
             raise RangeError("a prediction moves the counts of known labels only; name them with known=[...]")
         reading.prediction.check(cells)
     described = None if reading.prediction is None else reading.prediction.description
-    if isinstance(known, Release) and not known.private:  # which labels it shows protects nobody: for tests alone
-        described = {"description": "labels of a release with seeded noise", **(described or {})}
-        described["entropy"] = SEEDED_BRANDING
-    told = hashlib.sha256(json.dumps(labels).encode("utf-8")).hexdigest() if labels else None
+    described = known_described(known, described)
+    told = known_digest(selection)
+    if prefer != "labels":
+        more["prefer"] = prefer
     error = None
     if plan.law is None:
         error = count_error(plan.noise, len(cells), unit=counted, assumption="rows are counted as bounded")
@@ -244,40 +224,10 @@ def prepare_labels(
         plan=plan,
         known=cells,
         keys=query.keys,
-        label_place=place,
+        label_place=selection.place,
         reading=reading,
         counted=counted,
     )
-
-
-def known_labels(known: Any, label: Label) -> tuple[str, ...]:
-    """Return the labels that are known, each once and as the column's rules spell it.
-
-    >>> known_labels(["Acme ", "acme", "Zeta"], Label("employer", casefold=True))
-    ('acme', 'zeta')
-    """
-    if known is None:
-        return ()
-    table = known.value if isinstance(known, Release) else known
-    if isinstance(table, GroupTable):
-        if label.name not in table.keys_of_groups:
-            raise RangeError(f"the table of known labels has no key column {label.name!r}")
-        given: Iterable[Any] = [text for text in table[label.name] if text != ALL]
-    elif isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
-        given = table
-    else:
-        raise RangeError(f"known takes a list of labels or an earlier release by them, got {type(known).__name__}")
-    found: dict[str, None] = {}
-    for text in given:
-        name = label.normalised(text) if isinstance(text, str) else None
-        if name is None:
-            raise RangeError(f"a known label must be a text that is not empty, got {text!r}")
-        found[name] = None
-    return tuple(found)
-
-
-def _name_of(each: str | Expression) -> str | None:
-    return each if isinstance(each, str) else each.name if isinstance(each, Named) else None
 
 
 def _zeros(groups: Groups, size: int, noise: Noise, values: Whole | None = None) -> Bounded:

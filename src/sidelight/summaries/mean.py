@@ -2,101 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import GroupTable
-from sidelight.guarantees import Amount
+from sidelight.mechanisms.budget import together
 from sidelight.noise import Source
-from sidelight.predictions import Prior, describe
+from sidelight.predictions import Prior
 from sidelight.records import Schema, Table
 from sidelight.records.expression_text import parse_expression
-from sidelight.records.expressions import Expression, Named
+from sidelight.records.expressions import Expression
 from sidelight.records.shapes import Truths
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
-from sidelight.summaries.clipping import Centre, Clip, clipping_of, subject_of
+from sidelight.summaries.clipping import subject_of
 from sidelight.summaries.count_tables import group_labels
-from sidelight.summaries.grouped import Grouped
+from sidelight.summaries.mean_tables import LEAST_GROUPS, MeanReading
 from sidelight.summaries.measured import (
-    UNIT,
-    Measured,
     Measurement,
-    budget_of,
-    check_declared,
-    group_names,
+    check_prediction,
+    labels_and_budget,
+    parts_together,
+    read_together,
 )
-from sidelight.summaries.predicted import PredictedTable, read_prediction
-from sidelight.summaries.ratio import Floats, deviation_of, residuals
-from sidelight.summaries.shrink import (
-    Pulled,
-    noisy_prediction,
-    of_the_others,
-    outside_weights,
-    pull_means,
-    shrink_each,
-)
-
-#: Fewer groups than this are not drawn to one another.
-_LEAST_GROUPS = 3
-#: The doubt of someone who knows nothing, in units of half the width: larger ones change nothing.
-_NO_IDEA = 1e3
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfNumber(Grouped):
-    """What statistics of one number are asked with beside groups and price; see `Mean`."""
-
-    clip: Clip = "auto"
-    centre: Centre = "auto"
-    expected_rows: float | None = None
-    location_share: Amount | None = None
-    kind: ClassVar[str] = ""
-
-    def _plan(self, schema: Schema, of: str | Expression, *, spread: bool = False) -> Measurement:
-        """Return what is measured how, against a schema. Reads no row."""
-        groups = check_declared(self.groups(schema))
-        clipping = clipping_of(
-            subject_of(schema, of),
-            groups,
-            budget_of(self, groups),
-            clip=tuple(self.clip) if isinstance(self.clip, list) else self.clip,
-            values=self.prediction if isinstance(self.prediction, Prior) else None,
-            centre=self.centre,
-            expected_rows=self.expected_rows,
-            location_share=self.location_share,
-        )
-        return Measurement(groups=groups, of=of, clipping=clipping, spread=spread)
-
-    def asked(self, plan: Measurement, table: PredictedTable | None = None, **more: Any) -> dict[str, Any]:
-        """Return what the ledger says was asked of the number: no two different queries the same."""
-        digest = None if table is None else table.description["sha256"]
-        if isinstance(self.prediction, Prior):
-            digest = json.dumps(self.prediction.to_json(), sort_keys=True)
-        clip = self.clip if isinstance(self.clip, str) else [str(end) for end in self.clip]
-        return self.request(
-            self.kind,
-            column=str(plan.of),
-            clip=clip,
-            centre=self.centre,
-            expected_rows=self.expected_rows,
-            location_share=self.location_share,
-            law=plan.law,
-            prediction=digest,
-            **more,
-        )
-
-    def _described(self, table: PredictedTable | None) -> dict[str, Any] | None:
-        """Return what a release says of the prediction."""
-        if isinstance(self.prediction, Prior):
-            prior = self.prediction
-            return {"description": describe(prior), "priors": [prior.to_json()], "origin": prior.origin.to_json()}
-        return None if table is None else table.description
+from sidelight.summaries.of_number import OfNumber, joined, number_of, predictions_of
+from sidelight.summaries.predicted import PredictedTable, check_single, read_prediction
 
 
 @dataclass(frozen=True)
@@ -115,7 +50,9 @@ class Mean(OfNumber):
     for the noise. Clipping itself is not in them: `notes` say where values were clipped.
 
     Args:
-        column: The column, a derived number, or its text: "income", `sl.col("price") * sl.col("pieces")`.
+        column: The column, a derived number, or its text: "income", `sl.col("price") * sl.col("pieces")`; or several in
+            a list, which share the price and one count of the rows that have them all. Their columns are then called
+            `mean_age`, `mean_age_plain`, `mean_age_low`, ..., and a mapping by column predicts them.
         by: Columns or derived labels whose cells are the groups: "job", ["job", "sex"], `sl.col("age").cut([18, 65])`.
         where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
         epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
@@ -134,6 +71,8 @@ class Mean(OfNumber):
         location_share: The share of the price that finds the centre; 1/4 helps where rows are few.
         pull: Whether group means are drawn to the prediction or the overall mean.
         population: Whether intervals are for the population that rows are a sample of: wider by the sampling error.
+        known: Of groups by a `sl.Label`: labels that are public, or an earlier release that published them. Others
+            need epsilon with delta, and appear above a threshold on persons that takes a third of the price.
         per_cell_cap: So many standard deviations of its noise a group's sum is drawn at most, to defend each group by
             itself: no group's error then grows by more than √(1 + cap²).
 
@@ -147,7 +86,7 @@ class Mean(OfNumber):
     True
     """
 
-    column: str | Expression = field(compare=False)
+    column: str | Expression | Sequence[str | Expression] = field(compare=False)
     _: KW_ONLY
     pull: bool = True
     population: bool = False
@@ -156,37 +95,100 @@ class Mean(OfNumber):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.column, (str, Expression)):
-            raise SchemaError(
-                f"{self.kind} takes the name of a column or an expression, got {type(self.column).__name__}"
-            )
+        if isinstance(self.column, (list, tuple)) and self.column and self.kind == "mean":
+            object.__setattr__(self, "column", tuple(self.column))
+            if isinstance(self.clip, (tuple, list)):
+                raise RangeError("one interval does not fit several columns; declare bounds, or ask for each apart")
+        for each in self.column if isinstance(self.column, tuple) else (self.column,):
+            if not isinstance(each, (str, Expression)):
+                raise SchemaError(f"{self.kind} takes the name of a column or an expression, got {type(each).__name__}")
         if self.per_cell_cap is not None and not 0 < self.per_cell_cap < math.inf:
             raise RangeError(f"per_cell_cap must be a number above 0, got {self.per_cell_cap}; 1 is usual")
 
-    def prepare(self, schema: Schema) -> PreparedMean:
+    def prepare(self, schema: Schema) -> PreparedMean | PreparedMeans:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
+        if isinstance(self.column, tuple):
+            return self._several(schema, self.column)
+        assert isinstance(self.column, (str, Expression))
         return self._prepared(schema, number_of(schema, self.column))
 
     def _prepared(self, schema: Schema, of: str | Expression) -> PreparedMean:
         plan = self._plan(schema, of, spread=self.population)
-        table = None
-        if not isinstance(self.prediction, Prior):
-            table = read_prediction(self.prediction, keys=self.keys, names=(f"{self.kind}_plain", self.kind))
-        if table is not None:
-            table.check(group_names(plan.groups))
-            if len(group_names(plan.groups)) < _LEAST_GROUPS and table.relative is None and table.sd is None:
-                raise RangeError(
-                    f"how far may the prediction be off? With fewer than {_LEAST_GROUPS} groups nobody can learn it; "
-                    "write sl.Predicted(..., doubt=0.1), or predict the values: sl.priors.Cauchy(centre, spread)"
-                )
+        table = self._told(plan, self.prediction, (f"{self.kind}_plain", self.kind))
         return PreparedMean(
             claims=plan.claims,
-            request=self.asked(plan, table, pull=self.pull, population=self.population, per_cell_cap=self.per_cell_cap),
-            labels=group_labels(group_names(plan.groups), self.kind),
+            request=self.asked(plan, table, **self._more),
+            labels=group_labels(plan.known, self.kind),
             prediction=self._described(table),
-            query=self,
+            keys=self.keys,
             plan=plan,
+            reading=self._reading(plan, table),
+        )
+
+    def _several(self, schema: Schema, columns: tuple[str | Expression, ...]) -> PreparedMeans:
+        """Plan the means of several columns: an equal part of the price each, and one reading of all."""
+        ofs = [number_of(schema, column) for column in columns]
+        names = [str(of) for of in ofs]
+        if len(set(names)) < len(names):
+            raise RangeError("a mean of several columns names one of them twice")
+        told = predictions_of(self.prediction, names)
+        groups = self.groups(schema)
+        labels, budget = labels_and_budget(self, schema, groups, self.known, columns=len(ofs))
+        plans, tables = [], []
+        for of, name in zip(ofs, names, strict=True):
+            part = budget.part(Fraction(1, len(ofs)))
+            clipping = self._clipped(subject_of(schema, of), groups, part, told[name])
+            plans.append(Measurement(groups=groups, of=of, clipping=clipping, spread=self.population, labels=labels))
+            wanted = (f"mean_{name}_plain", f"mean_{name}", *(("mean_plain", "mean") if told.own(name) else ()))
+            noise_name = "noise_sd" if told.own(name) else f"mean_{name}_noise_sd"
+            tables.append(self._told(plans[-1], told[name], wanted, noise_name=noise_name))
+        described = [self._described(table, told[name]) for table, name in zip(tables, names, strict=True)]
+        digests = [self._digest(table, told[name]) for table, name in zip(tables, names, strict=True)]
+        asked = self.asked(plans[0], **self._more, names=names)
+        if any(digests):
+            asked["prediction"] = [each or "" for each in digests]
+        found = labels.claims if labels is not None else None
+        return PreparedMeans(
+            claims=together(parts_together(plans)) if found is None else found,
+            request=asked,
+            labels=group_labels(plans[0].known, self.kind),
+            prediction=joined(names, described),
+            keys=self.keys,
+            plans=tuple(plans),
+            readings=tuple(self._reading(plan, table) for plan, table in zip(plans, tables, strict=True)),
+            names=tuple(names),
+        )
+
+    @property
+    def _more(self) -> dict[str, Any]:
+        return {"pull": self.pull, "population": self.population, "per_cell_cap": self.per_cell_cap}
+
+    def _told(
+        self, plan: Measurement, prediction: Any, names: tuple[str, ...], *, noise_name: str = "noise_sd"
+    ) -> PredictedTable | None:
+        """Read a prediction of the groups, and check it against them as far as they are public."""
+        if isinstance(prediction, Prior):
+            return None
+        table = read_prediction(prediction, keys=self.keys, names=names, noise_name=noise_name)
+        check_single(table, what="a mean")
+        check_prediction(table, plan)
+        stated = table is None or table.relative is not None or table.sd is not None
+        if not stated and not plan.finds and len(plan.known) < LEAST_GROUPS:
+            raise RangeError(
+                f"how far may the prediction be off? With fewer than {LEAST_GROUPS} groups nobody can learn it; "
+                "write sl.Predicted(..., doubt=0.1), or predict the values: sl.priors.Cauchy(centre, spread)"
+            )
+        return table
+
+    def _reading(self, plan: Measurement, table: PredictedTable | None) -> MeanReading:
+        return MeanReading(
+            name=self.kind,
             table=table,
+            pull=self.pull,
+            population=self.population,
+            per_cell_cap=self.per_cell_cap,
+            confidence=self.confidence,
+            finds=plan.finds,
         )
 
 
@@ -194,93 +196,52 @@ class Mean(OfNumber):
 class PreparedMean(SurePrepared):
     """A `Mean` or `Proportion` fitted to a schema."""
 
-    query: Mean
+    keys: tuple[str, ...]
     plan: Measurement
-    table: PredictedTable | None
+    reading: MeanReading
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, read all groups, and make the table."""
-        return Answer(value=self.tabled(self.plan.run(table, source)))
+        measured = self.plan.run(table, source)
+        columns = self.reading.columns(measured)
+        return self.plan.answer(columns, measured.names, keys=self.keys, **measured.interval.notes)
 
-    def tabled(self, measured: Measured) -> GroupTable:
-        """Return the table of a reading."""
-        query, name = self.query, self.query.kind
-        ends = measured.mean_ends(query.confidence, population=query.population)
-        columns: dict[str, Any] = {name: measured.number(measured.taus)}
-        drawn = self._drawn(measured) if query.pull else None
-        if drawn is not None:
-            columns = {name: measured.number(drawn), f"{name}_plain": columns[name]}
-        columns |= {"noise_sd": measured.noise_sd, "low": ends.low, "high": ends.high}
-        columns |= measured.counts
-        if measured.moments.squares is not None and name == "mean":
-            columns["sd"] = measured.half * deviation_of(measured.moments, UNIT)
-        columns["supported"] = measured.supported
-        return GroupTable(
-            keys=query.keys,
-            groups=group_names(self.plan.groups),
-            columns=columns,
-            notes={"noise": self.plan.law, **measured.interval.notes},
-        )
 
-    def _drawn(self, measured: Measured) -> Floats | None:
-        """Return group means of t drawn to the prediction, else to the overall mean; None where there is neither."""
-        groups = group_names(self.plan.groups)
-        prediction = np.full(len(groups), measured.overall)
-        doubt = np.full(len(groups), np.nan)
-        if self.table is not None:
-            matched = self.table.on(groups)
-            known = np.isfinite(matched.values)
-            told = np.where(known, measured.unit(np.where(known, matched.values, 0.0)), np.nan)
-            with np.errstate(over="ignore"):  # a doubt beyond all measure is that of someone who knows nothing
-                if matched.relative is not None:
-                    doubt = self._doubt(measured, matched.relative * np.abs(matched.values), known)
-                elif self.table.sd is not None:
-                    doubt = self._doubt(measured, np.full(len(groups), self.table.sd), known)
-                elif np.isfinite(matched.sds).any() and self.query.per_cell_cap is None:
-                    noise = self._doubt(measured, np.where(np.isfinite(matched.sds), matched.sds, 0.0), known)
-                    told, doubt = self._denoised(measured, told, np.where(known, noise, 0.0))
-            prediction = np.where(known, told, prediction)
-        elif len(groups) < _LEAST_GROUPS:
-            return None
-        if self.query.per_cell_cap is not None:
-            return self._drawn_each(measured, None if self.table is None else prediction, self.query.per_cell_cap)
-        if len(groups) < _LEAST_GROUPS:
-            doubt = np.where(np.isnan(doubt), _NO_IDEA**2, doubt)  # nothing was said of this one: as measured
-        return self._pulled(measured, prediction, doubt=doubt).means
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedMeans(SurePrepared):
+    """A `Mean` of several columns fitted to a schema."""
 
-    def _doubt(self, measured: Measured, sds: Floats, known: Any) -> Floats:
-        """Return variances of t from standard deviations of the number; NaN where nothing is predicted."""
-        return np.where(known, np.minimum(sds / measured.half, _NO_IDEA) ** 2, np.nan)
+    keys: tuple[str, ...]
+    plans: tuple[Measurement, ...]
+    readings: tuple[MeanReading, ...]
+    names: tuple[str, ...]
 
-    def _denoised(self, measured: Measured, told: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Return a prediction that has noise of its own drawn to the overall mean, and how far groups lie from it.
+    def run(self, table: Table, source: Source) -> Answer:
+        """Find where to clip each column, read all of them together, and make the table."""
+        first = self.plans[0]
+        names = first.shown(table, source)
+        intervals = [plan.clipping.run(table, plan.groups, source) for plan in self.plans]
+        measured = read_together(self.plans, table, intervals, source, names=names)
+        columns: dict[str, Any] = {}
+        notes: dict[str, Any] = {}
+        for name, reading, each in zip(self.names, self.readings, measured, strict=True):
+            own = {key: value for key, value in reading.columns(each).items() if key not in _SHARED}
+            columns |= {f"mean_{name}" if key == "mean" else f"mean_{name}_{_own(key)}": own[key] for key in own}
+            notes |= {f"{name}_{key}": value for key, value in each.interval.notes.items()}
+        # pure: each pair has a count of its own, and their mean has less noise; Gaussian: all are one
+        count = np.mean([each.moments.count for each in measured], axis=0)
+        columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count}
+        columns["supported"] = np.all([each.supported for each in measured], axis=0)
+        return first.answer(columns, names, keys=self.keys, **notes)
 
-        A small group of an earlier release, or of a sample, is mostly noise: taken as it is it would be worse than
-        nothing.
-        """
-        overall = np.full(len(told), measured.overall)
-        scatter = self._pulled(measured, overall).spread
-        # where nothing is predicted the overall mean stands in, around which groups scatter: no sign of drift
-        stands_in = np.where(np.isfinite(told), told, overall)
-        own = np.where(np.isfinite(told), noise, scatter)
-        drift = self._pulled(measured, stands_in, noise=own).spread
-        return noisy_prediction(told, noise, drift=drift, overall=measured.overall, scatter=scatter)
 
-    def _pulled(self, measured: Measured, prediction: Floats, **more: Any) -> Pulled:
-        r, v = residuals(measured.moments, UNIT, prediction)
-        return pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, **more)
+#: Columns that the means of several columns have in common.
+_SHARED = ("count", "count_unbiased", "supported")
 
-    def _drawn_each(self, measured: Measured, prediction: Floats | None, cap: float) -> Floats:
-        """Return group means of t, each drawn by a weight and to a mean without its own noise (Theorem 9)."""
-        moments = measured.moments
-        others = np.clip(of_the_others(moments.total) / np.maximum(of_the_others(moments.count), 1.0), -1.0, 1.0)
-        if prediction is not None and self.table is not None:
-            known = np.isfinite(self.table.on(group_names(self.plan.groups)).values)
-            others = np.where(known, prediction, others)
-        r, v = residuals(moments, UNIT, others)
-        weights = outside_weights(r, v, moments.count, width=UNIT.width)
-        drawn = shrink_each(r, 0.0, variance=v, cap=cap, weights=weights)
-        return np.clip(others + drawn / np.maximum(moments.count, 1.0), -1.0, 1.0)
+
+def _own(key: str) -> str:
+    """Return what stands beside a mean: "plain" for "mean_plain"."""
+    return key.removeprefix("mean_")
 
 
 @dataclass(frozen=True)
@@ -305,6 +266,7 @@ class Proportion(Mean):
         confidence: Of the intervals.
         prediction: A predicted proportion for each group: a release, a frame, a mapping, `sl.Predicted`.
         clip, centre, expected_rows, location_share: Idle: a proportion lies in 0..1.
+        known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
         pull: Whether proportions are drawn to the prediction or the overall one.
         population: Whether intervals are for the population that rows are a sample of.
         per_cell_cap: So many standard deviations of its noise a group is drawn at most.
@@ -320,6 +282,7 @@ class Proportion(Mean):
 
     def prepare(self, schema: Schema) -> PreparedMean:
         """Check the condition against the schema and price it. Opens no data."""
+        assert isinstance(self.column, (str, Expression))
         condition = parse_expression(self.column) if isinstance(self.column, str) else self.column
         if not isinstance(condition.check(schema), Truths):
             raise SchemaError(f"a proportion is of a condition, and {condition} is none; compare it with something")
@@ -328,17 +291,3 @@ class Proportion(Mean):
         if self.clip != "auto":
             raise RangeError("a proportion lies in 0..1; leave clip out")
         return self._prepared(schema, condition)
-
-
-def number_of(schema: Schema, column: str | Expression) -> str | Expression:
-    """Return the name of a declared column, or the expression that a text is."""
-    if isinstance(column, Named):
-        return column.name
-    if isinstance(column, str) and column not in {each.name for each in schema.columns}:
-        try:
-            parsed = parse_expression(column)
-        except Exception:
-            schema.number(column)
-            raise
-        return parsed.name if isinstance(parsed, Named) else parsed
-    return column

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -126,6 +127,7 @@ class PredictedTable:
     sd: float | None = None
     shares: bool = False
     seeded: bool = False  # from a release that protects nobody: for tests alone
+    others: tuple[PredictedTable, ...] = ()  # of the same numbers; the better one is taken after the noise
 
     def on(self, groups: Iterable[Group]) -> Matched:
         """Return the prediction of each of these groups."""
@@ -142,18 +144,20 @@ class PredictedTable:
 
     def check(self, groups: Sequence[Group]) -> None:
         """Refuse a prediction that is about none of these groups; warn about rows that no group has. All public."""
+        for other in self.others:
+            other.check(groups)
         there = set(groups)
         extra = [group for group in self.entries if group not in there]
         if groups and len(extra) == len(self.entries):
             wanted, came = "/".join(groups[0]), "/".join(extra[0]) if extra else "nothing"
             raise RangeError(
                 f"the prediction has none of the {len(groups)} groups: they are named like {wanted!r}, and it has "
-                f"{came!r}; name groups as the schema does, in the order of by"
+                f"{came!r}; {_nearest_group(extra, groups)}; name groups as the schema does, in the order of by"
             )
         if extra:
             warnings.warn(
                 f"{len(extra)} of the {len(self.entries)} predicted groups are no group of this query and are left "
-                f"out, {'/'.join(extra[0])!r} for one",
+                f"out, {'/'.join(extra[0])!r} for one; {_nearest_group(extra, groups)}",
                 SidelightWarning,
                 stacklevel=2,
             )
@@ -165,7 +169,7 @@ class PredictedTable:
         doubt = self.relative if self.relative is not None else self.sd
         kind = "doubt" if self.relative is not None else "sd"
         what = "predicted shares" if self.shares else "a predicted table"
-        return {
+        found = {
             "description": f"{what} of {len(self.entries)} groups ({self.origin})",
             "origin": self.origin.to_json(),
             "values": [[*group, repr(value)] for group, (value, _) in self.entries.items()],
@@ -174,25 +178,35 @@ class PredictedTable:
             **({"shares": "yes"} if self.shares else {}),
             **({"entropy": SEEDED_BRANDING} if self.seeded else {}),
         }
+        return found if not self.others else _of_several([found, *(other.description for other in self.others)])
 
 
-def read_prediction(given: Any, *, keys: Sequence[str], names: Sequence[str]) -> PredictedTable | None:
+def read_prediction(
+    given: Any, *, keys: Sequence[str], names: Sequence[str], noise_name: str = "noise_sd"
+) -> PredictedTable | None:
     """Read what a user may pass as the prediction of a table by group; None stays None.
 
     Args:
         given: A release or its table, a mapping {label or tuple of labels: number}, a frame with the key columns,
-            `sl.PublicData` of such a frame, or `Predicted(any of these, doubt=...)`.
+            `sl.PublicData` of such a frame, or `Predicted(any of these, doubt=...)`; or a list of several.
         keys: The key columns of the query; for none of them a bare number is a prediction, too.
         names: The columns that hold the predicted number, the best first: ("unbiased", "count"). Where the first has no
             number the next is taken; a frame with one further column needs none of these names.
+        noise_name: The column that says how noisy each number is itself; another name than the usual one says that the
+            table holds several numbers, none of which may be taken for another.
 
     >>> read_prediction({"cook": 12, "nurse": 30}, keys=["job"], names=["count"]).on([("nurse",), ("clerk",)]).values
     array([30., nan])
     """
     if given is None:
         return None
+    if isinstance(given, (list, tuple)) and given:
+        first, *others = (read_prediction(each, keys=keys, names=names, noise_name=noise_name) for each in given)
+        if first is None or None in others:
+            raise RangeError("one of the predictions is None; leave it out")
+        return replace(first, others=tuple(each for each in others if each is not None))
     stated = given if isinstance(given, Predicted) else Predicted(given)
-    entries, origin = _entries(stated.table, tuple(keys), tuple(names))
+    entries, origin = _entries(stated.table, tuple(keys), tuple(names), noise_name)
     for group, (value, _) in entries.items():
         if not abs(value) <= _LARGEST:  # nor NaN; squares of what is left stay finite
             raise RangeError(f"the prediction of {'/'.join(group)!r} is no finite number; leave such groups out")
@@ -208,26 +222,52 @@ def read_prediction(given: Any, *, keys: Sequence[str], names: Sequence[str]) ->
     )
 
 
-def _entries(table: Any, keys: Group, names: Group) -> tuple[dict[Group, tuple[float, float]], Origin]:
+def check_single(table: PredictedTable | None, *, what: str) -> None:
+    """Refuse several predictions where one is taken as it is."""
+    if table is not None and table.others:
+        raise RangeError(f"{what} takes one prediction, got {1 + len(table.others)}; counts and sums take several")
+
+
+def _of_several(described: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what a release says about several predictions: the first, with the words and digests of all."""
+    digests = "".join(each["sha256"] for each in described)
+    return {
+        **described[0],
+        "description": f"the best of {len(described)}: " + "; ".join(each["description"] for each in described),
+        "sha256": hashlib.sha256(digests.encode("utf-8")).hexdigest(),
+        "others": described[1:],
+        **({"entropy": SEEDED_BRANDING} if any("entropy" in each for each in described) else {}),
+    }
+
+
+def _entries(table: Any, keys: Group, names: Group, noise_name: str) -> tuple[dict[Group, tuple[float, float]], Origin]:
     if isinstance(table, Release):
         if not isinstance(table.value, GroupTable):
             raise RangeError(f"a {table.kind} release is no prediction of a table by group; it has no groups")
         entry = table.circumstances.entry_id
         words = "" if table.private else "made with seeded noise"
         told = f"an earlier {table.kind} release, which no ledger names"
-        return _of_columns(_whole(table.value), keys, names), released(entry, words) if entry else guess(told)
+        return _of_columns(_whole(table.value), keys, names, noise_name), released(entry, words) if entry else guess(
+            told
+        )
     if isinstance(table, GroupTable):
-        return _of_columns(_whole(table), keys, names), guess("a table by group, without its release")
+        return _of_columns(_whole(table), keys, names, noise_name), guess("a table by group, without its release")
     origin = getattr(table, "origin", None)
     if isinstance(origin, Origin) and hasattr(table, "rows"):  # public data says where it comes from
-        return _entries(table.rows, keys, names)[0], origin
+        return _entries(table.rows, keys, names, noise_name)[0], origin
     if isinstance(table, (int, float)) and not isinstance(table, bool) and not keys:
         return {(): (float(table), math.nan)}, guess()
     if isinstance(table, Table):
         raise RangeError("a sidelight.Table is a private source and cannot be a prediction; pass a published table")
     if isinstance(table, Mapping) and not _has_columns(table, keys):
         return {_group(group, keys): (_number(value), math.nan) for group, value in table.items()}, guess()
-    return _of_columns(_columns(table), keys, names), guess()
+    return _of_columns(_columns(table), keys, names, noise_name), guess()
+
+
+def _nearest_group(extra: Sequence[Group], groups: Sequence[Group]) -> str:
+    """Name the group that the first of these is a misspelling of, if one is close; not all of them, who may be many."""
+    close = get_close_matches("/".join(extra[0]) if extra else "", ["/".join(group) for group in groups], n=1)
+    return f"did you mean {close[0]!r}" if close else "none is called nearly so"
 
 
 def _has_columns(table: Mapping[Any, Any], keys: Group) -> bool:
@@ -235,8 +275,12 @@ def _has_columns(table: Mapping[Any, Any], keys: Group) -> bool:
     return bool(keys) and all(key in table and not isinstance(table[key], (int, float, np.number)) for key in keys)
 
 
-def _whole(table: GroupTable) -> dict[str, Sequence[Any]]:
-    return {name: list(table[name]) for name in table}
+class _Released(dict[str, Sequence[Any]]):
+    """Columns of a released table, in which nothing may stand; of a public frame a gap is a mistake."""
+
+
+def _whole(table: GroupTable) -> _Released:
+    return _Released((name, list(table[name])) for name in table)
 
 
 def _columns(frame: Any) -> dict[str, Sequence[Any]]:
@@ -257,12 +301,16 @@ def _columns(frame: Any) -> dict[str, Sequence[Any]]:
     return {name: whole[name].to_list() for name in whole.columns}
 
 
-def _of_columns(columns: Mapping[str, Sequence[Any]], keys: Group, names: Group) -> dict[Group, tuple[float, float]]:
+def _of_columns(
+    columns: Mapping[str, Sequence[Any]], keys: Group, names: Group, noise_name: str
+) -> dict[Group, tuple[float, float]]:
     for key in keys:
         if key not in columns:
             raise RangeError(f"the prediction has no key column {key!r}; {nearest(key, list(columns))}")
     others = [name for name in columns if name not in keys]
-    chosen = [name for name in names if name in columns] or (others if len(others) == 1 else [])
+    chosen = [name for name in names if name in columns] or (
+        others if len(others) == 1 and noise_name == "noise_sd" else []
+    )
     if not chosen:
         raise RangeError(
             f"the prediction has no column {' or '.join(map(repr, names))}; it has {', '.join(others) or 'no numbers'}"
@@ -273,11 +321,13 @@ def _of_columns(columns: Mapping[str, Sequence[Any]], keys: Group, names: Group)
     for place in range(len(columns[chosen[0]])):
         group = tuple(_label(columns[key][place]) for key in keys)
         value = next((n for name in chosen if math.isfinite(n := _number(columns[name][place]))), math.nan)
+        if math.isnan(value) and not isinstance(columns, _Released):
+            raise RangeError(f"the prediction of {'/'.join(group)!r} is no finite number; leave such groups out")
         if math.isnan(value) or (ALL in group and len(columns[chosen[0]]) > 1):
             continue  # nothing is predicted there; or a total of a rolled-up table, which is no group
         if group in found:
             raise RangeError(f"the prediction has the group {'/'.join(group)!r} twice")
-        sd = _number(columns["noise_sd"][place]) if "noise_sd" in columns else math.nan
+        sd = _number(columns[noise_name][place]) if noise_name in columns else math.nan
         sd = sd if 0 <= sd <= _LARGEST else math.nan
         found[group] = (value, sd)
     return found

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import GroupTable
 from sidelight.noise import Source
 from sidelight.predictions import Prior
 from sidelight.records import Schema, Table
@@ -17,9 +16,10 @@ from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.count_tables import group_labels
 from sidelight.summaries.intervals import variance_ends
-from sidelight.summaries.mean import OfNumber, number_of
-from sidelight.summaries.measured import UNIT, Measured, Measurement, group_names
+from sidelight.summaries.measured import Measurement
+from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.ratio import Floats, variance_noise, variance_of
+from sidelight.summaries.reading import UNIT, Measured
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Variance(OfNumber):
         confidence: Of the intervals.
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
         clip, centre, expected_rows, location_share: Where values are clipped, as for `Mean`.
+        known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
         ddof: 1 divides by n - 1, 0 by n.
 
     >>> import sidelight as sl
@@ -78,7 +79,7 @@ class Variance(OfNumber):
         return PreparedSpread(
             claims=plan.claims,
             request=self.asked(plan, ddof=str(self.ddof)),
-            labels=group_labels(group_names(plan.groups), self.kind),
+            labels=group_labels(plan.known, self.kind),
             prediction=self._described(None),
             query=self,
             plan=plan,
@@ -98,14 +99,7 @@ class PreparedSpread(SurePrepared):
         name = "sd" if isinstance(self.query, StandardDeviation) else "variance"
         columns: dict[str, Any] = spread_columns(measured, name, self.query.confidence, ddof=self.query.ddof)
         columns |= {"mean": measured.number(measured.taus), **measured.counts, "supported": measured.supported}
-        return Answer(
-            value=GroupTable(
-                keys=self.query.keys,
-                groups=group_names(self.plan.groups),
-                columns=columns,
-                notes={"noise": self.plan.law, **measured.interval.notes},
-            )
-        )
+        return self.plan.answer(columns, measured.names, keys=self.query.keys, **measured.interval.notes)
 
 
 def spread_columns(measured: Measured, name: str, confidence: float, *, ddof: int = 1) -> dict[str, Floats]:
@@ -146,6 +140,7 @@ class StandardDeviation(Variance):
         confidence: Of the intervals.
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
         clip, centre, expected_rows, location_share: Where values are clipped, as for `Mean`.
+        known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
         ddof: 1 divides by n - 1, 0 by n.
 
     >>> import sidelight as sl

@@ -30,6 +30,7 @@ from sidelight.records.expressions import (
 )
 from sidelight.records.numbers import exact_number, number_text
 from sidelight.records.shapes import Constant, constant
+from sidelight.summaries.sql_case import case_groups
 from sidelight.summaries.sql_refusals import UNDERSTOOD, only, refuse, refuse_clause, shortened, sql_text
 
 #: What an aggregate function of the statement asks for.
@@ -53,7 +54,7 @@ class Item:
     Args:
         name: What the statement calls it.
         function: What is asked, or None for a column of GROUP BY.
-        of: What it is asked of: an expression, the column of GROUP BY, or None of COUNT(*).
+        of: What it is asked of: an expression, the column or CASE of GROUP BY, or None of COUNT(*).
         level: The level of a quantile.
     """
 
@@ -69,8 +70,13 @@ class Select:
 
     table: str
     items: tuple[Item, ...]
-    by: tuple[str, ...]
+    by: tuple[str | Expression, ...]
     where: Expression | None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What the key columns of the answer are called, in the order of `by`."""
+        return tuple(item.name for item in self.items if item.function is None)
 
 
 def parse_select(text: str, schema: Schema) -> Select:
@@ -137,14 +143,14 @@ class _Reader:
         where, group = tree.args.get("where"), tree.args.get("group")
         if where is not None:
             only(where, "this")
-        by = [] if group is None else self._group(group)
         items = tuple(self._item(each) for each in tree.expressions)
-        self._check(items, by)
-        keys = [str(item.of.name) for item in items if item.function is None and isinstance(item.of, Named)]
+        self._check(items, [] if group is None else self._group(group, items))
+        keys = [item.of for item in items if item.function is None and item.of is not None]
         return Select(
             table=table,
             items=items,
-            by=tuple(keys),  # the key columns of the answer stand as SELECT has them
+            # the key columns of the answer stand as SELECT has them
+            by=tuple(each.name if isinstance(each, Named) else each for each in keys),
             where=None if where is None else self.condition(where.this, 0),
         )
 
@@ -161,23 +167,57 @@ class _Reader:
             only(alias, "this")
         return table.name, table.alias
 
-    def _group(self, clause: Any) -> list[str]:
+    def _group(self, clause: Any, items: tuple[Item, ...]) -> list[str]:
+        """Return the names of the columns of the answer that are groups: by column, alias, place or the same CASE."""
         only(clause, "expressions")
+        keys = {item.name: str(item.of) for item in items if item.function is None}
         found = []
         for each in clause.expressions:
             if each.key in ("rollup", "cube", "groupingsets"):
                 refuse_clause("grouping_sets" if each.key == "groupingsets" else each.key)
-            if each.key != "column":
+            if each.key == "column" and not each.text("table") and each.name in keys:
+                found.append(each.name)
+            elif each.key == "column":
+                found.append(self._column(each))
+            elif each.key == "literal" and each.name.isdigit() and 1 <= int(each.name) <= len(items):
+                item = items[int(each.name) - 1]
+                if item.function is not None:
+                    raise RangeError(f"GROUP BY {each.name} names {item.name!r}, which is no column to group by")
+                found.append(item.name)
+            elif each.key == "case":
+                same = str(self._case(each))
+                found.append(next((name for name, of in keys.items() if of == same), same))
+            else:
                 raise RangeError(
-                    f"GROUP BY {sql_text(each)} is not understood: it names declared columns; a number is put into "
-                    "public bins with sl.Count(by=sl.col('age').cut([18, 65]), epsilon=...)"
+                    f"GROUP BY {sql_text(each)} is not understood: it names declared columns, or is CASE WHEN age < 18 "
+                    "THEN 'child' ELSE 'adult' END; a number is put into public bins with "
+                    "sl.Count(by=sl.col('age').cut([18, 65]), epsilon=...), too"
                 )
-            found.append(self._column(each))
         return found
+
+    def _case(self, node: Any) -> Expression:
+        """Read a CASE as groups: labels by thresholds of a number, or by declared labels."""
+        only(node, "this", "ifs", "default")
+        whens = []
+        for branch in node.args["ifs"]:
+            only(branch, "this", "true")
+            if node.this is None:
+                condition = self.condition(branch.this, 1)
+            else:
+                condition = Compare("==", self.number(node.this, 1), self.number(branch.this, 1))
+            whens.append((condition, self._label(branch.args["true"])))
+        default = node.args.get("default")
+        return case_groups(whens, None if default is None else self._label(default), self._schema)
+
+    def _label(self, node: Any) -> str:
+        found = self.number(node, 1)
+        if not isinstance(found, Literally) or not isinstance(found.value, str):
+            raise RangeError(f"the groups of a CASE are labels in 'single quotes', got {sql_text(node)}")
+        return found.value
 
     def _check(self, items: tuple[Item, ...], by: list[str]) -> None:
         """Refuse a statement whose answer would have no numbers, keys that are no groups, or two columns of a name."""
-        keys = [item.of.name for item in items if item.function is None and isinstance(item.of, Named)]
+        keys = [item.name for item in items if item.function is None]
         for name in keys:
             if name not in by:
                 raise RangeError(f"column {name!r} stands in SELECT and not in GROUP BY; rows are never released")
@@ -205,6 +245,9 @@ class _Reader:
             if name and name != column:
                 raise RangeError(f"a column of GROUP BY keeps its name in the answer: write {column!r} without AS")
             return Item(name=column, of=Named(column))
+        if node.key == "case":
+            groups = self._case(node)
+            return Item(name=name or str(groups), of=groups)
         found = self._aggregate(node)
         return Item(name=name or _name_of(found), function=found.function, of=found.of, level=found.level)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Amount, Claims, exact, short_text
 from sidelight.mechanisms.budget import Budget, root_below, together
@@ -39,6 +39,8 @@ _ANSWERS: Mapping[str, tuple[str, str]] = {
     "standard_deviation": ("standard_deviation", "sd"),
     "quantile": ("quantiles", ""),
 }
+#: The column that a query is about.
+_ANSWERS_OF: Mapping[str, str] = {kind: column for kind, column in _ANSWERS.values() if column}
 #: What else stands in the table of a query, for the same money.
 _ALSO: Mapping[str, Mapping[str, str]] = {
     "mean": {"count": "count"},
@@ -60,7 +62,8 @@ class SQL:
     queries in `translation`, added up.
 
     Args:
-        statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]. Aggregates are
+        statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]. A group is a declared
+            column, or CASE WHEN age < 18 THEN 'child' ELSE 'adult' END AS name. Aggregates are
             COUNT(*), COUNT(column), COUNT(DISTINCT person), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN and
             QUANTILE(column, level); AVG of a condition is a proportion.
         epsilon, delta, rho, mu: The price of all numbers: exactly one of epsilon, epsilon with delta, rho, and mu.
@@ -68,6 +71,8 @@ class SQL:
         max_rows_per_group: How many rows of a person count in one group at most.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
+        prediction: What is known of some of the numbers, by their names in the answer: `{"people": {"cook": 210}}`; as
+            the query that answers it takes it.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -91,6 +96,7 @@ class SQL:
     max_rows_per_group: int | None = None
     noise: NoiseKind = "auto"
     confidence: float = 0.95
+    prediction: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     kind_name: ClassVar[str] = "sql"
 
     def __post_init__(self) -> None:
@@ -104,13 +110,18 @@ class SQL:
         """Translate the statement, and check and price its queries against a schema."""
         select = parse_select(self.statement, schema)
         asked = _asked(select)
-        if len(asked) > 1 and any(isinstance(column, Label) and column.name in select.by for column in schema.columns):
+        named = [each for each in select.by if isinstance(each, str)]  # == of expressions is a condition
+        if len(asked) > 1 and any(isinstance(column, Label) and column.name in named for column in schema.columns):
             raise SchemaError(
                 "groups that nobody declared are found by each query for itself, and this statement needs "
                 f"{len(asked)} of them; ask one aggregate a statement, or declare the labels as a Category"
             )
+        told = self._predictions(asked)
         prices = self._prices(len(asked), pure=any(each.kind == "quantiles" for each in asked))
-        priced = [[each.written({**price, **self._limits(each)}) for each in asked] for price in prices]
+        priced = [
+            [each.written({**price, **self._limits(each), **more}) for each, more in zip(asked, told, strict=True)]
+            for price in prices
+        ]
         queries = min(priced, key=lambda each: _noise(each[0], schema)) if len(priced) > 1 else priced[0]
         parts = tuple(prepare_query(query.build(), schema) for query in queries)
         claims = together([(1, part.claims) for part in parts])
@@ -128,6 +139,7 @@ class SQL:
                 "queries": [dict(part.request) for part in parts],
             },
             labels=parts[0].labels,
+            prediction=_joined([(each.serves[0][0], part.prediction) for each, part in zip(asked, parts, strict=True)]),
             error=parts[0].error if len(parts) == 1 else None,
             select=select,
             parts=parts,
@@ -157,6 +169,19 @@ class SQL:
         if self.delta is not None and self.noise != "gaussian":  # pure parts keep to (epsilon, delta), too
             assert self.epsilon is not None
             found.append({"epsilon": exact(self.epsilon, name="epsilon") / parts})
+        return found
+
+    def _predictions(self, asked: Sequence[_Asked]) -> list[dict[str, Any]]:
+        """Return what is predicted of the number that each query is about."""
+        given = dict(self.prediction or {})
+        found: list[dict[str, Any]] = []
+        for each in asked:
+            own = [name for name, column in each.serves if column == _ANSWERS_OF.get(each.kind, column)]
+            told = [name for name in own if name in given]
+            found.append({"prediction": given.pop(told[0])} if told else {})
+        if given:
+            names, odd = [name for each in asked for name, _ in each.serves], str(next(iter(given)))
+            raise RangeError(f"prediction names {odd!r}, which no query of its own answers; {nearest(odd, names)}")
         return found
 
     def _limits(self, asked: _Asked) -> dict[str, Any]:
@@ -197,7 +222,8 @@ class Written:
 
     def __str__(self) -> str:
         given = [_text(each) for each in self.subject]
-        given += [f"{name}={_text(value)}" for name, value in self.options.items()]
+        given += [f"{name}={_text(value)}" for name, value in self.options.items() if name != "prediction"]
+        given += ["prediction=..."] if "prediction" in self.options else []
         return f"{load_query(self.kind).__name__}({', '.join(given)}) for {', '.join(self.names)}"
 
 
@@ -270,8 +296,18 @@ class PreparedSQL(SurePrepared):
         for each, query in zip(found, self.translation.queries, strict=True):  # two means are clipped at two places
             of_which = f"{query.names[0]}_" if len(found) > 1 else ""
             notes |= {f"{of_which}{name}": value for name, value in each.notes.items()}
-        value = GroupTable(keys=first.keys_of_groups, groups=first.groups, columns=columns, notes=notes)
+        value = GroupTable(keys=self.select.keys, groups=first.groups, columns=columns, notes=notes)
         return Answer(value=value, labels=answers[0].labels, error=answers[0].error if len(answers) == 1 else None)
+
+
+def _joined(told: Sequence[tuple[str, Mapping[str, Any] | None]]) -> dict[str, Any] | None:
+    """Return what a release says of the predictions of its queries."""
+    there = {name: dict(each) for name, each in told if each is not None}
+    if not there:
+        return None
+    words = "; ".join(f"{name}: {each['description']}" for name, each in there.items())
+    branded = [each["entropy"] for each in there.values() if "entropy" in each]
+    return {"description": words, "columns": there, **({"entropy": branded[0]} if branded else {})}
 
 
 def _table_of(part: SurePrepared, answer: Answer) -> GroupTable:

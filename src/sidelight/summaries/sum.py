@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
-from sidelight.aggregates.group_sums import group_statistics
+from sidelight.aggregates.group_sums import Kind
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import Value, total_of, value_of
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import GroupTable
 from sidelight.guarantees import Amount
 from sidelight.mechanisms.additive import GaussianNoise, Noise
 from sidelight.mechanisms.budget import Budget
@@ -27,19 +26,13 @@ from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import Clipping, Interval, Subject, clipping_of, subject_of
 from sidelight.summaries.count_tables import group_labels
 from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound
-from sidelight.summaries.mean import OfNumber, number_of
-from sidelight.summaries.measured import (
-    SUPPORT,
-    Measurement,
-    budget_of,
-    check_declared,
-    group_names,
-    mu_of,
-)
+from sidelight.summaries.measured import Measurement, check_prediction, labels_and_budget, mu_of
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
-from sidelight.summaries.predicted import PredictedTable, read_prediction
+from sidelight.summaries.of_number import OfNumber, number_of
+from sidelight.summaries.predicted import Group, PredictedTable, read_prediction
 from sidelight.summaries.ratio import Floats
-from sidelight.summaries.shrink import directions, shrink, sum_doubt
+from sidelight.summaries.reading import SUPPORT
+from sidelight.summaries.shrink import Shrunk, best_of, directions, shrink, sum_doubt
 
 Per = Literal["auto", "row", "person"]
 
@@ -71,12 +64,14 @@ class Sum(OfNumber):
         max_rows_per_group: How many rows of a person count in one group at most; of sums of rows.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
-        prediction: A predicted sum for each group (a release, a frame, a mapping, `sl.Predicted`), or of the values or
-            totals themselves: `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
+        prediction: A predicted sum for each group (a release, a frame, a mapping, `sl.Predicted`, or a list of several,
+            of which the one that fits best after the noise is used), or of the values or totals themselves:
+            `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an interval
             around 0; "declared" insists on bounds; (lower, upper) is a public interval, of totals for persons.
         centre, expected_rows: As for `Mean`: how far a predicted spread is trusted.
         location_share: The share of the price that finds how large values are.
+        known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
         per: "row" or "person"; "auto" takes persons where a `PersonId` is declared.
         step: The unit to which rows are rounded before they are added up to totals; the granularity if left out.
 
@@ -103,26 +98,26 @@ class Sum(OfNumber):
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
         of = number_of(schema, self.column)
         totals = self.per == "person" or (self.per == "auto" and schema.rows_per_unit > 1)
-        groups = check_declared(self.groups(schema, totals=totals))
-        clipping = self._clipping(schema, of, groups)
+        groups = self.groups(schema, totals=totals)
+        labels, budget = labels_and_budget(self, schema, groups, self.known)
+        clipping = self._clipping(schema, of, groups, budget)
         table = None
         if not isinstance(self.prediction, Prior):
             table = read_prediction(self.prediction, keys=self.keys, names=("unbiased", "sum"))
-        if table is not None:
-            table.check(group_names(groups))
-        plan = Measurement(groups=groups, of=of, clipping=clipping)
+        plan = Measurement(groups=groups, of=of, clipping=clipping, labels=labels)
+        check_prediction(table, plan)
         per = "person" if totals else "row"
         return PreparedSum(
             claims=plan.claims,
             request=self.asked(plan, table, per=per, step=self.step),
-            labels=group_labels(group_names(groups), self.kind),
+            labels=group_labels(plan.known, self.kind),
             prediction=self._described(table),
             query=self,
             plan=plan,
             table=table,
         )
 
-    def _clipping(self, schema: Schema, of: str | Expression, groups: Groups) -> Clipping:
+    def _clipping(self, schema: Schema, of: str | Expression, groups: Groups, budget: Budget) -> Clipping:
         subject, clip = subject_of(schema, of), self.clip
         if groups.totals:
             if self.max_rows_per_group is not None:
@@ -137,7 +132,7 @@ class Sum(OfNumber):
         return clipping_of(
             subject,
             groups,
-            budget_of(self, groups),
+            budget,
             clip=clip,
             values=self.prediction if isinstance(self.prediction, Prior) else None,
             centre=self.centre,
@@ -166,20 +161,21 @@ class PreparedSum(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, add up all groups, and make the table."""
-        groups = self.plan.groups
-        interval = self.plan.clipping.run(table, groups, source)
+        names = self.plan.shown(table, source)
+        interval = self.plan.clipping.run(table, self.plan.groups, source)
         value = self._value(interval)
         # From 0 on the sum is one entry of the pair, which then tells the count for nothing.
         pair = 0 in (value.first, value.last)
         budget = self.plan.budget
-        found = group_statistics(table, groups, [value], kind="pair" if pair else "whole", norm=budget.norm).values[0]
+        kind: Kind = "pair" if pair else "whole"
+        found = self.plan.statistics(table, names, [value], kind=kind, norm=budget.norm).values[0]
         noise = noise_of(budget, found)
-        noisy = np.asarray(noise.release(source)).reshape(-1, groups.cells).astype(np.float64)
+        noisy = np.asarray(noise.release(source)).reshape(2 if pair else 1, len(names)).astype(np.float64)
         if not pair:
-            return Answer(value=self._tabled(noisy[0], value.whole_step, noise, interval, value))
+            return self._tabled(noisy[0], value.whole_step, noise, interval, value, names)
         sums = noisy[0] if value.first == 0 else -noisy[1]
         count = (noisy[0] + noisy[1]) / value.levels
-        return Answer(value=self._tabled(sums, value.code_step, noise, interval, value, count))
+        return self._tabled(sums, value.code_step, noise, interval, value, names, count)
 
     def _value(self, interval: Interval) -> Value:
         schema, of, ends = self.plan.groups.schema, self.plan.of, {"lower": interval.lower, "upper": interval.upper}
@@ -196,8 +192,9 @@ class PreparedSum(SurePrepared):
         noise: Noise,
         interval: Interval,
         value: Value,
+        names: tuple[Group, ...],
         count: Floats | None = None,
-    ) -> GroupTable:
+    ) -> Answer:
         query, unit = self.query, float(step)
         laplace = noise.law == "laplace"
         variance = laplace_variance(noise.scale) if laplace else gaussian_variance(noise.scale)
@@ -205,7 +202,7 @@ class PreparedSum(SurePrepared):
         unbiased = sums * unit
         ends = around(unbiased, bound * unit, lowest=-math.inf)
         low, high = (0.0 if value.lower >= 0 else -math.inf), (0.0 if value.upper <= 0 else math.inf)
-        drawn = self._drawn(sums, variance, float(max(abs(value.lower), abs(value.upper)) / step), unit)
+        drawn = self._drawn(sums, variance, float(max(abs(value.lower), abs(value.upper)) / step), unit, names)
         columns: dict[str, Any] = {
             "sum": np.clip(drawn * unit, low, high),
             "unbiased": unbiased,
@@ -217,25 +214,38 @@ class PreparedSum(SurePrepared):
             spread = math.sqrt(2 * variance) / value.levels
             supported = (count > SUPPORT * spread) & (count.sum() >= interval.rows_wanted)
             columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count, "supported": supported}
-        notes = {"noise": self.plan.law, **interval.notes}
-        return GroupTable(keys=query.keys, groups=group_names(self.plan.groups), columns=columns, notes=notes)
+        return self.plan.answer(columns, names, keys=query.keys, **interval.notes)
 
-    def _drawn(self, sums: Floats, variance: float, width: float, unit: float) -> Floats:
+    def _drawn(self, sums: Floats, variance: float, width: float, unit: float, names: tuple[Group, ...]) -> Floats:
         """Return sums drawn to predicted ones, in units of the noise's grid; as they are without a prediction."""
         if self.table is None:
             return sums
-        matched = self.table.on(group_names(self.plan.groups))
+        candidates = [
+            self._towards(each, sums, variance, width, unit, names) for each in (self.table, *self.table.others)
+        ]
+        return (best_of(candidates, sums / width) if len(candidates) > 1 else candidates[0]).values * width
+
+    def _towards(
+        self,
+        table: PredictedTable,
+        sums: Floats,
+        variance: float,
+        width: float,
+        unit: float,
+        names: tuple[Group, ...],
+    ) -> Shrunk:
+        """Return sums in units of the width drawn to one predicted table."""
+        matched = table.on(names)
         # in units of the width, so that no square is too large
         with np.errstate(over="ignore"):  # a prediction without a finite number is none
             y, p, v = sums / width, matched.values / unit / width, variance / width**2
             doubt = sum_doubt(p, width=1.0, **({} if matched.relative is None else {"relative": matched.relative}))
-            if self.table.sd is not None:
-                doubt = np.full_like(p, self.table.sd / unit / width) ** 2
+            if table.sd is not None:
+                doubt = np.full_like(p, table.sd / unit / width) ** 2
             elif matched.relative is None:  # what an earlier release was off by, on top of what has changed since
                 doubt = doubt + np.where(np.isfinite(matched.sds), (matched.sds / unit / width) ** 2, 0.0)
         p = np.where(np.isfinite(doubt) & (np.abs(p) < _FARTHEST), p, np.nan)
-        drawn = shrink(y, p, variance=v, directions=directions(v, doubt), step=1 / width)
-        return drawn.values * width
+        return shrink(y, p, variance=v, directions=directions(v, doubt), step=1 / width)
 
 
 def noise_of(budget: Budget, bounded: Bounded) -> Noise:

@@ -26,9 +26,10 @@ from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import HEDGE, Clipping, Interval, least_anchor, location_prior, subject_of
 from sidelight.summaries.count_tables import group_labels
-from sidelight.summaries.mean import OfNumber, number_of
-from sidelight.summaries.measured import UNIT, Measurement, budget_of, check_declared, group_names
+from sidelight.summaries.measured import Measurement, budget_of, check_declared, group_names
+from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.ratio import deviation_of
+from sidelight.summaries.reading import UNIT
 from sidelight.summaries.shares import summary_shares
 
 _QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
@@ -61,6 +62,7 @@ class Summary(OfNumber):
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread.
         clip: "auto" clips at declared bounds if there are two; "private" finds an interval; "declared" insists.
         centre, expected_rows, location_share: Idle: the quartiles are the centre.
+        known: Stays empty: groups are declared.
 
     >>> import sidelight as sl
     >>> table = sl.Table({"age": list(range(20, 80)) * 100}, schema=[sl.Number("age", granularity=1)])
@@ -84,6 +86,8 @@ class Summary(OfNumber):
             raise RangeError(f"clip must be 'auto', 'declared' or 'private' in a summary, got {self.clip!r}")
         if (self.centre, self.expected_rows, self.location_share) != ("auto", None, None):
             raise RangeError("centre, expected_rows and location_share are for means; a summary has its quartiles")
+        if self.known is not None:
+            raise RangeError("a summary is of declared groups; leave known out, or ask sl.Mean by labels")
 
     def prepare(self, schema: Schema) -> PreparedSummary:
         """Check the query against the schema, share the price, and say what it costs. Opens no data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
@@ -17,10 +18,12 @@ from sidelight.mechanisms.peeling import Peeling, peeling, popularity
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
+from sidelight.release import TailBound
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count import Count, read_as
 from sidelight.summaries.count_tables import Whole, group_labels, table_of
 from sidelight.summaries.noise_choice import top_by_histogram
+from sidelight.summaries.predicted import check_single
 
 Route = Literal["auto", "histogram", "peeling"]
 
@@ -53,7 +56,9 @@ class TopK(Count):
         of: "persons" counts everybody once for a label, "rows" counts rows; persons where the schema has them.
         known: Of a column of labels that nobody declared: those that are public.
         per_cell_cap: So many standard deviations the prediction moves a count at most.
-        rollup: Stays False: a ranking has no totals.
+        prefer: "labels" or "count", as for `Count`, of labels that nobody declared.
+        rollup, leaf_weight: Stay as they are: a ranking has no totals.
+        population: Whether intervals of sorted counts are for the population that rows are a sample of.
 
     >>> import sidelight as sl
     >>> visits = sl.Table(
@@ -109,6 +114,7 @@ class TopK(Count):
         return self._drawn(schema, counted)
 
     def _drawn(self, schema: Schema, counted: str) -> SurePrepared:
+        self._check_persons(schema)
         # every label of a person may count: only the largest change of one label matters
         limit = 1 if counted == "persons" else self.max_rows_per_group
         where = self.where
@@ -125,6 +131,7 @@ class TopK(Count):
         weights = None
         if reading.prediction is not None:
             reading.prediction.check([(label,) for label in labels])
+            check_single(reading.prediction, what="drawing labels")
             predicted = reading.prediction.on([(label,) for label in labels]).values
             weights = popularity(np.nan_to_num(np.maximum(predicted, 0.0)))
         draws = self._draws(min(self.k, len(labels)))
@@ -133,6 +140,7 @@ class TopK(Count):
             claims=draws.claims(**context),
             request=self.request(self.kind_name, of=counted, k=self.k, route="peeling", **read_as(reading)),
             prediction=None if reading.prediction is None else reading.prediction.description,
+            error=_drawn_error(draws, groups, weights, unit=counted),
             groups=groups,
             keys=self.keys,
             draws=draws,
@@ -146,6 +154,18 @@ class TopK(Count):
         assert self.epsilon is not None
         mu = gdp_within(positive(self.epsilon, name="epsilon"), positive(self.delta, name="delta"))
         return max(peeling(draws, epsilon=self.epsilon), peeling(draws, mu=mu), key=lambda each: each.step_epsilon)
+
+
+def _drawn_error(draws: Peeling, groups: Groups, weights: Whole | None, *, unit: str) -> TailBound:
+    """Return how many fewer units than the best label that is left a drawn one has at most.
+
+    A draw takes one of c fewer with probability at most (Σw/min w)·exp(-ε'c/Δ), whatever the counts are, and there are
+    k draws.
+    """
+    scale = float(groups.norms.linf / draws.step_epsilon)
+    odds = groups.cells if weights is None else float(weights.sum()) / float(weights.min())
+    fixed = scale * math.log(draws.draws * odds)
+    return TailBound(unit=unit, assumption="fewer than the best label left", fixed=(fixed,), per_log=(scale,))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -65,16 +65,18 @@ def _expit(u):
     return np.exp(-np.logaddexp(0.0, -u))
 
 
-def divergence(loss, records, extra, *, sigma, lam, epsilons, add, cells=4000):
+def divergence(loss, records, extra, *, sigma, lam, epsilons, add, cells=4000, centre=0.0, quadratic=0.0):
     """Return (lower, upper) bounds of H_eps: fit(D + extra) against fit(D), or the other way with `add`.
 
-    `records` is a list of (x, y, times); `extra` is one (x, y).
+    `records` is a list of (x, y, times), public ones among them; `extra` is one (x, y). The regulariser is
+    (lam + quadratic)/2·(theta - centre)².
     """
+    lam = lam + quadratic
     with_it = [*records, (*extra, 1)]
     first, second = (records, with_it) if add else (with_it, records)
-    edges = _quantiles(loss, first, sigma, lam, cells)
-    cdf_slope = _slope(loss, first, lam, edges)
-    other = _slope(loss, second, lam, edges)
+    edges = _quantiles(loss, first, sigma, lam, cells, centre)
+    cdf_slope = _slope(loss, first, lam, edges, centre)
+    other = _slope(loss, second, lam, edges, centre)
     mass = np.diff(ndtr(cdf_slope / sigma))
     upper_half = cdf_slope[:-1] > 0
     mass = np.where(upper_half, ndtr(-cdf_slope[:-1] / sigma) - ndtr(-cdf_slope[1:] / sigma), mass)
@@ -104,17 +106,17 @@ def divergence(loss, records, extra, *, sigma, lam, epsilons, add, cells=4000):
     return out
 
 
-def _slope(loss, records, lam, theta):
-    return lam * theta + sum(times * x * loss.slope(x * theta, y) for x, y, times in records)
+def _slope(loss, records, lam, theta, centre):
+    return lam * (theta - centre) + sum(times * x * loss.slope(x * theta, y) for x, y, times in records)
 
 
-def _quantiles(loss, records, sigma, lam, cells):
+def _quantiles(loss, records, sigma, lam, cells, centre):
     goal = np.linspace(-12.0, 12.0, cells + 1) * sigma
     reach = (sum(times * abs(x) * loss.gradient for x, _, times in records) + 12 * sigma) / lam + 1.0
-    low, high = np.full(cells + 1, -reach), np.full(cells + 1, reach)
+    low, high = np.full(cells + 1, centre - reach), np.full(cells + 1, centre + reach)
     for _ in range(60):
         middle = (low + high) / 2
-        left = _slope(loss, records, lam, middle) < goal
+        left = _slope(loss, records, lam, middle, centre) < goal
         low, high = np.where(left, middle, low), np.where(left, high, middle)
     return np.sort((low + high) / 2)
 

@@ -8,13 +8,14 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from glob import glob
 from pathlib import Path
 from typing import Any, Literal
 
 from sidelight.accounting import ROUTES, Route
-from sidelight.errors import PlanError, nearest
-from sidelight.guarantees import Claim, Unit, parse_claim
+from sidelight.errors import ClaimError, PlanError, nearest
+from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
 from sidelight.plan_section import Amount, Section, key_lines
 from sidelight.records import Category, Drop, Fill, Label, Number, PersonId, Schema
 from sidelight.registry import PLAN_KINDS, plan_reader
@@ -109,21 +110,24 @@ def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
     queries = whole.sections("query") if "query" in whole else []
     if not queries and ask is None:
         whole.refuse("the plan asks nothing; add a [[query]] table")
+    promised = read_budget(budget, unit=schema.unit)
+    if ask is not None:
+        planned: tuple[PlannedQuery, ...] = (_asked(ask, schema),)
+    else:
+        planned = tuple(_planned(section, schema, source=file) for section in queries)
     return Plan(
         title=whole.text("title", name),
         source=file,
         records=read_records(source),
         name=name,
         schema=schema,
-        budget=read_budget(budget, unit=schema.unit),
+        budget=promised,
         routes=read_routes(budget),
         ledger=None if ledger is None else ledger_url(ledger.text("url"), folder=folder),
         scope=name if ledger is None else ledger.text("scope", name),
         strict=whole.flag("strict", default=False),
-        together_at=None if ask is not None else _together_at(whole),
-        queries=(_asked(ask, schema),)
-        if ask is not None
-        else tuple(_planned(section, schema, source=file) for section in queries),
+        together_at=None if ask is not None else _together_at(whole, budget=promised, queries=planned),
+        queries=planned,
     )
 
 
@@ -153,7 +157,7 @@ def read_routes(section: Section) -> tuple[Route, ...] | None:
     return tuple(given)
 
 
-def _together_at(whole: Section) -> Amount | None:
+def _together_at(whole: Section, *, budget: Claim, queries: Sequence[PlannedQuery]) -> Amount | None:
     if "pricing" not in whole:
         return None
     pricing = whole.section("pricing").only("queries", "delta")
@@ -161,8 +165,34 @@ def _together_at(whole: Section) -> Amount | None:
         if "delta" in pricing:
             pricing.refuse('delta is for queries = "together"; leave it out, or price them together', key="delta")
         return None
-    delta: Amount = pricing.amount("delta")
-    return delta
+    if "delta" in pricing:
+        delta: Amount = pricing.amount("delta")
+        return delta
+    if not isinstance(budget, ApproxDP):
+        pricing.refuse('queries = "together" prices them at a delta, and this budget has none to choose from; name one')
+    with pricing.naming():
+        return _fitting_delta(budget, [each.prepared.claims for each in queries])
+
+
+def _fitting_delta(budget: ApproxDP, claims: Sequence[Claims]) -> Amount:
+    """Return the delta at which a batch takes the smallest share of the scarcer of the budget's epsilon and delta.
+
+    It is one of a few round parts of the budget's delta, found without the data and without the ledger: the same plan
+    is always priced at the same delta.
+    """
+    from sidelight.accounting import price_batch  # numerical composition: loaded by the plans that ask for it
+
+    shares: dict[Fraction, Fraction] = {}
+    for part in (2, 4, 10, 100):
+        delta = budget.delta / part
+        found = price_batch(claims, delta=delta).claims.approx_at(delta)
+        if found is not None:
+            shares[delta] = max(found.epsilon / budget.epsilon, Fraction(1, part))
+    if not shares:
+        raise ClaimError(
+            f"no part of the budget's delta {short_text(budget.delta)} gives these queries a price together"
+        )
+    return decimal_text(min(shares, key=lambda delta: shares[delta]))
 
 
 def _planned(section: Section, schema: Schema, *, source: Path) -> PlannedQuery:
@@ -181,16 +211,18 @@ def _asked(query: Query, schema: Schema) -> PlannedQuery:
 
 def _refuse_private_rows(section: Section, *, source: Path) -> None:
     """Refuse a prediction that names the plan's own source: these rows are private, whatever the plan calls them."""
-    prediction: Any = section.values.get("prediction")
-    name = prediction.get("public") if isinstance(prediction, dict) else None
-    if not isinstance(name, str):
-        return
-    public = section.folder / name
-    if public == source or (public.exists() and any(public.samefile(each) for each in _files(source))):
-        section.section("prediction").refuse(
-            f"public names {name!r}, the private source of this plan; a prediction from the private rows would void "
-            "the guarantee"
-        )
+    given: Any = section.values.get("prediction")
+    for prediction in given if isinstance(given, list) else [given]:
+        name = prediction.get("public") if isinstance(prediction, dict) else None
+        if not isinstance(name, str):
+            continue
+        public = section.folder / name
+        if public == source or (public.exists() and any(public.samefile(each) for each in _files(source))):
+            section.refuse(
+                f"public names {name!r}, the private source of this plan; a prediction from the private rows would "
+                "void the guarantee",
+                key="prediction",
+            )
 
 
 def _files(source: Path) -> list[Path]:
@@ -202,6 +234,7 @@ def _title(request: Mapping[str, Any]) -> str:
     if "statement" in request:
         return str(request["statement"])
     column = request.get("column")
+    column = ", ".join(map(str, column)) if isinstance(column, list) else column
     kind = str(request["kind"]).replace("_", " ").capitalize()
     return f"{kind} of {column}" if column else kind
 

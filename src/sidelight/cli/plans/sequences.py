@@ -15,6 +15,7 @@ from sidelight.plan_section import Section
 from sidelight.predictions import Prior
 from sidelight.predictions.from_plan import read_prediction
 from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, Quantiles, Sequence
+from sidelight.quantiles.sequence.accounts import routes_of_days
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan
 from sidelight.records import Schema, Table
 
@@ -118,14 +119,15 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
         query = _query(section)
         query.prepare(schema)
         learner = _learner(section)
+    promised = read_budget(budget, unit=schema.unit)
     return DailyPlan(
         title=whole.text("title", name),
         folder=folder,
         source=source.text("path"),
         records=read_records(source),
         schema=schema,
-        budget=read_budget(budget, unit=schema.unit),
-        routes=read_routes(budget),
+        budget=promised,
+        routes=routes_of_days(promised, read_routes(budget)),
         ledger=ledger_url(ledger.text("url"), folder=folder),
         scope=ledger.text("scope", name),
         strict=whole.flag("strict", default=False),

@@ -80,7 +80,8 @@ function noiseFactor(report, x, r) {
 function personBound(report, row, member) {
   const { sigma, lambda, mu_out: mu, slack, loss, theta } = report;
   const x = row.columns, r = normOf(x);
-  const out = mu ** 2 / 2 + mu * (typeof report.q_out === "number" ? report.q_out : report.q);
+  const before = typeof report.beforehand === "number" ? report.beforehand : 0;
+  const out = mu ** 2 / 2 + mu * (typeof report.q_out === "number" ? report.q_out : report.q) + before;
   const factor = noiseFactor(report, x, r);
   let bent, steep;
   if (loss.name === "softmax") {
@@ -102,7 +103,7 @@ function personBound(report, row, member) {
       ["how far your row bends the fit", bent],
       ["how hard your row pulls at the fit", square],
       ["how far the noise may lie in the direction of your row", noise],
-      ["the noise of the last step, the same for everybody", out],
+      [before ? "the last step and what was released before the fit, the same for everybody" : "the noise of the last step, the same for everybody", out],
     ],
   };
 }

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -232,8 +233,7 @@ class _Finish:
             mine = [i for i, owner in enumerate(owners) if owner == place]
             for i, index in zip(mine, found, strict=True):
                 indices[i], finished[i] = index, "leaf" if task.place == "inside" else "tail"
-        rising = [max(indices[: i + 1]) for i in range(len(indices))]
-        return tuple(rising), tuple(finished)
+        return tuple(accumulate(indices, max)), tuple(finished)
 
     def _task(self, place: int, targets: Sequence[float]) -> LocalTask | None:
         """Return what is to be finished in a cell; None for a leaf that was refined and has nothing left."""

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sidelight.accounting import Route, Rule, Totals, dearest_path, find_shortfall
+from sidelight.accounting import ROUTES, Route, Rule, Totals, dearest_path, find_shortfall
 from sidelight.errors import BudgetError
-from sidelight.guarantees import Claim, Claims, Neighbours, Unit
+from sidelight.guarantees import Amount, ApproxDP, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import Ledger, Reservation, Scope, Stored
 
 
@@ -34,10 +34,11 @@ class DayAccount:
         key: str | None = None,
         resume: bool = False,
         at_utc: str | None = None,
+        delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing, or give back what the same key bought before."""
         price = for_days(claims, self.times)
-        return self.scope.reserve(price, request=request, key=key, resume=resume, at_utc=at_utc)
+        return self.scope.reserve(price, request=request, key=key, resume=resume, at_utc=at_utc, delta=delta)
 
 
 def for_days(claims: Claims, times: int) -> Claims:
@@ -48,6 +49,18 @@ def for_days(claims: Claims, times: int) -> Claims:
     PureDP(ε = 0.3)
     """
     return claims if times == 1 else dearest_path([[claims] * times])
+
+
+def routes_of_days(budget: Claim, routes: Sequence[Route] | None) -> tuple[Route, ...] | None:
+    """Return the routes of a sequence: many small prices are its very purpose, so all stand side by side at once.
+
+    >>> from sidelight.guarantees import ApproxDP, PureDP
+    >>> routes_of_days(ApproxDP(3, "1e-6"), None), routes_of_days(PureDP(1), None)
+    (('basic', 'gdp', 'zcdp'), None)
+    """
+    if routes is None:
+        return ROUTES if isinstance(budget, ApproxDP) else None
+    return tuple(routes)
 
 
 def check_price(price: Claims, *, budget: Claim, routes: Sequence[Route] | None) -> None:

@@ -63,7 +63,9 @@ class SequencePlan:
     @cached_property
     def bare(self) -> PreparedQuantiles:
         """The query without a prediction, fitted to the schema."""
-        return self.query.prepare(self.schema)
+        prepared = self.query.prepare(self.schema)
+        assert isinstance(prepared, PreparedQuantiles)  # days have no groups
+        return prepared
 
     @cached_property
     def gradients(self) -> GradientPlan | None:

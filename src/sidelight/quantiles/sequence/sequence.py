@@ -21,7 +21,7 @@ from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.predictions import Origin, Prior, guess, released
 from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.query import Quantiles
-from sidelight.quantiles.sequence.accounts import account_of_day, check_price, for_days, open_accounts
+from sidelight.quantiles.sequence.accounts import account_of_day, check_price, for_days, open_accounts, routes_of_days
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
 from sidelight.quantiles.sequence.private import DayStep, LearnedHistograms
 from sidelight.quantiles.sequence.start import Floats
@@ -57,7 +57,7 @@ class Sequence:
         days_per_person: The largest number of days that anybody has data in, if you can declare one.
         state: The file of the learner's state; beside a ledger in a file if left out. It may be deleted: the ledger
             gives it back.
-        routes: The ways of adding up that the scope is made with; those that fit the budget if left out.
+        routes: The ways of adding up that the scope is made with, side by side; all that fit the budget if left out.
         strict: True refuses prices that hold for idealized arithmetic only.
 
     >>> import sidelight as sl
@@ -93,8 +93,8 @@ class Sequence:
         self.plan = SequencePlan(query=query, schema=declared, learner=learner, days_per_person=days_per_person)
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
-        self._routes = routes
         promised = budget_for(budget, declared)
+        self._routes = routes = routes_of_days(promised, routes)
         self._ledger = ledger if isinstance(ledger, Ledger) else open_ledger(ledger)
         self._check(self._ledger)
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
@@ -264,6 +264,7 @@ class DayQuery:
     def prepare(self, schema: Schema) -> PreparedDay:
         """Fit the query to the schema; the request names the day."""
         quantiles = self.query.prepare(schema)
+        assert isinstance(quantiles, PreparedQuantiles)  # days have no groups
         request = {**quantiles.request, "sequence": dict(self.about)}
         claims = quantiles.claims
         if self.step is not None:

@@ -83,13 +83,14 @@ class ArrayRows:
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows in slices; float64 columns are views, others are converted slice by slice."""
+        ids = None if wanted.person is None else _ids(self.cells[wanted.person])
         for start in range(0, self.length, rows):
             stop = min(start + rows, self.length)
             yield Batch(
                 stop - start,
                 {name: as_numbers(self.columns[name][start:stop]) for name in wanted.numbers},
                 {name: as_distinct(self.cells[name][start:stop]) for name in wanted.texts},
-                None if wanted.person is None else as_texts(np.asarray(self.cells[wanted.person][start:stop])),
+                None if ids is None else as_distinct(ids[start:stop]),
             )
 
     def frame(self, wanted: Wanted) -> None:
@@ -213,6 +214,12 @@ def as_distinct(values: TextCells) -> TextCells:
         return DistinctTexts(texts_of(place + low for place in there.tolist()).tolist(), places[shifted])
     distinct, inverse = np.unique(values, return_inverse=True)
     return DistinctTexts(texts_of(distinct.tolist()).tolist(), inverse)
+
+
+def _ids(cells: TextCells) -> TextCells:
+    """Return whole numbers as their different texts at once, not slice by slice: persons are in many slices."""
+    whole = type(cells) is np.ndarray and cells.dtype.kind in "iu"
+    return as_distinct(cells) if whole else cells
 
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:

@@ -10,8 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
-from sidelight.records.cells import texts_of
-from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, kind_of, numbers_of_arrow
+from sidelight.records.engines.arrow_cells import distinct_of_arrow, kind_of, numbers_of_arrow
 from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, Wanted
 
 if TYPE_CHECKING:
@@ -47,12 +46,15 @@ class ArrowRows:
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows in slices of the Arrow batches."""
         needed = {*wanted.numbers, *wanted.texts} | ({wanted.person} if wanted.person is not None else set())
+        ids = None if wanted.person is None else distinct_of_arrow(self._table.column(wanted.person))
+        start = 0
         for batch in self._table.select(sorted(needed)).to_batches(max_chunksize=rows):
+            start, first = start + batch.num_rows, start
             yield Batch(
                 batch.num_rows,
                 {name: numbers_of_arrow(batch.column(name)) for name in wanted.numbers},
                 {name: distinct_of_arrow(batch.column(name)) for name in wanted.texts},
-                None if wanted.person is None else texts_of(cells_of_arrow(batch.column(wanted.person))),
+                None if ids is None else ids[first:start],
             )
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:

@@ -38,20 +38,58 @@ def cells_of_arrow(column: Any) -> list[Any]:
         return [_decoded(cell) for cell in column.cast(pa.large_binary(), safe=False).to_pylist()]
 
 
-def distinct_of_arrow(column: Any) -> TextCells:
-    """Return a column as its different texts and their places, or cell by cell where Arrow cannot tell them apart."""
+def distinct_of_arrow(column: Any, known: KnownTexts | None = None) -> TextCells:
+    """Return a column as its different texts and their places, or cell by cell where Arrow cannot tell them apart.
+
+    `known` are the texts of batches before this one: where they are the same again, they are neither made nor looked up
+    a second time.
+    """
+    known = KnownTexts() if known is None else known
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray) or kind_of(column.type) not in ("integer", "boolean", "text"):
         return texts_of(cells_of_arrow(column))
     if pa.types.is_integer(column.type) and not column.null_count:
-        return as_distinct(column.to_numpy(zero_copy_only=False))  # counts where Arrow would hash
+        return known.of_integers(column.to_numpy(zero_copy_only=False))  # counts where Arrow would hash
     if getattr(pa.types, "is_string_view", bool)(column.type):
         column = column.cast(pa.binary_view(), safe=False).cast(pa.large_binary()).view(pa.large_string())
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     places = encoded.indices.fill_null(-1) if encoded.indices.null_count else encoded.indices
-    cells = texts_of(cells_of_arrow(encoded.dictionary)).tolist()
-    return DistinctTexts([*cells, None], places.to_numpy(zero_copy_only=False))  # the place -1 is the last: missing
+    return known.of_dictionary(encoded.dictionary, places.to_numpy(zero_copy_only=False))
+
+
+class KnownTexts:
+    """The different texts of a column as an earlier batch had them, and what was looked up of them."""
+
+    __slots__ = ("_dictionary", "_first", "_texts")
+
+    def __init__(self) -> None:
+        self._texts: DistinctTexts | None = None
+        self._dictionary: Any = None
+        self._first = 0
+
+    def of_dictionary(self, dictionary: Any, places: NDArray[Any]) -> DistinctTexts:
+        """Return a column by Arrow's dictionary of it; the place -1 is the last cell: missing."""
+        if self._texts is None or self._dictionary is None or not self._dictionary.equals(dictionary):
+            cells = texts_of(cells_of_arrow(dictionary)).tolist()
+            self._texts, self._dictionary = DistinctTexts([*cells, None], places), dictionary
+        return self._texts.at(places)
+
+    def of_integers(self, values: NDArray[Any]) -> TextCells:
+        """Return whole numbers by their texts: of every number between the ends, where few are."""
+        if not len(values) or values.dtype == np.uint64:
+            return as_distinct(values)
+        low, high = int(values.min()), int(values.max())
+        texts = self._texts
+        if texts is None or low < self._first or high >= self._first + len(texts.cells):
+            if texts is not None:  # so that the ends of batches do not make new texts again and again
+                low, high = min(low, self._first), max(high, self._first + len(texts.cells) - 1)
+            if 64 * (high - low + 1) >= len(values):
+                return as_distinct(values)
+            texts = DistinctTexts(texts_of(range(low, high + 1)).tolist(), values[:0])
+            self._texts, self._first = texts, low
+        places = values.astype(np.int64, copy=False)
+        return texts.at(places - self._first if self._first else places)
 
 
 def _decoded(cell: bytes | None) -> str | None:

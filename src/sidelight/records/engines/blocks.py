@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SourceError
 from sidelight.records.engines.splitting import RECORD_LIMIT, Records
+from sidelight.records.rows import cores
 
 #: Bytes to a block: its working arrays, about ten times as much, stay in the cache of a core.
 BLOCK_BYTES = 1 << 18
@@ -26,8 +27,6 @@ BLOCK_BYTES = 1 << 18
 _ALL_MISSING = b'""\n'
 #: Steps back from the end of a block before the quotation marks are counted all at once.
 _STEPS_BACK = 8
-#: A hostile record at the limit takes about 0.3 GB of working arrays on each core.
-_MOST_WORKERS = 4
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -136,9 +135,7 @@ def _ends(chunk: bytes, *, inside: bool) -> NDArray[np.int64]:
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Return the results of some work on each item, in order; all cores work, a few items ahead and no more."""
-    workers = min(
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, _MOST_WORKERS
-    )
+    workers = cores()  # a hostile record at the limit takes about 0.3 GB of working arrays on each
     pool = ThreadPoolExecutor(workers, thread_name_prefix="sidelight-csv")
     waiting: deque[Future[Result]] = deque()
     try:

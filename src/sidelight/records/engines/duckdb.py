@@ -14,7 +14,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.records.cells import texts_of
 from sidelight.records.engines.arrow_cells import distinct_of_arrow
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted, quietly
 
@@ -104,7 +103,7 @@ class RelationRows:
                 batch.num_rows,
                 {name: _numbers(batch.column(wanted.number_alias(name))) for name in wanted.numbers},
                 {name: distinct_of_arrow(batch.column(wanted.text_alias(name))) for name in wanted.texts},
-                None if wanted.person is None else texts_of(batch.column("person").to_pylist()),
+                None if wanted.person is None else distinct_of_arrow(batch.column("person")),
             )
 
     @staticmethod

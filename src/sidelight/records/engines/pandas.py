@@ -75,7 +75,7 @@ class PandasRows:
         columns: dict[str, TextCells] = {name: self._numbers(name) for name in wanted.numbers}
         columns |= {name: distinct_of_series(self._column(name)) for name in wanted.texts if name not in columns}
         if wanted.person is not None and wanted.person not in columns:
-            columns[wanted.person] = self._texts(wanted.person)
+            columns[wanted.person] = distinct_of_series(self._column(wanted.person))
         return ArrayRows(columns)
 
     def _column(self, name: str) -> pd.Series[Any]:

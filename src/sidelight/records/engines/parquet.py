@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
+from threading import Lock
 from typing import Any
 
 import duckdb
@@ -29,15 +30,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, SourceError
-from sidelight.records.cells import texts_of
-from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, numbers_of_arrow
+from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, numbers_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, connect
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted, quietly
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted, cores, quietly
 
 #: Rows to a batch that Arrow hands to DuckDB.
 _STREAM_ROWS = 1 << 16
 #: Rows to a batch that Arrow reads itself, and the types of DuckDB whose cells both read alike.
 _PLAIN_ROWS = 1 << 18
+#: So many rows of persons are held at once, some whole numbers each; more are bounded by DuckDB, which needs no memory.
+_FEW_ROWS = 1 << 22
 _PLAIN = ("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "VARCHAR")
 #: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
 #: knows takes its place.
@@ -46,12 +48,14 @@ _MAGIC, _NOTE, _NO_NOTE = b"PAR1", b"\x0cARROW:schema", b"\x0cleft out now"
 
 @dataclass(frozen=True)
 class Footer:
-    """What the footer of a file says: the place and the type of each column."""
+    """What the footer of a file says: the place and the type of each column, and how many groups of rows there are."""
 
     path: str
     places: Mapping[str, int]
     types: Mapping[str, ColumnType]
     unique: bool
+    groups: int
+    rows: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,6 +100,11 @@ class ParquetRows:
         self._footers = tuple(footers)
 
     @property
+    def fits_in_memory(self) -> bool:
+        """Whether few rows are in all files: private, it decides about time and memory only."""
+        return sum(footer.rows for footer in self._footers) <= _FEW_ROWS
+
+    @property
     def types(self) -> Mapping[str, ColumnType]:
         """The columns and their types, from the footer of the first file."""
         return self._footers[0].types
@@ -109,6 +118,25 @@ class ParquetRows:
         for part in self._parts(wanted):
             yield from part.batches(wanted, rows=rows)
 
+    def apart(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
+        """Let each thread take the next part of a file as soon as it is done with one."""
+        names = (*wanted.numbers, *wanted.texts, *filter(None, [wanted.person]))
+        parts = [(footer, group) for footer in self._footers for group in range(footer.groups)]
+        if len(parts) < 2 or not all(_is_plain(footer, names, self.types) for footer in self._footers):
+            return (self.batches(wanted, rows=rows),)
+        left, one_at_a_time = iter(parts), Lock()
+
+        def stream() -> Iterator[Batch]:
+            known = {name: KnownTexts() for name in wanted.texts}
+            while True:
+                with one_at_a_time:
+                    part = next(left, None)
+                if part is None:
+                    return
+                yield from _pieces(self._part_batches(wanted, names, known, *part), rows)
+
+        return [stream() for _ in range(min(cores(), len(parts)))]
+
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
         """Return the wanted columns as a frame; DuckDB runs what is built on it."""
         relations = [nw.to_native(part.frame(wanted)) for part in self._parts(wanted)]
@@ -121,19 +149,27 @@ class ParquetRows:
 
     def _plain_batches(self, wanted: Wanted, names: Sequence[str], rows: int) -> Iterator[Batch]:
         """Read columns whose cells Arrow and DuckDB read alike, without a detour through DuckDB."""
+        known = {name: KnownTexts() for name in wanted.texts}
+        for footer in self._footers:
+            yield from _pieces(_ahead(self._part_batches(wanted, names, known, footer)), rows)
+
+    def _part_batches(
+        self,
+        wanted: Wanted,
+        names: Sequence[str],
+        known: Mapping[str, KnownTexts],
+        footer: Footer,
+        group: int | None = None,
+    ) -> Iterator[Batch]:
+        """Read a file, or one of the groups of rows that it is made of."""
         columns = list(dict.fromkeys(names))
         labels = [name for name in wanted.texts if self.types[name].kind == "text"]
-        for footer in self._footers:
-            with _open(footer.path, read_dictionary=labels) as file:
-                for batch in _ahead(_converted(file.iter_batches(_PLAIN_ROWS, columns=columns), columns, wanted)):
-                    for start in range(0, batch.length, rows):  # pieces that stay in the cache of a core
-                        piece = slice(start, min(start + rows, batch.length))
-                        yield Batch(
-                            piece.stop - start,
-                            {name: column[piece] for name, column in batch.numbers.items()},
-                            {name: column[piece] for name, column in batch.texts.items()},
-                            None if batch.person is None else batch.person[piece],
-                        )
+        with quietly(lambda: _open(footer.path, read_dictionary=labels)) as file:
+            groups = None if group is None else [group]
+            batches = file.iter_batches(_PLAIN_ROWS, row_groups=groups, columns=columns, use_threads=group is None)
+            converted = _converted(batches, columns, wanted, known)
+            while (batch := quietly(lambda: next(converted, None))) is not None:
+                yield batch
 
     def _parts(self, wanted: Wanted) -> list[RelationRows]:
         """Return one relation for the files of each combination of types, all on one connection."""
@@ -191,16 +227,31 @@ def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
     return tuple((name, found.native) for name, found in footer.types.items())
 
 
-def _converted(batches: Iterator[Any], columns: Sequence[str], wanted: Wanted) -> Iterator[Batch]:
+def _converted(
+    batches: Iterator[Any], columns: Sequence[str], wanted: Wanted, known: Mapping[str, KnownTexts]
+) -> Iterator[Batch]:
     """Make floats and labels of Arrow batches."""
     places = {name: place for place, name in enumerate(columns)}
     for batch in batches:
         yield Batch(
             batch.num_rows,
             {name: numbers_of_arrow(batch.column(places[name])) for name in wanted.numbers},
-            {name: distinct_of_arrow(batch.column(places[name])) for name in wanted.texts},
-            None if wanted.person is None else texts_of(cells_of_arrow(batch.column(places[wanted.person]))),
+            {name: distinct_of_arrow(batch.column(places[name]), known[name]) for name in wanted.texts},
+            None if wanted.person is None else distinct_of_arrow(batch.column(places[wanted.person])),
         )
+
+
+def _pieces(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
+    """Cut batches into pieces that stay in the cache of a core."""
+    for batch in batches:
+        for start in range(0, batch.length, rows):
+            piece = slice(start, min(start + rows, batch.length))
+            yield Batch(
+                piece.stop - start,
+                {name: column[piece] for name, column in batch.numbers.items()},
+                {name: column[piece] for name, column in batch.texts.items()},
+                None if batch.person is None else batch.person[piece],
+            )
 
 
 def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -248,9 +299,9 @@ def _footer_of(path: str, connection: duckdb.DuckDBPyConnection) -> Footer:
         relation = _read(connection, [path])
         types = RelationRows(relation).types
         with _open(path) as file:  # names are told apart by capitals here, and by numbers in DuckDB
-            own = file.schema_arrow.names
+            own, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
         unique = len({name.lower() for name in own}) == len(own) and own == list(relation.columns)
-        return Footer(path, {name: place for place, name in enumerate(relation.columns)}, types, unique)
+        return Footer(path, {name: place for place, name in enumerate(relation.columns)}, types, unique, groups, rows)
     except duckdb.Error as error:
         reason = type(error).__name__
     raise SourceError(f"the footer of {path!r} cannot be read ({reason}); write the file again")

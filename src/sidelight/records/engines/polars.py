@@ -14,7 +14,6 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sidelight.records.cells import texts_of
 from sidelight.records.engines.arrays import ArrayRows
 from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TextCells, TypeKind, Wanted, quietly
@@ -28,6 +27,8 @@ class PolarsRows:
 
     name = "polars"
     streams = False
+    #: Polars itself holds all rows at once to tell persons apart.
+    fits_in_memory = True
 
     def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
         self._frame = frame
@@ -50,7 +51,7 @@ class PolarsRows:
             name: distinct_of_arrow(typed[wanted.text_alias(name)].to_arrow()) for name in wanted.texts
         }
         if wanted.person is not None:
-            texts[wanted.person] = texts_of(typed["person"].to_list())
+            texts[wanted.person] = distinct_of_arrow(typed["person"].to_arrow())
         cells: dict[str, TextCells] = dict(columns)
         return ArrayRows(cells | {name: text for name, text in texts.items() if name not in columns}).batches(
             wanted, rows=rows

@@ -37,6 +37,11 @@ class Examples:
     targets: Any
     features: int
 
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows are a sparse matrix; public."""
+        return is_sparse(self.rows)
+
     def bounded(self, table: Table, policy: RowPolicy) -> ArrayRows:
         """Open the data."""
         del table  # the door's; these examples were derived from it

@@ -48,6 +48,11 @@ class Records(Protocol):
         """The number of features."""
         ...
 
+    @property
+    def sparse(self) -> bool:
+        """Whether the rows come as a sparse matrix; public."""
+        ...
+
     def bounded(self, table: Table, policy: RowPolicy) -> Rows:
         """Open the data."""
         ...
@@ -82,11 +87,26 @@ class FitQuery:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedFit(SurePrepared):
-    """A planned fit; everything but `run` is public."""
+class PlannedFit(SurePrepared):
+    """A planned fit of either solver; everything but `run` is public."""
+
+    plans: tuple[Any, ...]
+    examples: Records
+
+
+class PlansFits(Protocol):
+    """A query that becomes a planned fit."""
+
+    def prepare(self, schema: Schema) -> PlannedFit:
+        """Plan and price the fit. Reads no row."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedFit(PlannedFit):
+    """A planned fit by objective perturbation."""
 
     plans: tuple[LinearPlan, ...]
-    examples: Records
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the examples and fit."""
@@ -98,20 +118,20 @@ class PreparedFit(SurePrepared):
 class _Watched:
     """A query that remembers what it was prepared to: the door shows only what it releases."""
 
-    def __init__(self, query: FitQuery) -> None:
+    def __init__(self, query: PlansFits) -> None:
         self._query = query
         self.kind_name = "the fit of a linear model"
-        self.plans: tuple[LinearPlan, ...] = ()
+        self.plans: tuple[Any, ...] = ()
 
-    def prepare(self, schema: Schema) -> PreparedFit:
+    def prepare(self, schema: Schema) -> PlannedFit:
         prepared = self._query.prepare(schema)
         self.plans = prepared.plans
         return prepared
 
 
 def release_fit(
-    query: FitQuery, session: Session | None, *, table: Table | None, entropy: Entropy, key: str | None
-) -> tuple[Outcome, tuple[LinearPlan, ...]]:
+    query: PlansFits, session: Session | None, *, table: Table | None, entropy: Entropy, key: str | None
+) -> tuple[Outcome, tuple[Any, ...]]:
     """Charge the session, or a budget of exactly this fit, and release the model; give its plans too."""
     watched = _Watched(query)
     return release_from(watched, session, table=table, entropy=entropy, key=key), watched.plans

@@ -18,20 +18,25 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Amount, positive
 from sidelight.records import Category, Number
+from sidelight.regression.descent.targets import Targets
 from sidelight.regression.losses import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """The loss, the NumPy kinds that y may have, and for a classifier its classes.
+    """What is minimised, the NumPy kinds that y may have, and for a classifier its classes.
 
-    `middle` is the public number that the loss counts targets from. `one_vs_rest`: one model a class.
+    `loss` is for objective perturbation, `targets` for descent: one of the two. `middle` is the public number that
+    targets are counted from, `half` their unit, `target_range` their range. `one_vs_rest`: one model a class.
     """
 
-    loss: Loss
+    loss: Loss | None = None
+    targets: Targets | None = None
     target_kinds: str
     classes: NDArray[Any] | None = None
     middle: float = 0.0
+    half: float = 1.0
+    target_range: tuple[float, float] | None = None
     one_vs_rest: bool = False
 
 

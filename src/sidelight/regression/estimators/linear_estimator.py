@@ -5,8 +5,10 @@ A class only because scikit-learn wants one: parameters are stored as given and 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
+from inspect import signature
 from numbers import Integral
 from typing import Any, Literal, Self, get_args
 
@@ -14,21 +16,32 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.errors import RangeError, SchemaError, WeakFitWarning, nearest
 from sidelight.guarantees import exact, positive
 from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.clipping import OnViolation, bounded_rows
+from sidelight.regression.estimators.descent_query import DescentPrivacy, DescentQuery, UsedPrediction
 from sidelight.regression.estimators.examples import examples, refuse_unusable
-from sidelight.regression.estimators.fit_query import FitQuery, Records, release_fit
+from sidelight.regression.estimators.fit_query import FitQuery, PlansFits, Records, release_fit
 from sidelight.regression.estimators.fit_warnings import entropy_for, warn_of_repetition
 from sidelight.regression.estimators.goal import Goal
+from sidelight.regression.estimators.predicted_query import PredictedQuery
 from sidelight.regression.estimators.privacy_report import FittedPrivacy, PrivacyReportMixin
 from sidelight.regression.estimators.table_encoding import TableEncoding, encoding_for, has_names, width_of
 from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
 from sidelight.regression.losses import Floats
+from sidelight.regression.model_predictions import (
+    PredictedFit,
+    Predictions,
+    ReadTable,
+    declared_rows,
+    refuse_private_rows,
+)
+from sidelight.regression.prediction_sources import predictions_of
 from sidelight.regression.solver import Solver
+from sidelight.regression.table_units import TableUnits
 from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.paid_estimator import PaidEstimator
@@ -41,6 +54,7 @@ _NEEDED = {
     "data_norm": "the public bound of a row's Euclidean norm; scale each feature by a public range to [-1, 1], divide "
     "by the square root of their number, and it is 1",
 }
+ModelSolver = Literal["descent", "objective"]
 #: Parameters of a model that `plan_linear` takes as they are.
 _SETTINGS = (
     "epsilon",
@@ -51,11 +65,21 @@ _SETTINGS = (
     "tolerance",
     "rows_at_most",
     "bound",
-    "solver",
 )
+#: Parameters of a model that `plan_descent` takes as they are.
+_DESCENT_SETTINGS = ("epsilon", "delta", "on_violation", "geometry", "odds", "rows", "shrinkage", "passes")
+#: Parameters of one of the solvers, with what they are where they are left out.
+_OBJECTIVE_ONLY: dict[str, Any] = {
+    "regularisation": None,
+    "theta_norm": None,
+    "tolerance": None,
+    "bound": "tight",
+    "minimiser": "auto",
+}
+_DESCENT_ONLY: dict[str, Any] = {"geometry": "auto", "shrinkage": "evidence", "passes": None}
 _CHOICES = {
     "bound": get_args(Bound),
-    "solver": get_args(Solver),
+    "minimiser": get_args(Solver),
     "on_violation": get_args(OnViolation),
     "on_missing": get_args(OnMissing),
 }
@@ -81,11 +105,24 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
     rows_at_most: int | None
     tolerance: Any
     bound: Any
-    solver: Any
+    minimiser: Any
+    prediction: Any
+    rows: int | None
+    odds: Any
     session: Session | None
     random_state: Any
     coef_: Any
     intercept_: Any
+    #: "descent" or "objective"; a parameter of the models that have both.
+    solver: Any = "objective"
+
+    def __new__(cls, *given: Any, **parameters: Any) -> Any:
+        """Answer `solver` with more than "unexpected keyword" where a model has one solver only."""
+        if "solver" in parameters and "solver" not in signature(cls.__init__).parameters:
+            raise RangeError(
+                f"{cls.__name__} has one solver, objective perturbation; how its minimum is found is minimiser=..."
+            )
+        return super().__new__(cls, *given, **parameters)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -102,6 +139,7 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
             key: With a session that has a ledger: the release is remembered under it, and asking again returns the
                 stored model for nothing.
         """
+        self._check_solver()
         with public_numbers(type(self).__name__):
             goal = self._goal()
         self._check()
@@ -109,11 +147,16 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
         found = examples(X, y, target_kinds=goal.target_kinds)
         named = type(self)()  # another one takes the names first: a refused fit must leave this one as it was
         validate_data(named, X, skip_check_array=True)
+        names = getattr(named, "feature_names_in_", None)
+        predictions = self._predictions(
+            goal, data_norm=self.data_norm, features=found.features, names=None if names is None else list(names)
+        )
+        refuse_private_rows(predictions, X)
         if self.on_missing == "raise":
             refuse_unusable(self, X, y, classes=goal.classes)
         if self.session is None and self.random_state is None:  # nobody adds up, and nothing is said to be public
             warn_of_repetition(self, found)
-        self._release(goal, self._query(goal, found, data_norm=self.data_norm), table=None, key=key)
+        self._release(goal, self._query(goal, found, predictions, data_norm=self.data_norm), table=None, key=key)
         for attribute in ("encoding_", "n_features_in_", "feature_names_in_"):
             self.__dict__.pop(attribute, None)
         self.__dict__ |= {name: value for name, value in vars(named).items() if name.endswith("_in_")}
@@ -163,6 +206,25 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
             raise RangeError(f"{type(self).__name__} wants {name}=...: {hint}")
         return value
 
+    @property
+    def _descends(self) -> bool:
+        return bool(self.solver == "descent")
+
+    def _check_solver(self) -> None:
+        """Check the solver, and that no parameter of the other one is given: it would be ignored in silence."""
+        name = type(self).__name__
+        if self.solver not in get_args(ModelSolver):
+            hint = nearest(str(self.solver), get_args(ModelSolver))
+            if self.solver in get_args(Solver):
+                hint = f"write solver='objective', minimiser={self.solver!r}"
+            raise RangeError(f"solver is {self.solver!r}, which is no choice; {hint}")
+        others, needed = (_OBJECTIVE_ONLY, "objective") if self._descends else (_DESCENT_ONLY, "descent")
+        for parameter, default in others.items():
+            if getattr(self, parameter, default) != default:
+                raise RangeError(
+                    f"{parameter} of {name} belongs to solver={needed!r}; leave it out, or say solver={needed!r}"
+                )
+
     def _check(self) -> None:
         """Check everything public that all models need."""
         for name in ("epsilon", "delta"):
@@ -184,8 +246,9 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
 
     def _query_of_columns(
         self, schema: Schema, *, target: str, features: Sequence[str] | None
-    ) -> tuple[Goal, TableEncoding, FitQuery]:
+    ) -> tuple[Goal, TableEncoding, PlansFits]:
         """Describe the fit of columns of a table: what is learned, how rows are encoded, and the query. Public."""
+        self._check_solver()
         column = target_column(schema, target)
         goal = self._goal(column)
         self._check()
@@ -195,22 +258,93 @@ class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type
             assert goal.classes is not None
             labels = labels_of(column, goal.classes)
         data_norm = 1 if self.data_norm is None else self.data_norm
-        return goal, encoding, self._query(goal, TableExamples(encoding, column, labels), data_norm=data_norm)
+        found = TableExamples(encoding, column, labels)
+        predictions = self._predictions(
+            goal,
+            data_norm=data_norm,
+            features=found.features,
+            names=encoding.names,
+            units=encoding.units,
+            read_table=found.public_examples,
+        )
+        return goal, encoding, self._query(goal, found, predictions, data_norm=data_norm)
 
-    def _query(self, goal: Goal, found: Records, *, data_norm: Any) -> FitQuery:
+    def _predictions(
+        self,
+        goal: Goal,
+        *,
+        data_norm: Any,
+        features: int,
+        names: Sequence[str] | None,
+        units: TableUnits | None = None,
+        read_table: ReadTable | None = None,
+    ) -> Predictions:
+        """Read `prediction=` in the units of this fit. Reads no private row."""
+        if self.prediction is None:
+            return Predictions()
+        wanted = PredictedFit(
+            features=features,
+            names=names,
+            data_norm=positive(data_norm, name="data_norm"),
+            on_violation=self.on_violation,
+            classes=None if goal.classes is None else tuple(goal.classes.tolist()),
+            target_range=goal.target_range,
+            middle=goal.middle,
+            half=goal.half,
+            has_intercept=self.fit_intercept,
+            units=units,
+            read_table=read_table,
+        )
+        return predictions_of(self.prediction, wanted)
+
+    def _query(self, goal: Goal, found: Records, predictions: Predictions, *, data_norm: Any) -> PlansFits:
         """Describe the fit of examples that are not yet looked at."""
+        if goal.targets is not None:
+            settings = {name: getattr(self, name) for name in _DESCENT_SETTINGS}
+            settings |= {"data_norm": data_norm, "intercept": bool(self.fit_intercept)}
+            return DescentQuery(targets=goal.targets, examples=found, settings=settings, predictions=predictions)
+        assert goal.loss is not None
         settings = {name: getattr(self, name) for name in _SETTINGS}
-        settings |= {"data_norm": data_norm, "intercept": self._constant(data_norm)}
+        settings |= {"data_norm": data_norm, "intercept": self._constant(data_norm), "solver": self.minimiser}
+        declared_rows(self.rows, rows_at_most=self.rows_at_most)
+        if predictions.described is not None:
+            if goal.one_vs_rest:
+                raise RangeError("a prediction is for one model; use multi_class='softmax', or leave it out")
+            settings |= {"odds": self.odds, "rows": self.rows}
+            return PredictedQuery(
+                loss=goal.loss,
+                examples=found,
+                settings=settings,
+                predictions=predictions,
+                half=goal.half,
+                middle=goal.middle,
+            )
         classes = tuple(goal.classes.tolist()) if goal.one_vs_rest and goal.classes is not None else None
         return FitQuery(loss=goal.loss, examples=found, settings=settings, one_vs_rest=classes)
 
-    def _release(self, goal: Goal, query: FitQuery, *, table: Table | None, key: str | None) -> None:
+    def _release(self, goal: Goal, query: PlansFits, *, table: Table | None, key: str | None) -> None:
         """Go through the door, and keep what came out: nothing is kept of a fit that was refused."""
         entropy = entropy_for(self.random_state)
         released, plans = release_fit(query, self.session, table=table, entropy=entropy, key=key)
         assert isinstance(released, Release)  # a fit runs no private test that could refuse
         self.release_, self.guarantee_ = released, released.guarantee
-        self.privacy_ = FittedPrivacy.of(plans[0], released.guarantee, fits=len(plans))
+        self.__dict__.pop("prediction_", None)
+        if goal.targets is None:
+            self.privacy_: Any = FittedPrivacy.of(plans[0], released.guarantee, fits=len(plans), value=released.value)
+            if self.prediction is not None:
+                self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
+        else:
+            self.privacy_ = DescentPrivacy.of(plans[0], released.guarantee, released.value)
+            if self.prediction is not None:
+                self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
+            if self.privacy_.noise_to_signal > 1:
+                mostly = "its prediction" if self.privacy_.chosen is not None else "noise"
+                warnings.warn(
+                    f"the noise outweighs the rows, so this model is mostly {mostly}; more rows, a larger epsilon, "
+                    "fewer columns or a better prediction would help",
+                    WeakFitWarning,
+                    stacklevel=3,
+                )
         self._keep(goal, np.asarray(released.value["coefficients"]), np.asarray(released.value["intercept"]))
 
     def _constant(self, data_norm: Any) -> Any:
@@ -285,7 +419,8 @@ def expected_failed_checks(model: Any) -> dict[str, str]:
         if two:
             expected["check_classifier_not_supporting_multiclass"] = _LABELS
     if hasattr(model, "class_weight"):
-        expected["check_class_weight_classifiers"] = _WEIGHTS
+        if model.solver == "objective" or not two:
+            expected["check_class_weight_classifiers"] = _WEIGHTS
         if not two:
             expected |= {"check_classifiers_train": _DECLARED, "check_decision_proba_consistency": _DECLARED}
     return expected

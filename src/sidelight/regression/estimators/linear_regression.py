@@ -1,4 +1,4 @@
-"""Private linear regression with a robust loss, fitted in a public range of the target."""
+"""Private linear regression in a public range of the target: least squares by descent, or a robust loss."""
 
 from __future__ import annotations
 
@@ -13,35 +13,40 @@ from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.records import Category, Number
 from sidelight.regression.clipping import OnViolation
+from sidelight.regression.descent.plan import GeometryChoice
+from sidelight.regression.descent.shrinkage import Shrinkage
+from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import Goal
-from sidelight.regression.estimators.linear_estimator import LinearEstimator, OnMissing
+from sidelight.regression.estimators.linear_estimator import LinearEstimator, ModelSolver, OnMissing
 from sidelight.regression.estimators.table_encoding import check_bounds
 from sidelight.regression.losses import ClippedSquaredLoss, Floats, HuberLoss, LogCoshLoss, Loss
 from sidelight.regression.solver import Solver
 from sidelight.session import Session
 
-RegressionLoss = Literal["log_cosh", "huber", "squared_clipped"]
+RegressionLoss = Literal["squared", "log_cosh", "huber", "squared_clipped"]
 #: The scale of a loss as a share of the target's range, where none is given.
 _SHARE = Fraction(1, 8)
 
 
 class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
-    """Fit a linear regression with (ε, δ)-differential privacy.
+    """Fit a linear regression with (ε, δ)-differential privacy, and nothing to tune.
 
-    Guarantee: as `LogisticRegression` (objective-perturbation proof page, Theorems 1 to 4).
+    Guarantee: as `LogisticRegression`: GDP(mu) within (epsilon, delta), exact on the machine.
 
-    Accuracy: with the log-cosh loss the regularised minimum, moved by little more than the Gaussian mechanism's noise,
-    which is proportional to `scale`. A robust loss estimates a robust centre, not the mean, when errors are skewed.
+    Accuracy: least squares with gradients clipped by a rule, so that skewed targets do no harm; `prediction=` makes it
+    that of whatever is known already where the rows are few. `solver="objective"` minimises a robust loss, which
+    estimates a robust centre, not the mean, when errors are skewed.
 
     Args:
         target_range: The public lower and upper bound of y; targets beyond are clamped. With an intercept its middle is
             what the model predicts before it has learned anything.
-        loss: "log_cosh", "huber", or "squared_clipped".
-        scale: Errors beyond it count linearly (for "squared_clipped": the bound of a record's gradient). Default an
-            eighth of the range. Smaller is less noise and more robust.
+        loss: "squared" (descent), or with solver="objective" "log_cosh" (its default), "huber" or "squared_clipped".
+        scale: With solver="objective": errors beyond it count linearly (for "squared_clipped": the bound of a record's
+            gradient). Default an eighth of the range. Smaller is less noise and more robust.
         epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
         fit_intercept, intercept_value, on_violation, on_missing: As in `LogisticRegression`.
-        regularisation, theta_norm, rows_at_most, tolerance, bound, solver: As in `LogisticRegression`.
+        solver, prediction, rows, odds, geometry, shrinkage, passes: As in `LogisticRegression`.
+        regularisation, theta_norm, rows_at_most, tolerance, bound, minimiser: As in `LogisticRegression`.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LinearRegression
@@ -58,18 +63,25 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         delta: Amount | None = None,
         data_norm: Amount | None = None,
         target_range: tuple[float, float] | None = None,
-        loss: RegressionLoss = "log_cosh",
+        loss: RegressionLoss | None = None,
         scale: Amount | None = None,
         fit_intercept: bool = True,
         intercept_value: Amount | None = None,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
+        solver: ModelSolver = "descent",
+        prediction: Any = None,
+        rows: int | None = None,
+        odds: Amount = 9,
+        geometry: GeometryChoice = "auto",
+        shrinkage: Shrinkage = "evidence",
+        passes: int | None = None,
         regularisation: Amount | None = None,
         theta_norm: Amount | None = None,
         rows_at_most: int | None = None,
         tolerance: Amount | None = None,
         bound: Bound = "tight",
-        solver: Solver = "auto",
+        minimiser: Solver = "auto",
         session: Session | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -83,19 +95,45 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.intercept_value = intercept_value
         self.on_violation = on_violation
         self.on_missing = on_missing
+        self.solver = solver
+        self.prediction = prediction
+        self.rows = rows
+        self.odds = odds
+        self.geometry = geometry
+        self.shrinkage = shrinkage
+        self.passes = passes
         self.regularisation = regularisation
         self.theta_norm = theta_norm
         self.rows_at_most = rows_at_most
         self.tolerance = tolerance
         self.bound = bound
-        self.solver = solver
+        self.minimiser = minimiser
         self.session = session
         self.random_state = random_state
 
     def _goal(self, column: Number | Category | None = None) -> Goal:
         low, high = self._range(column)
-        middle = low / 2 + high / 2 if self.fit_intercept else 0.0  # the penalty pulls the intercept to the middle
-        return Goal(loss=self._loss(low, high, middle), target_kinds="Ofiub", middle=middle)
+        middle = low / 2 + high / 2 if self.fit_intercept else 0.0  # before anything is learned
+        targets = Targets(kind="squared", target_range=(low, high), target_centre=middle)
+        return Goal(
+            loss=None if self._descends else self._loss(low, high, middle),
+            targets=targets if self._descends else None,
+            target_kinds="Ofiub",
+            middle=middle,
+            half=targets.half,
+            target_range=(low, high),
+        )
+
+    def _check_solver(self) -> None:
+        super()._check_solver()
+        if self.loss is not None and self.loss not in get_args(RegressionLoss):
+            raise RangeError(f"unknown loss {self.loss!r}; {nearest(str(self.loss), get_args(RegressionLoss))}")
+        if self._descends and self.loss not in (None, "squared"):
+            raise RangeError(f"loss={self.loss!r} belongs to solver='objective'; descent minimises the squared loss")
+        if self._descends and self.scale is not None:
+            raise RangeError("scale belongs to the losses of solver='objective'; descent finds its own clip")
+        if not self._descends and self.loss == "squared":
+            raise RangeError("the squared loss belongs to solver='descent'; objective perturbation has 'log_cosh'")
 
     def _keep(self, goal: Goal, coefficients: Floats, intercepts: Floats) -> None:
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0]) + goal.middle
@@ -126,10 +164,8 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     def _loss(self, low: float, high: float, middle: float) -> Loss:
         scale = _SHARE * (Fraction(high) - Fraction(low)) if self.scale is None else positive(self.scale, name="scale")
         targets: dict[str, Any] = {"target_range": (low, high), "target_centre": middle}
-        if self.loss == "log_cosh":
-            return LogCoshLoss(scale=scale, **targets)
         if self.loss == "huber":
             return HuberLoss(threshold=scale, **targets)
         if self.loss == "squared_clipped":
             return ClippedSquaredLoss(clip=scale, **targets)
-        raise RangeError(f"unknown loss {self.loss!r}; {nearest(str(self.loss), get_args(RegressionLoss))}")
+        return LogCoshLoss(scale=scale, **targets)

@@ -32,7 +32,8 @@ class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: i
         width: Over how much the hinge's corner is rounded: more width, less regularisation.
         epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
         fit_intercept, intercept_value, on_violation, on_missing: As in `LogisticRegression`.
-        regularisation, theta_norm, rows_at_most, tolerance, bound, solver: As in `LogisticRegression`.
+        regularisation, theta_norm, rows_at_most, tolerance, bound, minimiser: As in `LogisticRegression`.
+        prediction, rows, odds: As in `LogisticRegression`.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LinearSVC
@@ -59,7 +60,10 @@ class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: i
         rows_at_most: int | None = None,
         tolerance: Amount | None = None,
         bound: Bound = "tight",
-        solver: Solver = "auto",
+        minimiser: Solver = "auto",
+        prediction: Any = None,
+        rows: int | None = None,
+        odds: Amount = 9,
         session: Session | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -77,7 +81,10 @@ class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: i
         self.rows_at_most = rows_at_most
         self.tolerance = tolerance
         self.bound = bound
-        self.solver = solver
+        self.minimiser = minimiser
+        self.prediction = prediction
+        self.rows = rows
+        self.odds = odds
         self.session = session
         self.random_state = random_state
 

@@ -14,8 +14,11 @@ from sidelight.guarantees import Amount
 from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.records import Category, Number
 from sidelight.regression.clipping import OnViolation
+from sidelight.regression.descent.plan import GeometryChoice
+from sidelight.regression.descent.shrinkage import Shrinkage
+from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import Goal, class_weights, declared_classes, label_kinds
-from sidelight.regression.estimators.linear_estimator import LinearEstimator, OnMissing
+from sidelight.regression.estimators.linear_estimator import LinearEstimator, ModelSolver, OnMissing
 from sidelight.regression.estimators.private_score import PrivateScoreMixin
 from sidelight.regression.losses import Floats, LogisticLoss, Loss, OneVsRestLoss, SoftmaxLoss
 from sidelight.regression.solver import Solver
@@ -27,11 +30,14 @@ MultiClass = Literal["softmax", "one_vs_rest"]
 class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     """Fit a logistic regression with (ε, δ)-differential privacy, and nothing to tune.
 
-    Guarantee: `guarantee_` after each fit: ApproxDP(epsilon, delta) for one row added or removed, with its two profiles
-    and Rényi orders (objective-perturbation proof page, Theorems 1 to 4). Fitting again is another release: pass a
-    session, which adds them up and refuses what does not fit. Numerics are idealized (limitations page).
+    Guarantee: `guarantee_` after each fit: GDP(mu), the largest mu within (epsilon, delta), for one row added or
+    removed (or one person with all of their rows), exact on the machine: integer sums with rounded Gaussian noise
+    (descent proof page, Theorem D). Fitting again is another release: pass a session, which adds them up and refuses
+    what does not fit. With solver="objective": ApproxDP(epsilon, delta) with its two profiles and Rényi orders
+    (objective-perturbation proof page, Theorems 1 to 4), idealized numerics (limitations page).
 
-    Accuracy: the regularised minimum, moved by the noise of the Gaussian mechanism (two classes).
+    Accuracy: a few noisy steps of descent in coordinates that are released first, or that public rows give; level with
+    or ahead of objective perturbation. A `prediction` is used as far as the noisy rows agree with it.
 
     In a pipeline every step before it must be public: a `StandardScaler` that is fitted to the same rows voids the
     guarantee (`sl.PrivacyWarning`). `sl.PublicScaler` and `sl.TableEncoding` are safe.
@@ -48,25 +54,36 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
             the data and is refused.
         multi_class: More than two classes as a joint "softmax", or "one_vs_rest": a model each, at nearly twice the
             noise for ten classes.
-        fit_intercept: Adds a constant column, penalised like the others.
-        intercept_value: The constant; default `data_norm`, so that the intercept is on the scale of the features.
-            Smaller costs less noise, and the intercept is shrunk more.
+        fit_intercept: Adds a constant column (with solver="objective" penalised like the others).
+        intercept_value: The constant of solver="objective"; default `data_norm`, so that the intercept is on the scale
+            of the features. Smaller costs less noise, and the intercept is shrunk more. Descent has no use for it.
         on_violation: "clip" shortens long rows, "normalize" gives every row the full length (in `predict` too).
         on_missing: "drop" leaves rows out that miss a value or have an undeclared label. "raise" raises for them, as
             scikit-learn does, before any charge: the curator's own choice, whose errors must not be forwarded.
-        regularisation: λ beside the sum of losses (scikit-learn's C is 1/λ); default: the least.
+        solver: "descent", or "objective" for objective perturbation, whose minimum is certified.
+        prediction: What is known already: `sl.CoefficientPrediction`, public rows as `sl.PublicData` (the target as
+            last column, or by name), an earlier model or release of this library, or a list of these. It moves
+            accuracy, never the guarantee; `prediction_` says what was used.
+        rows: About how many rows there are, as far as that is public; a wrong number costs accuracy only.
+        odds: How much more a prediction is believed beforehand than none; 1 where you are unsure.
+        geometry: The coordinates of descent: "private" releases them, "public" takes those of public rows, "none" does
+            without, for sparse and very wide rows; "auto" chooses by public facts.
+        shrinkage: How descent draws the model to its prediction, or to 0: by "evidence", "stein" or "none".
+        passes: Steps of descent, instead of 8 or 16.
+        regularisation: λ beside the sum of losses (scikit-learn's C is 1/λ); default: the least. This and all that
+            follow are of solver="objective".
         theta_norm: A public guess of the coefficients' norm, which raises λ.
         rows_at_most: A public bound of the number of rows; give it above a million. `fit` warns where the
-            regularisation outweighs so many rows.
+            regularisation outweighs so many rows. Descent has no use for it.
         tolerance: τ, the certified bound of the gradient at the released point; default a millionth of L.
         bound: "tight", or "thesis" and "generic" for comparison.
-        solver: "auto", "newton", "newton_cg" or "accelerated"; outside the privacy proof.
+        minimiser: "auto", "newton", "newton_cg" or "accelerated"; outside the privacy proof.
         session: The budget to charge; X must be rows of what it protects, one for each unit.
         random_state: None. A whole number makes the noise reproducible and the model NOT PRIVATE, with a
             `NotPrivateWarning`: for tests.
 
     Attributes after a fit: `coef_`, `intercept_`, `classes_`, `n_features_in_`, `privacy_` (every public constant),
-    `guarantee_` and `release_`. There is no `n_iter_`, no training score and no number of rows: they would be releases.
+    `guarantee_`, `release_`, and with a prediction `prediction_`. There is no training score: it would be a release.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LogisticRegression
@@ -89,12 +106,19 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         intercept_value: Amount | None = None,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
+        solver: ModelSolver = "descent",
+        prediction: Any = None,
+        rows: int | None = None,
+        odds: Amount = 9,
+        geometry: GeometryChoice = "auto",
+        shrinkage: Shrinkage = "evidence",
+        passes: int | None = None,
         regularisation: Amount | None = None,
         theta_norm: Amount | None = None,
         rows_at_most: int | None = None,
         tolerance: Amount | None = None,
         bound: Bound = "tight",
-        solver: Solver = "auto",
+        minimiser: Solver = "auto",
         session: Session | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -108,12 +132,19 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         self.intercept_value = intercept_value
         self.on_violation = on_violation
         self.on_missing = on_missing
+        self.solver = solver
+        self.prediction = prediction
+        self.rows = rows
+        self.odds = odds
+        self.geometry = geometry
+        self.shrinkage = shrinkage
+        self.passes = passes
         self.regularisation = regularisation
         self.theta_norm = theta_norm
         self.rows_at_most = rows_at_most
         self.tolerance = tolerance
         self.bound = bound
-        self.solver = solver
+        self.minimiser = minimiser
         self.session = session
         self.random_state = random_state
 
@@ -126,12 +157,20 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
     def _goal(self, column: Number | Category | None = None) -> Goal:
         classes = declared_classes(self.classes, column)
         several = self._one_vs_rest(classes)
+        if several and self._descends:
+            raise RangeError("multi_class='one_vs_rest' belongs to solver='objective'; descent fits a joint softmax")
         return Goal(
-            loss=self._loss(classes, several=several),
+            loss=None if self._descends else self._loss(classes, several=several),
+            targets=self._targets(classes) if self._descends else None,
             target_kinds=label_kinds(classes),
             classes=classes,
             one_vs_rest=several,
         )
+
+    def _targets(self, classes: NDArray[Any]) -> Targets:
+        labels = tuple(classes.tolist())
+        weights = class_weights(self.class_weight, labels)
+        return Targets(kind="logistic" if len(labels) == 2 else "softmax", classes=labels, class_weights=weights)
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
         """Return xᵀθ: one number a row for two classes, one a class for more."""

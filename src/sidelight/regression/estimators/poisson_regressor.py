@@ -42,7 +42,8 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             noise and more robust, but a clip far below the counts cannot pull the mean away from 1.
         epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
         fit_intercept, intercept_value, on_violation, on_missing: As in `LogisticRegression`.
-        regularisation, theta_norm, rows_at_most, tolerance, bound, solver: As in `LogisticRegression`.
+        regularisation, theta_norm, rows_at_most, tolerance, bound, minimiser: As in `LogisticRegression`.
+        prediction, rows, odds: As in `LogisticRegression`.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import PoissonRegressor
@@ -70,7 +71,10 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         rows_at_most: int | None = None,
         tolerance: Amount | None = None,
         bound: Bound = "tight",
-        solver: Solver = "auto",
+        minimiser: Solver = "auto",
+        prediction: Any = None,
+        rows: int | None = None,
+        odds: Amount = 9,
         session: Session | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -88,7 +92,10 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self.rows_at_most = rows_at_most
         self.tolerance = tolerance
         self.bound = bound
-        self.solver = solver
+        self.minimiser = minimiser
+        self.prediction = prediction
+        self.rows = rows
+        self.odds = odds
         self.session = session
         self.random_state = random_state
 
@@ -118,7 +125,11 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         assert largest is not None
         norm = exact(1 if self.data_norm is None else self.data_norm, name="data_norm")
         clip = _CLIP * positive(largest, name="largest_count") * norm if self.clip is None else self.clip
-        return Goal(loss=PoissonLoss(largest_count=largest, clip=clip), target_kinds="Ofiub")
+        return Goal(
+            loss=PoissonLoss(largest_count=largest, clip=clip),
+            target_kinds="Ofiub",
+            target_range=(0.0, float(positive(largest, name="largest_count"))),
+        )
 
     def _keep(self, goal: Goal, coefficients: Floats, intercepts: Floats) -> None:
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])

@@ -7,6 +7,7 @@ from a model that was saved and loaded.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -35,6 +36,7 @@ from sidelight.records import Number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
 from sidelight.regression.losses import Floats
 from sidelight.regression.plan import LinearPlan
+from sidelight.regression.predicted_objective import PredictedPlan
 from sidelight.release import Release
 
 #: Released coefficients are multiples of at most this share of the output noise.
@@ -55,7 +57,7 @@ class PrivacyReportMixin:
         n_public: int | None = None,
         features: Sequence[Feature | dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """Return the report that may be published beside the model; it costs no privacy.
+        """Return the report that may be published beside a model of solver="objective"; it costs no privacy.
 
         Guarantee: a function of the released coefficients and public constants. Whoever computes `report_bound` from it
         gets a bound that holds except with probability `rho` (per-instance proof page, Theorems 3 to 5).
@@ -74,7 +76,8 @@ class PrivacyReportMixin:
         >>> from sidelight.privacy_page import report_bound
         >>> from sidelight.regression.estimators import LogisticRegression
         >>> X, y = np.array([[0.6, 0.1], [-0.6, 0.2]] * 2000), np.array(["yes", "no"] * 2000)
-        >>> model = LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=["no", "yes"]).fit(X, y)
+        >>> price = {"epsilon": 1, "delta": "1e-6", "data_norm": 1, "solver": "objective"}
+        >>> model = LogisticRegression(**price, classes=["no", "yes"]).fit(X, y)
         >>> report = model.privacy_report()
         >>> report["guarantee"]
         {'epsilon': 1.0, 'delta': 1e-06}
@@ -99,6 +102,11 @@ class PrivacyReportMixin:
             X, y: As for `fit`.
             i_am_the_curator: Say True, or it is refused: what is kept gives rows away.
         """
+        require_curator(i_am_the_curator=i_am_the_curator)
+        if getattr(self, "solver", "objective") != "objective":
+            raise RangeError(
+                "exact losses are computed for solver='objective'; fit that to audit it. Nothing was charged"
+            )
         fit_and_keep(self, X, y, i_am_the_curator=i_am_the_curator)
         return self
 
@@ -134,6 +142,11 @@ class FittedPrivacy:
         loss: The loss and its parameters.
         bound: The theorem.
         fits: How many such fits the model is made of: the classes, with one against the rest, else 1.
+        predictions: How many predictions were given.
+        beforehand: The pure epsilon of choosing between them and none, and of the count: a part of `epsilon`.
+        chosen: The place of the prediction that was used, or None.
+        believed: 1 where a prediction was used: objective perturbation takes it at its word, and only chooses.
+        rows: The number of rows that it was weighed with, declared or released; None without predictions.
     """
 
     epsilon: Fraction
@@ -150,16 +163,37 @@ class FittedPrivacy:
     loss: dict[str, str]
     bound: str
     fits: int
+    predictions: int = 0
+    beforehand: Fraction = Fraction(0)
+    chosen: int | None = None
+    believed: float | None = None
+    rows: float | None = None
     claims: Claims = field(repr=False)
     plan: LinearPlan = field(repr=False)
 
     @classmethod
-    def of(cls, plan: LinearPlan, claims: Claims, *, fits: int) -> FittedPrivacy:
-        """Read them off a plan. With several fits, the deltas are the composed one."""
+    def of(
+        cls, given: LinearPlan | PredictedPlan, claims: Claims, *, fits: int, value: Mapping[str, Any]
+    ) -> FittedPrivacy:
+        """Read them off a plan and its release. With several fits, or a choice, the deltas are the composed one."""
+        predicted = given if isinstance(given, PredictedPlan) else None
+        plan = given.fit if isinstance(given, PredictedPlan) else given
         m = plan.mechanism
-        removed, added = m.deltas(plan.epsilon) if fits == 1 else (plan.delta, plan.delta)
+        alone = fits == 1 and predicted is None
+        removed, added = m.deltas(plan.epsilon) if alone else (plan.delta, plan.delta)
+        more: dict[str, Any] = {}
+        if predicted is not None:
+            chosen = int(value["chosen"])
+            more = {
+                "predictions": len(predicted.centres),
+                "beforehand": predicted.beforehand,
+                "chosen": None if chosen < 0 else chosen,
+                "believed": None if chosen < 0 else 1.0,
+                "rows": float(value["rows"]),
+            }
         return cls(
-            epsilon=plan.epsilon,
+            **more,
+            epsilon=plan.epsilon if predicted is None else predicted.epsilon,
             delta=plan.delta,
             delta_removed=removed,
             delta_added=added,
@@ -179,6 +213,13 @@ class FittedPrivacy:
 
     def pld(self, *, step: float = 1e-4) -> Any:
         """Return dp_accounting's privacy loss distribution of the whole model, pessimistic, to compose with others."""
+        if self.predictions:
+            from dp_accounting.pld import common, privacy_loss_distribution
+
+            # pure parts and the fit's profiles, composed: at most the stated (ε, δ) at ε
+            pure = common.DifferentialPrivacyParameters(float(self.beforehand) * (1 + 1e-12), 0.0)
+            first = privacy_loss_distribution.from_privacy_parameters(pure, value_discretization_interval=step)
+            return first.compose(self.plan.mechanism.loss_distribution(step=step))
         one = self.plan.mechanism.loss_distribution(step=step)
         return one if self.fits == 1 else one.self_compose(self.fits)
 
@@ -206,6 +247,11 @@ def report_of(
     if request["kind"] not in ("linear_model", "linear_model_with_paid_report"):
         raise RangeError(
             "there is a privacy report for one joint model; for one model a class, report each, and add bounds and rhos"
+        )
+    if request.get("solver") == "descent":
+        raise RangeError(
+            "there is no privacy report for descent yet: the bound that it publishes is one of objective perturbation; "
+            "fit with solver='objective' where people are to be shown their own bounds"
         )
     middle = float(request.get("target_centre", 0))  # what a regression counts its targets from
     weights = np.asarray(release.value["coefficients"], dtype=np.float64)
@@ -249,6 +295,11 @@ def constants_of(request: Mapping[str, Any]) -> FitConstants:
         tolerance=float(request["tolerance"]),
         sigma_out=float(request["output_noise_scale"]),
         rounding_step=float(request["output_noise_scale"]) * _SHOWN,
+        beforehand=math.nextafter(
+            float(Fraction(request.get("choice_epsilon", "0")) + Fraction(request.get("count_epsilon", "0"))), math.inf
+        )
+        if "choice_epsilon" in request
+        else 0.0,
     )
 
 

@@ -24,6 +24,7 @@ from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.records.rows import Wanted
 from sidelight.regression.losses import Floats
+from sidelight.regression.table_units import TableUnits
 
 #: Steps from the middle of a range to its end.
 LEVELS = 1 << 20
@@ -117,6 +118,20 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
             else:
                 found += [f"{column.name}={label}" for label in column.labels]
         return tuple(found)
+
+    @cached_property
+    def units(self) -> TableUnits:
+        """What the features are in the columns' own units."""
+        ranges: list[tuple[float, float]] = []
+        for column in self.columns:
+            if isinstance(column, Number):
+                assert column.lower is not None
+                assert column.upper is not None
+                ranges.append((float((column.upper - column.lower) / 2), float((column.upper + column.lower) / 2)))
+            else:
+                ranges += [(1.0, 0.0)] * len(column.labels)
+        factors = np.array([self._share / half for half, _ in ranges])
+        return TableUnits(self.names, factors, np.array([middle for _, middle in ranges]))
 
     @cached_property
     def codings(self) -> tuple[Coding, ...]:

@@ -12,10 +12,16 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CategoryCoding, Coding, SideBySide
 from sidelight.aggregates.collect import coded_rows
-from sidelight.errors import SchemaError
+from sidelight.errors import SchemaError, nearest
+from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.estimators.table_encoding import LEVELS, TableEncoding, scaled_number
+from sidelight.regression.losses import Floats
+from sidelight.regression.model_predictions import Predictions, refuse_private_rows
 from sidelight.regression.rows import RowPolicy, StreamedRows
+
+#: Cells of a table that are compared with public rows before a charge.
+_COMPARED_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +49,11 @@ class TableExamples:
         """The number of features of the model; public."""
         return len(self.encoding.names)
 
+    @property
+    def sparse(self) -> bool:
+        """Not for the choice of a solver: rows of a table are dense where that is worth it."""
+        return False
+
     def bounded(self, table: Table, policy: RowPolicy) -> StreamedRows:
         """Return the bounded records, read again in every pass unless they fit into memory."""
         return StreamedRows(lambda: self.batches(table), policy=policy)
@@ -55,6 +66,31 @@ class TableExamples:
             for rows in self.encoding.rows(tuple(features)):
                 yield rows, values[start : start + rows.shape[0]]
                 start += rows.shape[0]
+
+    def public_examples(self, given: PublicData) -> tuple[Floats, NDArray[Any] | None]:
+        """Read public rows as the private ones are read: features, and targets where they have the target's column.
+
+        Raises:
+            SchemaError: columns have no names, or one of the features is missing.
+        """
+        names = given.names
+        wanted = [column.name for column in self.encoding.columns]
+        if names is None:
+            raise SchemaError(
+                f"public rows for a model of a table need the names of its columns, {', '.join(wanted)} and "
+                f"{self.target.name}; give sl.PublicData(frame or mapping or file, ...)"
+            )
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            raise SchemaError(f"the public rows have no column {missing[0]!r}; {nearest(missing[0], map(str, names))}")
+        if self.target.name not in names:
+            rows = self.encoding.matrix(Table(given.rows, schema=list(self.encoding.columns)))
+            return _dense(rows), None
+        table = Table(given.rows, schema=[*self.encoding.columns, self.target])
+        parts = list(self.batches(table))
+        if not parts:
+            return np.empty((0, self.features)), np.empty(0)
+        return np.concatenate([_dense(rows) for rows, _ in parts]), np.concatenate([targets for _, targets in parts])
 
     def _decoded(self, codes: NDArray[np.int64]) -> NDArray[Any]:
         if isinstance(self.target, Category):
@@ -73,6 +109,28 @@ class TableExamples:
 
     def __repr__(self) -> str:
         return f"TableExamples({self.features} features)"
+
+
+def refuse_rows_of_table(predictions: Predictions, examples: Any, table: Table) -> None:
+    """Refuse public rows that are rows of a table: all of one in memory, the first of a file. For the owner's eyes.
+
+    Raises:
+        RangeError: they are. Nothing was charged, and no count and no cell is told.
+    """
+    if not predictions.public or not isinstance(examples, TableExamples):
+        return
+    parts, room = list[Floats](), _COMPARED_CELLS // max(1, examples.features)
+    for rows, _ in examples.batches(table):
+        parts.append(_dense(rows[:room]))
+        room -= len(parts[-1])
+        if room <= 0:
+            break
+    if parts:
+        refuse_private_rows(predictions, np.concatenate(parts))
+
+
+def _dense(rows: Any) -> Floats:
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
 
 
 def target_column(schema: Schema, target: Any) -> Number | Category:

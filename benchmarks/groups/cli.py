@@ -1,0 +1,49 @@
+"""The tool as a new user meets it: a budget that can be predicted, a quick start, nothing without documentation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from benchmarks import budget_histories
+from benchmarks.target import Target
+
+_TIMED = "import time; t = time.process_time(); import {name}; print(time.process_time() - t)"
+
+
+def start() -> Mapping[str, float]:
+    """Measure the CPU time of an import, the median of nine fresh processes each, as a ratio to numpy's."""
+
+    def median(name: str) -> float:
+        runs = [subprocess.run([sys.executable, "-c", _TIMED.format(name=name)], capture_output=True, check=True)]
+        runs += [
+            subprocess.run([sys.executable, "-c", _TIMED.format(name=name)], capture_output=True, check=True)
+            for _ in range(8)
+        ]
+        return sorted(float(run.stdout) for run in runs)[4]
+
+    return {"vs_numpy": median("sidelight") / median("numpy")}
+
+
+def names() -> Mapping[str, float]:
+    """Count the public names that no page of the reference shows, or that have no docstring."""
+    from docs.api_pages import PAGES
+
+    import sidelight
+
+    shown = {str(name).rsplit(".", 1)[-1] for page in PAGES.values() for name in page}
+    missing = [
+        name
+        for name in sidelight.__all__
+        if not name.startswith("_")
+        and (name not in shown or not (getattr(getattr(sidelight, name), "__doc__", None) or "").strip())
+    ]
+    return {"undocumented": float(len(missing))}
+
+
+TARGETS = [
+    Target("refused-though-sum-fits", budget_histories.measure, "refused", "<=", 0),
+    Target("import-vs-numpy", start, "vs_numpy", "<=", 2.5),
+    Target("public-names-undocumented", names, "undocumented", "<=", 0),
+]

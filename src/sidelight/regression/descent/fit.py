@@ -1,0 +1,396 @@
+"""One descent: a noisy Gram matrix, perhaps a count and a choice, and T noisy gradients, each at a public point.
+
+The four lines that touch rows are marked; everything else is post-processing of what they released, and all of it may
+be published. Every pass is made, whatever comes out: there is nothing that could converge or fail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sidelight.noise import Source
+from sidelight.progress import progress
+from sidelight.regression.clipping import is_sparse
+from sidelight.regression.descent.geometry import (
+    Floats,
+    Geometry,
+    NoisyGram,
+    from_gram,
+    guarded,
+    without_map,
+)
+from sidelight.regression.descent.integer_rows import (
+    CODE_BITS,
+    Integers,
+    RowMap,
+    clipped_errors,
+    gradient_sum,
+    gram_of,
+    predictors,
+    row_codes,
+    whole_norms,
+)
+from sidelight.regression.descent.plan import DescentPlan
+from sidelight.regression.descent.rules import (
+    PLAIN_CLIP,
+    PLAIN_MOMENTUM,
+    PLAIN_PASSES,
+    PLAIN_STEP,
+    Schedule,
+    schedule,
+)
+from sidelight.regression.descent.shrinkage import average_noise, shrink
+from sidelight.regression.descent.starts import Start, start_of
+from sidelight.regression.descent.targets import Targets
+from sidelight.regression.rows import Block, Rows
+
+#: Mapped rows of a stream that take no more than this are kept after the first pass.
+KEPT_BYTES = 1 << 28
+#: Entries of z that are worked on at once: they stay in the cache.
+_CELLS = 1 << 17
+#: Features up to which the coordinates are stored with a release.
+_STORED = 256
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedDescent:
+    """What a descent released: all of it may be published.
+
+    Args:
+        coefficients: (outputs, features) for rows as they are given, numbers in their own unit.
+        intercept: (outputs,), without the centre of a numeric target.
+        geometry: The coordinates.
+        schedule: Passes, clip and step.
+        noise: The variance of the average in each coordinate, (columns,).
+        chosen: The prediction that it started from, or None.
+        factor: How far it was drawn (κ), None where it was not.
+    """
+
+    coefficients: Floats
+    intercept: Floats
+    geometry: Geometry
+    schedule: Schedule
+    noise: Floats
+    chosen: int | None
+    factor: float | None
+
+    def value(self) -> dict[str, Any]:
+        """Return the released value: the model, the released number of rows, and how the model came about."""
+        outputs = len(self.intercept)
+        found: dict[str, Any] = {
+            "coefficients": self.coefficients,
+            "intercept": self.intercept,
+            "rows": float(self.geometry.rows),
+            "passes": self.schedule.passes,
+            "clip": self.schedule.clip,
+            "noise_to_signal": self.schedule.noise,
+            "chosen": -1 if self.chosen is None else self.chosen,
+            "believed": -1.0 if self.factor is None else min(self.factor, 1e300),
+        }
+        geometry = self.geometry
+        if geometry.map is not None and geometry.intercept and geometry.features <= _STORED:
+            found |= {"map": geometry.map, "centre": geometry.centre}
+            found["noise"] = np.repeat(self.noise[:, None], outputs, axis=1)
+        return found
+
+
+class MappedRows:
+    """Bounded rows as the integers of a geometry, with their norms: mapped once where they fit, else in every pass."""
+
+    def __init__(self, rows: Rows, mapping: RowMap, *, data_norm: float) -> None:
+        self._rows, self._mapping, self._data_norm = rows, mapping, data_norm
+        self._kept: list[tuple[Any, Integers, Floats]] | None = None
+
+    def blocks(self) -> Iterator[tuple[Any, Integers, Floats]]:
+        """Return z, norms and targets, block by block."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[tuple[Any, Integers, Floats]] = []
+        room = math.inf if self._rows.in_memory else KEPT_BYTES
+        for block in self._rows.blocks():
+            z = self._mapping.mapped(_codes(block, self._data_norm, dense=self._mapping.geometry.map is not None))
+            found = (z, whole_norms(z, self._mapping.last), block.targets)
+            room -= z.data.nbytes + z.indices.nbytes if is_sparse(z) else z.nbytes
+            if room >= 0:
+                kept.append(found)
+            elif kept:
+                kept = []
+            yield found
+        if room >= 0:
+            self._kept = kept
+
+    def parts(self) -> Iterator[tuple[Any, Integers, Floats]]:
+        """Return the same in small pieces, dense ones as floats."""
+        for z, norms, targets in self.blocks():
+            if is_sparse(z):
+                yield z, norms, targets
+                continue
+            step = max(256, _CELLS // z.shape[1])
+            for start in range(0, len(z), step):
+                piece = slice(start, start + step)
+                yield z[piece].astype(np.float64), norms[piece], targets[piece]
+
+    def progress(self, passes: int) -> AbstractContextManager[Callable[..., None]]:
+        """Show how many passes are done where the rows are read in each of them."""
+        if self._rows.in_memory:
+            return nullcontext(lambda: None)
+        return progress("steps of descent", total=passes)
+
+    def __repr__(self) -> str:
+        return "MappedRows()"
+
+
+def descend(plan: DescentPlan, rows: Rows, *, source: Source) -> FittedDescent:
+    """Run a plan on bounded rows (`ArrayRows` or `StreamedRows`, made with `plan.policy`).
+
+    Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
+    """
+    geometry = _geometry(plan, rows, source=source)
+    mapped = MappedRows(rows, RowMap(geometry=geometry), data_norm=float(plan.data_norm))
+    chosen, start = _chosen(plan, geometry, mapped, source=source)
+    steps = _plain if geometry.kind == "none" else _averaged
+    return steps(plan, geometry, mapped, chosen, start, source=source)
+
+
+def _geometry(plan: DescentPlan, rows: Rows, *, source: Source) -> Geometry:
+    """Release what the coordinates need."""
+    declared = None if plan.rows is None else float(plan.rows)
+    total, count = _gram_and_count(plan, rows)
+    gram = None
+    if plan.shares.gram:
+        noise = plan.gram_noise(total)
+        released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 1 of 4
+        unit = 2.0 ** (-2 * CODE_BITS)
+        gram = NoisyGram(matrix=released * unit, noise_scale=float(noise.scale) * unit)
+    if plan.shares.count:
+        counting = plan.count_noise(count)
+        noisy = float(counting.release(source))  # private rows, 2 of 4
+        declared = max(noisy, 0.0) + counting.deviation
+    if gram is None:
+        assert declared is not None
+        return without_map(plan.features, rows=declared, intercept=plan.intercept)
+    more: dict[str, Any] = {"intercept": plan.intercept, "outputs": plan.targets.outputs}
+    if plan.public is not None:
+        assert declared is not None
+        return guarded(plan.public, gram, rows=declared, **more)
+    return from_gram(gram, rows=declared, **more)
+
+
+def _gram_and_count(plan: DescentPlan, rows: Rows) -> tuple[Integers, int]:
+    """Read the rows once, where anything of it is needed."""
+    total = np.zeros((plan.features + 1,) * 2 if plan.shares.gram else (0, 0), np.int64)
+    count = 0
+    if not plan.shares.gram and not plan.shares.count:
+        return total, count
+    for block in rows.blocks():
+        count += block.size
+        if plan.shares.gram:
+            total += gram_of(_codes(block, float(plan.data_norm), dense=True))
+    return total, count
+
+
+def _chosen(
+    plan: DescentPlan, geometry: Geometry, mapped: MappedRows, *, source: Source
+) -> tuple[int | None, Start | None]:
+    """Choose where to start: one of the predictions, or at 0; paid whatever comes out."""
+    if plan.choice is None:
+        return None, None
+    starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
+    totals = (_votes if plan.choice.votes else _losses)(plan.targets, mapped, starts, RowMap(geometry=geometry))
+    chosen = plan.choice.draw(totals, source)  # private rows, 3 of 4
+    return chosen, None if chosen is None else starts[chosen]
+
+
+def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> Start:
+    """Return a prediction in these coordinates; of two classes as a softmax half of it each way."""
+    targets = plan.targets
+    if targets.kind == "softmax" and len(targets.classes) == 2:
+        one = start_of(candidate, geometry, kind="logistic", outputs=1)
+        return replace(one, theta=np.hstack([-one.theta / 2, one.theta / 2]))
+    return start_of(candidate, geometry, kind=targets.kind, outputs=targets.outputs)
+
+
+def _losses(targets: Targets, mapped: MappedRows, starts: list[Start], mapping: RowMap) -> Integers:
+    """Add up the losses of the starts and, last, of equal classes, in one pass."""
+    totals = np.zeros(len(starts) + 1, np.int64)
+    thetas = [start.theta for start in starts]
+    codes = [mapping.theta_codes(theta) for theta in (*thetas, np.zeros_like(thetas[0]))]
+    for z, _, labels in mapped.parts():
+        for place, code in enumerate(codes):
+            totals[place] += int(targets.losses(predictors(z, code, mapping.last), labels).sum())
+    return totals
+
+
+def _votes(targets: Targets, mapped: MappedRows, starts: list[Start], mapping: RowMap) -> Integers:
+    """Return by how many rows each start loses against the better of its rivals; 0 for none; in one pass.
+
+    The rivals: the middle of the range, and the start's own constant where it has one.
+    """
+    codes = [mapping.theta_codes(start.theta) for start in starts]
+    rivals = [
+        [mapping.theta_codes(rival) for rival in (np.zeros_like(start.theta), start.constant) if rival is not None]
+        for start in starts
+    ]
+    totals = [np.zeros(len(each), np.int64) for each in rivals]
+    for z, _, labels in mapped.parts():
+        for own, others, total in zip(codes, rivals, totals, strict=True):
+            u = predictors(z, own, mapping.last)
+            for place, other in enumerate(others):
+                total[place] += int(targets.votes(u, predictors(z, other, mapping.last), labels).sum())
+    return np.array([*(-total.min() for total in totals), 0], np.int64)
+
+
+def integer_gradient(targets: Targets, mapped: MappedRows, theta: Floats, mapping: RowMap, *, clip: int) -> Integers:
+    """Return the sum of the clipped integer gradients of all rows at a public point, exactly, in one pass.
+
+    Guarantee: one row more moves it by at most `clip` in Euclidean norm (the lemma of `integer_rows`).
+    """
+    total = np.zeros((mapping.geometry.columns, targets.outputs), np.int64)
+    code = mapping.theta_codes(theta)
+    for z, norms, labels in mapped.parts():
+        errors = clipped_errors(targets.errors(predictors(z, code, mapping.last), labels), norms, clip)
+        total += gradient_sum(z, errors, mapping.last)
+    return total
+
+
+def _noisy_gradient(
+    plan: DescentPlan, mapped: MappedRows, theta: Floats, mapping: RowMap, *, clip: int, passes: int, source: Source
+) -> Floats:
+    """Release the gradient at a public point, in the loss's own unit."""
+    total = integer_gradient(plan.targets, mapped, theta, mapping, clip=clip)
+    noise = plan.step_noise(total, clip=clip, passes=passes)
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 4 of 4
+    gradient = released * 2.0**-mapping.gradient_bits
+    if plan.targets.outputs > 1:  # the gradient of a softmax adds up to 0 over the classes
+        gradient -= gradient.mean(axis=1, keepdims=True)
+    return gradient
+
+
+def _averaged(
+    plan: DescentPlan,
+    geometry: Geometry,
+    mapped: MappedRows,
+    chosen: int | None,
+    start: Start | None,
+    *,
+    source: Source,
+) -> FittedDescent:
+    """Take the steps of a mapped descent, average the last points, and shrink."""
+    targets, mapping = plan.targets, RowMap(geometry=geometry)
+    residual = None if start is None or not start.public_rows else start.residual_variance
+    steps = schedule(
+        targets.kind,
+        trace=geometry.trace,
+        columns=geometry.columns,
+        intercept=geometry.intercept,
+        outputs=targets.outputs,
+        rows=geometry.rows,
+        mu_steps=plan.mu_steps,
+        step_factor=geometry.step_factor,
+        residual=None if residual is None else residual**0.5,
+        rows_per_unit=plan.rows_per_unit,
+        passes=plan.passes,
+    )
+    clip = max(1, int(steps.clip * 2.0**mapping.gradient_bits))
+    theta = np.zeros((geometry.columns, targets.outputs)) if start is None else np.array(start.theta, np.float64)
+    lengths = steps.lengths(geometry.columns, intercept=geometry.intercept)
+    points = []
+    with mapped.progress(steps.passes) as one_more:
+        for _ in range(steps.passes):  # all of them, always
+            gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=steps.passes, source=source)
+            theta = theta - lengths[:, None] / (geometry.rows * targets.curvature) * gradient
+            points.append(theta)
+            one_more()
+    average = np.mean(points[-steps.tail :], axis=0)
+    noise = average_noise(
+        targets.kind,
+        h=geometry.h if start is None or start.h is None else start.h,
+        schedule=steps,
+        rows=geometry.rows,
+        mu_steps=plan.mu_steps,
+        curvature=targets.curvature,
+        rows_per_unit=plan.rows_per_unit,
+        residual_variance=residual,
+        predicted=start is not None,
+        intercept=geometry.intercept,
+    )
+    shrunk = shrink(
+        average,
+        noise,
+        kind=targets.kind,
+        rule=plan.shrinkage,
+        start=None if start is None else start.theta,
+        trust=None if start is None else start.variances,
+    )
+    return _fitted(plan, geometry, steps, shrunk.theta, noise.variance, chosen, shrunk.factor)
+
+
+def _plain(
+    plan: DescentPlan,
+    geometry: Geometry,
+    mapped: MappedRows,
+    chosen: int | None,
+    start: Start | None,
+    *,
+    source: Source,
+) -> FittedDescent:
+    """Take the steps without a map: a heavy ball, whose last point is the answer."""
+    mapping = RowMap(geometry=geometry)
+    passes = PLAIN_PASSES if plan.passes is None else plan.passes
+    clip = int(PLAIN_CLIP * 2.0**mapping.gradient_bits)
+    theta = np.zeros((geometry.columns, plan.targets.outputs)) if start is None else np.array(start.theta, np.float64)
+    speed = np.zeros_like(theta)
+    with mapped.progress(passes) as one_more:
+        for _ in range(passes):
+            gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=passes, source=source)
+            speed = PLAIN_MOMENTUM * speed - PLAIN_STEP / geometry.rows * gradient
+            theta = theta + speed
+            one_more()
+    noise = plan.rows_per_unit * (geometry.columns * plan.targets.outputs) ** 0.5 / (plan.mu_steps * geometry.rows)
+    steps = Schedule(
+        noise=noise,
+        passes=passes,
+        tail=1,
+        clip_share=PLAIN_CLIP,
+        clip=PLAIN_CLIP,
+        step=PLAIN_STEP,
+        constant_step=PLAIN_STEP,
+    )
+    return _fitted(plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None)
+
+
+def _fitted(
+    plan: DescentPlan,
+    geometry: Geometry,
+    steps: Schedule,
+    theta: Floats,
+    noise: Floats,
+    chosen: int | None,
+    factor: float | None,
+) -> FittedDescent:
+    """Return coefficients in the units of the rows and of the target."""
+    coefficients, intercept = geometry.unmapped(theta)
+    if plan.targets.kind == "softmax" and len(plan.targets.classes) == 2:
+        coefficients, intercept = coefficients[:, 1:] - coefficients[:, :1], intercept[1:] - intercept[:1]
+    half = plan.targets.half
+    return FittedDescent(
+        coefficients=np.asarray(coefficients.T * (half / float(plan.data_norm))),
+        intercept=np.asarray(intercept * half),
+        geometry=geometry,
+        schedule=steps,
+        noise=noise,
+        chosen=chosen,
+        factor=factor,
+    )
+
+
+def _codes(block: Block, data_norm: float, *, dense: bool) -> Any:
+    codes = row_codes(block.features, data_norm)
+    return codes.toarray() if dense and is_sparse(codes) else codes

@@ -1,0 +1,241 @@
+"""The coordinates in which a descent takes its steps: rows centred and stretched by a released or a public covariance.
+
+Post-processing of one noisy Gram matrix, or of public rows with that matrix as a guard. Noise that is the same in every
+direction hurts least where the rows are as long in every direction; three quarters of the way there costs little and
+amplifies the noise of the matrix less (descent proof page).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.regression.descent.rules import PUBLIC_ROWS_A_FEATURE, GeometryKind
+
+Floats = NDArray[np.float64]
+
+#: The constant beside the rows in the Gram matrix, v.
+CONSTANT = 0.5
+_LEAST_LARGEST = 0.02
+#: A ridge below it is rounding.
+_LEAST_RIDGE = 2.0**-30
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Geometry:
+    """How a row x of norm at most 1 becomes z, in whose coordinates the coefficients of a descent are.
+
+    z = ((x - centre)ᵀ·map, 1); without an intercept the 1 is missing and the centre is 0. Without a map (kind "none")
+    z = (x, ½).
+
+    Args:
+        map: (features, features), or None for kind "none".
+        inverse: Its inverse, or None.
+        centre: (features,).
+        h: The mean square of each column of z, the constant column's 1 last.
+        trace: The mean square of a mapped row without the constant column, at least 1.
+        rows: The released or declared number of rows.
+        step_factor: What shortens the step for a public geometry, None for a released one.
+        intercept: Whether z has a constant column.
+        kind: "private", "public" or "none".
+    """
+
+    map: Floats | None
+    inverse: Floats | None
+    centre: Floats
+    h: Floats
+    trace: float
+    rows: float
+    step_factor: float | None = None
+    intercept: bool = True
+    kind: GeometryKind = "private"
+
+    @property
+    def features(self) -> int:
+        """The number of features."""
+        return len(self.centre)
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of z."""
+        return self.features + self.intercept
+
+    def mapped(self, coefficients: Floats, intercepts: Floats) -> Floats:
+        """Return coefficients (features, outputs) and intercepts (outputs,) of rows of norm 1 in these coordinates."""
+        moved = intercepts + self.centre @ coefficients
+        inside = coefficients if self.inverse is None else self.inverse @ coefficients
+        if not self.intercept:
+            return np.asarray(inside)
+        return np.vstack([inside, (moved / self._constant)[None, :]])
+
+    def unmapped(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Undo `mapped`: return coefficients (features, outputs) and intercepts (outputs,)."""
+        inside = theta[: self.features]
+        coefficients = inside if self.map is None else self.map @ inside
+        constant = theta[-1] * self._constant if self.intercept else np.zeros(theta.shape[1])
+        return np.asarray(coefficients), np.asarray(constant - self.centre @ coefficients)
+
+    @property
+    def _constant(self) -> float:
+        return CONSTANT if self.kind == "none" else 1.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NoisyGram:
+    """A released Gram matrix of rows (x, ½), x of norm at most 1, and its noise.
+
+    Args:
+        matrix: (features + 1, features + 1), symmetric, the constant last.
+        noise_scale: The standard deviation on its diagonal; off it 1/√2 of that.
+    """
+
+    matrix: Floats
+    noise_scale: float
+
+    @property
+    def features(self) -> int:
+        """The number of features."""
+        return len(self.matrix) - 1
+
+    @property
+    def rows(self) -> float:
+        """The number of rows, one deviation too large: too small a number lets steps diverge."""
+        square = CONSTANT * CONSTANT
+        return max(float(self.matrix[-1, -1]) / square, 0.0) + self.noise_scale / square
+
+    def mean(self, rows: float) -> Floats:
+        """Return the noisy mean row."""
+        return np.asarray(self.matrix[:-1, -1] / (CONSTANT * rows))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicMoments:
+    """Mean and covariance of public rows of norm at most 1, and how many they are."""
+
+    mean: Floats
+    covariance: Floats
+    count: int
+
+    @classmethod
+    def of(cls, rows: Floats) -> PublicMoments:
+        """Compute them."""
+        mean = rows.mean(axis=0)
+        centred = rows - mean
+        return cls(mean=mean, covariance=centred.T @ centred / len(rows), count=len(rows))
+
+    @property
+    def enough(self) -> bool:
+        """Whether a geometry can be made of them."""
+        return self.count >= PUBLIC_ROWS_A_FEATURE * len(self.mean)
+
+
+def from_gram(gram: NoisyGram, *, rows: float | None = None, intercept: bool = True, outputs: int = 1) -> Geometry:
+    """Return the geometry of a released Gram matrix.
+
+    Args:
+        gram: The release.
+        rows: A declared number of rows instead of the released one.
+        intercept: Whether rows are centred and get a constant column.
+        outputs: Predictors of a row: with three or more the stretching is weaker.
+    """
+    d, count = gram.features, gram.rows if rows is None else rows
+    centre = np.zeros(d)
+    if intercept:
+        centre = _shrunk_mean(gram.mean(count), noise=gram.noise_scale / (CONSTANT * math.sqrt(2) * count))
+    covariance = gram.matrix[:-1, :-1] / count - np.outer(centre, centre)
+    ridge = 0.25 * gram.noise_scale * math.sqrt(2 * d) / count
+    return _stretched(covariance, ridge, centre=centre, rows=count, intercept=intercept, outputs=outputs)
+
+
+def guarded(
+    public: PublicMoments, gram: NoisyGram, *, rows: float, intercept: bool = True, outputs: int = 1
+) -> Geometry:
+    """Return the geometry of public rows, widened where the private rows certainly vary more.
+
+    Without the guard a column that is constant in the public rows would let the descent diverge.
+
+    Args:
+        public: Moments of the public rows.
+        gram: A release from the private rows.
+        rows: The released or declared number of private rows.
+        intercept: Whether rows are centred and get a constant column.
+        outputs: Predictors of a row.
+    """
+    d, m = gram.features, public.count
+    centre = public.mean if intercept else np.zeros(d)
+    known = public.covariance if intercept else public.covariance + np.outer(public.mean, public.mean)
+    about = np.outer(centre, gram.mean(rows))
+    seen = gram.matrix[:-1, :-1] / rows - about - about.T + np.outer(centre, centre)
+    level = gram.noise_scale * math.sqrt(2 * d) / rows
+    values, vectors = np.linalg.eigh(seen - known - 0.5 * level * np.eye(d))
+    more = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    total = float(np.trace(known))
+    ridge = 0.25 * total / m + 0.05 * min(level, 10 * total / d)
+    return _stretched(
+        known + more,
+        ridge,
+        centre=centre,
+        rows=rows,
+        intercept=intercept,
+        outputs=outputs,
+        step_factor=(1 - math.sqrt(d / m)) ** 2,
+        kind="public",
+    )
+
+
+def without_map(features: int, *, rows: float, intercept: bool = True) -> Geometry:
+    """Return the geometry of rows as they are: for sparse and for very wide ones."""
+    return Geometry(
+        map=None,
+        inverse=None,
+        centre=np.zeros(features),
+        h=np.ones(features + intercept),
+        trace=1.0,
+        rows=rows,
+        intercept=intercept,
+        kind="none",
+    )
+
+
+def _shrunk_mean(mean: Floats, *, noise: float) -> Floats:
+    """Return a noisy mean, shrunk by its noise and to a norm of at most 1."""
+    square = float(mean @ mean)
+    if square == 0.0:
+        return np.zeros_like(mean)
+    shrunk = mean * max(0.0, 1.0 - len(mean) * noise**2 / square)
+    return np.asarray(shrunk / max(1.0, float(np.linalg.norm(shrunk))))
+
+
+def _stretched(
+    covariance: Floats,
+    ridge: float,
+    *,
+    centre: Floats,
+    rows: float,
+    intercept: bool,
+    outputs: int,
+    step_factor: float | None = None,
+    kind: GeometryKind = "private",
+) -> Geometry:
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    values = np.clip(values, 0.0, 1.0)
+    power = 0.5 if outputs > 2 else 0.75
+    stretch = (values + max(ridge, _LEAST_RIDGE)) ** (-power / 2)
+    stretch /= math.sqrt(max(float(np.max(values * stretch**2)), _LEAST_LARGEST))
+    h = values * stretch**2
+    # the covariance of rows of norm 1 has a trace of at most 1, so that z cannot be longer than this on average
+    trace = max(1.0, min(float(h.sum()), float(np.max(stretch)) ** 2))
+    return Geometry(
+        map=vectors * stretch,
+        inverse=(vectors / stretch).T,
+        centre=centre,
+        h=np.append(h, 1.0) if intercept else h,
+        trace=trace,
+        rows=rows,
+        step_factor=step_factor,
+        intercept=intercept,
+        kind=kind,
+    )

@@ -1,0 +1,324 @@
+"""A descent before any data: its public parameters and its price.
+
+The parts are a noisy Gram matrix, a noisy count, a choice, and the steps; the squares of what they cost add up to mu²
+at most, whatever they release: the number of steps and the clip follow from what was released before them, and the
+steps together cost the same for every one of these (descent proof page, Theorem D).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from sidelight.aggregates.bounded import Bounded
+from sidelight.errors import RangeError, nearest
+from sidelight.guarantees import (
+    GDP,
+    Amount,
+    Claims,
+    Neighbours,
+    Person,
+    Row,
+    Unit,
+    decimal_text,
+    exact,
+    native_claims,
+    positive,
+    short_text,
+    unit_to_text,
+)
+from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.additive import Noise
+from sidelight.mechanisms.budget import Budget
+from sidelight.regression.clipping import OnViolation
+from sidelight.regression.descent.choice import StartChoice, odds_of
+from sidelight.regression.descent.geometry import PublicMoments
+from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers
+from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, Shares, shares
+from sidelight.regression.descent.shrinkage import Shrinkage
+from sidelight.regression.descent.targets import Targets
+from sidelight.regression.model_predictions import declared_rows
+from sidelight.regression.rows import RowPolicy
+
+#: What a user may ask for; "auto" is public where public rows are enough, none for sparse and very wide rows.
+GeometryChoice = Literal["auto", "public", "private", "none"]
+#: Columns for which predictors stay below 2⁵³, with a map and without.
+_MOST_COLUMNS, _MOST_PLAIN_COLUMNS = 8000, 1 << 20
+_MOST_PASSES = 1000
+_SMALLEST_NORM = Fraction(1, 10**40)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DescentPlan:
+    """Everything public about one descent; `claims` is its price, known before any data is opened.
+
+    Args:
+        targets: What is learned.
+        features: The number of feature columns.
+        data_norm: The bound of a row's norm; longer rows are clipped.
+        intercept: Whether there is a constant column.
+        on_violation: "clip" or "normalize".
+        geometry: The coordinates: "private", "public" or "none".
+        public: Moments of public rows, for a public geometry.
+        candidates: Predictions that the descent may start from.
+        odds: The prior odds of each beside none.
+        rows: A declared number of rows, or None.
+        shrinkage: What is done with the average of the last points.
+        passes: A number of steps instead of the rule's, or None.
+        epsilon: The target.
+        delta: The target.
+        mu: The Gaussian differential privacy that keeps to it.
+        unit: The protected unit.
+    """
+
+    targets: Targets
+    features: int
+    data_norm: Fraction
+    intercept: bool
+    on_violation: OnViolation
+    geometry: GeometryKind
+    public: PublicMoments | None
+    candidates: tuple[Any, ...]
+    odds: Fraction
+    rows: int | None
+    shrinkage: Shrinkage
+    passes: int | None
+    epsilon: Fraction
+    delta: Fraction
+    mu: Fraction
+    unit: Unit
+
+    @property
+    def columns(self) -> int:
+        """The number of coefficients a predictor has, the intercept included."""
+        return self.features + self.intercept
+
+    @property
+    def rows_per_unit(self) -> int:
+        """How many rows a protected unit may have."""
+        return self.unit.max_rows if isinstance(self.unit, Person) else 1
+
+    @cached_property
+    def shares(self) -> Shares:
+        """How mu² is divided."""
+        return shares(
+            self.targets.kind,
+            self.geometry,
+            candidates=bool(self.candidates),
+            rows_declared=self.rows is not None,
+        )
+
+    @property
+    def budget(self) -> Budget:
+        """The whole price."""
+        return Budget("mu", self.mu**2)
+
+    @property
+    def mu_steps(self) -> float:
+        """What all steps together cost."""
+        return float(self.mu) * math.sqrt(self.shares.steps)
+
+    def gram_noise(self, value: Integers) -> Noise:
+        """Return the noise of the Gram matrix of codes: a row moves it by 2²⁸ + 2²⁶ in Frobenius norm."""
+        return self.budget.part(self.shares.gram).on(self._bounded(value, GRAM_SENSITIVITY), "goe")
+
+    def count_noise(self, value: int) -> Noise:
+        """Return the noise of the number of rows."""
+        return self.budget.part(self.shares.count).on(self._bounded(value, 1))
+
+    def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
+        """Return the noise of one of so many gradients: a row moves it by the clip (the lemma of `integer_rows`)."""
+        return self.budget.part(self.shares.steps / passes).on(self._bounded(value, clip))
+
+    @cached_property
+    def choice(self) -> StartChoice | None:
+        """The choice between the predictions and none, if there are any."""
+        if not self.candidates:
+            return None
+        return StartChoice(
+            candidates=len(self.candidates),
+            budget=self.budget.part(self.shares.choice),
+            odds=self.odds,
+            unit=self.unit,
+            rows_per_unit=self.rows_per_unit,
+            votes=self.targets.kind == "squared",
+        )
+
+    @cached_property
+    def squares(self) -> dict[str, Fraction]:
+        """The square of what each part costs: of the noise scales that are used, the steps at their share."""
+        found = {"steps": self.mu**2 * self.shares.steps}
+        if self.shares.gram:
+            found["gram"] = _square(self.gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
+        if self.shares.count:
+            found["count"] = _square(self.count_noise(0).claims)
+        if self.choice is not None:
+            found["choice"] = _square(self.choice.claims)
+        return found
+
+    @cached_property
+    def claims(self) -> Claims:
+        """What the release proves: GDP(mu), exact on the machine."""
+        if sum(self.squares.values()) > self.mu**2:
+            raise RangeError("the parts of this descent cost more than the whole; this is a defect, please report it")
+        return native_claims(GDP(self.mu, unit=self.unit), mechanism="rounded_gaussian")
+
+    @property
+    def policy(self) -> RowPolicy:
+        """How a raw record becomes a bounded one."""
+        return RowPolicy(
+            loss=self.targets,
+            features=self.features,
+            data_norm=self.data_norm,
+            intercept=None,
+            on_violation=self.on_violation,
+        )
+
+    def request(self) -> dict[str, str]:
+        """Describe the fit for a ledger, with strings only."""
+        return {
+            "kind": "linear_model",
+            "solver": "descent",
+            "features": str(self.features),
+            "epsilon": decimal_text(self.epsilon),
+            "delta": decimal_text(self.delta),
+            "mu": decimal_text(self.mu),
+            "data_norm": decimal_text(self.data_norm),
+            "intercept": "yes" if self.intercept else "none",
+            "on_violation": self.on_violation,
+            "geometry": self.geometry,
+            "predictions": str(len(self.candidates)),
+            "odds": decimal_text(self.odds),
+            "rows": "none" if self.rows is None else str(self.rows),
+            "shrinkage": self.shrinkage,
+            "passes": "none" if self.passes is None else str(self.passes),
+            "unit": unit_to_text(self.unit),
+            **self.targets.to_json(),
+        }
+
+    def cautions(self) -> tuple[str, ...]:
+        """Return public warnings about the parameters, for people."""
+        found = []
+        if self.epsilon > 10:
+            found.append(f"epsilon {short_text(self.epsilon)} is above 10: hardly any privacy")
+        if self.delta >= Fraction(1, 1000):
+            found.append(f"delta {short_text(self.delta)} is 1e-3 or more: that share of people may be revealed")
+        return tuple(found)
+
+    def _bounded(self, value: Integers | int, sensitivity: int) -> Bounded:
+        return Bounded(
+            value,
+            sensitivity=Fraction(self.rows_per_unit * sensitivity),
+            norm="l2",
+            neighbours=Neighbours.ADD_REMOVE,
+            unit=self.unit,
+        )
+
+
+def plan_descent(
+    *,
+    targets: Targets,
+    features: int,
+    epsilon: Amount,
+    delta: Amount,
+    data_norm: Amount,
+    intercept: bool = True,
+    on_violation: OnViolation = "clip",
+    geometry: GeometryChoice = "auto",
+    sparse: bool = False,
+    public: PublicMoments | None = None,
+    candidates: tuple[Any, ...] = (),
+    odds: Amount = 9,
+    rows: int | None = None,
+    shrinkage: Shrinkage = "evidence",
+    passes: int | None = None,
+    unit: Unit = Row(),  # noqa: B008  # frozen
+) -> DescentPlan:
+    """Plan a private linear model by descent: check and price it. Reads no private data.
+
+    Args:
+        targets: What is learned.
+        features: The number of feature columns, public.
+        epsilon: The target; there is no default.
+        delta: The target; there is no default.
+        data_norm: The public bound of a row's Euclidean norm; longer rows are clipped.
+        intercept: Whether there is a constant column. It is not penalised.
+        on_violation: "clip" shortens long rows, "normalize" gives every row the full length.
+        geometry: "auto", "public", "private" or "none".
+        sparse: Whether the rows come as a sparse matrix; public.
+        public: Moments of public rows.
+        candidates: Predictions to start from.
+        odds: Prior odds of each of them beside none.
+        rows: A public number of rows; a wrong one costs accuracy only.
+        shrinkage: "evidence", "stein" or "none".
+        passes: A number of steps instead of 8 or 16.
+        unit: The protected unit; a person may have several rows.
+
+    Raises:
+        RangeError: a parameter makes no sense.
+    """
+    if features < 1:
+        raise RangeError(f"a linear model needs at least one feature, got {features}")
+    for name, given, known in (
+        ("on_violation", on_violation, get_args(OnViolation)),
+        ("geometry", geometry, get_args(GeometryChoice)),
+        ("shrinkage", shrinkage, get_args(Shrinkage)),
+    ):
+        if given not in known:
+            raise RangeError(f"{name} {given!r} is not known; {nearest(str(given), known)}")
+    if passes is not None and (isinstance(passes, bool | float | str) or not 1 <= passes <= _MOST_PASSES):
+        raise RangeError(f"passes must be a whole number from 1 to {_MOST_PASSES} or None, got {passes}")
+    norm = positive(data_norm, name="data_norm")
+    if not _SMALLEST_NORM <= norm <= 1 / _SMALLEST_NORM:
+        raise RangeError(f"data_norm must lie within 1e-40 and 1e40, got {float(norm):.3g}; count in other units")
+    kind = _geometry(geometry, features=features, sparse=sparse, public=public)
+    most = _MOST_PLAIN_COLUMNS if kind == "none" else _MOST_COLUMNS
+    if features > most:
+        raise RangeError(f"a descent with geometry={kind!r} has up to {most} features, got {features}")
+    at, chance = positive(epsilon, name="epsilon"), positive(delta, name="delta")
+    plan = DescentPlan(
+        targets=targets.as_softmax if kind == "none" else targets,
+        features=features,
+        data_norm=norm,
+        intercept=intercept,
+        on_violation=on_violation,
+        geometry=kind,
+        public=public if kind == "public" else None,
+        candidates=candidates,
+        odds=odds_of(odds),
+        rows=declared_rows(rows),
+        shrinkage=shrinkage,
+        passes=passes,
+        epsilon=exact(at, name="epsilon"),
+        delta=exact(chance, name="delta"),
+        mu=gdp_within(at, chance),
+        unit=unit,
+    )
+    _ = plan.claims  # whatever cannot be priced is found now
+    return plan
+
+
+def _geometry(given: str, *, features: int, sparse: bool, public: PublicMoments | None) -> GeometryKind:
+    if given == "public":
+        if public is None or not public.enough:
+            raise RangeError(
+                f"geometry='public' needs at least {4 * features} public rows of {features} features as prediction, "
+                f"got {0 if public is None else public.count}; leave it to 'auto'"
+            )
+        return "public"
+    if given == "private":
+        return "private"
+    if given == "none" or sparse or features > MOST_MAPPED:
+        return "none"
+    return "public" if public is not None and public.enough else "private"
+
+
+def _square(claims: Claims) -> Fraction:
+    found = claims.gdp()
+    assert found is not None  # every part is Gaussian, or a selection of bounded range
+    return found.mu**2

@@ -1,0 +1,234 @@
+"""A prediction in the coordinates of a geometry: where a descent starts, and how far off that may be in each direction.
+
+Public rows of a numeric target are fitted by ridge regression in these coordinates if they were made of public rows;
+in a noisy geometry, and for classes, in their own: a fit in a noisy geometry is worse by far. A start for a number
+predicts within the range of the target: the deviation of its predictions is cut to `_REACH` half ranges (a target can
+have 1, an even one 0.58), so that an absurd prediction is at least a possible one. Everything here is computed from
+public and released numbers; it moves accuracy only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sidelight.regression.descent.geometry import Floats, Geometry
+from sidelight.regression.descent.rules import Kind
+from sidelight.regression.losses import LogisticLoss, Loss, SoftmaxLoss
+from sidelight.regression.model_predictions import Candidate, PredictedCoefficients, PublicExamples
+from sidelight.regression.public_fit import penalised_fit
+from sidelight.regression.rows import Block
+
+#: A direction in which rows do not vary is not believed to be known better than this share of the others.
+_LEAST_H = 0.01
+_RIDGE_ROUNDS = 3
+#: Penalties of a ridge regression in the rows' own coordinates; leaving one row out says which.
+_PENALTIES = np.logspace(-4, 3, 15)
+#: The largest deviation of predictions, in half ranges of the target.
+_REACH = 0.75
+#: scikit-learn's C of a public classifier.
+_CLASSIFIER_PENALTY = 1 / 10
+#: Trust in a public classifier: 8/(m·h + 3).
+_CLASSIFIER_VARIANCE, _CLASSIFIER_ROWS = 8.0, 3.0
+#: Trust where nobody knows: this over the mean square of a row, in half ranges², or in log odds².
+_UNKNOWN_NUMBER, _UNKNOWN_CLASS = 1.0, 16.0
+#: No fit is surer of itself than this, nor less sure.
+_LEAST_VARIANCE, _MOST_VARIANCE = 1e-12, 1e12
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Start:
+    """Where a descent starts.
+
+    Args:
+        theta: (columns, outputs), in coordinates of z.
+        variances: How far off it may be, of the same shape.
+        residual_variance: Of the public rows it came from, in half ranges²; None where there are none.
+        public_rows: Whether it came from public rows.
+        constant: The start that predicts the mean of these public rows' targets for all; None where there is none.
+        h: How the columns of z vary, as far as public rows say; None where they say nothing.
+    """
+
+    theta: Floats
+    variances: Floats
+    residual_variance: float | None = None
+    public_rows: bool = False
+    constant: Floats | None = None
+    h: Floats | None = None
+
+
+def start_of(candidate: Candidate, geometry: Geometry, *, kind: Kind, outputs: int = 1) -> Start:
+    """Return a prediction as a start.
+
+    Args:
+        candidate: What `prediction_sources.predictions_of` read; public rows have targets.
+        geometry: The coordinates of the descent.
+        kind: The loss: "squared", "logistic" or "softmax".
+        outputs: Predictors of a row.
+    """
+    if isinstance(candidate, PredictedCoefficients):
+        return _of_coefficients(candidate, geometry, kind=kind)
+    assert candidate.targets is not None  # public rows without targets never are candidates
+    if kind == "squared":
+        return _ridge(candidate, candidate.targets, geometry)
+    return _classifier(candidate, candidate.targets, geometry, outputs=outputs)
+
+
+def nowhere(geometry: Geometry, *, outputs: int) -> Floats:
+    """Return the start without a prediction: the middle of the range, or equal classes."""
+    return np.zeros((geometry.columns, outputs))
+
+
+def _of_coefficients(given: PredictedCoefficients, geometry: Geometry, *, kind: Kind) -> Start:
+    theta = geometry.mapped(given.theta[:-1], given.theta[-1])
+    if kind == "squared" and geometry.map is not None:
+        theta = _within_reach(theta, geometry)
+    if given.basis is None or given.variances is None or geometry.inverse is None:
+        unknown = _UNKNOWN_NUMBER if kind == "squared" else _UNKNOWN_CLASS
+        return Start(theta=theta, variances=np.full(theta.shape, unknown / geometry.trace))
+    # coordinates = bordered · basis · (independent parts): map⁻¹·w for the columns, b + ĉᵀw for the constant
+    bordered = np.zeros((geometry.columns, geometry.features + 1))
+    bordered[: geometry.features, :-1] = geometry.inverse
+    if geometry.intercept:
+        bordered[-1, :-1], bordered[-1, -1] = geometry.centre, 1.0
+    variances = np.square(bordered @ given.basis) @ given.variances
+    return Start(theta=theta, variances=_sensible(np.broadcast_to(variances, theta.shape)))
+
+
+def _ridge(public: PublicExamples, targets: Floats, geometry: Geometry) -> Start:
+    """Fit public rows by ridge regression, in these coordinates, or in their own where these are noisy."""
+    targets = np.clip(targets, -1.0, 1.0)
+    z = _coordinates(public.features, geometry)
+    if geometry.kind == "private":
+        theta, variances, residual = _ridge_of_rows(public.features, targets, geometry)
+    else:
+        theta, variances, residual = _ridge_of_coordinates(z, targets, geometry)
+    constant = varied = None
+    if geometry.kind == "public":
+        # the guard's noise widens a geometry; half way (of the logarithms) back to what the public rows do
+        varied = np.sqrt(
+            geometry.h * np.append(z[:, : geometry.features].var(axis=0), np.ones(int(geometry.intercept)))
+        )
+    if geometry.intercept:
+        constant = np.zeros((geometry.columns, 1))
+        constant[-1] = float(targets.mean()) / z[0, -1]
+    return Start(
+        theta=_within_reach(theta[:, None], geometry, z),
+        variances=_sensible(variances[:, None]),
+        residual_variance=residual,
+        public_rows=True,
+        constant=constant,
+        h=varied,
+    )
+
+
+def _within_reach(theta: Floats, geometry: Geometry, z: Floats | None = None) -> Floats:
+    """Cut a start to a deviation of `_REACH` half ranges, and its middle to the range: of public rows z, or of h."""
+    found = theta.copy()
+    slopes = slice(0, geometry.features)
+    if z is None:
+        middle, deviation = np.zeros(1), np.sqrt(geometry.h[slopes] @ found[slopes] ** 2)
+    else:
+        inside = z[:, slopes] @ found[slopes]
+        middle, deviation = inside.mean(axis=0), inside.std(axis=0)
+    factor = float(min(1.0, _REACH / max(float(deviation[0]), 1e-300)))
+    found[slopes] *= factor
+    if geometry.intercept:
+        unit = 1.0 if z is None else z[0, -1]
+        found[-1] = (np.clip(theta[-1] * unit + middle, -1.0, 1.0) - factor * middle) / unit
+    return found
+
+
+def _ridge_of_rows(rows: Floats, targets: Floats, geometry: Geometry) -> tuple[Floats, Floats, float]:
+    """Fit public rows in their own coordinates, and carry the fit and its covariance over to these."""
+    assert geometry.inverse is not None
+    m, d = rows.shape
+    mean = rows.mean(axis=0) if geometry.intercept else np.zeros(d)
+    level = float(targets.mean()) if geometry.intercept else 0.0
+    left, sizes, right = np.linalg.svd(rows - mean, full_matrices=False)
+    squares, seen, centred = sizes**2, left.T @ (targets - level), targets - level
+
+    def residuals(penalty: float) -> tuple[Floats, Floats]:
+        kept = squares / (squares + penalty)
+        return centred - left @ (kept * seen), left**2 @ kept + (1 / m if geometry.intercept else 0.0)
+
+    def left_out(penalty: float) -> float:
+        errors, leverage = residuals(penalty)
+        return float(np.sum((errors / np.maximum(1 - leverage, 1e-6)) ** 2))
+
+    penalty = float(min(_PENALTIES, key=left_out))
+    errors, leverage = residuals(penalty)
+    residual = max(float(errors @ errors) / max(m - float(leverage.sum()), m / 2), 1e-12)
+    weights = right.T @ (sizes / (squares + penalty) * seen)
+    theta = geometry.mapped(weights[:, None], np.array([level - mean @ weights]))[:, 0]
+    # the covariance residual·(RᵀR + penalty)⁻¹ along the rows' own directions, and residual/penalty elsewhere
+    ways = [geometry.inverse, *([(geometry.centre - mean)[None, :]] if geometry.intercept else [])]
+    way = np.vstack(ways)
+    along = (way @ right.T) ** 2
+    elsewhere = np.maximum((way**2).sum(axis=1) - along.sum(axis=1), 0.0)
+    variances = residual * (along @ (1 / (squares + penalty)) + elsewhere / penalty)
+    if geometry.intercept:
+        variances[-1] += residual / m
+    return theta, variances, residual
+
+
+def _ridge_of_coordinates(z: Floats, targets: Floats, geometry: Geometry) -> tuple[Floats, Floats, float]:
+    """Fit mapped public rows; the penalty is the residual variance over the mean square coefficient."""
+    m, columns = z.shape
+    free = np.ones(columns)
+    if geometry.intercept:
+        free[-1] = 0.0  # neither penalised nor counted
+    penalty = 1.0
+    for _ in range(_RIDGE_ROUNDS + 1):
+        used = penalty
+        theta = _ridge_solution(z, targets, used * free + 1e-9 * m * (1 - free))
+        residual = max(float(np.sum((targets - z @ theta) ** 2)) / max(m - columns, m / 2), 1e-12)
+        penalty = residual * columns / max(float(np.sum(free * theta**2)), 1e-12)
+    return theta, residual / (m * np.maximum(geometry.h, _LEAST_H) + used), residual
+
+
+def _classifier(public: PublicExamples, places: Floats, geometry: Geometry, *, outputs: int) -> Start:
+    loss, targets = _class_loss(places, outputs)
+    constant = 1.0 if geometry.intercept else None
+    norms = np.full((public.size, 1), np.sqrt(1.0 + (constant or 0.0) ** 2))
+    block = Block(public.features, constant, targets, norms)
+    raw = penalised_fit(loss, block, penalty=_CLASSIFIER_PENALTY)
+    weights, constants = (raw[:-1], raw[-1]) if geometry.intercept else (raw, np.zeros(outputs))
+    theta = geometry.mapped(weights, constants)
+    variances = _CLASSIFIER_VARIANCE / (public.size * np.maximum(geometry.h, _LEAST_H) + _CLASSIFIER_ROWS)
+    return Start(theta=theta, variances=np.repeat(variances[:, None], outputs, axis=1), public_rows=True)
+
+
+def _class_loss(places: Floats, outputs: int) -> tuple[Loss, Floats]:
+    if outputs == 1:
+        return LogisticLoss(classes=(0, 1)), np.where(places == 1, 1.0, -1.0)[:, None]
+    return SoftmaxLoss(classes=tuple(range(outputs))), places[:, None]
+
+
+def _coordinates(rows: Floats, geometry: Geometry) -> Floats:
+    """Return public rows in the coordinates of a geometry, in floats: nothing here is private."""
+    z = rows if geometry.map is None else (rows - geometry.centre) @ geometry.map
+    if not geometry.intercept:
+        return np.asarray(z)
+    last = np.zeros((geometry.columns, 1))
+    last[-1] = 1.0
+    return np.column_stack([z, np.full(len(z), geometry.unmapped(last)[1][0])])  # what a unit of it adds to all
+
+
+def _ridge_solution(z: Floats, targets: Floats, penalties: Floats) -> Floats:
+    """Solve (ZᵀZ + diag(penalties))·θ = Zᵀy, by the smaller of the two systems."""
+    m, columns = z.shape
+    try:
+        if columns <= m:
+            found = np.linalg.lstsq(z.T @ z + np.diag(penalties), z.T @ targets, rcond=None)[0]
+        else:
+            weighed = z / penalties
+            found = weighed.T @ np.linalg.lstsq(z @ weighed.T + np.eye(m), targets, rcond=None)[0]
+    except np.linalg.LinAlgError:  # after the charge: no start rather than no release
+        found = np.zeros(columns)
+    return np.asarray(found if np.isfinite(found).all() else np.zeros(columns), np.float64)
+
+
+def _sensible(variances: Floats) -> Floats:
+    return np.clip(np.nan_to_num(variances, nan=_MOST_VARIANCE), _LEAST_VARIANCE, _MOST_VARIANCE)

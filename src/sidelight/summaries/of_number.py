@@ -1,0 +1,136 @@
+"""What statistics of a number are asked with beside groups and price, and how predictions of several are told apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from sidelight.aggregates.groups import Groups
+from sidelight.errors import RangeError
+from sidelight.guarantees import Amount
+from sidelight.mechanisms.budget import Budget
+from sidelight.predictions import Prior, describe
+from sidelight.records import Schema
+from sidelight.records.expression_text import parse_expression
+from sidelight.records.expressions import Expression, Named
+from sidelight.summaries.clipping import Centre, Clip, Clipping, Subject, clipping_of, subject_of
+from sidelight.summaries.grouped import Grouped
+from sidelight.summaries.label_selection import known_described, known_digest
+from sidelight.summaries.measured import Measurement, labels_and_budget
+from sidelight.summaries.predicted import PredictedTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfNumber(Grouped):
+    """What statistics of one number are asked with beside groups and price; see `Mean`."""
+
+    clip: Clip = "auto"
+    centre: Centre = "auto"
+    expected_rows: float | None = None
+    location_share: Amount | None = None
+    known: Any = field(default=None, compare=False, repr=False)
+    kind: ClassVar[str] = ""
+
+    def _plan(self, schema: Schema, of: str | Expression, *, spread: bool = False) -> Measurement:
+        """Return what is measured how, against a schema. Reads no row."""
+        groups = self.groups(schema)
+        labels, budget = labels_and_budget(self, schema, groups, self.known)
+        clipping = self._clipped(subject_of(schema, of), groups, budget, self.prediction)
+        return Measurement(groups=groups, of=of, clipping=clipping, spread=spread, labels=labels)
+
+    def _clipped(self, subject: Subject, groups: Groups, budget: Budget, prediction: Any) -> Clipping:
+        return clipping_of(
+            subject,
+            groups,
+            budget,
+            clip=tuple(self.clip) if isinstance(self.clip, list) else self.clip,
+            values=prediction if isinstance(prediction, Prior) else None,
+            centre=self.centre,
+            expected_rows=self.expected_rows,
+            location_share=self.location_share,
+        )
+
+    def asked(
+        self, plan: Measurement, table: PredictedTable | None = None, *, names: Sequence[str] | None = None, **more: Any
+    ) -> dict[str, Any]:
+        """Return what the ledger says was asked of the number: no two different queries the same."""
+        clip = self.clip if isinstance(self.clip, str) else [str(end) for end in self.clip]
+        return self.request(
+            self.kind,
+            column=str(plan.of) if names is None else list(names),
+            clip=clip,
+            centre=self.centre,
+            expected_rows=self.expected_rows,
+            location_share=self.location_share,
+            law=plan.law,
+            prediction=self._digest(table, self.prediction) if names is None else None,
+            known=None if plan.labels is None else known_digest(plan.labels.selection),
+            **more,
+        )
+
+    def _digest(self, table: PredictedTable | None, prediction: Any) -> str | None:
+        """Return what the ledger says of a prediction."""
+        if isinstance(prediction, Prior):
+            return json.dumps(prediction.to_json(), sort_keys=True)
+        return None if table is None else str(table.description["sha256"])
+
+    def _described(self, table: PredictedTable | None, prediction: Any = None) -> dict[str, Any] | None:
+        """Return what a release says of the prediction."""
+        found, prior = None if table is None else table.description, prediction or self.prediction
+        if isinstance(prior, Prior):
+            found = {"description": describe(prior), "priors": [prior.to_json()], "origin": prior.origin.to_json()}
+        return known_described(self.known, found)
+
+
+@dataclass(frozen=True)
+class PredictionsOf:
+    """What is predicted of each of several columns: by column, or one table with a column of means for each."""
+
+    given: Any
+    by_column: bool
+
+    def __getitem__(self, name: str) -> Any:
+        return self.given.get(name) if self.by_column else self.given
+
+    def own(self, name: str) -> bool:
+        """Return whether a column has a prediction of its own."""
+        return self.by_column and name in self.given
+
+
+def predictions_of(given: Any, names: Sequence[str]) -> PredictionsOf:
+    """Return what is predicted of each of these columns."""
+    if isinstance(given, Prior):
+        raise RangeError(
+            f"one prior does not fit {len(names)} columns; write prediction={{{names[0]!r}: ..., {names[1]!r}: ...}}"
+            if len(names) > 1
+            else f"write prediction={{{names[0]!r}: ...}} where columns are a list"
+        )
+    by_column = isinstance(given, Mapping) and bool(given) and set(given) <= set(names)
+    return PredictionsOf(given, by_column)
+
+
+def joined(names: Sequence[str], described: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """Return what a release says of the predictions of several columns: the words of all, and each by its column."""
+    there = {name: dict(each) for name, each in zip(names, described, strict=True) if each is not None}
+    if not there:
+        return None
+    found: dict[str, Any] = {"description": "; ".join(f"{name}: {each['description']}" for name, each in there.items())}
+    found["columns"] = there
+    branded = [each["entropy"] for each in there.values() if "entropy" in each]
+    return {**found, "entropy": branded[0]} if branded else found
+
+
+def number_of(schema: Schema, column: str | Expression) -> str | Expression:
+    """Return the name of a declared column, or the expression that a text is."""
+    if isinstance(column, Named):
+        return column.name
+    if isinstance(column, str) and column not in {each.name for each in schema.columns}:
+        try:
+            parsed = parse_expression(column)
+        except Exception:
+            schema.number(column)
+            raise
+        return parsed.name if isinstance(parsed, Named) else parsed
+    return column

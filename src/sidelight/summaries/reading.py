@@ -1,0 +1,207 @@
+"""Noisy readings of numbers by group: counts, means and squares in units of -1..1.
+
+Pure: the pair, or the triple where the spread is wanted. Gaussian: count, centred sum and the second moment, which is
+free (summaries proof page, Theorems 2, 3, 6, 7). After the noise everything is computed for t = (x - centre)/half of
+-1..1 and mapped back at the end, so that no unit is too large and a column in cents has the mean of one in euros times
+100.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sidelight.aggregates.group_sums import GroupStatistics
+from sidelight.aggregates.unit_norms import UnitNorms
+from sidelight.aggregates.values import Value
+from sidelight.mechanisms.budget import Budget
+from sidelight.noise import Source, rounded_gaussian
+from sidelight.summaries.clipping import Interval
+from sidelight.summaries.intervals import Ends, mean_from_count_and_sum, mean_from_pair
+from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
+from sidelight.summaries.predicted import Group
+from sidelight.summaries.ratio import (
+    Bounds,
+    Floats,
+    Moments,
+    from_count_and_sums,
+    from_pair,
+    from_triple,
+    mean_noise_variance,
+    mean_of,
+    variance_of,
+)
+from sidelight.summaries.shares import count_and_sums
+
+#: The bounds of t.
+UNIT = Bounds(lower=-1.0, upper=1.0, levels=1)
+#: A group has support if its noisy count exceeds so many standard deviations of its noise.
+SUPPORT = 3.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Measured:
+    """A noisy reading of each group in units of t, and the interval that t = -1..1 stands for. All of it is released.
+
+    Args:
+        moments: Counts, sums and squares of t.
+        interval: Where values were clipped.
+        lower, upper: What -1 and 1 stand for.
+        pair: The noisy pair and its noise scale, where that is what was released.
+        scales: Otherwise the noise scales of the count and of Σt.
+        names: The labels of each group.
+    """
+
+    moments: Moments
+    interval: Interval
+    lower: float
+    upper: float
+    pair: tuple[Any, Any, float] | None = None
+    scales: tuple[float, float] = (0.0, 0.0)
+    names: tuple[Group, ...] = ()
+
+    @property
+    def centre(self) -> float:
+        """What t = 0 stands for."""
+        return self.lower + self.half
+
+    @property
+    def half(self) -> float:
+        """What one unit of t is worth."""
+        return self.upper / 2 - self.lower / 2
+
+    def number(self, t: Floats) -> Floats:
+        """Return the numbers that some t stand for."""
+        return np.clip(self.centre + self.half * t, self.lower, self.upper)
+
+    def unit(self, x: Floats) -> Floats:
+        """Return the t of some numbers, cut to -1..1; NaN stays."""
+        with np.errstate(over="ignore"):  # however far a prediction is off, it is no warning of the data
+            return np.clip((x - self.centre) / self.half, -1.0, 1.0)
+
+    @property
+    def taus(self) -> Floats:
+        """The mean of t in each group, as it was released."""
+        return mean_of(self.moments, UNIT)
+
+    @property
+    def overall(self) -> float:
+        """The mean of t in all groups together."""
+        return float(np.clip(self.moments.total.sum() / max(self.moments.count.sum(), 1.0), -1.0, 1.0))
+
+    @property
+    def noise_sd(self) -> Floats:
+        """The standard deviation of the noise of each mean."""
+        return self.half * np.sqrt(mean_noise_variance(self.moments, UNIT))
+
+    @property
+    def counts(self) -> dict[str, Floats]:
+        """The columns about counts."""
+        n = self.moments.count
+        return {"count": np.maximum(n, 0.0), "count_unbiased": n}
+
+    @property
+    def supported(self) -> Any:
+        """Whether the noisy counts say that a group has rows, and all together enough to have found the interval."""
+        enough = self.moments.count.sum() >= self.interval.rows_wanted
+        return (self.moments.count > SUPPORT * math.sqrt(self.moments.count_variance)) & enough
+
+    def mean_ends(self, confidence: float, *, population: bool = False) -> Ends:
+        """Return the interval of each mean; of the table's clipped rows, or of the population that they come from."""
+        if self.pair is not None and not population:
+            first, second, scale = self.pair
+            ends = mean_from_pair(first, second, scale=scale, lower=-1.0, upper=1.0, confidence=confidence)
+        else:
+            count_scale, sum_scale = self.scales
+            ends = mean_from_count_and_sum(
+                self.moments.count,
+                self.moments.total * 2.0**30,
+                levels=2**30,
+                count_scale=count_scale,
+                sum_scale=sum_scale * 2.0**30,
+                lower=-1.0,
+                upper=1.0,
+                confidence=confidence,
+                sampling_variance=variance_of(self.moments, UNIT) if population else 0.0,
+            )
+        return Ends(low=self.number(ends.low), high=self.number(ends.high))
+
+
+def pure_readings(
+    found: GroupStatistics,
+    values: Sequence[Value],
+    intervals: Sequence[Interval],
+    budget: Budget,
+    source: Source,
+    *,
+    spread: bool,
+    names: tuple[Group, ...],
+) -> list[Measured]:
+    """Add Laplace noise to the pair or the triple of each number, each for this budget."""
+    readings = []
+    for value, interval, statistic in zip(values, intervals, found.values, strict=True):
+        lower, upper = float_ends(value)
+        noise = budget.on(statistic)
+        noisy = np.asarray(noise.release(source)).reshape(3 if spread else 2, len(names)).astype(np.float64)
+        variance = laplace_variance(noise.scale)
+        if spread:
+            moments = from_triple(*noisy, levels=value.square_levels, variance=variance)
+            sds = (math.sqrt(moments.count_variance), math.sqrt(moments.total_variance))
+            read = Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds, names=names)
+        else:
+            moments = from_pair(*noisy, levels=value.levels, variance=variance)
+            pair = (noisy[0], noisy[1], float(noise.scale))
+            read = Measured(moments=moments, interval=interval, lower=lower, upper=upper, pair=pair, names=names)
+        readings.append(read)
+    return readings
+
+
+def gaussian_readings(
+    found: GroupStatistics,
+    values: Sequence[Value],
+    intervals: Sequence[Interval],
+    mu: Fraction,
+    norms: UnitNorms,
+    source: Source,
+    *,
+    names: tuple[Group, ...],
+) -> list[Measured]:
+    """Add Gaussian noise to one count and to the disc of each number, GDP(mu) for all of them together."""
+    cells, columns = len(names), len(values)
+    # entries of the disc have signs: replacing a unit would cost twice
+    l2_squared = norms.l2_squared * norms.times
+    scales = [
+        count_and_sums(mu=mu, l2_squared=l2_squared, levels=value.square_levels, columns=columns) for value in values
+    ]
+    every = [scales[0].count_scale, *(each.sum_scale for each in scales), *(each.square_scale for each in scales)]
+    drawn = rounded_gaussian(len(every) * cells, every, source, which=np.repeat(np.arange(len(every)), cells))
+    noise = drawn.reshape(len(every), cells)
+    count = (np.asarray(found.counts.value).reshape(cells) + noise[0]).astype(np.float64)
+    readings = []
+    for place, (value, interval, statistic) in enumerate(zip(values, intervals, found.values, strict=True)):
+        levels, own = value.square_levels, scales[place]
+        disc = np.asarray(statistic.value).reshape(2, cells)
+        moments = from_count_and_sums(
+            count,
+            (disc[0] + noise[1 + place]).astype(np.float64),
+            (disc[1] + noise[1 + columns + place]).astype(np.float64),
+            levels=levels,
+            count_variance=gaussian_variance(own.count_scale),
+            total_variance=gaussian_variance(own.sum_scale),
+            rest_variance=gaussian_variance(own.square_scale),
+        )
+        lower, upper = float_ends(value)
+        sds = (float(own.count_scale), float(own.sum_scale / levels))
+        readings.append(Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds, names=names))
+    return readings
+
+
+def float_ends(value: Value) -> tuple[float, float]:
+    """Return the ends of an interval as two different floats."""
+    lower, upper = float(value.lower), float(value.upper)
+    return lower, upper if lower < upper else math.nextafter(lower, math.inf)

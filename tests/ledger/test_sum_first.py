@@ -1,0 +1,76 @@
+"""Ledgers whose budget adds up what was declared first: booked, verified, forged; and scopes of earlier versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sidelight as sl
+from sidelight.accounting import Rule
+from sidelight.errors import BudgetError, LedgerError
+from sidelight.guarantees import GDP, ApproxDP, Claims, PureDP
+from sidelight.guarantees.conversions import gdp_within
+from sidelight.ledger import open_ledger
+
+BUDGET = ApproxDP(3, "1e-6")
+
+
+def test_the_declared_sum_is_granted_booked_and_verified(tmp_path: Path) -> None:
+    """Quantiles at 1, a covariance at (1, 1e-6), quantiles at 1: all of the budget."""
+    people = sl.Table(
+        {"age": [31.0, 47.0, 52.0] * 50, "pay": [1.0, 2.0, 3.0] * 50},
+        schema=[sl.Number("age", lower=0, upper=100), sl.Number("pay", lower=0, upper=9)],
+        name="people",
+    )
+    session = sl.Session(people, budget=BUDGET, ledger=tmp_path / "budget.db")
+    ages = sl.Quantiles([0.5], column="age", epsilon=1)
+    session.release(ages)
+    session.release(sl.Covariance(["age", "pay"], radius=120, epsilon=1, delta="1e-6"))
+    session.release(ages)
+    with open_ledger(str(tmp_path / "budget.db")) as ledger:
+        assert ledger.verify().ok
+        assert [entry.charge.composed for entry in ledger.entries()] == [False] * 3
+        assert ledger.entries()[1].charge.beside > 0
+    with pytest.raises(BudgetError, match="remaining ε"):
+        session.release(ages)
+
+
+def test_a_composed_rest_is_verified_and_fixes_the_sum(tmp_path: Path) -> None:
+    with open_ledger(str(tmp_path / "budget.db")) as ledger:
+        scope = ledger.open_scope("people", budget=BUDGET)
+        for number, claim in enumerate((PureDP("0.5"), GDP("0.2"), PureDP("0.1"))):
+            scope.reserve(Claims.of(claim), request={"kind": str(number)}).release("{}")  # type: ignore[union-attr]
+        assert scope.totals().composed is not None
+        assert ledger.verify().ok
+
+
+def test_a_scope_of_an_earlier_version_keeps_its_rule(tmp_path: Path) -> None:
+    """Before the sum came first, a budget without routes had them side by side: it is opened as it was made."""
+    with open_ledger(str(tmp_path / "budget.db")) as ledger:
+        old = ledger.open_scope("people", budget=BUDGET, routes=["basic", "gdp", "zcdp"])
+        again = ledger.open_scope("people", budget=BUDGET)
+        assert again.rule == old.rule
+        assert not again.rule.sum_first
+        with pytest.raises(LedgerError, match="another rule"):
+            ledger.open_scope("people", budget=BUDGET, routes=["basic"])
+        ledger.open_scope("new", budget=BUDGET)
+        with pytest.raises(LedgerError, match="another rule"):
+            ledger.open_scope("new", budget=BUDGET, routes=["basic", "gdp", "zcdp"])
+
+
+def test_rules_without_the_new_field_are_read_as_they_were() -> None:
+    rule = Rule.for_budget(BUDGET)
+    assert rule.to_json()["first"] == "sum"
+    written = {name: value for name, value in rule.to_json().items() if name != "first"}
+    assert not Rule.from_json(written).sum_first
+
+
+def test_parts_of_a_partition_stand_side_by_side(tmp_path: Path) -> None:
+    with open_ledger(str(tmp_path / "budget.db")) as ledger:
+        whole = ledger.open_scope("all", budget=BUDGET, partitioned_by="day")
+        assert not whole.rule.sum_first
+        part = ledger.open_scope("all/monday", budget=BUDGET, parent="all")
+        mu = gdp_within(BUDGET.epsilon / 6, BUDGET.delta / 10)
+        part.reserve(Claims.of(GDP(mu)), request={"kind": "g"}, delta="1e-7").release("{}")  # type: ignore[union-attr]
+        assert ledger.verify().ok

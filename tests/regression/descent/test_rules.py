@@ -1,0 +1,195 @@
+"""The numbers of descent: shares, clips, passes, the noise of an average, shrinkage, and the geometry."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.budget import Budget
+from sidelight.regression.descent.geometry import NoisyGram, PublicMoments, from_gram, guarded, without_map
+from sidelight.regression.descent.rules import clip_share, schedule, shares
+from sidelight.regression.descent.shrinkage import (
+    AverageNoise,
+    least_risk,
+    most_evidence,
+    shrink,
+    stein_share,
+    tail_noise,
+)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "mu"),
+    [
+        ("0.1", 0.027544650244),
+        ("0.3", 0.076968174976),
+        ("1", 0.236704380663),
+        ("3", 0.647726530689),
+        ("8", 1.531545117566),
+    ],
+)
+def test_mu_of_epsilon(epsilon: str, mu: float) -> None:
+    assert float(gdp_within(Fraction(epsilon), Fraction("1e-6"))) == pytest.approx(mu, abs=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("kind", "residual", "expected"),
+    [
+        ("squared", None, [1, 0.748331, 0.473286, 0.334664, 0.236643, 0.165279, 0.15]),
+        ("logistic", None, [0.5, 0.5, 0.5, 0.353553, 0.25, 0.174608, 0.12]),
+        ("softmax", None, [1, 1, 1, 0.707107, 0.5, 0.349215, 0.25]),
+        ("squared", 0.1, [0.4, 0.2683282, 0.1697056, 0.12, 0.12, 0.12, 0.12]),
+    ],
+)
+def test_clips(kind: Any, residual: float | None, expected: list[float]) -> None:
+    found = [clip_share(kind, x, residual=residual) for x in (0.005, 0.02, 0.05, 0.1, 0.2, 0.41, 1)]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "spread"), [("0.1", 0.013899772574), ("1", 0.119454923589)])
+def test_the_spread_of_the_choice(epsilon: str, spread: float) -> None:
+    part = Budget.of(epsilon=epsilon, delta="1e-6").part(Fraction(1, 10))
+    assert float(part.spread) == pytest.approx(spread, rel=1e-9)
+    assert float(part.amount) ** 0.5 == pytest.approx({"0.1": 0.008710383212, "1": 0.074852497504}[epsilon], rel=1e-9)
+
+
+def test_the_noise_of_an_average() -> None:
+    found = tail_noise(np.array([1.0, 0.5, 0.1, 2.8 * 0.35, 2.8 * 0.05]), passes=16, tail=12)
+    np.testing.assert_allclose(found, [0.08333333, 0.29626919, 2.95627217, 0.08648005, 2.083852], atol=1e-8)
+
+
+def test_shrinkage_by_evidence_and_by_risk() -> None:
+    distance, noise = np.array([[0.3, -0.1, 0.05, 0.2]]).T, np.array([[0.01, 0.01, 0.02, 0.02]]).T
+    trust = np.array([[0.02, 0.02, 0.01, 0.01]]).T
+    assert most_evidence(distance, noise, trust) == 1
+    assert least_risk(distance, noise, np.ones_like(noise)) == 2**-6
+    known = AverageNoise(curvature=np.ones(4), variance=noise[:, 0])
+    towards = shrink(distance, known, kind="squared", rule="evidence", start=np.zeros((4, 1)), trust=trust)
+    np.testing.assert_allclose(towards.theta / distance, [[2 / 3], [2 / 3], [1 / 3], [1 / 3]])
+    alone = shrink(distance, known, kind="squared", rule="evidence")
+    np.testing.assert_allclose((alone.theta / distance)[:, 0], [0.6097561, 0.6097561, 0.4385965, 0.4385965], rtol=1e-6)
+    for rule, kind in (("none", "squared"), ("evidence", "logistic")):
+        kept = shrink(distance, known, kind=kind, rule=rule)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(kept.theta, distance)
+        assert kept.factor is None
+
+
+def test_the_risk_of_stein_shrinkage() -> None:
+    """Theorem H: risks of 1.30, 3.29 and 6.95 beside bounds of 2, 4 and 7 for eight coordinates."""
+    rng = np.random.default_rng(5)
+    for square, expected, bound in ((0, 1.30, 2.0), (3, 3.29, 4.0), (30, 6.95, 7.0)):
+        shift = np.zeros(8)
+        shift[0] = math.sqrt(square)
+        drawn = shift + rng.normal(size=(20_000, 8))
+        kept = np.array([stein_share(each[:, None], np.ones((8, 1))) for each in drawn])
+        risk = float(np.mean(np.sum((kept[:, None] * drawn - shift) ** 2, axis=1)))
+        assert risk == pytest.approx(expected, abs=0.12)
+        assert risk < bound + 0.1
+
+
+def test_shares_add_up() -> None:
+    kinds, geometries = ("squared", "logistic", "softmax"), ("private", "public", "none")
+    for kind, geometry, candidates, declared in itertools.product(kinds, geometries, (True, False), (True, False)):
+        found = shares(kind, geometry, candidates=candidates, rows_declared=declared)  # type: ignore[arg-type]
+        assert found.gram + found.count + found.choice + found.steps == 1
+        assert min(found.gram, found.count, found.choice) >= 0 < found.steps
+        assert (found.choice > 0) == candidates
+        assert (found.gram > 0) == (geometry != "none")
+        assert (found.count > 0) == (geometry != "private" and not declared)
+    assert shares("squared", "public", candidates=True, rows_declared=False).steps == Fraction(67, 100)
+    assert shares("logistic", "private", candidates=False, rows_declared=False).steps == Fraction(9, 10)
+
+
+def test_passes_and_steps() -> None:
+    more: dict[str, Any] = {"trace": 3.0, "columns": 9, "intercept": True, "outputs": 1, "mu_steps": 1.0}
+    calm, noisy = schedule("squared", rows=1000, **more), schedule("squared", rows=20, **more)
+    assert (calm.noise, calm.passes, calm.tail) == (2 * 3 / 1000, 16, 12)
+    assert (noisy.passes, noisy.tail) == (8, 6)
+    assert calm.step == 1.2
+    assert calm.clip == 2 * calm.clip_share
+    public = schedule("logistic", rows=1000, **more, step_factor=0.25)
+    assert public.step == 2.8 * 0.25
+    assert schedule("softmax", rows=1000, **more, step_factor=0.0).step == pytest.approx(0.28)
+    several = schedule("softmax", rows=1000, **more | {"outputs": 10})
+    assert several.noise == pytest.approx(2 * math.sqrt(9 * 10 / 2) / 1000)
+    assert schedule("squared", rows=1000, **more, rows_per_unit=3).noise == pytest.approx(3 * calm.noise)
+    assert schedule("squared", rows=1000, **more, passes=5).passes == 5
+
+
+@pytest.mark.parametrize(("d", "factors"), [(20, [1.889, 1.171, 1.040, 1]), (100, [2.620, 1.248, 1.055, 1])])
+def test_why_rows_are_stretched_by_three_quarters(d: int, factors: list[float]) -> None:
+    values = 1 / np.arange(1, d + 1)
+    for power, expected in zip((0, 0.5, 0.75, 1), factors, strict=True):
+        found = np.sum(values ** (1 - power)) * np.sum(values ** (power - 1)) / d**2
+        assert found == pytest.approx(expected, abs=6e-4)
+
+
+def exact_gram(rows: np.ndarray) -> NoisyGram:
+    beside = np.column_stack([rows, np.full(len(rows), 0.5)])
+    return NoisyGram(matrix=beside.T @ beside, noise_scale=1e-3)
+
+
+class TestGeometry:
+    ROWS = np.random.default_rng(0).normal(size=(4000, 3)) * [0.2, 0.05, 0.01] + [0.3, 0.0, -0.1]
+
+    def test_coordinates_and_back(self) -> None:
+        for intercept in (True, False):
+            geometry = from_gram(exact_gram(self.ROWS), intercept=intercept)
+            weights = np.array([[1.0], [-2.0], [0.5]])
+            constant = np.array([0.7]) if intercept else np.zeros(1)
+            back, offset = geometry.unmapped(geometry.mapped(weights, constant))
+            np.testing.assert_allclose(back, weights)
+            np.testing.assert_allclose(offset, constant)
+            assert geometry.map is not None
+            z = (self.ROWS - geometry.centre) @ geometry.map
+            if intercept:
+                z = np.column_stack([z, np.ones(len(z))])
+            predicted = z @ geometry.mapped(weights, constant)
+            np.testing.assert_allclose(predicted, self.ROWS @ weights + constant)
+        plain = without_map(3, rows=10)
+        theta = plain.mapped(weights, np.array([0.7]))
+        assert theta[-1, 0] == 1.4  # the constant column is ½
+        assert plain.unmapped(theta)[1][0] == pytest.approx(0.7)
+
+    def test_rows_are_counted_one_deviation_too_many(self) -> None:
+        gram = exact_gram(self.ROWS)
+        assert gram.rows == pytest.approx(4000 + 4e-3)
+        empty = NoisyGram(matrix=np.full((4, 4), -5.0), noise_scale=2.0)
+        assert empty.rows == 8
+        assert np.isfinite(from_gram(empty).h).all()
+
+    def test_h_is_the_mean_square_of_a_column(self) -> None:
+        geometry = from_gram(exact_gram(self.ROWS))
+        assert geometry.map is not None
+        z = (self.ROWS - geometry.centre) @ geometry.map
+        np.testing.assert_allclose(np.mean(z**2, axis=0), geometry.h[:-1], rtol=1e-3)
+        assert geometry.h.max() <= 1 + 1e-9
+        assert geometry.h[-1] == 1
+        assert 1 <= geometry.trace <= geometry.h[:-1].sum() + 1e-9
+
+    def test_the_guard_widens_what_was_constant_in_public_rows(self) -> None:
+        narrow = self.ROWS[:400].copy()
+        narrow[:, 0] = narrow[0, 0]
+        public = PublicMoments.of(narrow)
+        assert public.enough
+        geometry = guarded(public, exact_gram(self.ROWS), rows=4000)
+        assert geometry.map is not None
+        z = (self.ROWS - geometry.centre) @ geometry.map
+        second = z.T @ z / len(z)
+        assert np.linalg.eigvalsh(second).max() < 2  # steps of a descent converge
+        wide = NoisyGram(matrix=np.zeros((4, 4)), noise_scale=1e-3)
+        without = guarded(public, wide, rows=4000)
+        assert without.map is not None
+        z = (self.ROWS - without.centre) @ without.map
+        assert np.linalg.eigvalsh(z.T @ z / len(z)).max() > 4  # and here they would not
+
+    def test_the_step_of_a_public_geometry(self) -> None:
+        public = PublicMoments.of(self.ROWS[:12])
+        assert guarded(public, exact_gram(self.ROWS), rows=4000).step_factor == pytest.approx((1 - 0.5) ** 2)
+        assert not PublicMoments.of(self.ROWS[:11]).enough

@@ -1,0 +1,149 @@
+"""A prediction in the coordinates of a geometry: it predicts the same, and its trust variances are those of 4.2."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.regression.descent.geometry import NoisyGram, PublicMoments, from_gram, guarded, without_map
+from sidelight.regression.descent.starts import nowhere, start_of
+from sidelight.regression.model_predictions import PredictedFit
+from sidelight.regression.prediction_sources import predictions_of
+
+RNG = np.random.default_rng(11)
+D, M = 4, 400
+ROWS = RNG.normal(size=(M, D)) * [0.4, 0.3, 0.2, 0.1] + [0.1, 0.0, 0.2, 0.0]
+WEIGHTS, CONSTANT = np.array([0.5, -0.4, 0.3, 0.8]), 0.1
+TARGETS = ROWS @ WEIGHTS + CONSTANT + 0.05 * RNG.normal(size=M)
+NUMBER = PredictedFit(features=D, data_norm=Fraction(1), target_range=(-1.0, 1.0))
+TWO = PredictedFit(features=D, data_norm=Fraction(1), classes=(0, 1))
+THREE = PredictedFit(features=D, data_norm=Fraction(1), classes=(0, 1, 2))
+
+
+def gram(rows=ROWS):
+    whole = np.column_stack([rows, np.full(len(rows), 0.5)])
+    return NoisyGram(matrix=whole.T @ whole, noise_scale=1.0)
+
+
+GEOMETRIES = {
+    "released": from_gram(gram()),
+    "public": guarded(PublicMoments.of(ROWS), gram(), rows=M),
+    "no intercept": from_gram(gram(), intercept=False),
+}
+
+
+def candidate(given, wanted=NUMBER):
+    return predictions_of(given, wanted).candidates[0]
+
+
+def outputs(start, geometry, rows=ROWS):
+    weights, constants = geometry.unmapped(start.theta)
+    return rows @ weights + constants
+
+
+@pytest.mark.parametrize("name", ["released", "public"])
+def test_coefficients_predict_the_same_in_every_geometry(name: str) -> None:
+    geometry = GEOMETRIES[name]
+    start = start_of(candidate(sl.CoefficientPrediction(WEIGHTS, CONSTANT)), geometry, kind="squared")
+    np.testing.assert_allclose(outputs(start, geometry)[:, 0], ROWS @ WEIGHTS + CONSTANT, atol=1e-9)
+    np.testing.assert_allclose(start.variances, 1 / geometry.trace)
+    classes = start_of(candidate(sl.CoefficientPrediction(WEIGHTS, CONSTANT), TWO), geometry, kind="logistic")
+    np.testing.assert_allclose(classes.variances, 16 / geometry.trace)
+    assert start.residual_variance is None
+    assert not start.public_rows
+
+
+def test_coefficients_without_a_map() -> None:
+    geometry = without_map(D, rows=500.0)
+    start = start_of(candidate(sl.CoefficientPrediction(WEIGHTS, CONSTANT, scale=1)), geometry, kind="squared")
+    np.testing.assert_allclose(outputs(start, geometry)[:, 0], ROWS @ WEIGHTS + CONSTANT, atol=1e-12)
+    assert start.theta[-1, 0] == pytest.approx(2 * CONSTANT)
+    assert nowhere(geometry, outputs=3).shape == (D + 1, 3)
+
+
+@pytest.mark.parametrize("name", ["released", "public"])
+def test_scales_become_variances_of_the_coordinates(name: str) -> None:
+    geometry, scale = GEOMETRIES[name], np.array([0.3, 0.2, 0.5, 0.1, 0.4])
+    start = start_of(candidate(sl.CoefficientPrediction(WEIGHTS, CONSTANT, scale=scale)), geometry, kind="squared")
+    draws = RNG.normal(size=(200_000, D + 1)) * scale
+    moved = geometry.mapped(draws[:, :D].T, draws[:, D])
+    np.testing.assert_allclose(start.variances[:, 0], moved.var(axis=1), rtol=0.03)
+    # the specification's formula: diagonal of map⁻¹·diag(g²)·map⁻ᵀ, and g² + ĉᵀdiag(g²)ĉ
+    inverse = np.linalg.inv(geometry.map)
+    np.testing.assert_allclose(start.variances[:-1, 0], np.diag(inverse @ np.diag(scale[:-1] ** 2) @ inverse.T))
+    np.testing.assert_allclose(start.variances[-1, 0], scale[-1] ** 2 + geometry.centre**2 @ scale[:-1] ** 2)
+
+
+@pytest.mark.parametrize("name", list(GEOMETRIES))
+def test_public_rows_of_a_number_are_fitted_by_ridge_regression(name: str) -> None:
+    geometry = GEOMETRIES[name]
+    targets = TARGETS if geometry.intercept else TARGETS - CONSTANT
+    start = start_of(candidate(sl.PublicData(np.column_stack([ROWS, targets]), "x")), geometry, kind="squared")
+    assert start.public_rows
+    assert start.residual_variance == pytest.approx(0.05**2, rel=0.25)
+    truth = ROWS @ WEIGHTS + (CONSTANT if geometry.intercept else 0)
+    assert np.mean((outputs(start, geometry)[:, 0] - truth) ** 2) < 4 * (D + 1) * 0.05**2 / M
+    bound = start.residual_variance / (M * np.maximum(geometry.h, 0.01))
+    assert (start.variances[:, 0] <= 1.2 * bound).all()
+    assert (start.variances[:, 0] > 0.1 * bound).all()
+
+
+def test_variances_of_public_rows_are_those_of_the_estimate() -> None:
+    geometry, found = GEOMETRIES["public"], []
+    for _ in range(200):
+        rows = RNG.normal(size=(M, D)) * [0.4, 0.3, 0.2, 0.1] + [0.1, 0.0, 0.2, 0.0]
+        y = rows @ WEIGHTS + CONSTANT + 0.05 * RNG.normal(size=M)
+        start = start_of(candidate(sl.PublicData(np.column_stack([rows, y]), "x")), geometry, kind="squared")
+        found.append(start.theta[:, 0])
+    np.testing.assert_allclose(np.var(found, axis=0), start.variances[:, 0], rtol=0.7)
+
+
+@pytest.mark.parametrize("name", list(GEOMETRIES))
+def test_public_classes_are_fitted_in_their_own_coordinates(name: str) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    geometry = GEOMETRIES[name]
+    labels = (ROWS @ WEIGHTS * 8 + RNG.logistic(size=M) > 0).astype(float)
+    given = (sl.PublicData(ROWS, "x"), sl.PublicData(labels, "y"))
+    start = start_of(candidate(given, TWO), geometry, kind="logistic")
+    reference = LogisticRegression(C=10, fit_intercept=geometry.intercept, tol=1e-8).fit(
+        candidate(given, TWO).features, labels
+    )
+    weights, constants = geometry.unmapped(start.theta)
+    np.testing.assert_allclose(weights[:, 0], reference.coef_[0], atol=2e-3)
+    if geometry.intercept:
+        np.testing.assert_allclose(constants, reference.intercept_, atol=2e-3)
+    np.testing.assert_allclose(start.variances[:, 0], 8 / (M * np.maximum(geometry.h, 0.01) + 3))
+    assert start.residual_variance is None
+
+
+def test_public_rows_of_several_classes() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    labels = np.argmax(ROWS @ RNG.normal(size=(D, 3)) * 6 + RNG.gumbel(size=(M, 3)), axis=1)
+    geometry = from_gram(gram(), outputs=3)
+    given = (sl.PublicData(ROWS, "x"), sl.PublicData(labels, "y"))
+    start = start_of(candidate(given, THREE), geometry, kind="softmax", outputs=3)
+    assert start.theta.shape == start.variances.shape == (D + 1, 3)
+    reference = LogisticRegression(C=10, tol=1e-8, max_iter=1000).fit(candidate(given, THREE).features, labels)
+    mine = outputs(start, geometry, candidate(given, THREE).features)
+    theirs = reference.decision_function(candidate(given, THREE).features)
+    centred = mine - mine.mean(axis=1, keepdims=True) - theirs + theirs.mean(axis=1, keepdims=True)
+    assert np.abs(centred).max() < 0.02
+
+
+@pytest.mark.parametrize("shape", [(12, 40), (10, 4), (30, 4)])
+def test_few_rows_and_constant_columns_give_a_finite_start(shape: tuple[int, int]) -> None:
+    m, d = shape
+    rows = RNG.normal(size=(m, d)) / (2 * d**0.5)
+    rows[:, 0] = 0.1
+    wanted = PredictedFit(features=d, data_norm=Fraction(1), target_range=(-1.0, 1.0))
+    for geometry in (without_map(d, rows=100.0), from_gram(gram(rows))):
+        for y in (rows[:, 1], np.zeros(m)):
+            start = start_of(
+                candidate(sl.PublicData(np.column_stack([rows, y]), "x"), wanted), geometry, kind="squared"
+            )
+            assert np.isfinite(start.theta).all()
+            assert (start.variances > 0).all()
+            assert np.abs(outputs(start, geometry, rows)).max() < 1

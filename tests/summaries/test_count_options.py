@@ -1,0 +1,124 @@
+"""Options of counts: totals against cells, intervals of a population, and the best of several predictions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.errors import RangeError
+from sidelight.session.query import prepare_query
+from sidelight.summaries.count_rollup import PreparedRollup
+from sidelight.summaries.count_tables import Reading, noise_bound
+from sidelight.summaries.intervals import population_ends
+from sidelight.summaries.noise_choice import Noise, gaussian_variance, laplace_variance
+from sidelight.summaries.predicted import read_prediction
+from sidelight.testing import seeded_release
+
+JOBS = [f"j{n}" for n in range(10)]
+SCHEMA = [sl.Category("job", JOBS, other=None), sl.Label("firm"), sl.Number("pay", lower=0, upper=10)]
+KEYS = [(job,) for job in JOBS]
+
+
+def shares(weight: float | None, labels: int = 10) -> dict[Any, float]:
+    schema = sl.Schema([sl.Category("job", [f"j{n}" for n in range(labels)], other=None)])
+    prepared = prepare_query(sl.Count(by="job", rollup=True, mu=1, leaf_weight=weight), schema)
+    assert isinstance(prepared, PreparedRollup)
+    return {margin.axes: 1 / margin.noise.variance for margin in prepared.margins}
+
+
+def test_cells_that_count_more_get_more_of_the_price() -> None:
+    """Of 100 cells at weight 2 the total's share is a third (cell variance 1.5, total 3); at 1 it is near a half."""
+    usual, leaves = shares(None), shares(2, labels=100)
+    assert shares(1) == usual
+    assert usual[()] / sum(usual.values()) == pytest.approx(0.45, abs=0.01)
+    assert leaves[()] / sum(leaves.values()) == pytest.approx(1 / 3, abs=0.01)
+    asked = [prepare_query(sl.Count(by="job", rollup=True, mu=1, leaf_weight=weight), sl.Schema(SCHEMA[:1])).request
+             for weight in (None, 2)]  # fmt: skip
+    assert asked[0] != asked[1]
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, 8.0, 100.0, 2000.0])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [1, 10])
+def test_intervals_of_a_population_hold_its_rate(rate: float, kind: Any, scale: int) -> None:
+    rng = np.random.default_rng(4)
+    draws, rows = 40_000, rng.poisson(rate, 40_000)
+    if kind == "laplace":
+        a = math.exp(-1 / scale)
+        noise = rng.geometric(1 - a, draws) - rng.geometric(1 - a, draws)
+        law = Noise(kind=kind, scale=scale, variance=laplace_variance(scale), epsilon=1 / scale)  # type: ignore[arg-type]
+    else:
+        noise = np.rint(rng.normal(0, scale, draws)).astype(int)
+        law = Noise(kind=kind, scale=scale, variance=gaussian_variance(scale), mu=1 / scale)  # type: ignore[arg-type]
+    ends = population_ends(rows + noise, noise_bound(law, 0.95))
+    covered = float(np.mean((ends.low <= rate) & (rate <= ends.high)))
+    assert covered > 0.945
+    if rate >= 100:
+        assert covered < 0.98
+        plain = rows + noise, noise_bound(law, 0.95)
+        assert np.mean(np.abs(plain[0] - rate) <= plain[1]) < 0.93  # without the sampling error they do not
+
+
+def test_population_intervals_are_asked_for_and_wider() -> None:
+    table = sl.Table({"job": JOBS * 300}, schema=SCHEMA[:1])
+    for more in ({}, {"rollup": True}):
+        plain, wide = (
+            seeded_release(sl.Count(by="job", epsilon=1, population=population, **more), table, seed=2).value
+            for population in (False, True)
+        )
+        assert (plain["count"] == wide["count"]).all()
+        assert (wide["high"] - wide["low"] > 4 * (plain["high"] - plain["low"])).all()
+    with pytest.raises(RangeError, match="threshold"):
+        prepare_query(sl.Count(by="firm", epsilon=1, delta="1e-6", population=True), sl.Schema(SCHEMA))
+    with pytest.raises(RangeError, match="rollup=True"):
+        sl.Count(by="job", epsilon=1, leaf_weight=2)
+
+
+def test_the_best_of_several_predictions_is_taken_and_is_never_worse_than_none() -> None:
+    rng = np.random.default_rng(1)
+    truth = np.array([400.0, 200, 133, 100, 80, 67, 57, 50, 44, 40])
+    good = dict(zip(JOBS, truth * 1.02, strict=True))
+    wrong = dict(zip(JOBS, truth[::-1], strict=True))
+    worse: dict[str, list[float]] = {"good": [], "both": [], "wrong": []}  # than the raw counts, in their variance
+    for predictions, name in (([good], "good"), ([wrong, good], "both"), ([wrong], "wrong")):
+        reading = Reading(prediction=read_prediction(predictions, keys=["job"], names=["count"]))
+        for _ in range(1500):
+            noisy = truth + np.rint(rng.normal(0, 30, 10))
+            drawn = reading.drawn(noisy, KEYS, variance=gaussian_variance(30))
+            worse[name].append(float(np.mean((drawn - truth) ** 2 - (noisy - truth) ** 2)) / gaussian_variance(30))
+    mean = {name: float(np.mean(each)) for name, each in worse.items()}
+    sd = {name: float(np.std(each)) / math.sqrt(1500) for name, each in worse.items()}
+    assert mean["good"] + 5 * sd["good"] < 0
+    assert 1 + mean["both"] < 1.12 * (1 + mean["good"])  # within 12 % of the error with the better one alone
+    assert mean["wrong"] < 5 * sd["wrong"]
+
+
+def test_several_predictions_change_no_guarantee_and_are_told() -> None:
+    table = sl.Table({"job": JOBS * 30, "pay": [3.0] * 300}, schema=[SCHEMA[0], SCHEMA[2]])
+    one, other = dict.fromkeys(JOBS, 30), dict.fromkeys(JOBS, 900)
+    several = sl.Count(by="job", epsilon=1, prediction=[sl.Predicted(other, doubt=0.1), one])
+    plain = sl.Count(by="job", epsilon=1)
+    prepared = prepare_query(several, table.schema)
+    assert prepared.claims == prepare_query(plain, table.schema).claims
+    assert prepared.prediction is not None
+    assert prepared.prediction["description"].startswith("the best of 2: ")
+    assert prepared.request != prepare_query(sl.Count(by="job", epsilon=1, prediction=[one]), table.schema).request
+    release = seeded_release(several, table, seed=1)
+    assert sl.Release.from_json(release.to_json()) == release
+    assert (release.value["unbiased"] == seeded_release(plain, table, seed=1).value["unbiased"]).all()
+    sums = [seeded_release(sl.Sum("pay", by="job", epsilon="0.2", prediction=told), table, seed=1).value["sum"]
+            for told in (dict.fromkeys(JOBS, 90), [dict.fromkeys(JOBS, 9000), dict.fromkeys(JOBS, 90)])]  # fmt: skip
+    assert sums[0] == pytest.approx(sums[1])
+    for query in (
+        sl.Mean("pay", by="job", epsilon=1, prediction=[one, other]),
+        sl.TopK("job", k=2, epsilon=1, route="peeling", prediction=[one, other]),
+        sl.Count(by="job", epsilon=1, per_cell_cap=1, prediction=[one, other]),
+    ):
+        with pytest.raises(RangeError, match="takes one prediction"):
+            prepare_query(query, table.schema)
+    with pytest.raises(RangeError, match="none of the 10 groups"):
+        prepare_query(sl.Count(by="job", epsilon=1, prediction=[one, {"z": 3}]), table.schema)

@@ -1,0 +1,98 @@
+"""CASE as groups of SQL, and predictions of its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.errors import RangeError
+from sidelight.testing import seeded_release
+
+SCHEMA = [
+    sl.Number("age", lower=0, upper=100, granularity=1),
+    sl.Number("weight", lower=0, upper=200),
+    sl.Category("job", ["clerk", "cook", "nurse"], other=None),
+]
+ROWS = {
+    "age": np.resize(np.arange(0, 100), 3000),
+    "weight": np.resize(np.linspace(10, 120, 300), 3000),
+    "job": np.resize(["clerk", "cook", "nurse"], 3000),
+}
+
+
+def answer(statement: str, **more: Any) -> Any:
+    table = sl.Table(ROWS, schema=SCHEMA, name="people")
+    return seeded_release(sl.SQL(statement, epsilon=more.pop("epsilon", 50), **more), table, seed=1).value
+
+
+BAND = "CASE WHEN age < 18 THEN 'child' WHEN age BETWEEN 18 AND 64 THEN 'adult' ELSE 'old' END"
+
+
+@pytest.mark.parametrize("group", ["band", "1", BAND])
+def test_a_case_names_groups_by_alias_place_or_itself(group: str) -> None:
+    value = answer(f"SELECT {BAND} AS band, COUNT(*) AS n, AVG(age) AS age FROM people GROUP BY {group}")
+    assert value.keys_of_groups == ("band",)
+    found = dict(zip(value["band"], value["n"], strict=True))
+    assert found == pytest.approx({"child": 540, "adult": 1410, "old": 1050}, abs=3)
+    assert value.row("child")["age"] == pytest.approx(8.5, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("case", "truth"),
+    [
+        ("CASE WHEN job IN ('cook', 'nurse') THEN 'hands' ELSE 'desk' END", {"hands": 2000, "desk": 1000}),
+        ("CASE job WHEN 'cook' THEN 'kitchen' END", {"kitchen": 1000}),
+        ("CASE WHEN NOT job = 'cook' THEN 'other' END", {"other": 2000}),
+        ("CASE WHEN age <= 17 OR age > 64 THEN 'outside' ELSE 'inside' END", {"outside": 1590, "inside": 1410}),
+        ("CASE WHEN age = 7 THEN 'seven' END", {"seven": 30}),
+        ("CASE WHEN 18 > age THEN 'young' ELSE 'grown' END", {"young": 540, "grown": 2460}),
+        ("CASE WHEN weight < 65 THEN 'light' WHEN weight >= 65 THEN 'heavy' END", {"light": 1500, "heavy": 1500}),
+    ],
+)
+def test_conditions_decide_as_sql_does(case: str, truth: dict[str, int]) -> None:
+    value = answer(f"SELECT {case} AS k, COUNT(*) AS n FROM people GROUP BY k")
+    assert dict(zip(value["k"], value["n"].tolist(), strict=True)) == pytest.approx(truth, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (
+            "SELECT CASE WHEN age < 18 AND job = 'cook' THEN 'a' END AS k, COUNT(*) FROM people GROUP BY k",
+            "one declared",
+        ),
+        ("SELECT CASE WHEN weight <= 65 THEN 'a' END AS k, COUNT(*) FROM people GROUP BY k", "granularity"),
+        ("SELECT CASE WHEN age + 1 < 18 THEN 'a' END AS k, COUNT(*) FROM people GROUP BY k", "something else"),
+        ("SELECT CASE WHEN job < 'd' THEN 'a' END AS k, COUNT(*) FROM people GROUP BY k", "IN"),
+        ("SELECT CASE WHEN age IS NULL THEN 'a' END AS k, COUNT(*) FROM people GROUP BY k", "something else"),
+        ("SELECT CASE WHEN age < 18 THEN 'a' END AS k, COUNT(*) FROM people", "not in GROUP BY"),
+    ],
+)
+def test_other_cases_are_refused_by_name(statement: str, said: str) -> None:
+    with pytest.raises(RangeError, match=said):
+        sl.SQL(statement, epsilon=1).prepare(sl.Schema(SCHEMA))
+
+
+def test_numbers_of_a_statement_are_predicted_by_their_names() -> None:
+    statement = "SELECT job, COUNT(*) AS n, SUM(age) AS total FROM people GROUP BY job"
+    truth = dict.fromkeys(["clerk", "cook", "nurse"], 1000)
+    plain, told = (answer(statement, epsilon="0.02", prediction=each)
+                   for each in (None, {"n": sl.Predicted(truth, sd=1e-3, origin="register")}))  # fmt: skip
+    assert np.abs(told["n"] - 1000).max() < np.abs(plain["n"] - 1000).max()
+    assert (told["total"] == plain["total"]).all()
+    query = sl.SQL(statement, epsilon=1, prediction={"n": sl.Predicted(truth, origin="register")})
+    prepared = query.prepare(sl.Schema(SCHEMA))
+    assert prepared.claims == sl.SQL(statement, epsilon=1).prepare(sl.Schema(SCHEMA)).claims
+    assert prepared.prediction is not None
+    assert "register" in prepared.prediction["description"]
+    assert prepared.request != sl.SQL(statement, epsilon=1).prepare(sl.Schema(SCHEMA)).request
+    assert "prediction=..." in str(query.translation(sl.Schema(SCHEMA)))
+    with pytest.raises(RangeError, match="no query of its own"):
+        sl.SQL(statement, epsilon=1, prediction={"m": truth}).prepare(sl.Schema(SCHEMA))
+    seeded = seeded_release(sl.Count(by="job", epsilon=1), sl.Table(ROWS, schema=SCHEMA), seed=1)
+    branded = sl.SQL(statement, epsilon=1, prediction={"n": seeded}).prepare(sl.Schema(SCHEMA)).prediction
+    assert branded is not None
+    assert "entropy" in branded
