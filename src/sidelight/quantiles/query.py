@@ -164,7 +164,7 @@ class Quantiles:
 
     @property
     def _given(self) -> tuple[Prior, ...]:
-        if self.prediction is None or self._for_each_group and is_by_group(self.prediction):
+        if self.prediction is None or is_by_group(self.prediction):
             return ()
         return tuple(self.prediction) if isinstance(self.prediction, Sequence) else (self.prediction,)
 
