@@ -1,7 +1,7 @@
 """Random histories whose declared epsilons and deltas fit a default budget: how many requests are refused all the same.
 
 `python -m benchmarks.budget_histories` prints the count over 2,000 of them; the proof that it is 0 is on the accounting
-proof page, section 6.
+proof page, section 6. And how many small pure queries are granted by the sum, and with routes named.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from fractions import Fraction
 
-from sidelight.accounting import Rule, Totals, batch
+from sidelight.accounting import ROUTES, Rule, Totals, batch
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, BoundedRange, Claims, PureDP
 from sidelight.guarantees.conversions import gdp_within
 
@@ -60,6 +60,15 @@ def _asked(rule: Rule, totals: Totals, claims: Claims, *, delta: Fraction | None
     return totals.plus(charge) if rule.grants(totals, charge) else None
 
 
+def small_pure_queries(rule: Rule, epsilon: Fraction) -> int:
+    """Count how many equal pure queries a rule grants."""
+    totals, granted = Totals.zero(), 0
+    options = rule.charges(Claims.of(PureDP(epsilon)))
+    while rule.grants(totals, charge := rule.choose(totals, options)):
+        totals, granted = totals.plus(charge), granted + 1
+    return granted
+
+
 def measure() -> Mapping[str, float]:
     """Count the refusals of 2,000 histories."""
     return {"refused": float(refused_though_the_sum_fits(21, histories=2000))}
@@ -67,3 +76,6 @@ def measure() -> Mapping[str, float]:
 
 if __name__ == "__main__":
     print(measure())
+    budget = ApproxDP(3, "1e-6")
+    print({"sum first": small_pure_queries(Rule.for_budget(budget), F("0.01"))})
+    print({"routes named": small_pure_queries(Rule.for_budget(budget, routes=ROUTES), F("0.01"))})

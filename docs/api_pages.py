@@ -45,7 +45,7 @@ PAGES = {
             "PrivateHistograms",
         ),
     ),
-    "Records and schema": ("Table", "Schema", "Number", "Category", "Label", "PersonId", "Drop", "Fill", "col"),
+    "Records and schema": ("Table", "Schema", "Number", "Date", "Category", "Label", "PersonId", "Drop", "Fill", "col"),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),
     "Sessions, ledgers and releases": (
         *("Session", "Sequence", "open_ledger", "Release", "Refused", "outcome_from_json"),
@@ -61,7 +61,7 @@ PAGES = {
     ),
     "Experts": ("experts",),
     "Tuning": ("Selection", "PublicScore", "PrivateScore", "tuning"),
-    "Tools": ("nonprivate_check_rows", "quantiles", "gaussians"),
+    "Tools": ("epsilon_for", "nonprivate_check", "nonprivate_check_rows", "quantiles", "gaussians"),
     "Errors and warnings": ("PrivacyWarning", "NotPrivateWarning", "errors"),
 }
 
@@ -96,7 +96,7 @@ SEAMS = {
     *("GaussianMean.price", "GaussianMean.table", "SyntheticTable.price", "SyntheticTable.axes", "Selection.claims"),
     *("PrivateHistograms.priors", "PrivateHistograms.masses"),
     *("Category.labels", "Category.unknown_code", "Category.missing_code", "Label.normalised", "Label.label_of"),
-    *("Number.fill", "Table.rows"),
+    *("Number.fill", "Date.calendar", "Date.fill", "Table.rows", "Release.dated"),
     *("TableEncoding.codings", "TableEncoding.rows", "TableEncoding.matrix"),
     *("Claims.with_unit", "Claims.with_numerics", "Claims.map", "Claims.items", "GDP.from_squares"),
 }

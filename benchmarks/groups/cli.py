@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from benchmarks import budget_histories
+from benchmarks import budget_histories, error_bounds, new_user
 from benchmarks.target import Target
 
 _TIMED = "import time; t = time.process_time(); import {name}; print(time.process_time() - t)"
@@ -43,7 +43,12 @@ def names() -> Mapping[str, float]:
 
 
 TARGETS = [
+    Target("kinds-without-error", error_bounds.kinds, "without", "<=", 0),
+    Target("bound-over-error-quantiles", error_bounds.bounds, "ratio", "<=", 3),
     Target("refused-though-sum-fits", budget_histories.measure, "refused", "<=", 0),
+    Target("minutes-to-report", new_user.measure, "commands", "<=", 6),
+    Target("lines-of-toml-edited", new_user.measure, "edited", "<=", 0),
+    Target("first-report-wrong-numbers", new_user.measure, "wrong", "<=", 0),
     Target("import-vs-numpy", start, "vs_numpy", "<=", 2.5),
     Target("public-names-undocumented", names, "undocumented", "<=", 0),
 ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sidelight import quantiles as quantiles
     from sidelight import synthesis as synthesis
     from sidelight import tuning as tuning
+    from sidelight.accuracy.price import epsilon_for as epsilon_for
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance.pca import PCA as PCA
     from sidelight.errors import NotPrivateWarning as NotPrivateWarning
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from sidelight.quantiles import Quantiles as Quantiles
     from sidelight.quantiles import Sequence as Sequence
     from sidelight.records import Category as Category
+    from sidelight.records import Date as Date
     from sidelight.records import Drop as Drop
     from sidelight.records import Fill as Fill
     from sidelight.records import Label as Label
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
     from sidelight.records.expressions import col as col
+    from sidelight.records.nonprivate_check import nonprivate_check as nonprivate_check
     from sidelight.regression.adassp import AdaSSP as AdaSSP
     from sidelight.regression.clipping import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.coefficient_prediction import CoefficientPrediction as CoefficientPrediction
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
 # Names are loaded when first used: importing sidelight costs little more than importing NumPy. Queries stand in the
 # registry; this is everything else.
 _HOME = {
+    "sidelight.accuracy.price": ("epsilon_for",),
     "sidelight.covariance.pca": ("PCA",),
     "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
     "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
@@ -111,8 +115,9 @@ _HOME = {
     "sidelight.predictions": ("PublicData", "hedge"),
     "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
-    "sidelight.records": ("Category", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
+    "sidelight.records.nonprivate_check": ("nonprivate_check",),
     "sidelight.regression.clipping": ("nonprivate_check_rows",),
     "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),

@@ -47,6 +47,11 @@ class BudgetError(SidelightError):
         self.remaining = remaining
         self.difference = difference
 
+    def with_advice(self, advice: str) -> BudgetError:
+        """Return the same refusal with what to write another time."""
+        told = {"requested": self.requested, "remaining": self.remaining, "difference": self.difference}
+        return BudgetError(f"{self}. {advice}", **told)
+
 
 class LedgerError(SidelightError):
     """A ledger cannot be used: corrupt, locked, of a newer version, or not where it was said to be."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import MissingPackageError, RangeError, nearest
+from sidelight.records.dates import date_text
 
 #: What stands in a key column of a row that is the total over this column.
 ALL = "all"
@@ -197,7 +199,7 @@ class GroupTable(Mapping[str, Any]):
 
 def _column(values: ArrayLike, rows: int, name: str) -> Column:
     column = np.array(values)
-    if column.shape != (rows,) or column.dtype.kind not in "biuf":
+    if column.shape != (rows,) or column.dtype.kind not in "biufM":
         raise RangeError(f"column {name!r} must have a number for each of the {rows} groups, got {column.shape}")
     column.setflags(write=False)
     return column
@@ -206,6 +208,8 @@ def _column(values: ArrayLike, rows: int, name: str) -> Column:
 def _text(value: Any, *, counted: bool = False) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if value is None or isinstance(value, datetime.date):
+        return date_text(value)
     if isinstance(value, float) and counted and math.isfinite(value):
         return str(round(value))
     if isinstance(value, float):

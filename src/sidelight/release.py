@@ -7,9 +7,11 @@ back without losing a bit, a claim or a brand.
 from __future__ import annotations
 
 import base64
+import datetime
 import html
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -21,11 +23,14 @@ import numpy as np
 from sidelight.errors import RangeError, SourceError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
+from sidelight.records.dates import Calendar, date_text
 from sidelight.released_distribution import ReleasedDistribution
 
 FORMAT = "1"
 #: Arrays with more entries are written as bytes.
 _LONG = 4096
+#: The columns of a table by group that lie where the numbers of the column lie.
+_DATED = re.compile(r"low|high|(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +133,32 @@ class Release:
         """True when the noise came from the operating system; seeded noise protects nobody."""
         return self.circumstances.entropy == "os"
 
+    @property
+    def shown(self) -> Any:
+        """The answer with dates again where the column is an `sl.Date`, whose numbers count from its start; otherwise
+        the value itself."""
+        return self.dated(self.value)
+
+    def dated(self, value: Any) -> Any:
+        """Return a value of this release, or a part of it, with dates in place of numbers that count from a start."""
+        told = self.query.get("dates")
+        if not isinstance(told, Mapping):
+            return value
+        calendar = Calendar.since(told["start"], told["unit"], where="a release")
+        if isinstance(value, GroupTable):
+            columns = {
+                name: calendar.datetimes(value[name]) if _DATED.fullmatch(name) else value[name]
+                for name in value.columns
+            }
+            keys, groups = value.keys_of_groups, value.groups
+            return GroupTable(keys=keys, groups=groups, columns=columns, notes=value.notes)
+        if isinstance(value, Mapping):
+            return {key: self.dated(each) if key == "quantiles" else each for key, each in value.items()}
+        if self.kind not in ("quantiles", "stable_median") or not np.all(np.isreal(value)):
+            return value
+        found = calendar.datetimes(value)
+        return found if isinstance(value, np.ndarray) else found.item()
+
     def error_bound(self, confidence: float) -> np.ndarray:
         """Return a public bound on the error of every entry at a confidence (unit and assumption: `release.error`)."""
         if self.error is None:
@@ -159,7 +190,11 @@ class Release:
         said: dict[str, Any] = {"kind": self.kind, "guarantee": str(self.guarantee), "private": self.private}
         if self.error is not None:
             said |= {"unit": self.error.unit, "assumption": self.error.assumption}
-        return said | {"values": self._records()}
+        plain = [
+            {name: date_text(each) if isinstance(each, datetime.date) else each for name, each in record.items()}
+            for record in self._records()
+        ]
+        return said | {"values": plain}
 
     def to_pandas(self) -> Any:
         """Return the answer as a pandas data frame: a row an entry, with the error bound at 95 % where there is one.
@@ -168,7 +203,7 @@ class Release:
             The frame; its `attrs` say kind, guarantee, and whether the noise was private.
         """
         if isinstance(self.value, GroupTable):
-            frame = self.value.to_pandas()
+            frame = self.shown.to_pandas()
         else:
             frame = import_module("pandas").DataFrame(self._records())
         frame.attrs |= {"kind": self.kind, "guarantee": str(self.guarantee), "private": self.private}
@@ -181,12 +216,12 @@ class Release:
             The frame.
         """
         if isinstance(self.value, GroupTable):
-            return self.value.to_polars()
+            return self.shown.to_polars()
         return import_module("polars").DataFrame(self._records())
 
     def _records(self) -> list[dict[str, Any]]:
         if isinstance(self.value, GroupTable):
-            return self.value.to_records()
+            return list(self.shown.to_records())
         entries = _entries(self)
         bounds = [] if self.error is None else [float(bound) for bound in np.ravel(self.error.at(0.95))]
         if len(bounds) != len(entries):
@@ -217,7 +252,7 @@ class Release:
     def __str__(self) -> str:
         lines = [*_brand(self.circumstances), f"{self.kind} · {self.guarantee}"]
         if isinstance(self.value, GroupTable):
-            lines += [f"  {line}" for line in repr(self.value).splitlines()]
+            lines += [f"  {line}" for line in repr(self.shown).splitlines()]
         else:
             lines += [f"  {label}: {_number(entry)}" for label, entry in _entries(self)]
         if self.error is not None:
@@ -232,7 +267,7 @@ class Release:
     def _repr_html_(self) -> str:
         brand = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in _brand(self.circumstances))
         if isinstance(self.value, GroupTable):
-            return f"{brand}<p>{html.escape(f'{self.kind} · {self.guarantee}')}</p>{self.value._repr_html_()}"
+            return f"{brand}<p>{html.escape(f'{self.kind} · {self.guarantee}')}</p>{self.shown._repr_html_()}"
         rows = "".join(
             f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(_number(entry))}</td></tr>"
             for label, entry in _entries(self)
@@ -385,7 +420,7 @@ def _encode(kind: str, outcome: Outcome) -> str:
         "circumstances": vars(outcome.circumstances),
     }
     if isinstance(outcome, Release):
-        data["value"] = _encode_value(outcome.value)
+        data["value"] = encode_value(outcome.value)
         data["labels"] = list(outcome.labels)
         data["error"] = None if outcome.error is None else outcome.error.to_json()
         data["prediction"] = None if outcome.prediction is None else dict(outcome.prediction)
@@ -396,7 +431,8 @@ def _encode(kind: str, outcome: Outcome) -> str:
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-def _encode_value(value: Any) -> Any:
+def encode_value(value: Any) -> Any:
+    """Return a released value as JSON values."""
     if isinstance(value, np.ndarray) and value.size > _LONG and value.dtype.kind in "if":
         return _encode_long(value)
     if isinstance(value, np.ndarray):
@@ -408,9 +444,9 @@ def _encode_value(value: Any) -> Any:
     if isinstance(value, ReleasedDistribution):
         return {"distribution": value.to_json()}
     if isinstance(value, Mapping):
-        return {"mapping": {str(key): _encode_value(entry) for key, entry in value.items()}}
+        return {"mapping": {str(key): encode_value(entry) for key, entry in value.items()}}
     if isinstance(value, list | tuple):
-        return [_encode_value(entry) for entry in value]
+        return [encode_value(entry) for entry in value]
     return value
 
 
@@ -446,7 +482,7 @@ def _brand(circumstances: Circumstances) -> list[str]:
 
 
 def _entries(release: Release) -> Sequence[tuple[str, Any]]:
-    value = release.value
+    value = release.shown
     if isinstance(value, Mapping) and "quantiles" in value:
         value = value["quantiles"]
     if isinstance(value, np.ndarray) and value.ndim == 1 and len(release.labels) == len(value):
@@ -473,4 +509,6 @@ def _bars(entries: Sequence[tuple[str, Any]]) -> str:
 
 
 def _number(entry: Any) -> str:
+    if isinstance(entry, datetime.date):
+        return date_text(entry)
     return f"{entry:.10g}" if isinstance(entry, float) else str(entry)

@@ -105,6 +105,25 @@ def test_routes_begin_beside_the_sum_with_the_first_gaussian_and_never_with_an_i
     assert not rule.proves(forged, Claims.of(ApproxDP(1, "1e-7")))
 
 
+@pytest.mark.parametrize(("mu", "d", "spent"), [("1e-6", "3.9e-7", None), ("1e-7", "5e-7", "3")])
+def test_the_event_that_begins_is_counted_by_its_own_law(mu: str, d: str, spent: str | None) -> None:
+    """Its pair has a smaller epsilon than mu, even 0: the rho of its randomised response is no bound of it."""
+    rule, claims = Rule.for_budget(BUDGET), Claims.of(GDP(mu))
+    totals = Totals.zero() if spent is None else asked(rule, Totals.zero(), Claims.of(PureDP(spent)))
+    assert totals is not None
+    charge = rule.charge(claims, totals=totals, delta=d)
+    assert charge.beside
+    assert amount_of(charge.rho or 0) == F(mu) ** 2 / 2
+    assert amount_of(charge.mu_squared or 0) == F(mu) ** 2
+    assert rule.proves(charge, claims)
+    for name in ("rho", "mu_squared"):
+        forged = dataclasses.replace(charge, **{name: getattr(charge, name) * 9 // 10})
+        assert not rule.proves(forged, claims)
+    assert not Rule.for_budget(BUDGET, routes=["basic", "gdp", "zcdp"]).proves(charge, claims)
+    after = totals.plus(charge)  # and with nothing left of the sum, the routes beside it go on
+    assert asked(rule, after, Claims.of(GDP("1e-9"))) is not None
+
+
 def test_more_delta_beside_the_sum_than_an_event_leaves_is_refused() -> None:
     rule = Rule.for_budget(BUDGET)
     charge = rule.charge(gaussian("1", "1e-6"), totals=Totals.zero(), delta="1e-6")

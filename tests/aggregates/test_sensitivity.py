@@ -173,6 +173,7 @@ def cap_by_position(monkeypatch):
     )
 
 
+@pytest.mark.planted("a bound of a sum, of moments or of rows forgotten")
 @pytest.mark.parametrize(
     ("bug", "statistic"),
     [

@@ -59,6 +59,7 @@ def test_the_median_of_few_records_holds_its_claims(draws):
     assert draws < 20_000 or found.epsilon().value > 1.8  # enough draws to see most of it
 
 
+@pytest.mark.planted("half the sensitivity of a quantile")
 def test_a_halved_sensitivity_is_refuted(monkeypatch):
     halve_the_sensitivity(monkeypatch)
     found, claims = attacked(MEDIAN, rows(1, 1), rows(1, 1, 4), draws=2800)
@@ -76,6 +77,7 @@ def test_a_person_with_more_rows_than_declared_holds_the_claims(draws):
     assert not found.refutes(claims)
 
 
+@pytest.mark.planted("a contribution cap that is not enforced")
 def test_a_contribution_cap_that_is_not_enforced_is_refuted(monkeypatch):
     monkeypatch.setattr("sidelight.aggregates.collect.cap_arrays", lambda persons, codes, ranges, k: codes)
     found, claims = attacked(MEDIAN, OTHERS, WITH_EVE, draws=2800, schema=PERSONS)
@@ -106,6 +108,7 @@ def test_quartiles_hold_their_claims(adaptation):
     assert not found.refutes(claims)
 
 
+@pytest.mark.planted("a path's budget spent at each node")
 @pytest.mark.slow
 def test_a_budget_that_is_not_divided_along_the_path_is_refuted(monkeypatch):
     claims = QUARTILES.prepare(Table(BEFORE, schema=list(WIDE)).schema).claims

@@ -231,6 +231,7 @@ def test_the_list_is_of_functions_that_exist() -> None:
             assert all(f"def {name}(" in text for name in names), file
 
 
+@pytest.mark.planted("a failure after the charge")
 def test_the_walk_finds_a_planted_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     from sidelight.regression import fit_core
 

@@ -260,16 +260,16 @@ def test_a_plan_says_how_far_off_every_kind_will_be(kind, plan, sidelight) -> No
     shown = sidelight("plan", plan(f'kind = "{kind}"\n{EVERY_KIND[kind]}\nepsilon = 1\n')).out
     assert "±" in shown
     theorem = kind in ("count", "histogram", "top_k", "count_distinct")
-    assert ("forecast" in " ".join(shown.split())) != theorem
+    assert ("measured" in " ".join(shown.split())) != theorem
 
 
 def test_a_forecast_is_near_what_is_released(plan) -> None:
     """Of 400 rows with values of 0..40: the noise of the mean is what the forecast for so many rows says, within 2."""
-    from sidelight.cli.forecast import forecast
+    from sidelight.accuracy.forecast import forecast
 
     query = sl.Mean("hours", epsilon=1, expected_rows=400)
     schema = read_plan(plan('kind = "count"\nepsilon = 1\n')).schema
-    told = forecast(query, query.prepare(schema), schema)
-    half = float(told.split("±")[1].split()[0])
+    half, rows, unit = forecast(query, query.prepare(schema), schema)
+    assert (rows, unit) == (400, "")
     table = query.release(sl.Table(plan().parent / "people.csv", schema=schema)).value
     assert 0.5 < half / ((table.high - table.low) / 2) < 2

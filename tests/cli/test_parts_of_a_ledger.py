@@ -78,7 +78,7 @@ def test_the_shortfall_is_that_of_the_query_itself(sidelight: Callable[..., Any]
     plan.write_text(plan.read_text().replace("epsilon = 0.5\n", "epsilon = 5\n"))
     refused = sidelight("run", plan, "-o", folder / "report.html")
     assert refused.status == 1
-    assert "remaining ε 3 " in refused.err  # the first query: the second, which would fit, takes nothing from it
+    assert "remaining ε 3, " in refused.err  # the first query: the second, which would fit, takes nothing from it
 
 
 def test_a_missing_table_is_asked_for_as_one_writes_it(

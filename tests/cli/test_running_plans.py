@@ -286,7 +286,7 @@ def test_a_file_that_no_standard_writer_wrote_is_refused_unless_lines_are_declar
     refused = sidelight("run", "plan.toml")
     assert refused.status == 2
     assert "people.csv', line 402: a quotation mark inside a field that does not begin with one" in refused.err
-    assert 'records="lines"' in refused.err
+    assert 'records = "lines"' in refused.err
     assert not Path("budget.db").exists()
     assert not Path("report.html").exists()
     change('name = "people"', 'name = "people"\nrecords = "lines"')

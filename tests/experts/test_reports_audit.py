@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from sidelight.audit import audit
 from sidelight.experts import Reporter, Reporting
@@ -39,6 +40,7 @@ def test_an_attack_does_not_refute_the_claim():
     assert found.mu().value > 0.85
 
 
+@pytest.mark.planted("clipping after the noise")
 def test_clipping_after_the_noise_is_refuted():
     # the planted bug: the report is clipped to [0, 1], but only after noise that was made for clipped gains
     def clip(value):
@@ -54,12 +56,14 @@ def test_clipping_after_the_noise_is_refuted():
     assert not harmless.refutes(TERMS.claims)  # clipping a private report once more is harmless
 
 
+@pytest.mark.planted("noise of a client 30 % too small")
 def test_noise_thirty_percent_too_small_is_refuted():
     less = Reporting(actions=1000, mu="10/7", sensitivity=1, neighbours="presence", rounds=1)
     found = audit(sampler(0.0, "less low", terms=less), sampler(40.0, "less high", terms=less), draws=DRAWS)
     assert found.refutes(TERMS.claims)
 
 
+@pytest.mark.planted("fresh noise on a resend")
 def test_fresh_noise_on_a_resend_is_refuted():
     low, high = sampler(0.0, "resend low"), sampler(40.0, "resend high")
     found = audit(lambda n: (low(n) + low(n)) / 2, lambda n: (high(n) + high(n)) / 2, draws=DRAWS)

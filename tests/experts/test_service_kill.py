@@ -169,11 +169,13 @@ def test_fifty_kills_change_nothing(tmp_path):
     assert_same(killed_run(tmp_path, kills=50, rounds=25, seed=1), 50)
 
 
+@pytest.mark.planted("an acknowledgement before the write")
 def test_an_acknowledgement_before_the_write_is_caught(tmp_path):
     outcome = killed_run(tmp_path, kills=12, rounds=8, seed=2, bug=("acknowledge before writing",), stuck=3.0)
     assert any("lost" in problem or "not recognised" in problem for problem in outcome[0]), outcome[0]
 
 
+@pytest.mark.planted("a resend counted twice")
 def test_counting_a_resend_twice_is_caught(tmp_path):
     outcome = killed_run(tmp_path, kills=3, rounds=12, seed=3, bug=("count resends",), stuck=3.0)
     with pytest.raises(AssertionError):

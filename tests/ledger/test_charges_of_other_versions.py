@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.accounting import Charge, Rule, filters
+from sidelight.accounting import Charge, Rule, prices
 from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims, PureDP
 from sidelight.ledger import open_ledger
 
@@ -70,7 +70,7 @@ def test_a_ledger_of_an_earlier_choice_verifies_and_imports(tmp_path: Path, monk
     with open_ledger(tmp_path / "old.db") as old:
         scope = old.open_scope("a", budget=ApproxDP(1, "1e-6"), routes=["basic"])
         with monkeypatch.context() as earlier:
-            earlier.setattr(filters, "chosen_item", halves)
+            earlier.setattr(prices, "chosen_item", halves)
             scope.reserve(claims, request={"kind": "test"}, key="first").release("{}")
         before = scope.totals()
         assert before.delta_items != scope.rule.charge(claims).delta_items, "the control: both versions choose alike"

@@ -15,6 +15,7 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.covariance import Choice
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, ZCDP, BoundedRange, Claims, Neighbours, PureDP, Row
+from sidelight.guarantees.implications import gdp_of
 from sidelight.mechanisms.budget import Budget, share_of, together
 
 SHARES = st.lists(st.integers(1, 30), min_size=2, max_size=6)
@@ -83,6 +84,19 @@ def test_selections_and_measurements_stay_within_the_price(price: dict[str, Any]
         assert claims.zcdp().rho <= Fraction("0.3") * (1 + Fraction(1, 10**20))  # type: ignore[union-attr]
     else:
         assert claims.pure().epsilon == Fraction("0.7")  # type: ignore[union-attr]
+
+
+def test_both_claims_stay_where_each_says_more() -> None:
+    """A selection may state its GDP, which proves 1.56 times its zCDP: that stays beside it in the sum."""
+    selection, gaussian = BoundedRange("0.5"), Budget.of(rho="0.1").on(statistic(5, "l2")).claims
+    mu = gdp_of(selection)
+    assert mu is not None
+    claims = together([(1, Claims.of(selection, GDP(mu))), (1, gaussian)])
+    rho, found = Fraction("0.5") ** 2 / 8 + Fraction("0.1"), claims.zcdp()
+    assert found is not None
+    assert found.rho == pytest.approx(rho)
+    assert claims.gdp().mu ** 2 / 2 > 1.1 * rho  # type: ignore[union-attr]
+    assert [type(claim) for claim in together([(2, gaussian)])] == [GDP]  # zCDP says the same
 
 
 def test_a_noise_knows_its_law_before_any_value() -> None:

@@ -87,6 +87,7 @@ def made_by(kind):
     return make
 
 
+@pytest.mark.planted("half the sensitivity of a selection")
 def test_halving_the_sensitivity_is_caught():
     assert loss(FLAT, HALF, Fraction(1), make=halved_sensitivity) > 1.5
 
@@ -111,6 +112,7 @@ def loss_with_two_atoms(kind, *, epsilon=HALF, levels=1, most=14):
     )
 
 
+@pytest.mark.planted("a floor of weights from a rounded minimum")
 @pytest.mark.parametrize("levels", [1, 2])
 def test_rounding_the_minimum_to_a_ring_boundary_is_caught(levels):
     assert loss_with_two_atoms(Rings, levels=levels) <= 0.5 + ROUNDING

@@ -140,6 +140,7 @@ def sigma_is_variance(report: PublishedReport) -> PublishedReport:
     return msgspec.structs.replace(report, sigma=report.sigma**2)
 
 
+@pytest.mark.planted("a constant of a privacy report forgotten")
 @pytest.mark.parametrize("bug", [without_constant, half_quantile, sigma_is_variance])
 def test_planted_mistakes_are_seen(bug: Any) -> None:
     missed = Simulation("logistic").misses(60, bug, sign=1)

@@ -102,6 +102,7 @@ def test_the_guarantee_is_tight(adaptation, monkeypatch):
     assert adaptation == "edge" or loss > 1 - 1e-6
 
 
+@pytest.mark.planted("children look at all records, as in published code")
 @pytest.mark.parametrize(("score", "wanted"), [("floor", 1.5), ("exact", 7 / 6)])
 def test_planted_bug_whole_data_scores_are_found(score, wanted, monkeypatch):
     """Children scored on the whole data set lose the sum of all budgets: 1.5 epsilon for quartiles (section 6.1)."""
@@ -115,6 +116,7 @@ def test_planted_bug_whole_data_scores_are_found(score, wanted, monkeypatch):
     assert good <= 1
 
 
+@pytest.mark.planted("a record at the released value on both sides")
 def test_planted_bug_a_record_in_both_children_is_found(monkeypatch):
     """A closed split makes a record at the root's output pay on both sides: 1.5 epsilon again."""
     prior = table_prior([HEAVY, 1, 1, 1, HEAVY**2])
@@ -124,6 +126,7 @@ def test_planted_bug_a_record_in_both_children_is_found(monkeypatch):
     assert largest_loss(*(law_of(QUARTILES, codes, prior, monkeypatch) for codes in (before, after))) <= 1
 
 
+@pytest.mark.planted("a budget by the logarithm")
 def test_planted_bug_budget_by_the_logarithm_is_found(monkeypatch):
     """Section 11.1: epsilon / ceil(log2 m) for each node spends 2 epsilon for m = 2 (one level is missed)."""
     honest = quantile_tree(["1/3", "2/3"], epsilon=1)

@@ -61,6 +61,7 @@ def test_no_attack_on_votes_at_the_threshold_refutes_the_price() -> None:
     assert not found.refutes(PROPOSAL.price)
 
 
+@pytest.mark.planted("a private test without noise")
 def test_a_test_without_noise_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: the distance is compared with the threshold as it is."""
     monkeypatch.setattr(

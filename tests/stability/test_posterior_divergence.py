@@ -93,6 +93,7 @@ def printed_epsilon(h: float, residual: float, gamma: float, delta: float) -> fl
     return math.sqrt(gamma * residual**2 * h * tail) + gamma * residual**2 * h / (2 * (1 + h)) + (1 + tail) * h / 2
 
 
+@pytest.mark.planted("a tail of the literature that does not hold")
 def test_the_printed_tail_is_caught() -> None:
     epsilon = printed_epsilon(0.01, 10, 1, 1e-6)
     assert epsilon == pytest.approx(4.38161599, rel=1e-8)

@@ -114,6 +114,7 @@ def test_one_record_changes_one_teacher(teacher: object) -> None:
         assert set(changed) <= {int(shares_of([who[gone]], teachers=20, key=KEY)[0])}
 
 
+@pytest.mark.planted("rows shared out by their position")
 def test_a_share_by_position_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: equal slices. The law of the test above finds it out."""
     monkeypatch.setattr(

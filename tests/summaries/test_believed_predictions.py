@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sidelight.summaries.believed import believed_share, clean_shares
 from sidelight.summaries.clipping import Interval
 from sidelight.summaries.mean_tables import MeanReading
 from sidelight.summaries.predicted import read_prediction
 from sidelight.summaries.ratio import Floats, from_pair
 from sidelight.summaries.reading import Measured
-from sidelight.summaries.shrink import believed_share
 
 
 def excess(best: float, evidence: float, *, belief: float = 1.0) -> float:
@@ -75,6 +75,7 @@ def errors(groups: int, rows: int, epsilon: float, rounds: int) -> dict[str, flo
             "a third": truth / 3,
             "of other groups": rng.permutation(truth),
             "the same for all": np.full(groups, 60.0),
+            "of a tenth": law * (1 + 0.53 * rng.standard_normal(groups) / np.sqrt(np.maximum(sizes / 10, 0.5))),
         }
         for name, prediction in told.items():
             drawn = reading_of(prediction, names).columns(measured)["mean"]
@@ -86,9 +87,22 @@ def errors(groups: int, rows: int, epsilon: float, rounds: int) -> dict[str, flo
 def test_a_wrong_prediction_is_hardly_worse_than_none_and_a_good_one_far_better(
     groups: int, rows: int, epsilon: float, rounds: int
 ) -> None:
-    """Taken as they are the wrong ones were 1.3 to 4.3 times worse than none."""
     found = errors(groups, rows, epsilon, rounds)
-    assert found["off by 5 %"] < 0.35
-    for name in ("times 3", "a third", "of other groups"):
-        assert found[name] < 1.15
-    assert found["the same for all"] < 1.3
+    assert found["off by 5 %"] < 0.55
+    for name in ("times 3", "a third"):  # the level is wrong, and which groups are above it is right
+        assert found[name] < 0.85
+    for name in ("of other groups", "the same for all", "of a tenth"):
+        assert found[name] < 1.08
+
+
+def test_noise_that_falls_with_size_is_seen_and_scatter_is_not_taken_for_it() -> None:
+    rng = np.random.default_rng(5)
+    sizes = rng.lognormal(3, 1.5, 300)
+    scatter = rng.standard_normal(300)
+    sampled = clean_shares(scatter + rng.standard_normal(300) * np.sqrt(30 / sizes), sizes)
+    wanted = (1 + 30 / sizes.max()) / (1 + 30 / sizes)
+    assert np.abs(sampled - wanted).max() < 0.2
+    assert clean_shares(scatter, sizes).min() > 0.7
+    # nothing to learn from: all of it is believed
+    for deviations in ([5.0, -5.0], [0.0] * 9, []):
+        assert (clean_shares(deviations, np.ones(len(deviations))) == 1).all()

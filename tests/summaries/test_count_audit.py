@@ -72,6 +72,7 @@ def test_no_person_shows_more_than_is_claimed(query: sl.Count, rows: list[str]) 
     assert not any(found.refutes(claim) for claim in prepared.claims)
 
 
+@pytest.mark.planted("rows counted with the noise of persons")
 def test_rows_counted_with_the_noise_of_persons_are_found_out() -> None:
     """The planted bug: everybody's rows count, and the noise is that of one count a person."""
     pair = tables(PERSONS["one group"])

@@ -47,6 +47,8 @@ QUERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "without bounds": lambda limits: sl.Mean("pay", by="sex", epsilon=1, **limits),
     "spread": lambda limits: sl.Variance("age", by="job", rho=0.5, **limits),
     "sum": lambda limits: sl.Sum("age", by="sex", epsilon=1, **limits),
+    "mean by labels": lambda limits: sl.Mean("age", by="employer", **PRICE, **limits),
+    "means of labels": lambda limits: sl.Mean(["age", "pay"], by=["sex", "employer"], epsilon=3, delta=1e-3, **limits),
     "summary": lambda limits: sl.Summary("age", by="sex", epsilon=2, **limits),
 }
 

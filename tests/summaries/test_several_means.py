@@ -13,14 +13,16 @@ from scipy.stats import binomtest
 import sidelight as sl
 from sidelight.aggregates.group_sums import group_statistics
 from sidelight.aggregates.values import value_of
+from sidelight.audit import audit
 from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import GroupTable
 from sidelight.mechanisms.budget import Budget, together
+from sidelight.noise import Source, rounded_gaussian
 from sidelight.session.query import prepare_query
 from sidelight.summaries.mean import PreparedMeans
-from sidelight.summaries.measured import parts_together, whole_budget
+from sidelight.summaries.measured import mu_of, parts_together, whole_budget
 from sidelight.summaries.shares import count_and_sums
-from sidelight.testing import seeded_release
+from sidelight.testing import SeededEntropy, seeded_release
 
 PRICES: list[dict[str, Any]] = [{"epsilon": 2}, {"rho": "0.5"}, {"mu": 1}, {"epsilon": 1, "delta": "1e-6"}]
 GROUPS = [f"g{n}" for n in range(400)]
@@ -30,6 +32,8 @@ SCHEMA = [
     sl.Number("free"),
     sl.Category("g", GROUPS, other=None),
     sl.Label("firm"),
+    sl.Number("age_low", lower=0, upper=100),
+    sl.Category("low", ["yes"]),
 ]
 
 
@@ -37,7 +41,9 @@ def people(per_group: int = 60) -> sl.Table:
     size = len(GROUPS) * per_group
     age, pay = np.resize(np.arange(20, 80), size), np.resize(np.linspace(0, 300, per_group), size)
     columns = {"age": age, "pay": pay, "free": pay + 1000.0, "g": np.repeat(GROUPS, per_group)}
-    return sl.Table({**columns, "firm": np.resize(["a", "b"], size)}, schema=SCHEMA)
+    return sl.Table(
+        {**columns, "firm": np.resize(["a", "b"], size), "age_low": age, "low": np.resize(["yes"], size)}, schema=SCHEMA
+    )
 
 
 def table_of(query: Any, table: sl.Table, seed: int = 1) -> GroupTable:
@@ -160,6 +166,11 @@ def test_labels_that_nobody_declared_have_several_means_too() -> None:
         (lambda: sl.Mean([], epsilon=1), "name of a column"),
         (lambda: sl.Mean(["age", 3], epsilon=1), "name of a column"),
         (lambda: sl.Mean(["age", "age"], epsilon=1), "twice"),
+        (lambda: sl.Mean(["age", "age_low"], epsilon=1), "beside that of 'age'"),
+        (lambda: sl.Mean("age", by="low", epsilon=1), "'low' would be called"),
+        (lambda: sl.Count(by="low", epsilon=1), "'low' would be called"),
+        (lambda: sl.Mean(["age", "pay"], epsilon=1, pull="no"), "True or False"),
+        (lambda: sl.Count(epsilon=1, population=330_000_000), "True or False"),
         (lambda: sl.Mean(["age", "pay"], epsilon=1, clip=(0, 1)), "one interval"),
         (lambda: sl.Mean(["age", "pay"], epsilon=1, prediction=sl.priors.Cauchy(0, 1)), "one prior"),
         (lambda: sl.Mean(["age", "pay"], by="g", epsilon=1, prediction={"g": ["g0"], "mean_age": [1]}), "mean_pay"),
@@ -177,3 +188,35 @@ def test_each_number_on_its_own_is_one_column_of_several() -> None:
     for price in PRICES:
         one, listed = (table_of(sl.Mean(of, by="g", **price), people()) for of in ("age", ["age"]))
         assert (one["mean_plain"] == listed["mean_age_plain"]).all()
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_an_attack_on_all_columns_at_once_is_caught_where_each_pays_as_if_alone(columns: int) -> None:
+    """One row at the upper end of every column; readings with the scale of one column are refuted if there are four."""
+    names = [f"x{n}" for n in range(4)]
+    schema = sl.Schema([sl.Number(name, lower=0, upper=1) for name in names])
+    prepared = prepare_query(sl.Mean(names, mu=1), schema)
+    assert isinstance(prepared, PreparedMeans)
+    values = [value_of(schema, name) for name in names]
+    scales = [count_and_sums(mu=1, l2_squared=1, levels=each.square_levels, columns=columns) for each in values]
+    if columns == 4:  # what is released
+        assert mu_of(whole_budget(prepared.plans)) == 1
+    groups = prepared.plans[0].groups
+
+    def sampler(rows: int, seed: int) -> Any:
+        table = sl.Table({name: np.ones(rows) for name in names}, schema=list(schema.columns))
+        found = group_statistics(table, groups, values, kind="disc", norm="l2").values
+        sums = [float(np.asarray(each.value).reshape(2)[0]) for each in found]
+        source = Source(SeededEntropy(seed))
+
+        def draws(count: int) -> list[float]:
+            total = np.zeros(count)
+            for each, exact in zip(scales, sums, strict=True):
+                noise = rounded_gaussian(count, [each.sum_scale], source, which=np.zeros(count, int))
+                total += (exact + noise.astype(float)) / float(each.sum_scale)
+            return list(total)
+
+        return draws
+
+    found = audit(sampler(6, 1), sampler(5, 2), draws=6000)
+    assert found.refutes(sl.GDP(1)) == (columns == 1)

@@ -12,7 +12,7 @@ from sidelight.aggregates.groups import groups_of
 from sidelight.aggregates.values import value_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.session import release_once
-from sidelight.testing import SeededEntropy
+from sidelight.testing import SeededEntropy, seeded_release
 
 PRICES = [{"epsilon": 1}, {"rho": "0.1"}, {"mu": 1}]
 
@@ -206,3 +206,21 @@ def test_totals_need_a_unit():
     with pytest.raises(SchemaError, match="step"):
         sl.Sum("x", epsilon=1).prepare(schema)
     assert sl.Sum("x", epsilon=1, step="0.01").prepare(schema).claims.pure().epsilon == 1
+
+
+@pytest.mark.parametrize("price", [{"epsilon": 1}, {"rho": "0.1"}, {"mu": "0.5"}, {"epsilon": 1, "delta": "1e-6"}])
+@pytest.mark.parametrize(("lower", "upper"), [(0, 50), (-20, 50), (10, 20)])
+def test_the_error_of_sums_within_public_bounds_is_known_before_and_holds(price, lower, upper) -> None:
+    """300 groups: at 95 % all of them are within it at once, and half of it would be too little."""
+    labels = [f"g{n}" for n in range(300)]
+    schema = [sl.Category("g", labels, other=None), sl.Number("x", lower=lower, upper=upper)]
+    truth = 40 * 15.0
+    table = sl.Table({"g": labels * 40, "x": [15.0] * 12_000}, schema=schema)
+    outcome = seeded_release(sl.Sum("x", by="g", **price), table, seed=3)
+    assert outcome.error is not None
+    assert outcome.error.unit == "units of x"
+    off = np.abs(outcome.value["unbiased"] - truth).max()
+    bound = outcome.error.at(0.95)[0]
+    assert bound / 2.5 < off < bound
+    private = sl.Sum("x", by="g", clip="private", **price)
+    assert private.prepare(sl.Schema(schema)).error is None  # where it clips is not known before

@@ -109,6 +109,7 @@ def test_every_selection_keeps_its_range(neighbours: Neighbours) -> None:
     assert 0.3 * 2 < found <= 2 + 1e-9
 
 
+@pytest.mark.planted("a mask from the private score")
 def test_a_mask_from_the_private_score_is_found_out() -> None:
     def peeking(counts: Any, expected: Any) -> list[int]:
         errors = [selection.distance(counts.exact(m.columns), e) for m, e in zip(CANDIDATES, expected, strict=True)]
@@ -117,11 +118,13 @@ def test_a_mask_from_the_private_score_is_found_out() -> None:
     assert largest_range(Protection(), peeking) == inf
 
 
+@pytest.mark.planted("too small a sensitivity of a marginal")
 def test_too_small_a_sensitivity_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Protection, "sensitivity", lambda self, norm: Fraction(1, 2))
     assert largest_range(Protection(neighbours=Neighbours.REPLACE), everything) > 2.5
 
 
+@pytest.mark.planted("sensitivity of adding for replaced negative queries")
 def test_negative_queries_under_replacement_with_sensitivity_one_are_found_out() -> None:
     domain = Domain(("a",), (2,))
     plan = MWEMPlan(

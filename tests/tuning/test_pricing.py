@@ -205,6 +205,7 @@ def test_the_published_poisson_theorem_fails_below_a_mean_of_one() -> None:
 # --- planted bugs ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.planted("a search sold at the price of one run")
 def test_reporting_the_cost_of_one_run_is_refuted() -> None:
     p, q = (randomised_response(1.0, 3, place) for place in (0, 2))
     first, second = (selected(list(law), Pgf("", eta=1, gamma=1 / 15)) for law in (p, q))
@@ -215,6 +216,7 @@ def test_reporting_the_cost_of_one_run_is_refuted() -> None:
     assert both_ways(*gaussians, float(one_run.epsilon)) > 1e-6
 
 
+@pytest.mark.planted("a fixed number of runs at the price of a random one")
 def test_a_fixed_number_of_runs_breaks_the_price_of_a_random_one() -> None:
     pure = selection_claims(Claims.of(PureDP(1)), geometric(15)).pure()
     assert pure is not None
@@ -223,6 +225,7 @@ def test_a_fixed_number_of_runs_breaks_the_price_of_a_random_one() -> None:
     assert largest_loss(first, second) > 4 * float(pure.epsilon)
 
 
+@pytest.mark.planted("the number of runs revealed")
 def test_revealing_the_number_of_runs_breaks_the_price() -> None:
     """Given K = 40, which the law allows, the loss is that of 40 runs."""
     pure = selection_claims(Claims.of(PureDP(1)), geometric(15)).pure()
@@ -232,6 +235,7 @@ def test_revealing_the_number_of_runs_breaks_the_price() -> None:
     assert largest_loss(shown[0], shown[1]) > float(pure.epsilon)
 
 
+@pytest.mark.planted("a number of runs that is cut off")
 def test_a_cut_off_number_of_runs_breaks_the_price() -> None:
     """K = min(K, 10) has another generating function: nearly x^10, and nearly the loss of ten runs."""
     gamma = mp.mpf("1e-6")

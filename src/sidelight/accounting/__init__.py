@@ -1,5 +1,6 @@
 """What ran, added up into what is promised: fixed batches, parallel parts, adaptive filters, calibration."""
 
+from sidelight.accounting.advice import advice_on_routes, granted_with_routes
 from sidelight.accounting.batch import BatchPrice, batch, price_batch
 from sidelight.accounting.calibrate import (
     Accuracy,
@@ -40,6 +41,7 @@ __all__ = [
     "Shortfall",
     "Spent",
     "Totals",
+    "advice_on_routes",
     "amount_of",
     "batch",
     "calibrate",
@@ -50,6 +52,7 @@ __all__ = [
     "find_shortfall",
     "find_spent",
     "gaussian_noise_scale",
+    "granted_with_routes",
     "price_batch",
     "to_dp_event",
     "to_pld",

@@ -32,10 +32,10 @@ from sidelight.accounting.charges import (
     amount_of,
     capacity_quanta,
     charge_quanta,
-    chosen_item,
     quanta_from_text,
 )
 from sidelight.accounting.opening import Budget, Share, check_budget, routes_of_budget, shares_of_delta
+from sidelight.accounting.prices import fitting, own_amounts, plain_prices, price, side_by_side_price, with_declared
 from sidelight.errors import ClaimError, RangeError, SidelightWarning
 from sidelight.guarantees import (
     GDP,
@@ -49,7 +49,6 @@ from sidelight.guarantees import (
     Row,
     claim_from_json,
     claim_to_json,
-    claims_to_replace,
     decimal_text,
 )
 from sidelight.guarantees import conversions as convert
@@ -128,7 +127,7 @@ class Rule:
         """
         before = Totals.zero() if totals is None else totals
         if self.sum_first and before.composed is None:  # the usual case, without pricing what will not be asked
-            for charge in self._plain(self._declared(self._fitting(claims), delta)):
+            for charge in plain_prices(self, with_declared(self, fitting(self, claims), delta)):
                 if self._sum_holds(before.plus(charge)):
                     return self._beginning(before, charge)
         return self.choose(before, self.charges(claims, delta=delta))
@@ -149,14 +148,14 @@ class Rule:
         Raises:
             ClaimError: other neighbours, unit or audience, or no route of the rule can count the event.
         """
-        claims = self._declared(self._fitting(claims), delta)
-        side_by_side = self._side_by_side(claims)
+        claims = with_declared(self, fitting(self, claims), delta)
+        side_by_side = side_by_side_price(self, claims)
         if not self.sum_first:
             return (side_by_side,)
-        own = replace(self._price(claims, None), epsilon=None)
+        own = replace(price(self, claims, None), epsilon=None)
         without = [own] if own.rho is not None or own.mu_squared is not None else []
         composed = replace(side_by_side, composed=True)
-        plain = self._plain(claims)
+        plain = plain_prices(self, claims)
         return (*plain, composed, *without) if plain else (composed, side_by_side, *without)
 
     def choose(self, totals: Totals, charges: Sequence[Charge]) -> Charge:
@@ -181,17 +180,18 @@ class Rule:
         Versions choose differently among the pairs that an event proves, and each of them may be charged (Theorem T8);
         a history that was valid when it was written stays valid.
         """
-        if charge.beside:  # the tail that T12 speaks of is that of the event's own law, not of a randomised response
-            mu = self._own(self._fitting(claims))[2]
-            if mu is None or (charge.mu_squared or 0) < charge_quanta(mu * mu):
+        if (charge.composed or charge.beside) and not self.sum_first:
+            return False
+        claims = fitting(self, claims)
+        if charge.beside:  # T12 speaks of the event's own law, not of the randomised response of its pair
+            _, rho, mu = own_amounts(self, claims)
+            least = ((charge.rho, rho), (charge.mu_squared, None if mu is None else mu * mu))
+            if any(paid is None or own is None or paid < charge_quanta(own) for paid, own in least):
                 return False
         if any(charge.covers(each) for each in self.charges(claims)):
             return True
-        if (charge.composed or charge.beside) and not self.sum_first:
-            return False
-        claims = self._fitting(claims)
         item = claims.approx_at(amount_of(charge.delta_items)) if charge.delta_items else None
-        return charge.covers(replace(self._price(claims, item), composed=charge.composed))
+        return charge.covers(replace(price(self, claims, item), composed=charge.composed))
 
     def holds(self, totals: Totals) -> bool:
         """Return whether totals are within the rule: the pool, and at least one open route of their stage."""
@@ -304,61 +304,6 @@ class Rule:
 
     # --- details ------------------------------------------------------------------------------------------------------
 
-    def _fitting(self, claims: Claims) -> Claims:
-        if claims.audience != "everyone":
-            raise ClaimError("a claim for observers only says nothing about everyone else; it cannot be charged")
-        if claims.unit != self.budget.unit:
-            raise ClaimError(
-                f"the budget protects a {self.budget.unit}, the claims a {claims.unit}; convert them first"
-            )
-        if claims.neighbours is self.budget.neighbours:
-            return claims
-        if (claims.neighbours, self.budget.neighbours) == (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
-            return claims_to_replace(claims)
-        raise ClaimError(
-            f"claims about '{claims.neighbours}' cannot be charged to a budget about '{self.budget.neighbours}'; "
-            "only add-or-remove claims convert into a replace budget"
-        )
-
-    def _declared(self, claims: Claims, delta: Amount | None) -> Claims:
-        """Add the pair that was declared, as far as the claims prove it, to claims that say none themselves."""
-        if delta is None or not self.sum_first or claims.pure() is not None or claims.items:
-            return claims
-        declared = claims.approx_at(delta)
-        return claims if declared is None else Claims.of(*claims, declared)
-
-    def _plain(self, claims: Claims) -> list[Charge]:
-        """Price claims that fit the budget for the plain sum: each declared pair with a smaller epsilon, then the pure.
-
-        The totals of the other routes go on beside it as bookkeeping; they decide nothing in this stage.
-        """
-        pure = claims.pure()
-        mu = self._own(claims)[2]
-        items = [i for i in claims.items if pure is None or i.epsilon < pure.epsilon]
-        priced = [self._price(claims, item) for item in sorted(items, key=lambda i: (i.epsilon, i.delta))]
-        if mu is not None:
-            priced = [replace(each, mu_squared=charge_quanta(mu * mu), may_begin=True) for each in priced]
-        return priced if pure is None else [*priced, self._price(claims, None)]
-
-    def _side_by_side(self, claims: Claims) -> Charge:
-        """Price claims that fit the budget for routes that stand side by side."""
-        pure, rho, mu = self._own(claims)
-        item = chosen_item(
-            claims,
-            below=pure,
-            pool=amount_of(self.pool),
-            epsilon=getattr(self.budget, "epsilon", Fraction(0)),
-            served=self._served(rho, mu),
-            keep_open=self.sum_first,
-        )
-        charge = self._price(claims, item)
-        if all(charge.of(route) is None for route in self.routes):
-            raise ClaimError(
-                f"a budget of {self.budget} cannot count {claims}: it needs a claim for {' or '.join(self.routes)}; "
-                "a budget of ApproxDP(epsilon, delta) counts every kind of release"
-            )
-        return charge
-
     def _sum_holds(self, totals: Totals) -> bool:
         """Return whether everything so far is within the plain sum of epsilons and deltas."""
         assert isinstance(self.budget, ApproxDP)
@@ -389,38 +334,6 @@ class Rule:
         if totals.delta_items > self.pool:
             return False
         return any(route not in totals.closed and totals.of(route) <= cap for route, cap in self.capacities)
-
-    def _own(self, claims: Claims) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
-        """Return the epsilon, rho and mu that the claims prove without any delta, for the routes that there are."""
-        pure = claims.pure()
-        rho = claims.zcdp() if "zcdp" in self.routes else None
-        mu = claims.gdp() if "gdp" in self.routes else None
-        return None if pure is None else pure.epsilon, None if rho is None else rho.rho, None if mu is None else mu.mu
-
-    def _price(self, claims: Claims, item: ApproxDP | None) -> Charge:
-        """Price claims that fit the budget, with the (epsilon, delta) that was chosen, if any."""
-        epsilon, rho, mu = self._own(claims)
-        if item is not None:
-            epsilon = item.epsilon  # randomised response; with epsilon 0 it says nothing and costs only its delta
-            if "zcdp" in self.routes:
-                response = convert.zcdp_from_pure(epsilon) if epsilon else Fraction(0)
-                rho = response if rho is None else min(rho, response)
-            if "gdp" in self.routes:
-                response = convert.gdp_from_pure(epsilon) if epsilon else Fraction(0)
-                mu = response if mu is None else min(mu, response)
-        return Charge(
-            epsilon=None if epsilon is None or "basic" not in self.routes else charge_quanta(epsilon),
-            delta_items=0 if item is None else charge_quanta(item.delta),
-            rho=None if rho is None else charge_quanta(rho),
-            mu_squared=None if mu is None else charge_quanta(mu * mu),
-        )
-
-    def _served(self, rho: Fraction | None, mu: Fraction | None) -> Fraction | None:
-        """Return the smallest share of a route's capacity that the event takes by a claim of its own."""
-        amounts: dict[Route, Fraction | None] = {"zcdp": rho, "gdp": None if mu is None else mu * mu}
-        capacities = dict(self.capacities)
-        shares = [amount / amount_of(capacities[r]) for r, amount in amounts.items() if amount and capacities.get(r)]
-        return min(shares, default=None)
 
 
 @lru_cache(maxsize=256)

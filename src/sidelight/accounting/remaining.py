@@ -27,17 +27,21 @@ _SYMBOLS: dict[Route, str] = {"basic": "ε", "gdp": "μ²", "zcdp": "ρ"}
 
 @dataclass(frozen=True, kw_only=True)
 class Remaining:
-    """For each kind of query, the largest parameter that would be granted now; None where none would."""
+    """For each kind of query, the largest parameter that would be granted now; None where none would.
+
+    Where `several` is true, queries of any number may share epsilon and the delta of `approx`: their sums are compared.
+    """
 
     epsilon: Fraction | None
     exponential_epsilon: Fraction | None
     rho: Fraction | None
     mu: Fraction | None
     approx: ApproxDP | None = None
+    several: bool = False
 
     def __str__(self) -> str:
         options = []
-        if self.approx is not None and self.epsilon == self.approx.epsilon:  # what is left of the sums, in one breath
+        if self.several and self.approx is not None and self.epsilon is not None:  # both sums in one breath
             both = f"ε = {short_text(self.epsilon)}, with δ up to {short_text(self.approx.delta)}"
             options.append(f"queries whose declared sums are at most {both}")
         elif self.epsilon is not None:
@@ -48,7 +52,7 @@ class Remaining:
             options.append(f"one Gaussian up to μ = {short_text(self.mu)}")
         if self.rho is not None:
             options.append(f"one zCDP query up to ρ = {short_text(self.rho)}")
-        if self.approx is not None and self.epsilon != self.approx.epsilon:
+        if self.approx is not None and not self.several:
             at = f"δ = {short_text(self.approx.delta)}"
             options.append(f"one query of ε = {short_text(self.approx.epsilon)} at {at}")
         if not options:
@@ -174,12 +178,16 @@ def find_remaining(rule: Rule, totals: Totals, *, delta: Amount | None = None) -
     if at is not None:
         best = most(lambda v: ApproxDP(v, at, **context), pure)
         approx = None if best is None else ApproxDP(best, at, **context)
+    epsilon = most(lambda v: PureDP(v, **context), pure)
+    sums = {line.route: amount_of(line.left) for line in standing.lines}.get("basic", Fraction(0))
+    counted = rule.sum_first and totals.composed is None and epsilon is not None and approx is not None
     return Remaining(
-        epsilon=most(lambda v: PureDP(v, **context), pure),
+        epsilon=epsilon,
         exponential_epsilon=most(lambda v: BoundedRange(v, **context), selection),
         rho=most(lambda v: ZCDP(v, **context), rest.get("zcdp", 0.0)),
         mu=most(lambda v: GDP(v, **context), max(from_mu, math.sqrt(2 * rest.get("zcdp", 0.0)))),
         approx=approx,
+        several=bool(counted and approx and epsilon == approx.epsilon and epsilon <= sums),
     )
 
 

@@ -25,7 +25,7 @@ from sidelight.records.expressions import (
     Not,
 )
 from sidelight.records.numbers import LARGEST_FLOAT, nearest_float
-from sidelight.records.shapes import Labels, Reals, Steps, Truths, code_table, factors
+from sidelight.records.shapes import Labels, Reals, Steps, Truths, code_table, factors, number_in
 
 #: Where a condition is true, and where it is false.
 Truth: TypeAlias = tuple[Any, Any]
@@ -108,10 +108,11 @@ def _by_table(scope: Scope, value: Any, known: Any, found: Any, table: dict[Any,
 def _cut(whole: Cut, scope: Scope) -> Value:
     found = whole.of.shape(scope.schema)
     value, known = code_of(whole.of, scope)
-    edges = [_up(edge, found) for edge in whole.edges]
+    numbers = whole.numbers(found)
+    edges = [_up(edge, found) for edge in numbers]
     if whole.outside == "keep":
         return scope.choose(value, edges, range(len(edges) + 1)), known
-    edges[-1] = _behind(whole.edges[-1], found)  # the last interval is closed
+    edges[-1] = _behind(numbers[-1], found)  # the last interval is closed
     place = scope.kept(scope.choose(value, edges, [*range(-1, len(edges) - 1), -1]))
     return place, _and(known, place >= 0)
 
@@ -180,9 +181,9 @@ def _compared(whole: Compare, scope: Scope) -> Truth:
     if operator in ("==", "!="):
         equal = _equal(value, found, right.value)
         return _split(equal if operator == "==" else ~equal, known)
-    assert isinstance(right.value, Fraction)
+    bound = number_in(found, right.value, where="")
     # x >= c or x > c is to have reached a threshold; < and <= are their opposites
-    threshold = (_up if operator in (">=", "<") else _behind)(right.value, found)
+    threshold = (_up if operator in (">=", "<") else _behind)(bound, found)
     reached = value >= threshold if math.isfinite(threshold) else value != value
     return _split(reached if operator in (">=", ">") else ~reached, known)
 

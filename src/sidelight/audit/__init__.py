@@ -3,16 +3,20 @@
 from sidelight.audit.confidence import at_least, at_most
 from sidelight.audit.events import Event
 from sidelight.audit.exact import exact_epsilon, exact_hockey_stick, exact_mu, exact_rho
+from sidelight.audit.query_audit import QueryAudit, audit_query, audit_runs
 from sidelight.audit.sampled import Audit, LowerBound, Sampler, audit, one_by_one
 
 __all__ = [
     "Audit",
     "Event",
     "LowerBound",
+    "QueryAudit",
     "Sampler",
     "at_least",
     "at_most",
     "audit",
+    "audit_query",
+    "audit_runs",
     "exact_epsilon",
     "exact_hockey_stick",
     "exact_mu",

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from typing import Final
+
+#: The variable in which a shell asks for completions: `sidelight completion SHELL` writes it into its script.
+COMPLETION: Final = "_SIDELIGHT_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status: 0 fine, 1 refused, 2 a mistake of the user."""
     from sidelight.cli.app import app
 
+    if COMPLETION in os.environ:  # the shell asks what could come next
+        from typer.completion import completion_init
+
+        completion_init()
     app(args=None if arguments is None else list(arguments), prog_name="sidelight")

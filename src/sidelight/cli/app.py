@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from sidelight.cli import COMPLETION
 from sidelight.cli.failures import Commands
 from sidelight.version import VERSION
 
@@ -29,6 +30,7 @@ Label = Annotated[str, typer.Option(help="Names this run, e.g. the day of a dail
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where the HTML report goes.")]
 Place = Annotated[str, typer.Argument(metavar="LEDGER", help="A file such as budget.db, or a URL.")]
 ServicePlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The service's plan, e.g. experts.toml.")]
+Shell = Literal["bash", "zsh", "fish", "powershell"]
 OneScope = Annotated[str | None, typer.Option(help="Only this scope.")]
 
 
@@ -63,7 +65,57 @@ def demo(
 
 
 @app.command()
-def plan(plan_file: PlanFile, *, label: Label = "") -> None:
+def init(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The file: CSV or Parquet. Its header is read.")],
+    *,
+    person: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
+    max_rows: Annotated[int | None, typer.Option(min=1, help="How many rows of a person count; 5 if left out.")] = None,
+    number: Annotated[list[str] | None, typer.Option(help="A column of numbers: age:0:110, or age:0:110:1.")] = None,
+    category: Annotated[list[str] | None, typer.Option(help="Labels: sex:F,M; sex:F,M:1, one for a person.")] = None,
+    date: Annotated[list[str] | None, typer.Option(help="Dates: visit:2020-01-01:2025-12-31, or with :hour.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A column of labels that nobody can list.")] = None,
+    epsilon: Annotated[str, typer.Option(help="The budget.")] = "3",
+    delta: Annotated[str, typer.Option(help="Of the budget; 0 for none.")] = "1e-6",
+    ledger: Annotated[str, typer.Option(help="Where spending is remembered.")] = "budget.db",
+    look: Annotated[bool, typer.Option("--look", help="Look at the rows; what comes from them is marked.")] = False,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask about every column that no option declares.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the plan goes.")] = Path("plan.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Write over a plan that is there.")] = False,
+) -> None:
+    """Write a first plan for a file, from its header and what you declare."""
+    from sidelight.cli.init import Answers, write_plan
+
+    answers = Answers(
+        person=person,
+        max_rows=max_rows,
+        numbers=number or (),
+        categories=category or (),
+        dates=date or (),
+        labels=label or (),
+        epsilon=epsilon,
+        delta=delta,
+        ledger=ledger,
+    )
+    write_plan(data, answers, output=output, look=look, ask=ask, force=force)
+
+
+@app.command()
+def check(plan_file: PlanFile) -> None:
+    """Count, for the owner alone, how a plan's declarations fit the file. NOT PRIVATE."""
+    from sidelight.cli.checking import check_plan
+
+    check_plan(plan_file)
+
+
+@app.command()
+def plan(
+    plan_file: PlanFile,
+    *,
+    label: Label = "",
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="Show the error of each query at an eighth to eight times its price.")
+    ] = False,
+) -> None:
     """Price a plan without opening the data."""
     from sidelight.cli.plans.sequences import is_daily
 
@@ -72,9 +124,28 @@ def plan(plan_file: PlanFile, *, label: Label = "") -> None:
 
         show_days(plan_file)
         return
+    if sweep:
+        from sidelight.cli.accuracy import show_sweep
+
+        show_sweep(plan_file, confidence=0.95)
+        return
     from sidelight.cli.pricing import show_price
 
     show_price(plan_file, label=label)
+
+
+@app.command()
+def accuracy(
+    plan_file: PlanFile,
+    *,
+    within: Annotated[float, typer.Option(help="The error that is allowed, in the unit that `plan` shows.")],
+    query: Annotated[int, typer.Option(help="Which query of the plan, from 1.")] = 1,
+    confidence: Annotated[float, typer.Option(help="With which probability the error is not larger.")] = 0.95,
+) -> None:
+    """Find the price that an accuracy needs, without opening the data."""
+    from sidelight.cli.accuracy import show_accuracy
+
+    show_accuracy(plan_file, query=query, within=within, confidence=confidence)
 
 
 @app.command()
@@ -90,6 +161,20 @@ def run(
     from sidelight.cli.running import run_plan
 
     run_plan(plan_file, label=label, resume=resume, output=output, json_output=json)
+
+
+@app.command()
+def audit(
+    plan_file: PlanFile,
+    *,
+    long: Annotated[bool, typer.Option("--long", help="Half an hour instead of two minutes.")] = False,
+    seconds: Annotated[float | None, typer.Option(min=1, help="About how long, for all queries together.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("audit.html"),
+) -> None:
+    """Attack the claims of a plan on generated data. Opens and charges nothing; goes on where it was stopped."""
+    from sidelight.cli.auditing import audit_plan
+
+    audit_plan(plan_file, output=output, long=long, seconds=seconds)
 
 
 @app.command()
@@ -185,6 +270,34 @@ def serve(plan_file: ServicePlanFile) -> None:
     from sidelight.cli.serve import serve_experts
 
     serve_experts(plan_file)
+
+
+@app.command()
+def explain(term: Annotated[str | None, typer.Argument(metavar="TERM", help="A word, e.g. epsilon.")] = None) -> None:
+    """Say what a word of these pages means; without one, list them."""
+    from sidelight.cli.explain import explain as run
+
+    run(term)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of plan files, for editors."""
+    import json
+
+    from sidelight.cli.plans.schema import plan_schema
+
+    typer.echo(json.dumps(plan_schema(), indent=1, ensure_ascii=False))
+
+
+@app.command()
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
+) -> None:
+    """Print a script that completes commands and options: eval "$(sidelight completion bash)"."""
+    from typer.completion import get_completion_script
+
+    typer.echo(get_completion_script(prog_name="sidelight", complete_var=COMPLETION, shell=shell))
 
 
 @token_app.command()

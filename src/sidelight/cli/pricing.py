@@ -8,10 +8,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from rich.table import Table as RichTable
 
-from sidelight.accounting import Charge, Route, Rule, Totals, find_remaining, find_spent
+from sidelight.accounting import (
+    Charge,
+    Route,
+    Rule,
+    Totals,
+    advice_on_routes,
+    find_remaining,
+    find_spent,
+    granted_with_routes,
+)
+from sidelight.accuracy.expected import expected
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError
@@ -51,6 +60,7 @@ class Quote:
     before: Totals
     after: Totals
     lines: tuple[Line, ...]
+    advice: str = ""  # what to write another time, where the plan does not fit
 
     @property
     def refused(self) -> list[Line]:
@@ -75,7 +85,18 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
         else:
             status = "too much"
         lines.append(Line(title=title, claims=claims, status=status, charge=charge, before=stood, planned=planned))
-    return Quote(rule=rule, before=before, after=after, lines=tuple(lines))
+    advice = _advice(plan, rule, lines) if any(line.status == "too much" for line in lines) else ""
+    return Quote(rule=rule, before=before, after=after, lines=tuple(lines), advice=advice)
+
+
+def _advice(plan: Plan, rule: Rule, lines: Iterable[Line]) -> str:
+    """Return what would have granted the whole plan, if naming routes would."""
+    earlier: list[Claims] = []
+    if plan.ledger is not None and not _not_there(plan.ledger):
+        with open_ledger(plan.ledger, create=False) as ledger:
+            earlier = next((scope.charged() for scope in ledger.scopes() if scope.scope_id == plan.scope), [])
+    asked = [line.claims for line in lines if line.status in ("new", "too much")]
+    return f". {advice_on_routes()}" if granted_with_routes(rule, earlier, *asked) else ""
 
 
 def show_price(path: Path, *, label: str) -> None:
@@ -98,7 +119,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
         names = ", ".join(repr(line.title) for line in priced.refused)
         raise FailedError(
             f"the plan does not fit its budget: {names}. Nothing was spent; lower epsilon, ask less, or price the "
-            'queries together ([pricing] queries = "together")'
+            f'queries together ([pricing] queries = "together"){priced.advice}'
         )
 
 
@@ -170,11 +191,4 @@ def _not_there(url: str) -> bool:
 
 
 def _error(planned: PlannedQuery, schema: Schema) -> str:
-    bound = getattr(planned.prepared, "error", None)
-    if bound is not None:
-        return f"± {float(np.max(bound.at(CONFIDENCE))):.0f} {bound.unit}"
-    if not type(planned.prepared).__module__.startswith("sidelight.summaries."):
-        return ""
-    from sidelight.cli.forecast import forecast
-
-    return forecast(planned.query, planned.prepared, schema)
+    return str(expected(planned.query, planned.prepared, schema, confidence=CONFIDENCE))

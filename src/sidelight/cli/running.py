@@ -7,7 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from sidelight.accounting import find_shortfall
+from sidelight.accounting import Totals, find_shortfall
+from sidelight.accuracy.expected import with_expected
+from sidelight.cli.checking import remind
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote, show_quote
 from sidelight.cli.terminal import account_of, tell, today
@@ -60,6 +62,8 @@ def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json
     priced = quote(plan, label=label, resume=resume)
     _check_price(priced)
     table.check_records()
+    if priced.before == Totals.zero():
+        remind(path, plan.schema)
     with ExitStack() as stack:
         ledger = None if plan.ledger is None else stack.enter_context(open_ledger(plan.ledger))
         session = Session(
@@ -107,7 +111,7 @@ def _check_price(priced: Quote) -> None:
         requested, remaining, difference = find_shortfall(priced.rule, first.before, first.charge)
         raise BudgetError(
             f"{first.title!r} does not fit the budget after what stands before it: requested {requested}, remaining "
-            f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent",
+            f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent{priced.advice}",
             requested=requested,
             remaining=remaining,
             difference=difference,
@@ -130,12 +134,16 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
             queries = [each.query for each in plan.queries]
             outcomes = session.release_together(queries, delta=plan.together_at, key=key(0), resume=resume)
             titles = [each.title for each in plan.queries]
-            items += [Item(title=title, outcome=each) for title, each in zip(titles, outcomes, strict=True)]
+            told = [
+                with_expected(each, asked.query, asked.prepared, plan.schema)
+                for each, asked in zip(outcomes, plan.queries, strict=True)
+            ]
+            items += [Item(title=title, outcome=each) for title, each in zip(titles, told, strict=True)]
             return
         for position, each in enumerate(plan.queries):
             step(each.title)
             outcome: Outcome = session.release(each.query, key=key(position), resume=resume)
-            items.append(Item(title=each.title, outcome=outcome))
+            items.append(Item(title=each.title, outcome=with_expected(outcome, each.query, each.prepared, plan.schema)))
             step()
 
 

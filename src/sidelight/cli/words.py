@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_COLUMNS = {"Number": "number", "Category": "category", "Label": "label", "PersonId": "person"}
+_COLUMNS = {"Number": "number", "Date": "date", "Category": "category", "Label": "label", "PersonId": "person"}
 #: A call with brackets inside it up to one deep.
 _CALL = r"\(((?:[^()]|\([^()]*\))*)\)"
 _KEY = r"(?<![\w.])([a-z_]+)"
@@ -66,8 +66,8 @@ _WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"sl\.Table" + _CALL, "[[column]] tables in the plan"),
     (r"\bsl\.Table\b", "the plan's source"),
     (r"sl\.Release\.from_json", "release = in a plan"),
-    (r"sl\.(Number|Category|Label|PersonId)" + _CALL, _column),
-    (r"sl\.(Number|Category|Label|PersonId)\b", lambda found: f"a {_COLUMNS[found[1]]} [[column]]"),
+    (r"sl\.(Number|Date|Category|Label|PersonId)" + _CALL, _column),
+    (r"sl\.(Number|Date|Category|Label|PersonId)\b", lambda found: f"a {_COLUMNS[found[1]]} [[column]]"),
     (r"sl\.([A-Z]\w*)" + _CALL, _query),
     (r"sl\.([A-Z]\w*)", lambda found: f'a [[query]] of kind = "{_snake(found[1])}"'),
     (_KEY + r"='([^']*)'", r'\1 = "\2"'),

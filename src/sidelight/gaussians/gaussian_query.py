@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,14 @@ from sidelight.gaussians.gaussian_steps import GaussianEstimate
 from sidelight.gaussians.point_cloud import Floats, PointCloud, as_point_cloud
 from sidelight.gaussians.questions import Asking, answered
 from sidelight.gaussians.spending import Spending
-from sidelight.gaussians.step_arithmetic import MOST_STEPS
+from sidelight.gaussians.step_arithmetic import MOST_STEPS, norm_bound
 from sidelight.guarantees import Amount, Neighbours, decimal_text, positive
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.records.bare_rows import bare_number, bare_numbers
 from sidelight.records.numbers import nearest_float
-from sidelight.release import Outcome
+from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
@@ -186,7 +187,29 @@ class PreparedGaussian(SurePrepared):
         if isinstance(found, GaussianEstimate):
             value["covariance"] = self.limits.covariance(found.covariance)
         value.update(found.account())
-        return Answer(value=value)
+        return Answer(value=value, error=mean_error(float(found.noise["mean"]), len(self.labels)))
+
+
+def mean_error(deviation: float, size: int) -> TailBound | None:
+    """Bound what noise does to the mean, and say in public numbers what clipping may have done to it.
+
+    Each whitened coordinate has noise of this deviation, and the largest of d is beyond deviation √(2 (log 2d + L))
+    with probability e^-L at most; the bound is the tangent of that root at 95 %. How many rows were clipped is private and
+    nobody is told; how far out clipping begins at the earliest (`Constants.final_clip`) is a function of d.
+    """
+    if not 0 < deviation < 1e100:  # noise of a hopeless price
+        return None
+    root = sqrt(2 * (log(2 * size) + log(20)))
+    reach = norm_bound(size, 0.05)
+    return TailBound(
+        unit="standard deviations, in the mean of a column",
+        assumption=(
+            f"rows are about Gaussian: those further out than about {reach:.2g} standard deviations are pulled in to "
+            f"there, and every 1 % of rows twice as far out moves the mean by up to {reach / 100:.1g} more"
+        ),
+        fixed=(deviation * (root - log(20) / root),),
+        per_log=(deviation / root,),
+    )
 
 
 def _shown(array: Floats) -> str:

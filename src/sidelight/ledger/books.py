@@ -187,6 +187,16 @@ def list_entries(transaction: Transaction, *, scope_id: str | None) -> list[Entr
     return [entry for entry in found if entry is not None]
 
 
+def charged_claims(transaction: Transaction, scope_id: str) -> list[Claims]:
+    """Return the claims of everything that was ever charged to a scope, in order: other tools' and failures, too."""
+    found: list[Claims] = []
+    for event in each_event(transaction):
+        charges = event.content["charges"] if event.kind in ("reserve", "import") else []
+        shares = [share_from_json(share) for share in charges] if isinstance(charges, list) else []
+        found += [share.claims for share in shares if share.scope_id == scope_id]
+    return found
+
+
 def list_finished(transaction: Transaction, *, scope_id: str | None, after: str | None) -> list[Entry]:
     """Return entries by their outcomes, those after a head if one is named; older events are not read."""
     since = -1
@@ -235,6 +245,7 @@ def _smaller(one: Remaining, other: Remaining) -> Remaining:
         rho=least(one.rho, other.rho),
         mu=least(one.mu, other.mu),
         approx=approx,
+        several=one.several and other.several,
     )
 
 

@@ -9,18 +9,28 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any
 
-from sidelight.accounting import Remaining, Rule, Spent, Totals, find_spent
-from sidelight.errors import LedgerError
+from sidelight.accounting import Remaining, Rule, Spent, Totals, advice_on_routes, find_spent, granted_with_routes
+from sidelight.errors import BudgetError, LedgerError
 from sidelight.guarantees import Amount, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import decide
-from sidelight.ledger.books import Books, Entry, books_from_json, list_entries, list_finished, remaining_along
+from sidelight.ledger.books import (
+    Books,
+    Entry,
+    books_from_json,
+    by_scope,
+    charged_claims,
+    list_entries,
+    list_finished,
+    remaining_along,
+)
 from sidelight.ledger.chain import Identity, checked_time, now_utc, plain, read
-from sidelight.ledger.decide import FAIL_REASONS, FailReason, Stored
+from sidelight.ledger.decide import Stored
 from sidelight.ledger.definition import (
     BUDGETS_ADD_UP,
     ScopeDefinition,
+    Share,
     checked_name,
     define_scope,
     definition_from_row,
@@ -28,70 +38,11 @@ from sidelight.ledger.definition import (
 )
 from sidelight.ledger.exchange import book_external
 from sidelight.ledger.journal import DEFINITION_COLUMNS
+from sidelight.ledger.reservation import Reservation, Unique
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction
     from sidelight.ledger.store import Store
-
-
-class Unique:
-    """Refuses `copy`, `deepcopy` and `pickle`; survives `sklearn.clone` as the identical object."""
-
-    def __copy__(self) -> NoReturn:
-        self._refuse("copied")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self._refuse("copied")
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        self._refuse("pickled")
-
-    def __sklearn_clone__(self) -> Self:
-        return self
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise LedgerError(
-            f"a {type(self).__name__} cannot be {what}: two copies would each spend the budget. Pass the same object "
-            "to threads; in another process, open the ledger again by its address"
-        )
-
-
-class Reservation(Unique):
-    """The licence to open the data once. Exactly one of `release`, `refuse` and `fail` ends it; the charge stays.
-
-    A value may leave only after `release` (or `refuse`) has returned. If it raises, discard the value.
-    """
-
-    def __init__(self, store: Store, *, entry_id: str, scope_id: str, key: bytes | None) -> None:
-        self._store = store
-        self._key = key
-        self.entry_id = entry_id
-        self.scope_id = scope_id
-
-    def release(self, text: str) -> str:
-        """Store the released text durably; return the ledger's new head."""
-        return self._settle("release", {"text": _checked_text(text)})
-
-    def refuse(self, text: str) -> str:
-        """Store a paid refusal, the same price and the same fields as a release; return the new head."""
-        return self._settle("refuse", {"text": _checked_text(text)})
-
-    def fail(self, reason: FailReason = "failed") -> str:
-        """Record that nothing came out; return the new head. After the data was opened, only "failed" may be said."""
-        if reason not in FAIL_REASONS:
-            raise LedgerError(
-                f"the reason of a failure comes from a closed list ({', '.join(FAIL_REASONS)}), because a free text "
-                "may quote a record; say 'failed'"
-            )
-        return self._settle("fail", {"reason": reason})
-
-    def _settle(self, kind: Literal["release", "refuse", "fail"], body: dict[str, object]) -> str:
-        return self._store.decide(
-            lambda transaction: decide.settle(transaction, entry_id=self.entry_id, kind=kind, body=body, key=self._key)
-        )
-
-    def __repr__(self) -> str:
-        return f"Reservation(entry_id={self.entry_id!r}, scope_id={self.scope_id!r})"
 
 
 class Scope(Unique):
@@ -188,6 +139,11 @@ class Scope(Unique):
         """Return the sentence that may be published about everything released under this scope."""
         return self.rule.statement()
 
+    def charged(self) -> list[Claims]:
+        """Return the claims of everything that was ever charged to this scope, in order."""
+        with self.ledger.store.read() as transaction:
+            return charged_claims(transaction, self.scope_id)
+
     def entries(self) -> list[Entry]:
         """Return every entry that charged this scope, in order."""
         return self.ledger.entries(scope_id=self.scope_id)
@@ -281,9 +237,14 @@ class ScopeKeeper(Unique):
             at_utc=now_utc() if at_utc is None else checked_time(at_utc),
             resume=resume,
         )
-        stored = self.store.decide(
-            lambda transaction: decide.reserve(transaction, asked, self._definitions, key=self._key)
-        )
+        try:
+            stored = self.store.decide(
+                lambda transaction: decide.reserve(transaction, asked, self._definitions, key=self._key)
+            )
+        except BudgetError as refusal:  # the transaction has ended: whoever else waits need not wait for advice
+            if self._granted_with_routes(asked.shares):
+                raise refusal.with_advice(advice_on_routes()) from None
+            raise
         if stored is not None:
             return stored
         with self.store.read() as transaction:
@@ -291,6 +252,14 @@ class ScopeKeeper(Unique):
         if row != ("reserved",):
             raise LedgerError("the reservation could not be read back from the ledger; no data was opened")
         return Reservation(self.store, entry_id=entry_id, scope_id=primary, key=self._key)
+
+    def _granted_with_routes(self, shares: Sequence[Share]) -> bool:
+        """Return whether every scope that is charged would grant it, had its routes been named."""
+        with self.store.read() as transaction:
+            return all(
+                granted_with_routes(self._definitions[name].rule, charged_claims(transaction, name), *asked)
+                for name, asked in ((name, [s.claims for s in own]) for name, own in by_scope(shares).items())
+            )
 
     def record_external(self, claims: Mapping[str, Claims], *, note: str) -> str:
         """Book what another tool spent; return the new head. Raises `BudgetError` if it does not fit."""
@@ -373,9 +342,3 @@ def _checked_request(request: Mapping[str, object]) -> dict[str, Any]:
     if not isinstance(value, dict) or not value:
         raise LedgerError("a request is a non-empty mapping that says what is asked; an empty request has no price")
     return value
-
-
-def _checked_text(text: str) -> str:
-    if not isinstance(text, str):
-        raise LedgerError(f"an outcome is stored as text, got {type(text).__name__}; pass the release's JSON")
-    return text

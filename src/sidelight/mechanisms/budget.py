@@ -177,7 +177,8 @@ def share_of(value: Amount, *, name: str) -> Fraction:
 def together(parts: Sequence[tuple[int, Claims]]) -> Claims:
     """Return what parts cost together, each with how often it runs, adaptively: what all of them prove.
 
-    PureDP where every part is pure; else GDP and zCDP, as far as every part has them. Idealized if one part is.
+    PureDP where every part is pure; else GDP and zCDP, as far as every part has them and each says more than the other.
+    Idealized if one part is.
 
     Args:
         parts: How often each part runs, and its claims; all for the same neighbours and unit.
@@ -195,13 +196,13 @@ def together(parts: Sequence[tuple[int, Claims]]) -> Claims:
         return Claims.of(PureDP(sum((times * epsilon for times, epsilon in pures), Fraction(0)), **context))
     found: list[Claim] = []
     mus = [(times, gdp.mu) for times, part in parts if (gdp := part.gdp()) is not None]
+    rhos = [(times, zcdp.rho) for times, part in parts if (zcdp := part.zcdp()) is not None]
+    squares = sum((times * mu**2 for times, mu in mus), Fraction(0))
+    rho = sum((times * each for times, each in rhos), Fraction(0))
     if len(mus) == len(parts):
-        squares = sum((times * mu**2 for times, mu in mus), Fraction(0))
         found.append(GDP.from_squares(squares, **context))
-    if not all(any(isinstance(claim, GDP) for claim in part) for _, part in parts):  # else GDP proves the same rho
-        rhos = [(times, zcdp.rho) for times, part in parts if (zcdp := part.zcdp()) is not None]
-        if len(rhos) == len(parts):
-            found.append(ZCDP(sum((times * rho for times, rho in rhos), Fraction(0)), **context))
+    if len(rhos) == len(parts) and (not found or rho < squares / 2):  # a selection's zCDP is less than its GDP proves
+        found.append(ZCDP(rho, **context))
     return Claims.of(*found)
 
 

@@ -16,6 +16,7 @@ from sidelight.grid import CODE_LIMIT, FloatGrid, Outcomes
 from sidelight.guarantees.amounts import Amount, positive
 from sidelight.mechanisms.rings import Adaptation as Adaptation  # bounds and queries name it from here
 from sidelight.predictions import Mixture, Prior, ScaleFree
+from sidelight.quantiles.spread_bounds import FACTOR, spread_bounds
 from sidelight.quantiles.tree import Pick, QuantileTree, Score, exact_levels
 from sidelight.release import TailBound
 
@@ -195,15 +196,21 @@ def expected_gap(
 ) -> TailBound:
     """Bound the error of all levels at once, in ranks, at any confidence.
 
-    Accuracy: `gap_bounds_tree` with psi from the assumption that the text of the result states, and the grid's own
-    share; the bound is E_i = fixed_i + per_log_i * log(1/failure probability) because every node shares
-    L = log(sum 1/psi) + log(1/beta). `size` is a public number of records, declared or released: never the true one.
+    Accuracy: `spread_bounds` for binary trees with the conditional adaptation and the exact score, else
+    `gap_bounds_tree` with psi from the assumption that the text of the result states; and the grid's own share. The
+    latter is E_i = fixed_i + per_log_i * log(1/failure probability) because every node shares
+    L = log(sum 1/psi) + log(1/beta).
+    `size` is a public number of records, declared or released: never the true one.
     """
+    share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
+    if adaptation == "conditional" and score == "exact" and tree.branching == 2:
+        even, slopes = spread_bounds(tree)
+        shared = tuple(each + share for each in even)
+        return TailBound(unit="ranks", assumption=_evenly(grid), fixed=shared, per_log=slopes)
     records = max(ASSUMED_RECORDS, 2 * (size or 0))
     masses = [1 / (records * _cells(prior, grid)) for prior in priors]
     per_log = gap_coefficients(tree, adaptation=adaptation, score=score)
     at_half = gap_bounds_tree(tree, beta=0.5, psi=masses, adaptation=adaptation, score=score)
-    share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
     fixed = tuple(bound - slope * math.log(2) + share for bound, slope in zip(at_half, per_log, strict=True))
     return TailBound(unit="ranks", assumption=_assumption(priors, grid, records), fixed=fixed, per_log=per_log)
 
@@ -217,6 +224,22 @@ def _cells(prior: Prior, grid: Outcomes) -> float:
     return 1.0
 
 
+def _evenly(grid: Outcomes) -> str:
+    text = (
+        f"records{_cut(grid)} are about evenly spread around each quantile: k times as many ranks hold at most "
+        f"{FACTOR:g} k times as much of what was expected"
+    )
+    if isinstance(grid, FloatGrid):
+        return text
+    return text if grid.snap == "nearest" else text + "; values are rounded down to the step"
+
+
+def _cut(grid: Outcomes) -> str:
+    if not isinstance(grid, FloatGrid) and (grid.first == -CODE_LIMIT or grid.last == CODE_LIMIT):
+        return f", below {float(CODE_LIMIT * grid.resolution):.2g} in size,"  # beyond 2**61 steps records are clamped
+    return ""
+
+
 def _assumption(priors: Sequence[Prior], grid: Outcomes, records: int) -> str:
     blind = any(_cells(prior, grid) > 1 for prior in priors)
     if blind and isinstance(grid, FloatGrid):
@@ -225,10 +248,7 @@ def _assumption(priors: Sequence[Prior], grid: Outcomes, records: int) -> str:
             "two (or over a millionth around zero) would, or are whole numbers below that"
         )
     spread = "spread over a factor of two" if blind else "spread as predicted"
-    cut = ""
-    if not isinstance(grid, FloatGrid) and (grid.first == -CODE_LIMIT or grid.last == CODE_LIMIT):
-        cut = f", below {float(CODE_LIMIT * grid.resolution):.2g} in size,"  # beyond 2**61 steps records are clamped
-    text = f"records near each quantile{cut} lie as far apart as {records:,} {spread} would"
+    text = f"records near each quantile{_cut(grid)} lie as far apart as {records:,} {spread} would"
     if isinstance(grid, FloatGrid):
         return text + " and do not repeat"
     return text if grid.snap == "nearest" else text + "; values are rounded down to the step"

@@ -171,7 +171,7 @@ class Quantiles:
     @property
     def _for_each_group(self) -> bool:
         """Whether groups have priors of their own."""
-        return self.borrow is not None or (self.prediction is not None and is_by_group(self.prediction))
+        return self.borrow is not None or is_by_group(self.prediction)
 
     @property
     def _grouped(self) -> bool:

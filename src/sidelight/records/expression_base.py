@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 from sidelight.errors import SchemaError
 from sidelight.grid import CODE_LIMIT
+from sidelight.records.dates import DateLike, looks_like_a_date
 from sidelight.records.numbers import Real, exact_number, number_text
 from sidelight.records.schema import Schema
 from sidelight.records.shapes import Constant, Reals, Shape, Steps, Truths, constant, shape_word
@@ -88,8 +89,8 @@ class Expression:
         entries = tuple((constant(key), constant(value)) for key, value in mapping.items())
         return made("Lookup", self, entries, None if default is None else constant(default))
 
-    def cut(self, edges: Iterable[Real], *, outside: Literal["keep", "drop"] = "keep") -> Expression:
-        """Return which of the half-open intervals between increasing public edges a number lies in.
+    def cut(self, edges: Iterable[Real | DateLike], *, outside: Literal["keep", "drop"] = "keep") -> Expression:
+        """Return which of the half-open intervals between increasing public edges a number, or a date, lies in.
 
         Numbers outside go to two end cells, or are missing with `outside="drop"`, where the last interval is closed.
 
@@ -97,7 +98,7 @@ class Expression:
         >>> print(col("age").cut([0, 18, 65], outside="drop"))
         cut(age, [0, 18, 65], outside="drop")
         """
-        return made("Cut", self, tuple(exact_number(edge, name="an edge") for edge in edges), outside)
+        return made("Cut", self, tuple(map(_edge, edges)), outside)
 
     def is_missing(self) -> Expression:
         """Return whether there is no value, after the column's own policy for missing cells."""
@@ -183,6 +184,10 @@ class Expression:
 def made(kind: str, *parts: Any) -> Expression:
     """Return an expression of a kind."""
     return Expression._kinds[kind](*parts)
+
+
+def _edge(edge: Any) -> Constant:
+    return constant(edge) if looks_like_a_date(edge) else exact_number(edge, name="an edge")
 
 
 def operand(value: Any) -> Expression:

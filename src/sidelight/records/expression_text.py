@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal, NoReturn
 
 from sidelight.errors import RangeError, nearest
+from sidelight.records.dates import looks_like_a_date
 from sidelight.records.expressions import (
     CALLED,
     Arithmetic,
@@ -182,10 +183,10 @@ class _Reader:
         if not isinstance(table, (ast.List, ast.Tuple)):
             self._refuse(node, "cut takes a list of edges: [0, 18, 65]")
         edges = [self._constant(edge, depth) for edge in table.elts]
-        if any(isinstance(edge, str) for edge in edges):
-            self._refuse(node, "edges are numbers")
+        if any(isinstance(edge, str) and not looks_like_a_date(edge) for edge in edges):
+            self._refuse(node, 'edges are numbers, or dates such as "2024-01-31"')
         outside: Any = given.get("outside", "keep")
-        return Cut(of, tuple(edge for edge in edges if isinstance(edge, Fraction)), outside)
+        return Cut(of, tuple(edges), outside)
 
     def _refuse(self, node: ast.expr, why: str) -> NoReturn:
         part = ast.get_source_segment(self._text, node) or self._text

@@ -42,12 +42,14 @@ from sidelight.records.schema import Schema
 from sidelight.records.shapes import (
     Constant,
     Labels,
+    Reals,
     Shape,
     Steps,
     Truths,
     code_table,
     common_step,
     factors,
+    number_in,
     number_shape,
 )
 
@@ -206,13 +208,17 @@ class Cut(Expression):
     """Which public interval a number lies in."""
 
     of: Expression
-    edges: tuple[Fraction, ...]
+    edges: tuple[Constant, ...]
     outside: Literal["keep", "drop"] = "keep"
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The intervals, as texts."""
-        texts = [number_text(edge) for edge in self.edges]
+    def numbers(self, found: Shape) -> list[Fraction]:
+        """Return the edges as the numbers that what is cut is compared with."""
+        return [number_in(found, edge, where=str(self)) for edge in self.edges]
+
+    def labels(self, found: Steps | Reals) -> tuple[str, ...]:
+        """Return the intervals, as texts."""
+        calendar = found.calendar if isinstance(found, Steps) else None
+        texts = [number_text(edge) if calendar is None else calendar.text(edge) for edge in self.numbers(found)]
         inner = [f"[{low}, {high})" for low, high in pairwise(texts)]
         if self.outside == "drop":
             return (*inner[:-1], inner[-1][:-1] + "]")
@@ -220,17 +226,17 @@ class Cut(Expression):
 
     def _text(self) -> str:
         outside = "" if self.outside == "keep" else f", outside={quoted(self.outside)}"
-        return f"cut({self.of}, [{', '.join(number_text(edge) for edge in self.edges)}]{outside})"
+        return f"cut({self.of}, [{', '.join(map(written, self.edges))}]{outside})"
 
     def shape(self, schema: Schema) -> Labels:
         """Check edges and number."""
         if self.outside not in ("keep", "drop"):
             raise SchemaError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
         least = 2 if self.outside == "drop" else 1
-        if len(self.edges) < least or any(a >= b for a, b in pairwise(self.edges)):
+        found = number_of(self.of, schema, "cut into bins")
+        if len(self.edges) < least or any(a >= b for a, b in pairwise(self.numbers(found))):
             raise RangeError(f"bins need at least {least} public edges in increasing order")
-        number_of(self.of, schema, "cut into bins")
-        return Labels(self.labels)
+        return Labels(self.labels(found))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 #: "any" cells are read one by one (object columns, CSV cells); "other" is a type no declaration can use.
-TypeKind = Literal["integer", "float", "boolean", "text", "any", "other"]
+TypeKind = Literal["integer", "float", "boolean", "text", "date", "any", "other"]
 
 #: The word for the type of a name that two columns have.
 TWICE = "two columns of this name"

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sidelight.errors import SchemaError, nearest
 from sidelight.guarantees.claims import Person, Row, Unit
 from sidelight.records.columns import Category, Column, Label, Number, PersonId
+from sidelight.records.dates import Date
 from sidelight.records.missing import Drop, Fill, Missing
 from sidelight.records.numbers import exact_number, number_text
 
@@ -31,6 +32,7 @@ def person_key(text: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 4
 
 
+_KINDS = ("number", "date", "category", "label", "person")
 _ADVICE = {
     Number: "Number({!r}, lower=..., upper=...)",
     Category: "Category({!r}, [...])",
@@ -45,7 +47,7 @@ class Schema:
     """Describe the columns of a table; at most one names the person.
 
     Args:
-        columns: `Number`, `Category` and `PersonId` declarations. What is not declared is never read.
+        columns: `Number`, `Date`, `Category`, `Label` and `PersonId` declarations. What is not declared is never read.
 
     >>> schema = Schema([Number("age", granularity=1), PersonId("patient", max_rows=2)])
     >>> schema.unit
@@ -150,6 +152,12 @@ def _column_to_json(column: Column) -> dict[str, Any]:
         entry = {"kind": "label", "name": column.name, "missing": _missing_to_json(column.missing)}
         entry |= {"casefold": "true"} if column.casefold else {}
         return entry | ({} if column.per_person is None else {"per_person": str(column.per_person)})
+    if isinstance(column, Date):
+        missing = _missing_to_json(column.missing)
+        if isinstance(column.missing, Fill):
+            missing["value"] = column.calendar.text(float(exact_number(column.missing.value, name="fill")))
+        ends = {"start": column.start, "end": column.end, "unit": column.unit}
+        return {"kind": "date", "name": column.name, **ends, "missing": missing}
     numbers = {"lower": column.lower, "upper": column.upper, "granularity": column.granularity}
     texts = {key: number_text(value) for key, value in numbers.items() if value is not None}
     return {"kind": "number", "name": column.name, **texts, "missing": _missing_to_json(column.missing)}
@@ -179,9 +187,9 @@ def _column_from_json(data: Mapping[str, Any]) -> Column:
         return Category(name, data["categories"], other=data.get("other"), missing=missing, per_person=per_person)
     if data["kind"] == "label":
         return Label(name, casefold=data.get("casefold") == "true", missing=missing, per_person=per_person)
+    if data["kind"] == "date":
+        return Date(name, start=data["start"], end=data["end"], unit=data["unit"], missing=missing)
     if data["kind"] == "number":
         bounds = {key: data.get(key) for key in ("lower", "upper", "granularity")}
         return Number(name, **bounds, missing=missing)
-    raise SchemaError(
-        f"unknown kind of column {data['kind']!r}; {nearest(data['kind'], ('number', 'category', 'label', 'person'))}"
-    )
+    raise SchemaError(f"unknown kind of column {data['kind']!r}; {nearest(data['kind'], _KINDS)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,6 +12,7 @@ from typing import Any, TypeAlias
 from sidelight.errors import SchemaError, nearest
 from sidelight.grid import CODE_LIMIT
 from sidelight.records.columns import Number
+from sidelight.records.dates import Calendar, Date
 from sidelight.records.numbers import exact_number, number_text
 
 #: A public constant: a number, or a label.
@@ -31,11 +33,12 @@ class Labels:
 
 @dataclass(frozen=True)
 class Steps:
-    """A whole number of steps from first to last, or missing: value = code * step."""
+    """A whole number of steps from first to last, or missing: value = code * step. A date has a calendar."""
 
     step: Fraction
     first: int
     last: int
+    calendar: Calendar | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ def constant(value: Any) -> Constant:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, datetime.date):
+        return value.isoformat()
     if value is None:
         raise SchemaError("None is no constant; ask for missing cells with .is_missing()")
     return exact_number(value, name="a constant of an expression")
@@ -67,7 +72,8 @@ def number_shape(number: Number) -> Steps | Reals:
     half = Fraction(1, 2)
     low = -CODE_LIMIT if number.lower is None else (number.lower / step + half).__floor__()
     high = CODE_LIMIT if number.upper is None else (number.upper / step + half).__floor__()
-    return Steps(step, max(low, -CODE_LIMIT), min(high, CODE_LIMIT))
+    calendar = number.calendar if isinstance(number, Date) else None
+    return Steps(step, max(low, -CODE_LIMIT), min(high, CODE_LIMIT), calendar)
 
 
 def code_table(found: Shape, constants: Iterable[Constant], *, where: str) -> list[int | Fraction]:
@@ -79,12 +85,17 @@ def code_table(found: Shape, constants: Iterable[Constant], *, where: str) -> li
             if label not in places:
                 raise SchemaError(f"{where}: {label!r} is not among the declared labels; {nearest(label, places)}")
         return [places[label] for label in wanted]
-    numbers = []
-    for each in constants:
-        if isinstance(each, str):
-            raise SchemaError(f"{where}: {each!r} is a label, and a number is needed")
-        numbers.append(each / found.step if isinstance(found, Steps) else each)
-    return list(numbers)
+    numbers = [number_in(found, each, where=where) for each in constants]
+    return [each / found.step if isinstance(found, Steps) else each for each in numbers]
+
+
+def number_in(found: Shape, value: Constant, *, where: str) -> Fraction:
+    """Return a constant that a number is compared with: itself, or what a calendar makes of a date."""
+    if not isinstance(value, str):
+        return value
+    if isinstance(found, Steps) and found.calendar is not None:
+        return found.calendar.of_constant(value, where=where)
+    raise SchemaError(f"{where}: {value!r} is a label, and a number is needed")
 
 
 def common_step(values: Iterable[Fraction]) -> Fraction:

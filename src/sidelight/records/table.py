@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from sidelight.errors import SchemaError, nearest
 from sidelight.records.columns import Category, Column, Label, Number
+from sidelight.records.dates import Date
 from sidelight.records.engines import open_rows
 from sidelight.records.engines.arrays import ArrayRows, check_no_texts
 from sidelight.records.engines.frames import ColumnRows
@@ -17,6 +18,7 @@ from sidelight.records.schema import Schema
 
 _FIT = {
     Number: ("integer", "float", "boolean", "any"),
+    Date: ("date", "text", "any"),
     Category: ("integer", "boolean", "text", "any"),
     Label: ("integer", "boolean", "text", "any"),
 }
@@ -60,7 +62,8 @@ class Table:
         records: Literal["standard", "lines"] = "standard",
     ) -> None:
         self._schema = schema if isinstance(schema, Schema) else Schema(schema)
-        self._rows = open_rows(source, self._schema.names, records=records)
+        dates = {column.name: column.calendar for column in self._schema.columns if isinstance(column, Date)}
+        self._rows = open_rows(source, self._schema.names, records=records, dates=dates)
         self._name = name if name is not None else _name_of(source)
         types = self._rows.types
         for column in self._schema.columns:
@@ -70,7 +73,8 @@ class Table:
                     f"{nearest(column.name, types)}{_if_index(source, column.name)}"
                 )
             _check_type(column, types[column.name])
-            if isinstance(column, Number) and isinstance(self._rows, (ArrayRows, ColumnRows)):
+            number = isinstance(column, Number) and column.name not in dates
+            if number and isinstance(self._rows, (ArrayRows, ColumnRows)):
                 cells = self._rows.lists.get(column.name)
                 if cells is not None:
                     check_no_texts(column.name, cells)
@@ -132,7 +136,10 @@ def _check_type(column: Column, found: ColumnType) -> None:
         "Category": "convert it to text or whole numbers, or declare a Number",
         "Label": "convert it to text or whole numbers, or declare a Number",
         "PersonId": "convert it to whole numbers or text",
+        "Date": "convert it to dates, time stamps or ISO texts; whole numbers may count anything",
     }[kind]
+    if found.kind == "date":
+        advice = f"declare sl.Date({column.name!r}, start=..., end=...)"
     if found.native == TWICE:
         advice = "rename one of them"
     raise SchemaError(f"column {column.name!r} is declared as {kind} but the source holds {found.native}; {advice}")

@@ -5,6 +5,7 @@ All of it is computed from the release, whose numbers are public.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Line:
 
 def groups_card(release: Release) -> Mapping[str, Any]:
     """Return what the page shows of a table by group."""
-    table = _with_prediction(release)
+    table = release.dated(_with_prediction(release))
     statistics = [name for name in table.columns if _is_statistic(name, table)]
     first = _first(table)
     titles = [title for name in statistics for title in _titles(table, name)]
@@ -131,7 +132,7 @@ def _texts(table: GroupTable, name: str, place: int) -> list[str]:
     found = [_number(table[name][place].item())]
     if low is not None:
         both = (low[place], high[place] if high is not None else math.nan)
-        found.append(" to ".join(map(_number, both)) if all(map(_finite, both)) else "–")
+        found.append(" to ".join(map(_number, both)) if all(map(_there, both)) else "–")
     if predicted is not None:
         found.append(_number(predicted[place]))
     return found
@@ -192,7 +193,11 @@ def _finite(value: Any) -> bool:
 def _number(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return shown(value, digits=_DIGITS) if _finite(value) else "–"
+    return shown(value, digits=_DIGITS) if _there(value) else "–"
+
+
+def _there(value: Any) -> bool:
+    return _finite(value) or isinstance(value, datetime.date)
 
 
 def _note(value: Any) -> str:

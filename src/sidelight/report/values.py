@@ -75,7 +75,7 @@ class Listing:
 
 def listing_of(release: Release, errors: Sequence[float] | None, *, most: int = MOST_ROWS) -> Listing:
     """Return what the page lists of a release; the groups that fit into `most` rows are in the open."""
-    value, labels = release.value, release.labels
+    value, labels = release.shown, release.labels
     bounds = [_bound(release, error) for error in errors] if errors and len(errors) == len(labels) else None
     technical: list[tuple[str, tuple[str, ...]]] = []
     cautions: list[str] = []
@@ -110,7 +110,7 @@ def matrix_of(release: Release) -> tuple[tuple[str, ...], np.ndarray] | None:
 
 def vector_of(release: Release) -> tuple[tuple[str, ...], np.ndarray] | None:
     """Return the labels and the numbers of a release that is a labelled vector."""
-    value = release.value
+    value = release.shown
     if isinstance(value, Mapping):
         value = value.get("quantiles")
     fits = isinstance(value, np.ndarray) and value.ndim == 1 and len(value) == len(release.labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 from sidelight.guarantees import Claims, Neighbours, Person
 from sidelight.guarantees.amounts import bound_text, grid_floor
+from sidelight.records.dates import date_text
 
 # Numbers as people read them, and the round numbers of an axis.
 
@@ -19,6 +21,8 @@ def shown(value: Any, *, digits: int = 10) -> str:
     >>> shown(1234567.0), shown(0.30000000000000004), shown(2.5e-9), shown(True)
     ('1,234,567', '0.3', '2.5e-09', 'True')
     """
+    if isinstance(value, datetime.date):
+        return date_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if not math.isfinite(value):

@@ -17,9 +17,11 @@ from sidelight.accounting import (
     Rule,
     Spent,
     Totals,
+    advice_on_routes,
     find_remaining,
     find_shortfall,
     find_spent,
+    granted_with_routes,
     what_would_fit,
 )
 from sidelight.errors import BudgetError, LedgerError
@@ -92,6 +94,7 @@ class InProcessAccount:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self._totals = Totals.zero()
+        self._charged: list[Claims] = []
         self._lock = Lock()
         self._process = os.getpid()
 
@@ -119,14 +122,17 @@ class InProcessAccount:
             charge = self.rule.choose(self._totals, options)
             if not self.rule.grants(self._totals, charge):
                 short = find_shortfall(self.rule, self._totals, charge)
-                raise BudgetError(
+                refusal = BudgetError(
                     f"the budget does not allow this: requested {short.requested}, remaining {short.remaining}, "
                     f"difference {short.difference}; nothing was spent. {what_would_fit(self.rule, self._totals)}",
                     requested=short.requested,
                     remaining=short.remaining,
                     difference=short.difference,
                 )
+                known = granted_with_routes(self.rule, self._charged, claims)
+                raise refusal.with_advice(advice_on_routes()) if known else refusal
             self._totals = self._totals.plus(charge)
+            self._charged.append(claims)
         return UnrecordedReservation()
 
     def remaining(self) -> Remaining:

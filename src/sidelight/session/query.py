@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.noise import Source
-from sidelight.records import Number, Schema, Table
+from sidelight.records import Date, Number, Schema, Table
 from sidelight.release import TailBound
 
 
@@ -138,7 +138,18 @@ class _Prepares(Protocol[PreparedKind]):
 def prepare_query(query: _Prepares[PreparedKind], schema: Schema) -> PreparedKind:
     """Prepare a query; an error of arithmetic, which no row can cause here, becomes one about its public numbers."""
     with public_numbers(getattr(query, "kind_name", type(query).__name__)):
-        return query.prepare(schema)
+        return _dated(query.prepare(schema), schema)
+
+
+def _dated(prepared: PreparedKind, schema: Schema) -> PreparedKind:
+    """Return a query of a column of dates with how they are counted in its request: part of what its numbers mean."""
+    if not isinstance(prepared, Prepared):
+        return prepared
+    column = prepared.request.get("column")
+    declared = next((each for each in schema.columns if isinstance(each, Date) and each.name == column), None)
+    if declared is None:
+        return prepared
+    return replace(prepared, request={**prepared.request, "dates": {"unit": declared.unit, "start": declared.start}})
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from sidelight.guarantees import Claims
 from sidelight.noise import Source
 from sidelight.records import Table
+from sidelight.release import TailBound
 from sidelight.session.query import Answer, Prepared, Refusal
 from sidelight.stability.tests_and_bounds import DistanceTest
 
@@ -104,10 +105,11 @@ def propose_and_test(
     request: Mapping[str, Any],
     refusal: str,
     numerics: Numerics = "exact",
+    error: TailBound | None = None,
 ) -> PreparedTest[Secret]:
     """Return the prepared query of a tested proposal; `refusal` is the public text of its refusals."""
     stated = _stated(claims, numerics)
-    return PreparedTest(proposal=proposal, test=test, claims=stated, request=request, refusal=refusal)
+    return PreparedTest(proposal=proposal, test=test, claims=stated, request=request, refusal=refusal, error=error)
 
 
 def propose_and_certify(

@@ -85,7 +85,6 @@ class StableMedian:
             )
         share = exact(self.test_share, name="test_share") if steps else Fraction(1)
         proposal = _Proposal(number.name, grid, steps, budget.epsilon * (1 - share), self.neighbours)
-        _ = proposal.error  # public work, done now: nothing of it can fail after the charge
         return propose_and_test(
             proposal,
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
@@ -101,6 +100,7 @@ class StableMedian:
                 "neighbours": self.neighbours.value,
             },
             refusal="a few records could move the median further than the spread that was proposed",
+            error=proposal.error,
         )
 
     def release(self, data: Table) -> Outcome:
@@ -142,7 +142,7 @@ class _Proposal:
         if self.steps:
             code += int(discrete_laplace(1, self.steps / self.noise_epsilon, source)[0])
         code = min(max(code, self.grid.first), self.grid.last)
-        return Answer(value=self.grid.value(code), labels=("median",), error=self.error)
+        return Answer(value=self.grid.value(code), labels=("median",))
 
     @cached_property
     def error(self) -> TailBound:

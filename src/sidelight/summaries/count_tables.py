@@ -107,13 +107,18 @@ def noise_bound(noise: Noise, confidence: float, cells: int = 1) -> int:
 
 
 def count_error(noise: Noise, cells: int, *, unit: str, assumption: str) -> TailBound:
-    """Return a bound on the error of all `unbiased` counts at once, for every confidence (union bound).
+    """Return a bound on the error of all `unbiased` counts at once, for every confidence."""
+    return tail_bound(noise.kind, noise.scale, cells, unit=unit, assumption=assumption)
+
+
+def tail_bound(law: str, noise_scale: Any, cells: int, *, unit: str, assumption: str) -> TailBound:
+    """Return a bound on whole noise in so many cells at once, for every confidence (union bound).
 
     Laplace: P(|Z| > t) = 2a^(t+1)/(1+a) <= (2/(1+a))·exp(-t/b). Gaussian: P(|Z| > t) <= 2·exp(-(t-½)²/2σ²), and the
     root of the logarithm lies below its tangent at 95 %.
     """
-    scale = float(noise.scale)
-    if noise.kind == "laplace":
+    scale = float(noise_scale)
+    if law == "laplace":
         fixed, per_log = scale * math.log(2 * cells / (1 + math.exp(-1 / scale))), scale
     else:
         at = math.log(2 * cells) + math.log(20)  # √(2x) <= (x + at)/√(2 at)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.aggregates.unit_norms import persons_in
 from sidelight.errors import RangeError, SchemaError
@@ -21,6 +23,10 @@ from sidelight.summaries.noise_choice import choose_noise
 from sidelight.summaries.same_thing import check_same_thing
 
 NoiseKind = Literal["auto", "laplace", "gaussian"]
+#: Parameters of the queries that are True or False: "no", or a number of people, would count as True.
+_FLAGS = ("pull", "population", "rollup", "persons")
+#: Columns of tables by group beside the value itself.
+_COLUMNS = ("count", "count_unbiased", "unbiased", "noise_sd", "low", "high", "supported", "known", "sd")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +69,9 @@ class Grouped:
         Budget.of(**self.price)  # a price that is not one is found now
         if self.noise not in ("auto", "laplace", "gaussian"):
             raise RangeError(f"noise must be 'auto', 'laplace' or 'gaussian', got {self.noise!r}")
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name, False), (bool, np.bool_)):
+                raise RangeError(f"{name} is True or False, got {getattr(self, name)!r}")
         if not 0 < self.confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {self.confidence}; 0.95 is usual")
 
@@ -128,6 +137,12 @@ class Grouped:
             kind: The kind of the query.
             more: What the query adds; None is left out.
         """
+        taken = sorted({*_COLUMNS, kind, f"{kind}_plain"} & set(self.keys))
+        if taken:
+            raise RangeError(
+                f"groups by {taken[0]!r} would be called as a column of the table that comes out, and be lost; rename "
+                "the column"
+            )
         price = {
             name: decimal_text(exact(amount, name=name)) for name, amount in self.price.items() if amount is not None
         }

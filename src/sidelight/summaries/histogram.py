@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
@@ -9,6 +10,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 from sidelight.errors import RangeError, SchemaError
+from sidelight.predictions import Prior
 from sidelight.records import Number, Schema
 from sidelight.records.expressions import Expression, col
 from sidelight.session.query import SurePrepared
@@ -31,7 +33,9 @@ class Histogram(Count):
     Args:
         column: The number.
         bins: Increasing public edges, or how many bins of equal width between the declared bounds; "private", or
-            ("private", 20), finds edges at quantiles of all rows for three tenths of the price, 10 bins if left out.
+            ("private", 20), finds edges at quantiles of all rows for three tenths of the price, 10 bins if left out;
+            `sl.priors.Cauchy(40_000, 15_000)`, or (that, 20), has edges at the quantiles of predicted values: bins of
+            about equal counts if the prediction is right, for nothing.
         outside: What becomes of numbers beyond the first and last edge: "keep" has two end bins for them, "drop" has
             none. Bins of equal width reach from bound to bound and need neither.
         by: Further columns or derived labels: a histogram for each of their cells.
@@ -58,7 +62,7 @@ class Histogram(Count):
     """
 
     column: str = field(kw_only=False)
-    bins: int | str | Iterable[Any] = "private"
+    bins: int | str | Prior | Iterable[Any] = "private"
     outside: Literal["keep", "drop"] = "keep"
     kind_name: ClassVar[str] = "histogram"
 
@@ -73,13 +77,17 @@ class Histogram(Count):
             raise RangeError("a histogram has public bins and no totals: leave known, prefer and rollup out")
         if self.outside not in ("keep", "drop"):
             raise RangeError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
-        given = self.bins
-        if given != "private" and (isinstance(given, (str, bool)) or not isinstance(given, (int, Iterable))):
+        given: Any = (self.bins, USUAL_BINS) if isinstance(self.bins, Prior) else self.bins
+        named = isinstance(given, str) and given == "private"
+        if not named and (isinstance(given, (str, bool)) or not isinstance(given, (int, Iterable))):
             raise RangeError(
                 f"bins is a list of increasing edges, a whole number of bins, or 'private', got {self.bins!r}"
             )
         if not isinstance(given, (int, str)):
             object.__setattr__(self, "bins", tuple(given))
+        predicted = self._predicted_bins
+        if predicted is not None and (isinstance(predicted[1], bool) or not isinstance(predicted[1], int)):
+            raise RangeError(f"predicted bins are a whole number, (prior, 20), got {predicted[1]!r}")
         private = self.private_bins
         if private is not None and (isinstance(private, bool) or not isinstance(private, int)):
             raise RangeError(f"private bins are a whole number, ('private', 20), got {private!r}")
@@ -93,6 +101,12 @@ class Histogram(Count):
             found: int = self.bins[1]
             return found
         return None
+
+    @property
+    def _predicted_bins(self) -> tuple[Prior, int] | None:
+        """Predicted values and how many bins are cut at their quantiles; None where bins are not predicted."""
+        found: Any = self.bins
+        return found if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Prior) else None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -128,7 +142,9 @@ class Histogram(Count):
     def cut(self, schema: Schema) -> Expression:
         """Return the bins as an expression: which of them a number lies in."""
         column = next((each for each in schema.columns if each.name == self.column), None)
-        assert not isinstance(self.bins, str)
+        assert not isinstance(self.bins, (str, Prior))
+        if self._predicted_bins is not None:
+            return col(self.column).cut(self._edges_of(schema, *self._predicted_bins), outside="keep")
         if not isinstance(self.bins, int):
             return col(self.column).cut(self.bins, outside=self.outside)
         if not 1 <= self.bins <= _MOST_BINS:
@@ -146,3 +162,23 @@ class Histogram(Count):
         if any(one >= other for one, other in pairwise(edges)):
             raise RangeError(f"{self.bins} bins are more than {self.column!r} has values; use fewer")
         return col(self.column).cut(edges, outside="drop")
+
+    def _edges_of(self, schema: Schema, prior: Prior, bins: int) -> list[Fraction]:
+        """Return the quantiles of predicted values within the declared bounds, on the grid of the column: public."""
+        number = schema.number(self.column)
+        if not 2 <= bins <= _MOST_BINS:
+            raise RangeError(f"predicted bins are 2 to {_MOST_BINS}, got {bins}")
+        low, high = (None if end is None else Fraction(end) for end in (number.lower, number.upper))
+        ends = [-math.inf if low is None else float(low), math.inf if high is None else float(high)]
+        levels = [place / bins for place in range(1, bins)]
+        found = [float(prior.inverse_in(ends[0], ends[1], level)) for level in levels]
+        if not all(map(math.isfinite, found)):
+            raise RangeError("the predicted values have quantiles beyond all numbers; give public edges instead")
+        edges = [Fraction(repr(value)) for value in found]
+        if number.granularity is not None:
+            step = Fraction(number.granularity)
+            edges = [round(edge / step) * step for edge in edges]
+        kept = sorted({edge for edge in edges if (low is None or low < edge) and (high is None or edge < high)})
+        if not kept:
+            raise RangeError("the predicted values leave one bin only; give public edges, or predict a wider spread")
+        return kept

@@ -131,6 +131,13 @@ class Mean(OfNumber):
         names = [str(of) for of in ofs]
         if len(set(names)) < len(names):
             raise RangeError("a mean of several columns names one of them twice")
+        for name in names:
+            other = next((each for each in names for end in _BESIDE if each == f"{name}_{end}"), None)
+            if other is not None:
+                raise RangeError(
+                    f"the mean of {other!r} would be called as what stands beside that of {name!r}; ask for one of "
+                    "them by itself"
+                )
         told = predictions_of(self.prediction, names)
         groups = self.groups(schema)
         labels, budget = labels_and_budget(self, schema, groups, self.known, columns=len(ofs))
@@ -235,6 +242,8 @@ class PreparedMeans(SurePrepared):
         return first.answer(columns, names, keys=self.keys, **notes)
 
 
+#: What stands beside each mean of several columns: `mean_age_low`.
+_BESIDE = ("plain", "noise_sd", "low", "high", "sd")
 #: Columns that the means of several columns have in common.
 _SHARED = ("count", "count_unbiased", "supported")
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from sidelight.summaries.believed import believed_means
 from sidelight.summaries.predicted import PredictedTable
 from sidelight.summaries.ratio import Floats, deviation_of, residuals
 from sidelight.summaries.reading import UNIT, Measured
 from sidelight.summaries.shrink import (
     Pulled,
-    believed_share,
     noisy_prediction,
     of_the_others,
     outside_weights,
@@ -84,7 +84,8 @@ class MeanReading:
                     noise = self._doubt(measured, np.where(np.isfinite(matched.sds), matched.sds, 0.0), known)
                     told, doubt = self._denoised(measured, told, np.where(known, noise, 0.0))
                 elif self.per_cell_cap is None and len(groups) >= LEAST_GROUPS:
-                    told = self._believed(measured, told)
+                    believed = believed_means(measured.moments, told, overall=measured.overall)
+                    told, doubt = believed.means, believed.doubt
             prediction = np.where(known, told, prediction)
         elif len(groups) < LEAST_GROUPS:
             return measured.taus if self.finds else None
@@ -99,18 +100,6 @@ class MeanReading:
     def _doubt(self, measured: Measured, sds: Floats, known: Any) -> Floats:
         """Return variances of t from standard deviations of the number; NaN where nothing is predicted."""
         return np.where(known, np.minimum(sds / measured.half, _NO_IDEA) ** 2, np.nan)
-
-    def _believed(self, measured: Measured, told: Floats) -> Floats:
-        """Return a prediction of which nothing is known with its deviations from the overall mean as far as they hold.
-
-        One that is in another unit, belongs to other groups or is the same for all would be worse than nothing.
-        """
-        overall = np.full(len(told), measured.overall)
-        stands_in = np.where(np.isfinite(told), told, overall)
-        r, v = residuals(measured.moments, UNIT, overall)
-        spread = self._pulled(measured, stands_in).spread
-        share = believed_share(r, v, measured.moments.count, stands_in - overall, spread=spread)
-        return np.where(np.isfinite(told), overall + share * (stands_in - overall), np.nan)
 
     def _denoised(self, measured: Measured, told: Floats, noise: Floats) -> tuple[Floats, Floats]:
         """Return a prediction that has noise of its own drawn to the overall mean, and how far groups lie from it.

@@ -176,12 +176,7 @@ def _edges_tree(levels: list[Fraction], budget: Budget, groups: Groups) -> tuple
     if low == 0:
         raise RangeError("this price is too small to find bins; give public edges, or pay more")
     tree = tree_of(low)
-    claims = tree.claims.with_unit(groups.unit)
-    if budget.kind == "rho":  # its GDP is worth more than this rho, and would stand for it in the sum
-        zcdp = claims.zcdp()
-        assert zcdp is not None
-        claims = Claims.of(zcdp)
-    return tree, claims
+    return tree, tree.claims.with_unit(groups.unit)
 
 
 def _within(claims: Claims, budget: Budget) -> bool:

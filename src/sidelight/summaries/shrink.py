@@ -309,37 +309,6 @@ def noisy_prediction(
     return means, np.asarray(np.where(known, share * variance, scatter))
 
 
-def believed_share(
-    residuals: ArrayLike, variances: ArrayLike, counts: ArrayLike, deviations: ArrayLike, *, spread: float
-) -> float:
-    """Return how much of a prediction's deviations from the overall mean is believed: a slope of 0..1.
-
-    b = (Σw·n̂·δ·R + 1)/(Σw·n̂²·δ² + 1) with R_g = Σ(x - overall) of group g, δ_g = p_g - overall and w = 1/(n̂²γ + V),
-    cut to 0..1: least squares, and one unit of evidence for the prediction as it is. 0 is the overall mean, so that a
-    prediction that says nothing about groups, or is in another unit, becomes one without deviations.
-
-    Accuracy: for fixed weights the fit costs less than one noise variance over all groups, whatever the best slope of
-    0..1 is (summaries proof page, Theorem 14).
-
-    Args:
-        residuals: R_g, noisy.
-        variances: V, their noise variances.
-        counts: Noisy counts n̂; below 0 counts as 0.
-        deviations: δ_g; 0 where nothing is predicted.
-        spread: γ, the variance of groups around the prediction (`pull_means(...).spread`).
-
-    >>> believed_share([30.0, -30.0], [1.0, 1.0], [10.0, 10.0], [3.0, -3.0], spread=0.0)
-    1.0
-    >>> round(believed_share([10.0, -10.0], [1.0, 1.0], [10.0, 10.0], [3.0, -3.0], spread=0.0), 3)
-    0.334
-    """
-    r, v, n, d = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts, deviations))
-    n = np.maximum(n, 0.0)
-    weights = 1 / np.maximum(n * n * max(spread, 0.0) + v, 1e-300)
-    evidence = float((weights * n * n * d * d).sum())
-    return min(max((float((weights * n * d * r).sum()) + 1.0) / (evidence + 1.0), 0.0), 1.0)
-
-
 def outside_weights(
     residuals: ArrayLike, variances: ArrayLike, counts: ArrayLike, *, width: float, sizes: ArrayLike | None = None
 ) -> Floats:

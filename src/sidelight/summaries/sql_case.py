@@ -12,7 +12,7 @@ from math import floor
 
 from sidelight.errors import RangeError
 from sidelight.records import Category, Number, Schema
-from sidelight.records.expressions import Compare, Comparison, Expression, IsIn, Joined, Literally, Lookup, Named, Not
+from sidelight.records.expressions import Compare, Comparison, Expression, IsIn, Joined, Literally, Named, Not
 from sidelight.records.shapes import Constant
 
 _FLIPPED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -21,7 +21,7 @@ _WANTED = (
 )
 
 
-def case_groups(whens: Sequence[tuple[Expression, str]], default: str | None, schema: Schema) -> Lookup:
+def case_groups(whens: Sequence[tuple[Expression, str]], default: str | None, schema: Schema) -> Expression:
     """Return the labels of a CASE as an expression; a row that no branch takes is in no group.
 
     Args:
@@ -43,7 +43,7 @@ def case_groups(whens: Sequence[tuple[Expression, str]], default: str | None, sc
     return Named(name).lookup({label: chosen for label, chosen in found.items() if chosen is not None})
 
 
-def _by_thresholds(column: Number, whens: Sequence[tuple[Expression, str]], default: str | None) -> Lookup:
+def _by_thresholds(column: Number, whens: Sequence[tuple[Expression, str]], default: str | None) -> Expression:
     step = None if column.granularity is None else Fraction(column.granularity)
     edges = sorted({edge for condition, _ in whens for edge in _edges(condition, step)})
     if not edges:

@@ -21,10 +21,12 @@ from sidelight.noise import Source
 from sidelight.predictions import Prior
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
+from sidelight.release import TailBound
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import Clipping, Interval, Subject, clipping_of, subject_of
-from sidelight.summaries.count_tables import group_labels
+from sidelight.summaries.count import bounded_words
+from sidelight.summaries.count_tables import group_labels, tail_bound
 from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound
 from sidelight.summaries.measured import Measurement, check_prediction, labels_and_budget, mu_of
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
@@ -112,6 +114,7 @@ class Sum(OfNumber):
             request=self.asked(plan, table, per=per, step=self.step),
             labels=group_labels(plan.known, self.kind),
             prediction=self._described(table),
+            error=_sum_error(plan, self.step),
             query=self,
             plan=plan,
             table=table,
@@ -151,6 +154,38 @@ def _total_subject(schema: Schema, column: str, step: Amount | None) -> Subject:
     return replace(subject, lower=lower, upper=upper)
 
 
+def _summed(plan: Measurement, interval: Interval, step: Amount | None) -> Value:
+    """Return what is added up: rows, or totals of persons, clipped to an interval."""
+    schema, of = plan.groups.schema, plan.of
+    if not plan.groups.totals:
+        return value_of(schema, of, lower=interval.lower, upper=interval.upper)
+    assert isinstance(of, str)
+    return total_of(schema, of, step=step, lower=interval.lower, upper=interval.upper)
+
+
+def _sum_error(plan: Measurement, step: Amount | None) -> TailBound | None:
+    """Return a bound on the error of all `unbiased` sums at once where the interval and the groups are public.
+
+    It is that of the noise, which is known before any row is read (`count_error`), in the unit of the number.
+    """
+    interval, groups = plan.clipping.interval, plan.groups
+    if interval is None or plan.finds:
+        return None
+    value = _summed(plan, interval, step)
+    pair = 0 in (value.first, value.last)
+    width, unit = (value.levels, value.code_step) if pair else (value.farthest, value.whole_step)
+    signed = not pair and value.first < 0 < value.last
+    reach = groups.norms.sensitivity(plan.budget.norm, Fraction(width), signed=signed)
+    none = Bounded(np.zeros(1, np.int64), reach, plan.budget.norm, groups.norms.neighbours, groups.unit)
+    noise = noise_of(plan.budget, none)
+    assert noise.law in ("laplace", "gaussian")
+    rows = "totals of persons" if groups.totals else "values"
+    words = f"{rows} lie within {float(interval.lower):g} to {float(interval.upper):g}; {bounded_words(groups)}"
+    found = tail_bound(noise.law, noise.scale, len(plan.known), unit=f"units of {plan.of}", assumption=words)
+    each = float(unit)
+    return replace(found, fixed=(found.fixed[0] * each,), per_log=(found.per_log[0] * each,))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedSum(SurePrepared):
     """A `Sum` fitted to a schema."""
@@ -178,12 +213,7 @@ class PreparedSum(SurePrepared):
         return self._tabled(sums, value.code_step, noise, interval, value, names, count)
 
     def _value(self, interval: Interval) -> Value:
-        schema, of, ends = self.plan.groups.schema, self.plan.of, {"lower": interval.lower, "upper": interval.upper}
-        if not self.plan.groups.totals:
-            return value_of(schema, of, lower=ends["lower"], upper=ends["upper"])
-        assert isinstance(of, str)
-        step = self.query.step
-        return total_of(schema, of, step=step, lower=ends["lower"], upper=ends["upper"])
+        return _summed(self.plan, interval, self.query.step)
 
     def _tabled(
         self,

@@ -184,6 +184,7 @@ def test_an_attack_cannot_refute_what_the_days_were_charged_and_refutes_half_the
     assert attack(plan, monkeypatch, draws=2000, seed=f"halved {run_days}").refutes(charged)
 
 
+@pytest.mark.planted("one day too few declared")
 def test_one_day_too_few_declared_is_found() -> None:
     """The planted bug: a run calibrated for one day a person, and a person in two."""
     honest, planted = plan_of(run_days=3, days=2, rho="0.5"), plan_of(run_days=3, days=1, rho="0.5")

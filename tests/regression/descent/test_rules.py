@@ -16,7 +16,8 @@ from sidelight.regression.descent.geometry import NoisyGram, PublicMoments, from
 from sidelight.regression.descent.rules import clip_share, schedule, shares
 from sidelight.regression.descent.shrinkage import (
     AverageNoise,
-    least_risk,
+    arrived_share,
+    likely_size,
     most_evidence,
     shrink,
     stein_share,
@@ -64,16 +65,26 @@ def test_the_noise_of_an_average() -> None:
     np.testing.assert_allclose(found, [0.08333333, 0.29626919, 2.95627217, 0.08648005, 2.083852], atol=1e-8)
 
 
-def test_shrinkage_by_evidence_and_by_risk() -> None:
+def test_how_far_an_average_has_come() -> None:
+    found = 1 - arrived_share(np.array([1.0, 0.5, 0.1]), passes=16, tail=12)
+    np.testing.assert_allclose(found, [0, 0.00520706, 0.35309849], atol=1e-8)
+
+
+def test_shrinkage_by_evidence() -> None:
     distance, noise = np.array([[0.3, -0.1, 0.05, 0.2]]).T, np.array([[0.01, 0.01, 0.02, 0.02]]).T
     trust = np.array([[0.02, 0.02, 0.01, 0.01]]).T
     assert most_evidence(distance, noise, trust) == 1
-    assert least_risk(distance, noise, np.ones_like(noise)) == 2**-6
-    known = AverageNoise(curvature=np.ones(4), variance=noise[:, 0])
+    known = AverageNoise(variance=noise[:, 0], arrived=np.array([1, 1, 0.5, 1]), h=np.ones(4))
     towards = shrink(distance, known, kind="squared", rule="evidence", start=np.zeros((4, 1)), trust=trust)
     np.testing.assert_allclose(towards.theta / distance, [[2 / 3], [2 / 3], [1 / 3], [1 / 3]])
-    alone = shrink(distance, known, kind="squared", rule="evidence")
-    np.testing.assert_allclose((alone.theta / distance)[:, 0], [0.6097561, 0.6097561, 0.4385965, 0.4385965], rtol=1e-6)
+    for intercept in (True, False):
+        slopes = 4 - intercept
+        factor = likely_size(distance[:slopes, 0], noise[:slopes, 0], known.arrived[:slopes], total=slopes)
+        alone = shrink(distance, known, kind="squared", rule="evidence", intercept=intercept)
+        wanted = [factor / (factor + 0.01)] * 2 + [0.5 * factor / (0.25 * factor + 0.02), factor / (factor + 0.02)]
+        wanted[3:] = [1.0] if intercept else wanted[3:]
+        np.testing.assert_allclose((alone.theta / distance)[:, 0], wanted)
+        assert alone.factor == factor
     for rule, kind in (("none", "squared"), ("evidence", "logistic")):
         kept = shrink(distance, known, kind=kind, rule=rule)  # type: ignore[arg-type]
         np.testing.assert_array_equal(kept.theta, distance)
@@ -120,6 +131,9 @@ def test_passes_and_steps() -> None:
     assert several.noise == pytest.approx(2 * math.sqrt(9 * 10 / 2) / 1000)
     assert schedule("squared", rows=1000, **more, rows_per_unit=3).noise == pytest.approx(3 * calm.noise)
     assert schedule("squared", rows=1000, **more, passes=5).passes == 5
+    assert (calm.constant_step, noisy.constant_step) == (1.2, 1.8)  # few steps, a long way
+    assert schedule("logistic", rows=1000, **more).tail == 4  # noise 0.006: early points are still on their way
+    assert schedule("logistic", rows=500, **more).tail == 12
 
 
 @pytest.mark.parametrize(("d", "factors"), [(20, [1.889, 1.171, 1.040, 1]), (100, [2.620, 1.248, 1.055, 1])])
@@ -133,6 +147,26 @@ def test_why_rows_are_stretched_by_three_quarters(d: int, factors: list[float]) 
 def exact_gram(rows: np.ndarray) -> NoisyGram:
     beside = np.column_stack([rows, np.full(len(rows), 0.5)])
     return NoisyGram(matrix=beside.T @ beside, noise_scale=1e-3)
+
+
+def test_slopes_of_nothing_go_and_slopes_of_something_stay() -> None:
+    """A null target keeps its constant alone; strong slopes are kept nearly whole."""
+    rng = np.random.default_rng(3)
+    variance, arrived = np.full(20, 0.01), np.full(20, 0.6)
+    noise = np.sqrt(variance) * rng.normal(size=(200, 20))
+    kept = [shrunk_share(row, variance, arrived) for row in noise]
+    assert np.mean(kept) < 0.25
+    strong = [shrunk_share(arrived * rng.normal(size=20) + row, variance, arrived) for row in noise[:20]]
+    assert min(strong) > 0.9
+
+
+def shrunk_share(slopes: np.ndarray, variance: np.ndarray, arrived: np.ndarray) -> float:
+    """Return what is left of the length of slopes."""
+    average = np.append(slopes, 0.8)[:, None]
+    known = AverageNoise(variance=np.append(variance, 0.01), arrived=np.append(arrived, 1.0), h=np.ones(21))
+    found = shrink(average, known, kind="squared", rule="evidence").theta
+    assert found[-1, 0] == 0.8
+    return float(np.linalg.norm(found[:-1]) / np.linalg.norm(slopes))
 
 
 class TestGeometry:
@@ -188,6 +222,26 @@ class TestGeometry:
         assert without.map is not None
         z = (self.ROWS - without.centre) @ without.map
         assert np.linalg.eigvalsh(z.T @ z / len(z)).max() > 4  # and here they would not
+
+    def test_what_the_matrix_says_without_its_noise(self) -> None:
+        clean, rows = from_gram(exact_gram(self.ROWS)), self.ROWS
+        assert clean.likely is not None
+        np.testing.assert_allclose(clean.likely, clean.h, rtol=0.02)
+        off, off_without = 0.0, 0.0
+        for seed in range(30):
+            found = from_gram(self.with_noise(400.0, seed), rows=len(rows))
+            assert found.map is not None
+            assert found.likely is not None
+            true = np.var((rows - found.centre) @ found.map, axis=0)
+            off += np.abs(found.h[:-1] - true).sum()
+            off_without += np.abs(found.likely[:-1] - true).sum()
+        assert off_without < 0.75 * off
+
+    def with_noise(self, scale: float, seed: int) -> NoisyGram:
+        drawn = np.random.default_rng(seed).normal(size=(4, 4)) * scale
+        upper = np.triu(drawn, 1) / math.sqrt(2)
+        matrix = exact_gram(self.ROWS).matrix + upper + upper.T + np.diag(np.diag(drawn))
+        return NoisyGram(matrix=matrix, noise_scale=scale)
 
     def test_the_step_of_a_public_geometry(self) -> None:
         public = PublicMoments.of(self.ROWS[:12])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import tomllib
@@ -11,16 +12,24 @@ from decimal import Decimal
 from fractions import Fraction
 from glob import glob
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sidelight.accounting import ROUTES, Route
 from sidelight.errors import ClaimError, PlanError, nearest
 from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
 from sidelight.plan_section import Amount, Section, key_lines
-from sidelight.records import Category, Drop, Fill, Label, Number, PersonId, Schema
+from sidelight.records import Category, Date, Drop, Fill, Label, Number, PersonId, Schema
 from sidelight.registry import PLAN_KINDS, plan_reader
 from sidelight.session import Prepared, Query, request_key
 from sidelight.session.query import prepare_query
+
+#: The tables of a plan that stand once, and their keys.
+TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "source": ("path", "name", "records"),
+    "budget": ("epsilon", "delta", "rho", "mu", "routes"),
+    "ledger": ("url", "scope"),
+    "pricing": ("queries", "delta"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +110,9 @@ def read_tables(path: Path | str) -> tuple[Section, Path]:
 
 def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "pricing", "query")
-    source = whole.section("source").only("path", "name", "records")
-    budget = whole.section("budget").only("epsilon", "delta", "rho", "mu", "routes")
-    ledger = whole.section("ledger").only("url", "scope") if "ledger" in whole else None
+    source = whole.section("source").only(*TABLES["source"])
+    budget = whole.section("budget").only(*TABLES["budget"])
+    ledger = whole.section("ledger").only(*TABLES["ledger"]) if "ledger" in whole else None
     file = folder / source.text("path")
     name = source.text("name", file.stem)
     schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
@@ -160,7 +169,7 @@ def read_routes(section: Section) -> tuple[Route, ...] | None:
 def _together_at(whole: Section, *, budget: Claim, queries: Sequence[PlannedQuery]) -> Amount | None:
     if "pricing" not in whole:
         return None
-    pricing = whole.section("pricing").only("queries", "delta")
+    pricing = whole.section("pricing").only(*TABLES["pricing"])
     if pricing.choice("queries", ["each", "together"], "each") == "each":
         if "delta" in pricing:
             pricing.refuse('delta is for queries = "together"; leave it out, or price them together', key="delta")
@@ -272,9 +281,9 @@ def read_schema(sections: Sequence[Section], *, whole: Section) -> Schema:
 
 
 def _column(section: Section) -> Column:
-    kind = section.choice("kind", list(_KINDS), "number")
+    kind = section.choice("kind", list(COLUMN_KINDS), "number")
     with section.naming():
-        return _KINDS[kind](section)
+        return COLUMN_KINDS[kind](section)
 
 
 def _number(section: Section) -> Number:
@@ -286,6 +295,23 @@ def _number(section: Section) -> Number:
         granularity=section.amount("granularity", None),
         **_missing(section, number=True),
     )
+
+
+def _date(section: Section) -> Date:
+    section.only("kind", "name", "start", "end", "unit", "missing")
+    return Date(
+        section.text("name"),
+        start=_day(section, "start"),
+        end=_day(section, "end"),
+        unit=section.choice("unit", ["day", "hour"], "day"),
+        **_missing(section, number=False),
+    )
+
+
+def _day(section: Section, key: str) -> str:
+    """Read a date: a text, or one that TOML knows as such."""
+    given = section.values.get(key)
+    return given.isoformat() if isinstance(given, datetime.date) else section.text(key)
 
 
 def _category(section: Section) -> Category:
@@ -327,8 +353,10 @@ def _missing(section: Section, *, number: bool) -> dict[str, Any]:
     return {"missing": Fill(fill.amount("fill") if number else fill.text("fill"))}
 
 
-_KINDS: dict[str, Callable[[Section], Column]] = {
+#: How a column of each kind is read.
+COLUMN_KINDS: dict[str, Callable[[Section], Column]] = {
     "number": _number,
+    "date": _date,
     "category": _category,
     "label": _label,
     "person": _person,

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sidelight.accounting import Route
-from sidelight.cli.plans.plan import ledger_url, read_budget, read_records, read_routes, read_schema, read_tables
+from sidelight.cli.plans.plan import (
+    TABLES,
+    ledger_url,
+    read_budget,
+    read_records,
+    read_routes,
+    read_schema,
+    read_tables,
+)
 from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger
 from sidelight.plan_section import Section
@@ -34,7 +42,7 @@ _GUESSES = ("location", "scale")
 _PROXIMATE = ("features", "plausible", "method", "memory", "largest_scale")
 _PRIVATE = ("lower", "upper", "rho", "bins", "floor_weight", "boldness")
 #: Keys that not every learner takes.
-_KEYS = {"previous": _GUESSES, "proximate": (*_GUESSES, *_PROXIMATE), "private": _PRIVATE}
+LEARNER_KEYS = {"previous": _GUESSES, "proximate": (*_GUESSES, *_PROXIMATE), "private": _PRIVATE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +111,10 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "sequence")
     if "ledger" not in whole:
         whole.refuse("a sequence needs a [ledger] table: it remembers what was released and spent")
-    source = whole.section("source").only("path", "name", "records")
-    budget = whole.section("budget").only("epsilon", "delta", "rho", "mu", "routes")
-    ledger = whole.section("ledger").only("url", "scope")
-    section = whole.section("sequence").only(*_SHARED, *_GUESSES, *_PROXIMATE, *_PRIVATE)
+    source = whole.section("source").only(*TABLES["source"])
+    budget = whole.section("budget").only(*TABLES["budget"])
+    ledger = whole.section("ledger").only(*TABLES["ledger"])
+    section = whole.section("sequence")
     schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
     if "{day}" not in source.text("path"):
         source.refuse(
@@ -116,9 +124,8 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
         )
     name = source.text("name", Path(source.text("path")).stem)
     with section.naming():
-        query = _query(section)
+        query, learner = read_sequence(section)
         query.prepare(schema)
-        learner = _learner(section)
     promised = read_budget(budget, unit=schema.unit)
     return DailyPlan(
         title=whole.text("title", name),
@@ -138,6 +145,12 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     )
 
 
+def read_sequence(section: Section) -> tuple[Quantiles, Learner]:
+    """Read what is released every day, and how it is predicted."""
+    section.only(*_SHARED, *_GUESSES, *_PROXIMATE, *_PRIVATE)
+    return _query(section), read_learner(section)
+
+
 def _query(section: Section) -> Quantiles:
     given: dict[str, Any] = {"resolution": section.amount("resolution")} if "resolution" in section else {}
     return Quantiles(
@@ -145,11 +158,12 @@ def _query(section: Section) -> Quantiles:
     )
 
 
-def _learner(section: Section) -> Learner:
-    kind = section.choice("learner", list(_KEYS), "proximate")
+def read_learner(section: Section) -> Learner:
+    """Read what predicts each day from those before."""
+    kind = section.choice("learner", list(LEARNER_KEYS), "proximate")
     for key in (*_PROXIMATE, *_PRIVATE, *_GUESSES):
-        if key in section and key not in _KEYS[kind]:
-            owners = " or ".join(f'learner = "{name}"' for name, keys in _KEYS.items() if key in keys)
+        if key in section and key not in LEARNER_KEYS[kind]:
+            owners = " or ".join(f'learner = "{name}"' for name, keys in LEARNER_KEYS.items() if key in keys)
             section.refuse(f"{key} belongs to {owners}; leave it out", key=key)
     given: dict[str, Any] = {}
     if "hedge_weight" in section:

@@ -13,20 +13,28 @@ from os import PathLike, fspath
 from typing import Any, Literal
 
 from sidelight.errors import SourceError
+from sidelight.records.dates import Calendar
 from sidelight.records.rows import Rows, library_of
 
 
-def open_rows(source: Any, names: Sequence[str], *, records: Literal["standard", "lines"] = "standard") -> Rows:
+def open_rows(
+    source: Any,
+    names: Sequence[str],
+    *,
+    records: Literal["standard", "lines"] = "standard",
+    dates: Mapping[str, Calendar] | None = None,
+) -> Rows:
     """Find the engine of a source. `names` are the declared columns, for sources that have no names of their own.
 
-    `records` says what a record of a CSV file is (`splitting`); other sources say so themselves.
+    `records` says what a record of a CSV file is (`splitting`); other sources say so themselves. `dates` are the number
+    columns whose cells are dates, and how these are counted.
     """
     if records not in ("standard", "lines"):
         raise SourceError(f'records must be "standard" or "lines", got {records!r}')
     if isinstance(source, (str, PathLike)):
         from sidelight.records.engines.files import open_file
 
-        return open_file(fspath(source), names, records=records)
+        return open_file(fspath(source), names, records=records, dates=dates)
     if records != "standard":
         raise SourceError(f"records={records!r} is for paths of CSV files, got {type(source).__name__}; leave it out")
     if library_of(source) == "narwhals":
@@ -35,11 +43,11 @@ def open_rows(source: Any, names: Sequence[str], *, records: Literal["standard",
     if library in ("pandas", "polars", "pyarrow"):
         from sidelight.records.engines.frames import open_frame
 
-        return open_frame(source, names)
+        return open_frame(source, names, dates=dates)
     if library in ("duckdb", "_duckdb"):
         from sidelight.records.engines.duckdb import open_relation
 
-        return open_relation(source)
+        return open_relation(source, dates=dates)
     if library == "pyspark":
         raise SourceError(
             "Spark data frames are not supported yet; write the columns to Parquet and give the path instead"
@@ -47,7 +55,7 @@ def open_rows(source: Any, names: Sequence[str], *, records: Literal["standard",
     if isinstance(source, Mapping):
         from sidelight.records.engines.frames import open_mapping
 
-        return open_mapping(source)
+        return open_mapping(source, dates=dates)
     from sidelight.records.engines.arrays import open_arrays
 
-    return open_arrays(source, names)
+    return open_arrays(source, names, dates=dates)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
 from sidelight.records.cells import numbers_of, texts_of
+from sidelight.records.dates import Calendar
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, TextCells, TypeKind, Wanted
 
 _KINDS: dict[str, TypeKind] = {
@@ -20,6 +21,7 @@ _KINDS: dict[str, TypeKind] = {
     "b": "boolean",
     "U": "text",
     "T": "text",
+    "M": "date",
     "O": "any",
 }
 
@@ -53,13 +55,20 @@ class ArrayRows:
     name = "numpy"
     streams = True
 
-    def __init__(self, columns: Mapping[str, TextCells], *, listed: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, TextCells],
+        *,
+        listed: Collection[str] = (),
+        dates: Mapping[str, Calendar] | None = None,
+    ) -> None:
         if any(column.ndim != 1 for column in columns.values()):
             raise SchemaError("every column must be a one-dimensional array; a two-dimensional one is given by itself")
         if len({column.shape[0] for column in columns.values()}) > 1:
             raise SchemaError(DIFFERENT_LENGTHS)
         self.cells = dict(columns)
         self._listed = tuple(listed)
+        self._dates = dict(dates or {})
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
@@ -88,10 +97,14 @@ class ArrayRows:
             stop = min(start + rows, self.length)
             yield Batch(
                 stop - start,
-                {name: as_numbers(self.columns[name][start:stop]) for name in wanted.numbers},
+                {name: self._numbers(name, slice(start, stop)) for name in wanted.numbers},
                 {name: as_distinct(self.cells[name][start:stop]) for name in wanted.texts},
                 None if ids is None else as_distinct(ids[start:stop]),
             )
+
+    def _numbers(self, name: str, rows: slice) -> NDArray[np.float64]:
+        cells = self.columns[name][rows]
+        return as_dates(cells, self._dates[name]) if name in self._dates else as_numbers(cells)
 
     def frame(self, wanted: Wanted) -> None:
         """Arrays run no expressions."""
@@ -105,18 +118,18 @@ class ArrayRows:
         return "ArrayRows(private)"
 
 
-def open_arrays(source: Any, names: Sequence[str]) -> ArrayRows:
+def open_arrays(source: Any, names: Sequence[str], *, dates: Mapping[str, Calendar] | None = None) -> ArrayRows:
     """Take a one- or two-dimensional array, a structured array, or a list as the named columns."""
     array = as_array(source)
     if array.dtype.names is not None and array.ndim == 1:
-        return ArrayRows({name: array[name] for name in array.dtype.names})
+        return ArrayRows({name: array[name] for name in array.dtype.names}, dates=dates)
     if array.ndim == 1 and len(names) == 1:
         listed = isinstance(source, (list, tuple))
         if listed:
             _check_no_paths(array)
-        return ArrayRows({names[0]: array}, listed=names if listed else ())
+        return ArrayRows({names[0]: array}, listed=names if listed else (), dates=dates)
     if array.ndim == 2 and array.shape[1] == len(names):
-        return ArrayRows({name: array[:, place] for place, name in enumerate(names)})
+        return ArrayRows({name: array[:, place] for place, name in enumerate(names)}, dates=dates)
     shape = f"{array.shape[1]} columns" if array.ndim == 2 else f"{array.ndim} dimension(s)"
     raise SchemaError(
         f"the schema declares {len(names)} column(s), the array has {shape}; "
@@ -192,6 +205,14 @@ def as_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
         return numbers_of(values.tolist())
     with np.errstate(all="ignore"):  # a warning about a value would be one that rows decide
         return values.astype(np.float64)
+
+
+def as_dates(values: NDArray[Any], calendar: Calendar) -> NDArray[np.float64]:
+    """Return a slice of dates as units since the calendar's start, with NaN where a cell is none."""
+    if isinstance(values, np.ma.MaskedArray):
+        read = as_dates(np.asarray(values.data), calendar)
+        return np.where(np.ma.getmaskarray(values), np.nan, read)
+    return calendar.of_array(values) if values.dtype.kind == "M" else calendar.of_cells(values.tolist())
 
 
 def as_distinct(values: TextCells) -> TextCells:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
+from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import distinct_of_arrow, kind_of, numbers_of_arrow
 from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, Wanted
 
@@ -25,8 +26,9 @@ class ArrowRows:
     name = "arrow"
     streams = True
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, *, dates: Mapping[str, Calendar] | None = None) -> None:
         self._table = table
+        self._dates = dict(dates or {})
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
@@ -52,7 +54,7 @@ class ArrowRows:
             start, first = start + batch.num_rows, start
             yield Batch(
                 batch.num_rows,
-                {name: numbers_of_arrow(batch.column(name)) for name in wanted.numbers},
+                {name: numbers_of_arrow(batch.column(name), self._dates.get(name)) for name in wanted.numbers},
                 {name: distinct_of_arrow(batch.column(name)) for name in wanted.texts},
                 None if ids is None else ids[first:start],
             )
@@ -72,7 +74,7 @@ class ArrowRows:
         for place, field in enumerate(table.schema):
             if field.type == pa.float16():  # DuckDB knows no such floats
                 table = table.set_column(place, field.name, table.column(place).cast(pa.float32()))
-        return RelationRows(connect().from_arrow(table), name=self.name)
+        return RelationRows(connect().from_arrow(table), name=self.name, dates=self._dates)
 
 
 def table_of(source: Any, names: Sequence[str]) -> pa.Table:

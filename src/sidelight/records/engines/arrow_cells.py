@@ -10,18 +10,38 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sidelight.records.cells import texts_of
+from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import as_distinct
 from sidelight.records.rows import DistinctTexts, TextCells, TypeKind, quietly
 
 
-def numbers_of_arrow(column: Any) -> NDArray[np.float64]:
-    """Return an array or chunks of arrays as floats, NaN where nothing is."""
+def numbers_of_arrow(column: Any, calendar: Calendar | None = None) -> NDArray[np.float64]:
+    """Return an array or chunks of arrays as floats, NaN where nothing is; dates as a calendar counts them."""
+    if calendar is not None:
+        return _dates_of_arrow(column, calendar)
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
     # safe=False: the safe cast raises for an integer beyond 2**53, an error that a value decides.
     floats = column if column.type == pa.float64() else quietly(lambda: pc.cast(column, pa.float64(), safe=False))
     whole = isinstance(floats, pa.ChunkedArray)  # these have no such argument
     return np.asarray(floats.to_numpy() if whole else floats.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _dates_of_arrow(column: Any, calendar: Calendar) -> NDArray[np.float64]:
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if kind_of(column.type) != "date":
+        texts = kind_of(column.type) == "text"
+        return calendar.of_cells(cells_of_arrow(column)) if texts else np.full(len(column), np.nan)
+    resolution = "D" if pa.types.is_date32(column.type) else getattr(column.type, "unit", "ms")  # date64 counts these
+    missing = np.asarray(column.is_null().to_numpy(**_copied(column)))
+    raw = column.cast(pa.int32()).cast(pa.int64()) if resolution == "D" else column.cast(pa.int64())
+    counts = np.asarray(raw.fill_null(0).to_numpy(**_copied(column)), np.int64)
+    return np.where(missing, np.nan, calendar.of_array(counts.view(f"datetime64[{resolution}]")))
+
+
+def _copied(column: Any) -> dict[str, bool]:
+    return {} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}
 
 
 def cells_of_arrow(column: Any) -> list[Any]:
@@ -109,6 +129,8 @@ def kind_of(kind: Any) -> TypeKind:
         return "float"
     if pa.types.is_boolean(kind):
         return "boolean"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "date"
     if pa.types.is_null(kind):
         return "any"
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or getattr(pa.types, "is_string_view", bool)(kind)

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
@@ -21,10 +22,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, SourceError
+from sidelight.records.dates import Calendar
 from sidelight.records.engines.blocks import Identity, blocks_of, changed, identity_of, in_order, open_bytes
 from sidelight.records.engines.duckdb import RelationRows, connect
 from sidelight.records.engines.scanning import BYTE_ORDER_MARK, first_fault, refusal, scan
-from sidelight.records.engines.splitting import Records, cells_of, split
+from sidelight.records.engines.splitting import Records, cells_of, odd_widths, split
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -70,13 +72,16 @@ class CsvRows:
     streams = True
     length = None
 
-    def __init__(self, headers: Mapping[str, _Header], *, records: Records) -> None:
+    def __init__(
+        self, headers: Mapping[str, _Header], *, records: Records, dates: Mapping[str, Calendar] | None = None
+    ) -> None:
         self.name = "duckdb:csv" if records == "standard" else "duckdb:csv-lines"  # a line is another unit: it is told
         self._headers = dict(headers)
         self._records: Records = records
         names = next(iter(headers.values())).names
         self._places = {name: place for place, name in enumerate(names)}  # a header may name a column twice, or not
         self._checked: dict[str, Identity] = {}
+        self._dates = dict(dates or {})
 
     def check_records(self) -> None:
         """Refuse files that no standard writer wrote; one that was looked at before is not looked at again.
@@ -115,13 +120,38 @@ class CsvRows:
         places = tuple(sorted(self._places[name] for name in names))
         return CellStream(self._headers, places, self._records, dict(self._checked))
 
+    def nonprivate_broken_records(self) -> int:
+        """Count the records with more or fewer cells than the header: NOT PRIVATE."""
+        found = 0
+        for path, header in self._headers.items():
+            work = partial(odd_widths, delimiter=header.delimiter, cells=len(header.names), records=self._records)
+            with open_bytes(path, unchanged=self._checked.get(path)) as file:
+                file.read(len(header.raw))
+                found += sum(in_order(work, blocks_of(file, records=self._records)))
+        return found
+
+    def nonprivate_rows_by_pandas(self) -> int | None:
+        """Count the rows that pandas reads of the files: NOT PRIVATE; None where it is not installed or fails."""
+        if find_spec("pandas") is None:
+            return None
+        from sidelight.records.engines.pandas import rows_of_csv
+
+        return rows_of_csv({path: header.delimiter for path, header in self._headers.items()})
+
     def _relation(self, wanted: Wanted) -> RelationRows:
         names = {*wanted.numbers, *wanted.texts, *([] if wanted.person is None else [wanted.person])}
         columns = {name: f"c{self._places[name]}" for name in names}
-        return RelationRows(connect().from_arrow(self.cells(names)), name=self.name, columns=columns, untyped=True)
+        relation = connect().from_arrow(self.cells(names))
+        return RelationRows(relation, name=self.name, columns=columns, untyped=True, dates=self._dates)
 
 
-def open_csv(paths: Sequence[str], names: Sequence[str], *, records: Records = "standard") -> CsvRows:
+def open_csv(
+    paths: Sequence[str],
+    names: Sequence[str],
+    *,
+    records: Records = "standard",
+    dates: Mapping[str, Calendar] | None = None,
+) -> CsvRows:
     """Look at the headers, which must be the same, and find the declared columns in them."""
     headers = {path: _header_of(path, names, records=records) for path in paths}
     header = headers[paths[0]]
@@ -139,7 +169,7 @@ def open_csv(paths: Sequence[str], names: Sequence[str], *, records: Records = "
     twice = sorted({name for name in names if header.names.count(name) > 1})
     if twice:
         raise SchemaError(f"the header of {paths[0]!r} names column {twice[0]!r} twice; rename one of them")
-    return CsvRows(headers, records=records)
+    return CsvRows(headers, records=records, dates=dates)
 
 
 def _header_of(path: str, names: Sequence[str], *, records: Records) -> _Header:

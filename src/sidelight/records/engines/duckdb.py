@@ -14,6 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.records.dates import ISO_PATTERN, OFFSET_PATTERN, Calendar
 from sidelight.records.engines.arrow_cells import distinct_of_arrow
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted, quietly
 
@@ -46,6 +47,7 @@ class RelationRows:
         columns: Mapping[str, str] | None = None,
         untyped: bool = False,
         kinds: Mapping[str, TypeKind] | None = None,
+        dates: Mapping[str, Calendar] | None = None,
     ) -> None:
         self._relation = relation
         self._name = name
@@ -54,6 +56,7 @@ class RelationRows:
         self._untyped = untyped
         # What the columns are read as, where the relation is a part of a table that others have typed.
         self._kinds = kinds
+        self._dates = dict(dates or {})
 
     @property
     def name(self) -> str:
@@ -114,7 +117,7 @@ class RelationRows:
 
     def _opaque_number(self, name: str) -> str:
         number = self._number(name)
-        never_nan = self._untyped or self._own_kind(name) in ("integer", "boolean")
+        never_nan = self._untyped or name in self._dates or self._own_kind(name) in ("integer", "boolean")
         return number if never_nan else f"TRY_CAST(CAST({number} AS VARCHAR) AS DOUBLE)"
 
     def _quoted(self, name: str) -> str:
@@ -122,21 +125,33 @@ class RelationRows:
 
     def _number(self, name: str) -> str:
         """Read a cell as a number; null where it is none, or of a type that no number is read from."""
-        if not self._untyped and self._own_kind(name) == "other":
+        own = "any" if self._untyped else self._own_kind(name)
+        if name in self._dates:
+            return self._date(name, own)
+        if own in ("other", "date"):
             return "CAST(NULL AS DOUBLE)"
         return f"TRY_CAST({self._quoted(name)} AS DOUBLE)"
+
+    def _date(self, name: str, own: TypeKind) -> str:
+        """Count a cell's days or hours since the calendar's start; null where it is no date."""
+        calendar = self._dates[name]
+        if own == "date":
+            return _of_stamp(self._quoted(name), self.types[name].native, calendar)
+        if own == "text" or self._untyped:
+            return _of_text(self._text(name), calendar)
+        return "CAST(NULL AS DOUBLE)"
 
     def _text(self, name: str) -> str:
         """Read a cell as a label or an id; null where it is none."""
         own = "any" if self._untyped else self._own_kind(name)
-        if own == "other":
+        if own in ("other", "date"):
             return "CAST(NULL AS VARCHAR)"
         cell = self._quoted(name)
         text = f"TRY_CAST({cell} AS VARCHAR)"
         if own == "text":
             # DuckDB takes texts of Arrow as they are; one that is no UTF-8 is null after this, and would raise later
             text = f"TRY(decode(encode({text})))"
-        wanted = own if self._kinds is None else self._kinds[name]
+        wanted = own if self._kinds is None or name in self._dates else self._kinds[name]
         if own == "float":  # of a part of a table: a column of floats alone is refused
             text = f"CASE WHEN abs({cell}) <= {_EXACT} AND {cell} = floor({cell}) THEN {_whole(cell)} END"
         elif own == "text" and wanted == "integer":
@@ -153,7 +168,53 @@ def _whole(cell: str) -> str:
     return f"TRY_CAST(TRY_CAST({cell} AS HUGEINT) AS VARCHAR)"
 
 
-def open_relation(source: Any) -> RelationRows:
+#: How many steps of a type's own clock an hour has, and what counts them from 1970.
+_CLOCKS = {
+    "TIMESTAMP_NS": ("epoch_ns", 3600 * 10**9),
+    "TIMESTAMP WITH TIME ZONE": ("epoch_us", 3600 * 10**6),
+    "TIMESTAMP": ("epoch_us", 3600 * 10**6),
+    "TIMESTAMP_MS": ("epoch_ms", 3600 * 10**3),
+    "TIMESTAMP_S": ("epoch_ms", 3600 * 10**3),
+}
+
+
+def _of_stamp(cell: str, native: str, calendar: Calendar) -> str:
+    """Count the units to a date or a time stamp in whole numbers; an infinite one goes to its end."""
+    hours = calendar.minutes // 60
+    if native == "DATE":
+        counted = f"(CAST(date_diff('day', DATE '1970-01-01', {cell}) AS DOUBLE) * {24 // hours})"
+    else:
+        clock, per_hour = _CLOCKS[native]
+        count, step = f"CAST({clock}({cell}) AS HUGEINT)", hours * per_hour
+        # the remainder of a number below 0 is below 0
+        counted = f"CAST(({count} - ((({count} % {step}) + {step}) % {step})) // {step} AS DOUBLE)"
+    middle = _A_DAY[native == "TIMESTAMP WITH TIME ZONE"]
+    ends = f"WHEN isinf({cell}) THEN (CASE WHEN {cell} > {middle} THEN 1e18 ELSE -1e18 END)"
+    return f"(CASE WHEN {cell} IS NULL THEN NULL {ends} ELSE {counted} - {calendar.start} END)"
+
+
+#: Something to compare infinities with.
+_A_DAY = ("DATE '1970-01-01'", "TIMESTAMPTZ '1970-01-01 00:00:00+00'")
+
+
+def _of_text(text: str, calendar: Calendar) -> str:
+    """Count the units to an ISO text, as `dates.minutes_of_text` does."""
+    trimmed = f"trim({text}, ' ')"
+    days = f"date_diff('day', DATE '1970-01-01', TRY_CAST(substr({trimmed}, 1, 10) AS DATE))"
+    hour, minute = (f"TRY_CAST(substr({trimmed}, {place}, 2) AS INTEGER)" for place in (12, 15))
+    time = f"coalesce(60 * {hour} + {minute}, 0)"
+
+    def part(place: int) -> str:
+        return f"regexp_extract(substr({trimmed}, 17), '{OFFSET_PATTERN}', {place})"
+
+    size = f"(60 * coalesce(TRY_CAST({part(2)} AS INTEGER), 0) + coalesce(TRY_CAST({part(3)} AS INTEGER), 0))"
+    offset = f"(CASE WHEN {part(1)} = '-' THEN -{size} ELSE {size} END)"
+    known = f"regexp_full_match({text}, '{ISO_PATTERN}') AND substr({trimmed}, 1, 4) <> '0000'"
+    minutes = f"(1440 * {days} + {time} - {offset})"
+    return f"(CASE WHEN {known} THEN floor({minutes} / CAST({calendar.minutes} AS DOUBLE)) - {calendar.start} END)"
+
+
+def open_relation(source: Any, *, dates: Mapping[str, Calendar] | None = None) -> RelationRows:
     """Take a DuckDB relation as it is; it runs on the user's own connection."""
     if not isinstance(source, duckdb.DuckDBPyRelation):
         from sidelight.errors import SourceError
@@ -162,7 +223,7 @@ def open_relation(source: Any) -> RelationRows:
             f"a DuckDB source must be a relation, got {type(source).__name__}; write connection.table('name') or "
             "connection.sql('select ...')"
         )
-    return RelationRows(source)
+    return RelationRows(source, dates=dates)
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -208,6 +269,8 @@ def _kind_of(native: str) -> TypeKind:
         return "float"
     if native == "BOOLEAN":
         return "boolean"
+    if native == "DATE" or native in _CLOCKS:
+        return "date"
     if native == '"NULL"':
         return "any"
     return "text" if native == "VARCHAR" or native.startswith("ENUM") else "other"

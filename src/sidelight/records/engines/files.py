@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sidelight.errors import SourceError
+from sidelight.records.dates import Calendar
 from sidelight.records.engines.csv import CsvRows, open_csv
 from sidelight.records.engines.parquet import ParquetRows, open_parquet
 from sidelight.records.engines.splitting import Records
 
 
-def open_file(path: str, names: Sequence[str], *, records: Records = "standard") -> ParquetRows | CsvRows:
+def open_file(
+    path: str,
+    names: Sequence[str],
+    *,
+    records: Records = "standard",
+    dates: Mapping[str, Calendar] | None = None,
+) -> ParquetRows | CsvRows:
     """Open a CSV or Parquet file, or all files that a pattern names; `records` says what a record of a CSV file is."""
     paths = _paths_of(path)
     for place in paths:
@@ -24,9 +31,9 @@ def open_file(path: str, names: Sequence[str], *, records: Records = "standard")
     if plain.endswith((".parquet", ".pq")):
         if records != "standard":
             raise SourceError(f"records={records!r} is for CSV files, and {paths[0]!r} is a Parquet file; leave it out")
-        return open_parquet(paths, names)
+        return open_parquet(paths, names, dates=dates)
     if plain.endswith((".csv", ".tsv", ".txt")):
-        return open_csv(paths, names, records=records)
+        return open_csv(paths, names, records=records, dates=dates)
     raise SourceError(f"cannot tell the format of {paths[0]!r}; name it .csv, .tsv, .csv.gz or .parquet")
 
 

@@ -13,21 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
+from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import DIFFERENT_LENGTHS, ArrayRows, as_array
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Rows, Wanted, library_of
 
 
-def open_frame(source: Any, names: Sequence[str], *, column: bool = False) -> Rows:
+def open_frame(
+    source: Any, names: Sequence[str], *, column: bool = False, dates: Mapping[str, Calendar] | None = None
+) -> Rows:
     """Find the engine of a frame or of one of its columns, by the library that it comes from; `column`: no frame."""
     library, kind = library_of(source), type(source).__name__
     if library == "pandas":
         from sidelight.records.engines.pandas import PandasRows, series_of
 
         if kind == "DataFrame" and not column:
-            return PandasRows(source)
+            return PandasRows(source, dates=dates)
         series = series_of(source)
         if series is not None:
-            rows = PandasRows(series.to_frame(name=_only(names)))
+            rows = PandasRows(series.to_frame(name=_only(names)), dates=dates)
             if kind == "Series":
                 return rows
             return ColumnRows({_only(names): rows})  # an index or an extension array
@@ -35,13 +38,13 @@ def open_frame(source: Any, names: Sequence[str], *, column: bool = False) -> Ro
         from sidelight.records.engines.polars import PolarsRows
 
         if kind == "Series":
-            return PolarsRows(source.to_frame(_only(names)))
+            return PolarsRows(source.to_frame(_only(names)), dates=dates)
         if kind in ("DataFrame", "LazyFrame") and not column:
-            return PolarsRows(source)
+            return PolarsRows(source, dates=dates)
     if library == "pyarrow" and not (column and hasattr(source, "schema")):
         from sidelight.records.engines.arrow import ArrowRows, table_of
 
-        return ArrowRows(table_of(source, names))
+        return ArrowRows(table_of(source, names), dates=dates)
     wanted = "a column in a mapping must be one column" if column else f"a {library} source must be a frame or a column"
     raise SchemaError(f"{wanted}, got {kind}")
 
@@ -128,10 +131,12 @@ class ColumnRows:
     name = "numpy"
     streams = True
 
-    def __init__(self, columns: Mapping[str, Rows]) -> None:
+    def __init__(self, columns: Mapping[str, Rows], *, dates: Mapping[str, Calendar] | None = None) -> None:
         if len({column.length for column in columns.values()}) > 1:
             raise SchemaError(DIFFERENT_LENGTHS)
         self._columns = dict(columns)
+        # others than arrays count their dates themselves
+        self._dates = {name: each for name, each in (dates or {}).items() if isinstance(columns.get(name), ArrayRows)}
 
     @property
     def lists(self) -> Mapping[str, NDArray[Any]]:
@@ -154,7 +159,7 @@ class ColumnRows:
         columns = {name: self._read(name, Wanted(numbers=(name,))) for name in wanted.numbers}
         for name in {*wanted.texts, *([] if wanted.person is None else [wanted.person])} - columns.keys():
             columns[name] = self._read(name, Wanted(texts=(name,)))
-        return ArrayRows(columns).batches(wanted, rows=rows)
+        return ArrayRows(columns, dates=self._dates).batches(wanted, rows=rows)
 
     def frame(self, wanted: Wanted) -> None:
         """Arrays run no expressions."""
@@ -173,7 +178,7 @@ class ColumnRows:
         return np.concatenate([np.empty(0, np.float64 if wanted.numbers else object), *found])
 
 
-def open_mapping(source: Mapping[Any, Any]) -> ArrayRows | ColumnRows:
+def open_mapping(source: Mapping[Any, Any], *, dates: Mapping[str, Calendar] | None = None) -> ArrayRows | ColumnRows:
     """Take a mapping of names to arrays, lists, and columns of pandas, Polars and Arrow."""
     columns: dict[str, Rows] = {}
     for key, column in source.items():
@@ -182,15 +187,15 @@ def open_mapping(source: Mapping[Any, Any]) -> ArrayRows | ColumnRows:
             raise SchemaError(f"two columns of the mapping are named {name!r}; rename one of them")
         native = column.to_native() if library_of(column) == "narwhals" else column
         if library_of(native) in ("pandas", "polars", "pyarrow"):
-            columns[name] = open_frame(native, [name], column=True)
+            columns[name] = open_frame(native, [name], column=True, dates=dates)
         else:
             listed = isinstance(native, (list, tuple))
             columns[name] = ArrayRows({name: as_array(native)}, listed=[name] if listed else ())
     arrays = {name: column for name, column in columns.items() if isinstance(column, ArrayRows)}
     if len(arrays) < len(columns):
-        return ColumnRows(columns)
+        return ColumnRows(columns, dates=dates)
     listed_names = [name for name, column in arrays.items() if column.lists]
-    return ArrayRows({name: column.columns[name] for name, column in arrays.items()}, listed=listed_names)
+    return ArrayRows({name: column.columns[name] for name, column in arrays.items()}, listed=listed_names, dates=dates)
 
 
 def column_array(column: Any) -> NDArray[Any]:

@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, SourceError
+from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, numbers_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, connect
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted, cores, quietly
@@ -40,7 +41,10 @@ _STREAM_ROWS = 1 << 16
 _PLAIN_ROWS = 1 << 18
 #: So many rows of persons are held at once, some whole numbers each; more are bounded by DuckDB, which needs no memory.
 _FEW_ROWS = 1 << 22
-_PLAIN = ("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "VARCHAR")
+_PLAIN = (
+    *("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "VARCHAR"),
+    *("DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"),
+)
 #: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
 #: knows takes its place.
 _MAGIC, _NOTE, _NO_NOTE = b"PAR1", b"\x0cARROW:schema", b"\x0cleft out now"
@@ -96,8 +100,9 @@ class ParquetRows:
     streams = True
     length = None
 
-    def __init__(self, footers: Sequence[Footer]) -> None:
+    def __init__(self, footers: Sequence[Footer], *, dates: Mapping[str, Calendar] | None = None) -> None:
         self._footers = tuple(footers)
+        self._dates = dict(dates or {})
 
     @property
     def fits_in_memory(self) -> bool:
@@ -167,7 +172,7 @@ class ParquetRows:
         with quietly(lambda: _open(footer.path, read_dictionary=labels)) as file:
             groups = None if group is None else [group]
             batches = file.iter_batches(_PLAIN_ROWS, row_groups=groups, columns=columns, use_threads=group is None)
-            converted = _converted(batches, columns, wanted, known)
+            converted = _converted(batches, columns, wanted, known, self._dates)
             while (batch := quietly(lambda: next(converted, None))) is not None:
                 yield batch
 
@@ -187,11 +192,16 @@ class ParquetRows:
             else:
                 relations = [_read(connection, [footer.path for footer in footers])]
                 columns = {name: relations[0].columns[footers[0].places[name]] for name in names}
-            parts += [RelationRows(each, name=self.name, columns=columns, kinds=kinds) for each in relations]
+            parts += [
+                RelationRows(each, name=self.name, columns=columns, kinds=kinds, dates=self._dates)
+                for each in relations
+            ]
         return parts
 
 
-def open_parquet(paths: Sequence[str], names: Sequence[str]) -> ParquetRows:
+def open_parquet(
+    paths: Sequence[str], names: Sequence[str], *, dates: Mapping[str, Calendar] | None = None
+) -> ParquetRows:
     """Look at the footers: all files must have the declared columns that the first one has."""
     for path in paths:
         with open(path, "rb") as file:
@@ -209,7 +219,7 @@ def open_parquet(paths: Sequence[str], names: Sequence[str]) -> ParquetRows:
                     f"{footer.path!r} has no column {name!r}, which {paths[0]!r} has; files of one table have the same "
                     "columns: write it with nulls if nothing is known of it"
                 )
-    return ParquetRows(footers)
+    return ParquetRows(footers, dates=dates)
 
 
 def _streams(footers: Sequence[Footer], names: tuple[str, ...]) -> Iterator[ColumnStream]:
@@ -228,14 +238,18 @@ def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
 
 
 def _converted(
-    batches: Iterator[Any], columns: Sequence[str], wanted: Wanted, known: Mapping[str, KnownTexts]
+    batches: Iterator[Any],
+    columns: Sequence[str],
+    wanted: Wanted,
+    known: Mapping[str, KnownTexts],
+    dates: Mapping[str, Calendar],
 ) -> Iterator[Batch]:
     """Make floats and labels of Arrow batches."""
     places = {name: place for place, name in enumerate(columns)}
     for batch in batches:
         yield Batch(
             batch.num_rows,
-            {name: numbers_of_arrow(batch.column(places[name])) for name in wanted.numbers},
+            {name: numbers_of_arrow(batch.column(places[name]), dates.get(name)) for name in wanted.numbers},
             {name: distinct_of_arrow(batch.column(places[name]), known[name]) for name in wanted.texts},
             None if wanted.person is None else distinct_of_arrow(batch.column(places[wanted.person])),
         )

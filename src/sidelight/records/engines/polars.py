@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import ArrayRows
 from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TextCells, TypeKind, Wanted, quietly
@@ -30,8 +31,9 @@ class PolarsRows:
     #: Polars itself holds all rows at once to tell persons apart.
     fits_in_memory = True
 
-    def __init__(self, frame: pl.DataFrame | pl.LazyFrame) -> None:
+    def __init__(self, frame: pl.DataFrame | pl.LazyFrame, *, dates: Mapping[str, Calendar] | None = None) -> None:
         self._frame = frame
+        self._dates = dict(dates or {})
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
@@ -68,8 +70,12 @@ class PolarsRows:
         yield tuple(result[column].to_numpy() for column in columns)
 
     def _typed(self, wanted: Wanted, *, keyed: bool) -> pl.LazyFrame:
+        types = self._frame.collect_schema()
         parts = [
-            pl.col(name).cast(pl.Float64, strict=False).alias(wanted.number_alias(name)) for name in wanted.numbers
+            (_date(name, types[name], self._dates[name]) if name in self._dates else _number(name)).alias(
+                wanted.number_alias(name)
+            )
+            for name in wanted.numbers
         ]
         parts += [_text(name).alias(wanted.text_alias(name)) for name in wanted.texts]
         if wanted.person is not None:
@@ -78,6 +84,30 @@ class PolarsRows:
             if keyed:
                 parts.append(text.map_batches(_keys, return_dtype=pl.Int64).alias("person_key"))
         return self._frame.lazy().select(parts)
+
+
+def _number(name: str) -> pl.Expr:
+    return pl.col(name).cast(pl.Float64, strict=False)
+
+
+def _date(name: str, dtype: Any, calendar: Calendar) -> pl.Expr:
+    """Count the units from the calendar's start to a date; a time with a zone is held in UTC."""
+    if dtype == pl.Null:
+        return _number(name)
+    if dtype != pl.Date and dtype != pl.Datetime:
+        return _text(name).map_batches(lambda texts: _read(texts, calendar), return_dtype=pl.Float64)
+    unit = "D" if dtype == pl.Date else str(dtype.time_unit)
+
+    def counted(stamps: pl.Series) -> pl.Series:
+        raw = stamps.to_physical().cast(pl.Int64)
+        counts = raw.fill_null(0).to_numpy().view(f"datetime64[{unit}]")
+        return pl.Series(np.where(raw.is_null().to_numpy(), np.nan, calendar.of_array(counts)), dtype=pl.Float64)
+
+    return pl.col(name).map_batches(counted, return_dtype=pl.Float64)
+
+
+def _read(texts: pl.Series, calendar: Calendar) -> pl.Series:
+    return pl.Series(calendar.of_cells(cells_of_polars(texts)), dtype=pl.Float64)
 
 
 def _text(name: str) -> pl.Expr:
@@ -112,6 +142,8 @@ def _kind_of(dtype: Any) -> TypeKind:
         return "float"
     if dtype == pl.Boolean:
         return "boolean"
+    if dtype == pl.Date or dtype == pl.Datetime:
+        return "date"
     if dtype == pl.Null:
         return "any"
     return "text" if dtype == pl.String or dtype in (pl.Categorical, pl.Enum) else "other"

@@ -98,6 +98,22 @@ def split(
     return pa.RecordBatch.from_arrays(columns, [f"c{place}" for place in places])
 
 
+def odd_widths(block: bytes, delimiter: str, cells: int, *, records: Records = "standard") -> int:
+    """Count the records of a block that have more or fewer cells than wanted; `block` as for `split`.
+
+    >>> odd_widths(b"1,2\\n\\n3\\n4,5,6\\n", ",", 2)
+    2
+    """
+    data = np.frombuffer(block, np.uint8)
+    marks = _separators(block, data, ord(delimiter), records=records)
+    breaks = np.flatnonzero(data.take(marks) == _LINE_FEED)
+    width = np.diff(breaks, prepend=-1)
+    ends = marks.take(breaks)
+    starts = np.append(0, ends[:-1] + 1)[: ends.size]
+    ends = ends - ((ends > starts) & (data.take(ends - 1) == _RETURN))
+    return int(((width != cells) & (ends > starts)).sum())
+
+
 def _separators(block: bytes, data: NDArray[np.uint8], delimiter: int, *, records: Records) -> NDArray[np.int64]:
     """Return where the line feeds are that end records, and the delimiters that are not between quotation marks."""
     is_break = data == _LINE_FEED

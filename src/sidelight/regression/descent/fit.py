@@ -311,14 +311,13 @@ def _averaged(
     average = np.mean(points[-steps.tail :], axis=0)
     noise = average_noise(
         targets.kind,
-        h=geometry.h if start is None or start.h is None else start.h,
+        h=_likely_h(geometry, start),
         schedule=steps,
         rows=geometry.rows,
         mu_steps=plan.mu_steps,
         curvature=targets.curvature,
         rows_per_unit=plan.rows_per_unit,
         residual_variance=residual,
-        predicted=start is not None,
         intercept=geometry.intercept,
     )
     shrunk = shrink(
@@ -328,8 +327,16 @@ def _averaged(
         rule=plan.shrinkage,
         start=None if start is None else start.theta,
         trust=None if start is None else start.variances,
+        intercept=geometry.intercept,
     )
     return _fitted(plan, geometry, steps, shrunk.theta, noise.variance, chosen, shrunk.factor)
+
+
+def _likely_h(geometry: Geometry, start: Start | None) -> Floats:
+    """Return how the columns of z vary: as public rows say, as the released matrix says without its noise, or as is."""
+    if start is not None:
+        return geometry.h if start.h is None else start.h
+    return geometry.h if geometry.likely is None else geometry.likely
 
 
 def _plain(

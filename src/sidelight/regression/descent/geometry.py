@@ -38,6 +38,7 @@ class Geometry:
         h: The mean square of each column of z, the constant column's 1 last.
         trace: The mean square of a mapped row without the constant column, at least 1.
         rows: The released or declared number of rows.
+        likely: The same mean squares with what the matrix's noise adds to them taken out; None for kind "none".
         step_factor: What shortens the step for a public geometry, None for a released one.
         intercept: Whether z has a constant column.
         kind: "private", "public" or "none".
@@ -49,6 +50,7 @@ class Geometry:
     h: Floats
     trace: float
     rows: float
+    likely: Floats | None = None
     step_factor: float | None = None
     intercept: bool = True
     kind: GeometryKind = "private"
@@ -147,7 +149,8 @@ def from_gram(gram: NoisyGram, *, rows: float | None = None, intercept: bool = T
         centre = _shrunk_mean(gram.mean(count), noise=gram.noise_scale / (CONSTANT * math.sqrt(2) * count))
     covariance = gram.matrix[:-1, :-1] / count - np.outer(centre, centre)
     ridge = 0.25 * gram.noise_scale * math.sqrt(2 * d) / count
-    return _stretched(covariance, ridge, centre=centre, rows=count, intercept=intercept, outputs=outputs)
+    likely = _without_noise(covariance, noise=gram.noise_scale / count)
+    return _stretched(covariance, ridge, likely=likely, centre=centre, rows=count, intercept=intercept, outputs=outputs)
 
 
 def guarded(
@@ -177,6 +180,7 @@ def guarded(
     return _stretched(
         known + more,
         ridge,
+        likely=known + _without_noise(seen - known, noise=gram.noise_scale / rows, sure=1.0),
         centre=centre,
         rows=rows,
         intercept=intercept,
@@ -209,10 +213,24 @@ def _shrunk_mean(mean: Floats, *, noise: float) -> Floats:
     return np.asarray(shrunk / max(1.0, float(np.linalg.norm(shrunk))))
 
 
+def _without_noise(covariance: Floats, *, noise: float, sure: float = 0.0) -> Floats:
+    """Return a noisy covariance, drawn towards a multiple of the identity with the same trace as far as it is noise.
+
+    The noise's mean square norm is known: noise²·d·(d + 1)/2; the mean of the diagonal has noise/√d, and so many of
+    these (`sure`) are taken off it.
+    """
+    d = len(covariance)
+    mean = max(float(np.trace(covariance)) / d - sure * noise / math.sqrt(d), 0.0)
+    apart = float(np.sum((covariance - mean * np.eye(d)) ** 2))
+    kept = max(0.0, 1.0 - noise**2 * d * (d + 1) / 2 / apart) if apart > 0 else 0.0
+    return np.asarray(kept * covariance + (1 - kept) * mean * np.eye(d))
+
+
 def _stretched(
     covariance: Floats,
     ridge: float,
     *,
+    likely: Floats,
     centre: Floats,
     rows: float,
     intercept: bool,
@@ -226,15 +244,18 @@ def _stretched(
     stretch = (values + max(ridge, _LEAST_RIDGE)) ** (-power / 2)
     stretch /= math.sqrt(max(float(np.max(values * stretch**2)), _LEAST_LARGEST))
     h = values * stretch**2
+    map_ = vectors * stretch
+    varied = np.maximum(np.einsum("ij,ij->j", map_, likely @ map_), 0.0)
     # the covariance of rows of norm 1 has a trace of at most 1, so that z cannot be longer than this on average
     trace = max(1.0, min(float(h.sum()), float(np.max(stretch)) ** 2))
     return Geometry(
-        map=vectors * stretch,
+        map=map_,
         inverse=(vectors / stretch).T,
         centre=centre,
         h=np.append(h, 1.0) if intercept else h,
         trace=trace,
         rows=rows,
+        likely=np.append(varied, 1.0) if intercept else varied,
         step_factor=step_factor,
         intercept=intercept,
         kind=kind,

@@ -27,6 +27,10 @@ _GRAM: dict[Kind, Fraction] = {"squared": Fraction(1, 4), "logistic": Fraction(1
 _GUARD, _COUNT, _CHOICE = Fraction(1, 5), Fraction(3, 100), Fraction(1, 10)
 #: Passes with a large and with a small noise, and the noise between.
 _PASSES, _FEW_PASSES, _MUCH_NOISE = 16, 8, 0.2
+#: Noise up to which fewer points are averaged.
+_LITTLE_NOISE = 0.01
+#: The step of the constant column where passes are few.
+_LONG_STEP = 1.8
 #: Without a geometry: passes, the step in rows, what of a step is kept for the next, the clip.
 PLAIN_PASSES, PLAIN_STEP, PLAIN_MOMENTUM, PLAIN_CLIP = 20, 2.0, 0.9, 1.0
 
@@ -130,13 +134,16 @@ def schedule(
     step = constant = 1.2 if kind == "squared" else 2.8
     if step_factor is not None:
         step = (1.0 if kind == "squared" else 2.8) * max(0.1, step_factor)
-        # what is not known of the covariance does not touch the constant column; from the middle of its range, the
-        # constant of a skewed target has a long way to go
+        # what is not known of the covariance does not touch the constant column
         constant = constant if kind == "squared" and residual is None else step
+    if kind == "squared" and residual is None and noise > _MUCH_NOISE:
+        # the constant of a skewed target has a long way to go from the middle of its range, in few clipped steps
+        constant = _LONG_STEP
     return Schedule(
         noise=noise,
         passes=taken,
-        tail=max(1, taken * 3 // 4),
+        # early points of a classifier are still on their way; where there is little noise, fewer are averaged
+        tail=max(1, taken // 4 if kind != "squared" and noise <= _LITTLE_NOISE else taken * 3 // 4),
         clip_share=share,
         clip=share * length,
         step=step,

@@ -2,6 +2,10 @@
 
 Free: everything here is computed from released numbers. The noise of the average is known to first order, so that a
 prediction is believed as far as the distance from it, measured in that noise, says (descent proof page, Theorem H).
+
+Without a prediction the slopes of a number are shrunk and its constant is not: the middle of the range is no better
+guess of the mean than the average is. Where the released matrix is mostly noise the columns of z vary less than it
+says, steps are short, and the average has neither arrived nor forgotten its noise: both are counted.
 """
 
 from __future__ import annotations
@@ -19,13 +23,16 @@ Shrinkage = Literal["evidence", "stein", "none"]
 
 #: What is left of the squared loss's curvature under its clip.
 _SQUARED_CURVATURE = 0.75
-_LEAST_H, _LEAST_H_ALONE = 0.1, 0.7
+#: Columns of z are taken to vary at least this much.
+_LEAST_H = 0.1
 #: Half ranges², where no public rows say more.
 _USUAL_RESIDUAL = 0.1
 _LARGEST_CURVATURE = 1.9
-_PENALTY = 1.05
-_ALONE = (0.0, *(2.0**power for power in range(-8, 13)), math.inf)
+_ALONE = tuple(2.0**power for power in range(-21, 5))
 _TOWARDS = tuple(2.0**power for power in range(-6, 15))
+#: The variance of predictions that is expected without a prediction, in half ranges², and the deviation of its
+#: logarithm.
+_EXPECTED, _EXPECTED_SPREAD = 0.05, 2.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,10 +45,17 @@ class Shrunk:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AverageNoise:
-    """The curvature k of each direction and the variance N of the average there, in coordinates of z; (columns,)."""
+    """What is known about an average of last points, in coordinates of z; each (columns,).
 
-    curvature: Floats
+    Args:
+        variance: The variance N of its noise.
+        arrived: Which share of the way from the start it has gone.
+        h: How the columns vary, at least `_LEAST_H`.
+    """
+
     variance: Floats
+    arrived: Floats
+    h: Floats
 
 
 def average_noise(
@@ -54,32 +68,40 @@ def average_noise(
     curvature: float,
     rows_per_unit: int = 1,
     residual_variance: float | None = None,
-    predicted: bool,
     intercept: bool = True,
 ) -> AverageNoise:
     """Return the noise of the average of the last points, to first order.
 
     Args:
         kind: The loss.
-        h: The mean squares of the columns of z.
+        h: How the columns of z vary: their likely mean squares.
         schedule: Passes, clip and step.
         rows: The released or declared number of rows.
         mu_steps: What all steps together cost.
         curvature: The bound b of the loss's curvature.
         rows_per_unit: How many rows a person may have.
         residual_variance: Of public rows that the start came from.
-        predicted: Whether the descent started at a prediction.
         intercept: Whether the last column is constant.
     """
     share = schedule.clip_share
     left = {"squared": _SQUARED_CURVATURE, "logistic": 0.5 * (share / 0.5) ** 3, "softmax": 0.5 * share**3}[kind]
     step = schedule.lengths(len(h), intercept=intercept)
-    k = np.minimum(left * np.maximum(h, _LEAST_H if predicted else _LEAST_H_ALONE), _LARGEST_CURVATURE / step)
+    varied = np.maximum(h, _LEAST_H)
+    k = np.minimum(left * varied, _LARGEST_CURVATURE / step)
     deviation = step * rows_per_unit * schedule.clip * math.sqrt(schedule.passes)
     deviation /= rows * curvature * mu_steps
     sampling = 1.0 if kind != "squared" else _USUAL_RESIDUAL if residual_variance is None else residual_variance
     of_tail = tail_noise(step * k, passes=schedule.passes, tail=schedule.tail)
-    return AverageNoise(curvature=k, variance=deviation**2 * of_tail + sampling / (rows * k))
+    arrived = arrived_share(step * k, passes=schedule.passes, tail=schedule.tail)
+    variance = deviation**2 * of_tail + sampling / (rows * k) * arrived**2
+    return AverageNoise(variance=variance, arrived=arrived, h=varied)
+
+
+def arrived_share(contraction: Floats, *, passes: int, tail: int) -> Floats:
+    """Return which share of the way to their end the last points have gone on average, without noise."""
+    keep = 1.0 - np.asarray(contraction, np.float64)
+    points = range(passes - tail + 1, passes + 1)
+    return np.asarray(1.0 - sum((keep**point for point in points), np.zeros_like(keep)) / tail)
 
 
 def tail_noise(contraction: Floats, *, passes: int, tail: int) -> Floats:
@@ -103,6 +125,7 @@ def shrink(
     rule: Shrinkage,
     start: Floats | None = None,
     trust: Floats | None = None,
+    intercept: bool = True,
 ) -> Shrunk:
     """Shrink the average towards a start that was predicted, or towards 0.
 
@@ -113,6 +136,7 @@ def shrink(
         rule: "evidence", "stein", or "none".
         start: The chosen prediction, or None.
         trust: Its own variances, (columns, outputs) or (columns,), if there is one.
+        intercept: Whether the last column is constant.
     """
     if rule == "none" or (start is None and kind != "squared"):
         return Shrunk(theta=average, factor=None)
@@ -122,22 +146,40 @@ def shrink(
         share = stein_share(average - towards, variance)
         return Shrunk(theta=towards + share * (average - towards), factor=share)
     if start is None:
-        factor = least_risk(average, variance, np.broadcast_to(noise.curvature[:, None], average.shape))
-        return Shrunk(theta=_keep(factor, np.ones_like(average), variance) * average, factor=factor)
+        kept, factor = _alone(average, noise, intercept=intercept)
+        return Shrunk(theta=kept * average, factor=factor)
     assert trust is not None
     own = np.broadcast_to(trust if trust.ndim == 2 else trust[:, None], average.shape)
     factor = most_evidence(average - towards, variance, own)
     return Shrunk(theta=towards + _keep(factor, own, variance) * (average - towards), factor=factor)
 
 
-def least_risk(average: Floats, variance: Floats, curvature: Floats) -> float:
-    """Return the κ whose unbiased estimate of the risk (Stein's) is least."""
+def _alone(average: Floats, noise: AverageNoise, *, intercept: bool) -> tuple[Floats, float]:
+    """Return what is kept of an average of one output, (columns, 1), and the κ that says so; the constant stays."""
+    slopes = len(average) - intercept
+    variance, arrived = noise.variance[:slopes], noise.arrived[:slopes]
+    factor = likely_size(average[:slopes, 0], variance, arrived, total=float(noise.h[:slopes].sum()))
+    kept = np.ones(average.shape)
+    kept[:slopes, 0] = np.minimum(factor * arrived / (factor * arrived**2 + variance), 1.0)
+    return kept, factor
 
-    def risk(factor: float) -> float:
-        kept = _keep(factor, np.ones_like(average), variance)
-        return float(np.sum(curvature * ((1 - kept) ** 2 * average**2 + 2 * _PENALTY * kept * variance)))
 
-    return min(_ALONE, key=risk)
+def likely_size(average: Floats, variance: Floats, arrived: Floats, *, total: float) -> float:
+    """Return the most probable mean square κ of true slopes, whose average is arrived·slope plus noise.
+
+    Args:
+        average: The slopes of the average.
+        variance: Of its noise.
+        arrived: Its share of the way.
+        total: What κ times this is is the variance of predictions, which `_EXPECTED` is expected of.
+    """
+
+    def evidence(factor: float) -> float:
+        together = factor * arrived**2 + variance
+        off = math.log(factor * total / _EXPECTED) / _EXPECTED_SPREAD
+        return float(-0.5 * np.sum(np.log(together) + average**2 / together)) - 0.5 * off**2
+
+    return max(_ALONE, key=evidence)
 
 
 def most_evidence(distance: Floats, variance: Floats, trust: Floats) -> float:
@@ -159,6 +201,4 @@ def stein_share(distance: Floats, variance: Floats) -> float:
 
 
 def _keep(factor: float, trust: Floats, variance: Floats) -> Floats:
-    if math.isinf(factor):
-        return np.ones_like(variance)
     return np.asarray(factor * trust / (factor * trust + variance))

@@ -106,10 +106,11 @@ def _ridge(public: PublicExamples, targets: Floats, geometry: Geometry) -> Start
         theta, variances, residual = _ridge_of_coordinates(z, targets, geometry)
     constant = varied = None
     if geometry.kind == "public":
-        # the guard's noise widens a geometry; half way (of the logarithms) back to what the public rows do
-        varied = np.sqrt(
-            geometry.h * np.append(z[:, : geometry.features].var(axis=0), np.ones(int(geometry.intercept)))
-        )
+        assert geometry.likely is not None
+        # the guard's noise widens a geometry; half way (of the logarithms) back to what the public rows do, but not
+        # below what the private rows do as far as noise lets it be seen: a column may be constant in public rows only
+        public_h = np.append(z[:, : geometry.features].var(axis=0), np.ones(int(geometry.intercept)))
+        varied = np.maximum(np.sqrt(geometry.h * public_h), geometry.likely)
     if geometry.intercept:
         constant = np.zeros((geometry.columns, 1))
         constant[-1] = float(targets.mean()) / z[0, -1]

@@ -20,9 +20,6 @@ from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import Predictions, refuse_private_rows
 from sidelight.regression.rows import RowPolicy, StreamedRows
 
-#: Cells of a table that are compared with public rows before a charge.
-_COMPARED_CELLS = 1 << 24
-
 
 @dataclass(frozen=True, repr=False)
 class TableExamples:
@@ -112,19 +109,16 @@ class TableExamples:
 
 
 def refuse_rows_of_table(predictions: Predictions, examples: Any, table: Table) -> None:
-    """Refuse public rows that are rows of a table: all of one in memory, the first of a file. For the owner's eyes.
+    """Refuse public rows that are rows of a table in memory. For the owner's eyes.
+
+    A file is not read for it: no row of one is read before the charge.
 
     Raises:
         RangeError: they are. Nothing was charged, and no count and no cell is told.
     """
-    if not predictions.public or not isinstance(examples, TableExamples):
+    if not predictions.public or not isinstance(examples, TableExamples) or not table.in_memory:
         return
-    parts, room = list[Floats](), _COMPARED_CELLS // max(1, examples.features)
-    for rows, _ in examples.batches(table):
-        parts.append(_dense(rows[:room]))
-        room -= len(parts[-1])
-        if room <= 0:
-            break
+    parts = [_dense(rows) for rows, _ in examples.batches(table)]
     if parts:
         refuse_private_rows(predictions, np.concatenate(parts))
 

@@ -28,13 +28,16 @@ _LABELS = 10
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 
-def forecast(query: Any, prepared: Prepared, schema: Schema) -> str:
-    """Return about how far off a statistic will be, in words that say that it is a forecast; "" if nothing is known.
+def forecast(
+    query: Any, prepared: Prepared, schema: Schema, *, confidence: float = 0.95
+) -> tuple[float, int, str] | None:
+    """Return about how far off a statistic will be, of how many generated rows, in which unit; None if not known.
 
     Args:
         query: The query, whose `expected_rows` and predicted values are used if it has them.
         prepared: The same, fitted to the schema.
         schema: The public declarations, which rows are made from.
+        confidence: With which probability the error is not larger.
     """
     wanted = getattr(query, "expected_rows", None)
     rows = int(min(max(USUAL_ROWS if wanted is None else wanted, 10), MOST_ROWS))
@@ -43,12 +46,14 @@ def forecast(query: Any, prepared: Prepared, schema: Schema) -> str:
         with Source(SeededEntropy("forecast")) as source:
             answer = prepared.run(table, source)
     except SidelightError:  # a forecast is not worth an error
-        return ""
+        return None
     half = _half_width(getattr(answer, "value", None))
     if half is None:
-        return ""
-    unit = " sd of the values" if _scale_unknown(query, schema) else ""
-    return f"about ± {half:.2g}{unit} (forecast: {rows:,} generated rows)"
+        return None
+    stated = float(getattr(query, "confidence", None) or 0.95)
+    if confidence != stated:  # intervals are about those of a normal law
+        half *= float(ndtri((1 + confidence) / 2) / ndtri((1 + stated) / 2))
+    return half, rows, "sd of the values" if _scale_unknown(query, schema) else ""
 
 
 def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:

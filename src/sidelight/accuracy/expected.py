@@ -1,0 +1,302 @@
+"""How far off a query is likely to be before it runs: a theorem's bound where there is one, else measured.
+
+A theorem speaks of every data set that fits its assumption. Where none does (a model, a Gaussian, a synthetic table),
+the query runs with seeded noise on rows that are made from public declarations alone, and its answers are compared with
+that of the same query at a hundred times the price: what is shown is marked as measured. No row of the source is read,
+and nothing is charged.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.accuracy.forecast import MOST_ROWS, USUAL_ROWS, forecast, generated
+from sidelight.errors import RangeError, SidelightError
+from sidelight.group_table import GroupTable
+from sidelight.guarantees.amounts import Amount, exact
+from sidelight.records import Category, Number, Schema, Table
+from sidelight.release import Release, TailBound
+from sidelight.report.words import at_most
+from sidelight.session.query import Prepared, prepare_query
+from sidelight.testing import seeded_release
+
+Floats = NDArray[np.float64]
+Basis = Literal["bound", "measured", "nothing"]
+
+#: The largest of 19 errors is exceeded by a twentieth with probability 1/20, whatever their law: 95 %.
+DRAWS = 19
+#: Of queries that take a second: the largest of so few is stretched as an exponential tail would be.
+SLOW_DRAWS = 5
+_SLOW = ("synthetic_table", "gaussian_mixture")
+#: The answer that others are compared with is released at so many times the price: its own error is a hundredth.
+_NEARLY_EXACT = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """How far off an answer is likely to be: a size with its unit, and where it comes from."""
+
+    size: float
+    unit: str
+    basis: Basis
+    condition: str  # what it rests on
+    rows: int | None = None  # how many generated rows it was measured on
+
+    def __str__(self) -> str:
+        if self.basis == "nothing":
+            return self.condition
+        if self.size == 0:
+            return f"exact, if {self.condition}"
+        told = f"± {at_most(self.size)} {self.unit}".rstrip()
+        return told if self.basis == "bound" else f"about {told} (measured: {self.rows:,} generated rows)"
+
+    def tail(self, confidence: float) -> TailBound:
+        """Return it as the bound that a release carries; a measured one says so in its assumption."""
+        return TailBound(
+            unit=self.unit,
+            assumption=self.condition,
+            fixed=(0.0,),
+            per_log=(self.size / math.log(1 / (1 - confidence)),),
+        )
+
+
+def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: float) -> Expected:
+    """Return how far off a query is likely to be at a confidence. Opens no data.
+
+    Args:
+        query: The query.
+        prepared: The same, fitted to the schema.
+        schema: The public declarations, which rows are made from where no theorem helps.
+        confidence: With which probability the error is not larger.
+    """
+    if prepared.error is not None:
+        return _of_bound(prepared.error, confidence)
+    if type(prepared).__module__.startswith("sidelight.summaries."):
+        found = forecast(query, prepared, schema, confidence=confidence)
+        if found is not None:
+            half, rows, unit = found
+            return Expected(size=half, unit=unit, basis="measured", condition=_alike(rows), rows=rows)
+        return _nothing("no forecast: it is not answered on generated rows")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of generated rows
+        try:
+            return _measured(query, prepared, schema, confidence=confidence)
+        except (SidelightError, ArithmeticError):  # a forecast is not worth an error
+            return _nothing("no forecast: it is not answered on generated rows")
+
+
+def _of_bound(bound: TailBound, confidence: float) -> Expected:
+    size = max(float(np.max(bound.at(confidence))), 0.0)
+    return Expected(size=size, unit=bound.unit, basis="bound", condition=bound.assumption)
+
+
+def _alike(rows: int) -> str:
+    return f"the rows are like the {rows:,} generated ones, of the declared shape, that this was measured on"
+
+
+def _nothing(text: str) -> Expected:
+    return Expected(size=math.nan, unit="", basis="nothing", condition=text)
+
+
+def _measured(query: Any, prepared: Prepared, schema: Schema, *, confidence: float) -> Expected:
+    wanted = getattr(inner(query), "rows", None)
+    rows = int(min(max(USUAL_ROWS if not isinstance(wanted, int) else wanted, 10), MOST_ROWS))
+    columns = _columns(query, schema, rows)
+    table = Table(columns, schema=schema)
+    kind = str(prepared.request["kind"])
+    first = seeded_release(query, table, seed="expected 0")
+    if isinstance(first, Release) and first.error is not None:  # its bound depends on how many rows there are
+        bound = _of_bound(first.error, confidence)
+        return replace(bound, basis="measured", condition=f"{bound.condition}; for {rows:,} rows", rows=rows)
+    draws = SLOW_DRAWS if kind in _SLOW else DRAWS
+    outcomes = [first, *(seeded_release(query, table, seed=f"expected {n}") for n in range(1, draws))]
+    found = [each for each in outcomes if isinstance(each, Release)]
+    target = seeded_release(at_price(query, _NEARLY_EXACT), table, seed="expected")
+    if not found or not isinstance(target, Release):
+        return _nothing(f"refused on {rows:,} generated rows of the declared shape: a clear answer is needed")
+    distance, unit = _distance(query, kind, target, columns, schema)
+    errors = [distance(each.value) for each in found]
+    stretch = math.log(1 / (1 - confidence)) / math.log(len(errors) + 1)
+    return Expected(size=max(errors) * stretch, unit=unit, basis="measured", condition=_alike(rows), rows=rows)
+
+
+# Rows of the declared shape: public rows of the prediction where there are some, a target that its features explain.
+
+
+def _columns(query: Any, schema: Schema, rows: int) -> dict[str, Any]:
+    columns = generated(schema, rows, query)
+    asked = inner(query)
+    public = getattr(getattr(asked, "prediction", None), "rows", None)
+    names = [str(name) for name in getattr(asked, "columns", None) or ()]
+    if isinstance(public, np.ndarray) and public.ndim == 2 and public.shape[1] == len(names):
+        for place, name in enumerate(names):
+            # one public row after the other, moved by a hair: they themselves are refused as private rows
+            spread = float(np.ptp(public[:, place])) or 1.0
+            chosen = public[np.arange(rows) % len(public), place]
+            columns[name] = chosen + 1e-4 * spread * np.sin(1.0 + np.arange(rows) * (place + 1.0))
+    target = getattr(asked, "target", None)
+    if isinstance(target, str):
+        columns[target] = _explained(target, columns, schema)
+    return columns
+
+
+def _explained(target: str, columns: Mapping[str, Any], schema: Schema) -> Any:
+    """Return a target of which the numeric columns explain a half."""
+    numbers = [each.name for each in schema.columns if isinstance(each, Number) and each.name != target]
+    column = next(each for each in schema.columns if each.name == target)
+    own = np.asarray(
+        columns[target] if isinstance(column, Number) else np.arange(len(columns[target])) % 97, np.float64
+    )
+    drawn = _standard(own) + sum(_standard(np.asarray(columns[name], np.float64)) for name in numbers[:4])
+    ranks = (np.argsort(np.argsort(drawn, kind="stable"), kind="stable") + 0.5) / len(drawn)
+    if isinstance(column, Category):
+        return [column.labels[int(place)] for place in ranks * len(column.labels)]
+    return np.sort(own)[np.minimum((ranks * len(own)).astype(np.int64), len(own) - 1)]
+
+
+def _standard(values: Floats) -> Floats:
+    return np.asarray((values - values.mean()) / (values.std() or 1.0))
+
+
+# How far an answer is from the one at a hundred times the price, in the words of its kind.
+
+Distance = Callable[[Any], float]
+
+
+def _distance(
+    query: Any, kind: str, target: Release, columns: Mapping[str, Any], schema: Schema
+) -> tuple[Distance, str]:
+    asked, value = inner(query), target.value
+    if kind == "linear_model":
+        linked, unit = _linked(asked, target)
+        known = linked(asked.scores(value, columns, schema))
+        return (
+            lambda found: _usual(np.abs(linked(asked.scores(found, columns, schema)) - known).reshape(len(known), -1)),
+            unit,
+        )
+    if kind == "adassp":
+        rows = np.stack([*(np.asarray(columns[name], np.float64) for name in asked.features)], axis=1)
+        beside = np.ones((len(rows), len(target.labels) - rows.shape[1]))
+        design = np.hstack([rows, beside])
+        return lambda found: _usual(np.abs(design @ (found - value))[:, None]), f"in a prediction of {asked.target}"
+    if kind.startswith("gaussian"):
+        many = kind == "gaussian_mixture"
+        means, sizes = (value["means"], value["covariances"]) if many else (value["mean"], value["covariance"])
+        means, scales = np.atleast_2d(means), np.sqrt(np.diagonal(np.atleast_3d(sizes), axis1=-2, axis2=-1))
+        if not many:
+            scales = np.sqrt(np.diag(sizes))[None]
+        name = "means" if many else "mean"
+
+        def off(found: Any) -> float:
+            each = np.atleast_2d(found[name])
+            return max(
+                float(np.min(np.max(np.abs(each - mean) / scale, axis=1)))
+                for mean, scale in zip(means, scales, strict=True)
+            )
+
+        return off, f"standard deviations, in the mean of a {'group' if many else 'column'}"
+    if kind == "synthetic_table":
+        return _moved(target), "% of the rows in a wrong cell of two columns"
+    if isinstance(value, np.ndarray) and value.dtype.kind in "if":
+        return lambda found: float(np.max(np.abs(found - value))), "in an entry"
+    raise RangeError(f"how far off a {kind} is cannot be measured")
+
+
+def _linked(asked: Any, target: Release) -> tuple[Callable[[Floats], Floats], str]:
+    """Return what a reader sees of a model's output, and its unit."""
+    loss = str(target.query.get("loss"))
+    if "logistic" in loss or "softmax" in loss:
+
+        def chance(scores: Floats) -> Floats:
+            if scores.ndim == 1:
+                return np.asarray(50 * (1 + np.tanh(scores / 2)))
+            grown = np.exp(scores - scores.max(axis=1, keepdims=True))
+            return np.asarray(100 * grown / grown.sum(axis=1, keepdims=True))
+
+        return chance, "percentage points, in a predicted probability"
+    if "hinge" in loss:
+        return lambda scores: scores, "in the decision value (1 is the margin)"
+    return lambda scores: scores, f"in a prediction of {asked.target}"
+
+
+def _usual(off: Floats) -> float:
+    """Return how far off the predictions of a model are, but for one row in twenty."""
+    return float(np.quantile(off.max(axis=1), 0.95))
+
+
+def _moved(target: Release) -> Distance:
+    from sidelight.synthesis.output.stored import open_table
+
+    known = open_table(target)
+    names = [axis.name for axis in known.axes]
+    pairs = list(combinations(names, 2))[:10] or [(name,) for name in names]
+    shares = {pair: known.mass.marginal(pair) for pair in pairs}
+
+    def off(value: Any) -> float:
+        other = open_table(replace(target, value=value))
+        return max(50 * float(np.abs(other.mass.marginal(pair) - share).sum()) for pair, share in shares.items())
+
+    return off
+
+
+# The same query at another price.
+
+
+def inner(query: Any) -> Any:
+    """Return the query inside one that a plan wraps."""
+    return query.query if is_dataclass(query) and [each.name for each in fields(query)] == ["query"] else query
+
+
+def price_of(query: Any) -> tuple[str, Amount]:
+    """Return the name and the amount of a query's price: epsilon, mu or rho."""
+    asked = inner(query)
+    asked = getattr(asked, "model", asked)
+    for name in ("epsilon", "mu", "rho"):
+        amount = getattr(asked, name, None)
+        if amount is not None:
+            return name, amount
+    raise RangeError(f"{type(asked).__name__} has no price that can be changed: no epsilon, mu or rho")
+
+
+def at_price(query: Any, factor: Amount) -> Any:
+    """Return the same query at a multiple of its epsilon or mu; a rho, which grows as their square, at its square.
+
+    >>> import sidelight as sl
+    >>> at_price(sl.Quantiles([0.5], epsilon="0.5"), 4).epsilon
+    Fraction(2, 1)
+    """
+    asked = inner(query)
+    name, amount = price_of(asked)
+    times = exact(factor, name="factor")
+    changed = {name: exact(amount, name=name) * (times**2 if name == "rho" else times)}
+    if hasattr(asked, "model"):
+        from sklearn.base import clone
+
+        made = replace(asked, model=clone(asked.model).set_params(**changed))
+    else:
+        made = replace(asked, **changed)
+    return made if asked is query else replace(query, query=made)
+
+
+def expected_at(query: Any, schema: Schema, factor: Amount, *, confidence: float) -> Expected:
+    """Return how far off a query is likely to be at a multiple of its price."""
+    asked = at_price(query, factor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a price that is tried is not paid
+        return expected(asked, prepare_query(asked, schema), schema, confidence=confidence)
+
+
+def with_expected(outcome: Any, query: Any, prepared: Prepared, schema: Schema) -> Any:
+    """Return a release that carries an error: its own, its intervals, or what was measured on generated rows."""
+    if not isinstance(outcome, Release) or outcome.error is not None or isinstance(outcome.value, GroupTable):
+        return outcome
+    found = expected(query, prepared, schema, confidence=0.95)
+    return outcome if found.basis == "nothing" else replace(outcome, error=found.tail(0.95))

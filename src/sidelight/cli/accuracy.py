@@ -1,0 +1,72 @@
+"""`sidelight accuracy` and `sidelight plan --sweep`: which price an accuracy needs, and what each price gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from sidelight.accuracy.expected import Expected
+from sidelight.accuracy.price import epsilon_for, swept
+from sidelight.cli.plans import PlannedQuery, read_plan
+from sidelight.cli.terminal import console, plain, table, tell
+from sidelight.errors import RangeError
+from sidelight.report.words import at_most, shown
+
+_WIDTH = 40
+
+
+def show_accuracy(path: Path, *, query: int, within: float, confidence: float) -> None:
+    """Print which price one query of a plan needs, and a small chart of the error at others."""
+    plan = read_plan(path)
+    asked = _chosen(plan.queries, query)
+    needed = epsilon_for(asked.query, plan.schema, within=within, confidence=confidence)
+    tell(asked.title, style="bold")
+    tell(f"{needed}.")
+    tell(f"There it is {needed.expected}; {_basis(needed.expected)}.")
+    tell("")
+    _chart(asked, plan.schema, confidence=confidence, within=within)
+
+
+def show_sweep(path: Path, *, confidence: float) -> None:
+    """Print for each query of a plan what is expected at an eighth to eight times its price."""
+    plan = read_plan(path)
+    for planned in plan.queries:
+        tell(planned.title, style="bold")
+        _chart(planned, plan.schema, confidence=confidence)
+        tell("")
+
+
+def _chart(planned: PlannedQuery, schema: object, *, confidence: float, within: float | None = None) -> None:
+    found = swept(planned.query, schema, confidence=confidence)  # type: ignore[arg-type]
+    sizes = [each.size for _, _, each in found if math.isfinite(each.size) and each.size > 0]
+    name = found[0][0]
+    unit = next((each.unit for _, _, each in found if each.unit), "")
+    made = table(name, f"error ({confidence:.4g})", "", numbers=(name, f"error ({confidence:.4g})"))
+    for _, amount, each in found:
+        told = at_most(each.size) if math.isfinite(each.size) else "–"
+        mark = "  enough" if within is not None and each.size <= within else ""
+        made.add_row(*map(plain, (shown(amount, digits=6), told, _bar(each.size, sizes) + mark)))
+    console().print(made)
+    tell(f"errors in {unit or 'units of the answer'}, bars on a logarithmic scale; {_basis(found[0][2])}")
+
+
+def _bar(size: float, sizes: Sequence[float]) -> str:
+    """Draw a size on a logarithmic scale, on which halving is one step everywhere."""
+    if not sizes or not math.isfinite(size) or size <= 0:
+        return ""
+    low, high = math.log(min(sizes)), math.log(max(sizes))
+    share = 1.0 if high == low else (math.log(size) - low) / (high - low)
+    return "█" * max(1, round(1 + share * (_WIDTH - 1)))
+
+
+def _basis(expected: Expected) -> str:
+    if expected.basis == "bound":
+        return f"a bound, if {expected.condition}"
+    return "measured, not proved: your rows may differ" if expected.basis == "measured" else expected.condition
+
+
+def _chosen(queries: Sequence[PlannedQuery], number: int) -> PlannedQuery:
+    if not 1 <= number <= len(queries):
+        raise RangeError(f"--query must be from 1 to {len(queries)}, the queries of the plan in order, got {number}")
+    return queries[number - 1]

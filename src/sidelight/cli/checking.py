@@ -1,0 +1,72 @@
+"""`sidelight check`: how the declarations of a plan fit the file, for its owner alone; and the note that it was done.
+
+The note beside the plan holds the digest of the declarations, which are public, and nothing of what was found.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sidelight.cli.plans import read_plan
+from sidelight.cli.terminal import console, plain, table, tell
+from sidelight.records import Schema, Table
+from sidelight.report import check_writable
+
+if TYPE_CHECKING:
+    from sidelight.records.nonprivate_check import NonPrivateCheck
+
+_TITLE = "NOT PRIVATE, for the owner of the data only: exact counts of private rows, not to be published"
+
+
+def check_plan(path: Path) -> None:
+    """Count what the declarations of a plan do to its rows, print it, and note that it was done."""
+    from sidelight.records.nonprivate_check import nonprivate_check  # the engines that it reads by
+
+    plan = read_plan(path)
+    found = nonprivate_check(Table(plan.source, schema=plan.schema, name=plan.name, records=plan.records))
+    tell(_TITLE, style="bold")
+    _show(found)
+    note = _note(path)
+    check_writable(note, inputs=[path, str(plan.source)])
+    note.write_text(plan.schema.digest() + "\n", encoding="utf-8")
+
+
+def remind(path: Path, schema: Schema) -> None:
+    """Say before a first run that a check is there, unless it was made of these declarations."""
+    try:
+        checked = _note(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        checked = ""
+    if checked != schema.digest():
+        tell(
+            f"not checked yet: `sidelight check {path}` counts, for you alone, cells that are missing, unreadable, "
+            "clamped or of an unknown label; a release cannot tell you"
+        )
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(f".{path.name}.checked")
+
+
+def _show(found: NonPrivateCheck) -> None:
+    made = table("column", "kind", "missing", "unreadable", "clamped", "unknown label", numbers=_COUNTED)
+    for column in found.columns:
+        counts = (column.missing, column.unreadable, column.clamped, column.unknown)
+        made.add_row(plain(column.name), plain(column.kind), *(plain(count or "") for count in counts))
+    console().print(made)
+    persons = "" if found.persons is None else f" of {found.persons} people"
+    pandas = "" if found.rows_by_pandas is None else f"; pandas reads {found.rows_by_pandas}"
+    tell(f"{found.rows} rows{persons}{pandas}")
+    for problem in found.problems:
+        tell(f"- {problem}")
+    if not found.problems:
+        tell("every cell is read as declared")
+    else:
+        tell(
+            "Mend the file, or a declaration for a public reason: one that is changed to fit these rows is read off "
+            "them, and no guarantee covers that."
+        )
+
+
+_COUNTED = ("missing", "unreadable", "clamped", "unknown label")

@@ -1,0 +1,48 @@
+"""`sidelight explain`: the words of the documentation, from the one file that its glossary is made from."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from sidelight.cli.terminal import tell
+from sidelight.errors import RangeError, nearest
+
+#: Letters and other spellings that people type.
+_SPELLINGS = {
+    "ε": "epsilon",
+    "δ": "delta",
+    "ρ": "rho",
+    "μ": "mu",
+    "dp": "differential privacy",
+    "zcdp": "rho",
+    "gdp": "mu",
+}
+
+
+def glossary() -> dict[str, str]:
+    """Return every term with what it means.
+
+    >>> glossary()["charge"]
+    'What the ledger books for a query, before the data is opened. Never given back.'
+    """
+    text = (files("sidelight.cli") / "glossary.md").read_text(encoding="utf-8")
+    found: dict[str, str] = {}
+    for terms, meaning in re.findall(r"^\*\*([^*]+)\*\*\n: (.*?)(?=\n\n|\Z)", text, flags=re.DOTALL | re.MULTILINE):
+        said = re.sub(r"\s+", " ", re.sub(r"\[([^\]]*)\]\([^)]*\)|[*]+", r"\1", meaning)).strip()
+        found |= {term.strip(): said for term in terms.split(",")}
+    return found
+
+
+def explain(term: str | None) -> None:
+    """Print what a term means, or all terms."""
+    known = glossary()
+    if term is None:
+        tell(", ".join(sorted(known)))
+        return
+    asked = term.strip().lower()
+    asked = _SPELLINGS.get(asked, asked)
+    name = next((each for each in (asked, asked.removesuffix("s"), f"{asked}s") if each in known), None)
+    if name is None:
+        raise RangeError(f"{term!r} is not in the glossary; {nearest(asked, list(known))}")
+    tell(f"{name}: {known[name]}")

@@ -1,0 +1,213 @@
+"""`sidelight init`: a plan for a file, from its header and what its owner declares about the columns.
+
+Nothing is learned from rows unless the owner says `--look`; then every number that came from them is marked in the plan
+and on the screen, because a bound that was read off the rows is covered by no guarantee.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import typer
+
+from sidelight.cli.first_plan import Declared, plan_text
+from sidelight.cli.plans import read_plan
+from sidelight.cli.terminal import tell
+from sidelight.errors import PlanError, RangeError, SchemaError, nearest
+from sidelight.records import Category, Date, Label, Number, PersonId
+from sidelight.records.dates import DateUnit, minutes_of_text
+from sidelight.records.engines import open_rows
+from sidelight.records.rows import ColumnType
+from sidelight.report import check_writable
+
+_KINDS = ("number", "date", "category", "label", "person", "skip")
+_IDS = re.compile(r"(?i)(.*[_ -])?(id|person|patient|customer|client|user|member)([_ -]?(id|no|number))?")
+_TIMES = re.compile(r"(?i).*(date|time|day|month|visit|created|updated).*|.*_(at|on)")
+#: What a person's rows are capped at where nobody says otherwise, and the budget.
+MAX_ROWS, EPSILON, DELTA = 5, "3", "1e-6"
+
+
+@dataclass(kw_only=True)
+class Answers:
+    """What the owner said on the command line: specifications such as "age:0:110", one a column."""
+
+    person: str | None = None
+    max_rows: int | None = None
+    numbers: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    dates: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    epsilon: str = EPSILON
+    delta: str = DELTA
+    ledger: str = "budget.db"
+    declared: dict[str, Declared] = field(default_factory=dict)
+
+
+def write_plan(data: Path, answers: Answers, *, output: Path, look: bool, ask: bool, force: bool) -> None:
+    """Write a plan for a file; the header is read, and the rows only with `look`."""
+    if output.exists() and not force:
+        raise PlanError(f"{str(output)!r} is there already; name another file with -o, or write it over with --force")
+    check_writable(output, inputs=[data])
+    types = _columns_of(data)
+    _declare(answers, types)
+    open_columns = [name for name in types if name not in answers.declared]
+    if look:
+        from sidelight.cli.look import looked_at
+
+        wanted_person = not any(isinstance(each.column, PersonId) for each in answers.declared.values())
+        answers.declared |= looked_at(data, open_columns, person=wanted_person and answers.person is None)
+    elif ask or (open_columns and sys.stdin.isatty() and not answers.declared):
+        _ask(answers, {name: types[name] for name in open_columns})
+    declared = [answers.declared[name] for name in types if name in answers.declared]
+    skipped = [name for name in types if name not in answers.declared]
+    if not declared:
+        raise PlanError(
+            "no column is declared, so there is nothing to ask; write --number age:0:110, --category sex:F,M, "
+            "--date visit:2020-01-01:2025-12-31, --person id, or --ask for questions. The columns are: "
+            + ", ".join(types)
+        )
+    try:
+        source = os.path.relpath(data.absolute(), output.absolute().parent)
+    except ValueError:  # another drive
+        source = str(data.absolute())
+    text = plan_text(
+        declared, skipped, source=source, epsilon=answers.epsilon, delta=answers.delta, ledger=answers.ledger
+    )
+    output.write_text(text, encoding="utf-8")
+    plan = read_plan(output)
+    _say(plan_file=output, declared=declared, skipped=skipped, queries=len(plan.queries))
+
+
+def _columns_of(data: Path) -> Mapping[str, ColumnType]:
+    """Read the header, or the footer."""
+    types = open_rows(str(data), ()).types
+    if any(_is_value(name) for name in types):
+        raise SchemaError(
+            f"the first line of {str(data)!r} holds numbers or dates, so it is probably a record and not the names of "
+            "the columns; write a header line first. Nothing of it is shown"
+        )
+    return {name: kind for name, kind in types.items() if name}
+
+
+def _is_value(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return minutes_of_text(name) is not None
+    return True
+
+
+def _declare(answers: Answers, types: Mapping[str, ColumnType]) -> None:
+    """Read the specifications of the command line."""
+    if answers.person is not None:
+        rows = MAX_ROWS if answers.max_rows is None else answers.max_rows
+        _add(answers, Declared(PersonId(_known(answers.person, types), max_rows=rows)))
+    elif answers.max_rows is not None:
+        raise RangeError(
+            "--max-rows is how many rows of a person count, so it needs --person, the column that names them"
+        )
+    for spec in answers.numbers:
+        name, rest = _split(spec, types, "--number age:0:110")
+        parts = (rest.split(":") if rest else []) + ["", "", ""]
+        low, high, step = (part or None for part in parts[:3])
+        if len(parts) > 6:
+            raise RangeError(f"--number {spec!r} has too many parts; write name:lower:upper or name:lower:upper:step")
+        _add(answers, Declared(Number(name, lower=low, upper=high, granularity=step)))
+    for spec in answers.categories:
+        name, rest = _split(spec, types, "--category sex:F,M")
+        labels, _, count = rest.rpartition(":")
+        labels, per_person = (labels, int(count)) if labels and count.isdecimal() else (rest, None)
+        found = [label for label in next(csv.reader([labels]), []) if label]
+        _add(answers, Declared(Category(name, found, per_person=per_person)))
+    for spec in answers.dates:
+        name, rest = _split(spec, types, "--date visit:2020-01-01:2025-12-31")
+        parts = rest.split(":")
+        if not 2 <= len(parts) <= 3:
+            raise RangeError(f"--date {spec!r} must be name:first day:last day, such as {name}:2020-01-01:2025-12-31")
+        unit = cast("DateUnit", parts[2] if len(parts) > 2 else "day")
+        _add(answers, Declared(Date(name, start=parts[0], end=parts[1], unit=unit)))
+    for name in answers.labels:
+        _add(answers, Declared(Label(_known(name, types))))
+
+
+def _add(answers: Answers, declared: Declared) -> None:
+    name = declared.column.name
+    if name in answers.declared:
+        raise SchemaError(f"column {name!r} is declared twice; leave one of the options out")
+    answers.declared[name] = declared
+
+
+def _known(name: str, types: Mapping[str, ColumnType]) -> str:
+    if name not in types:
+        raise SchemaError(f"the file has no column {name!r}; {nearest(name, types)}")
+    return name
+
+
+def _split(spec: str, types: Mapping[str, ColumnType], example: str) -> tuple[str, str]:
+    """Return the column that a specification begins with, and what stands behind it; a name may hold a colon."""
+    names = [name for name in types if spec == name or spec.startswith(f"{name}:")]
+    if not names:
+        _known(spec.partition(":")[0], types)
+        raise SchemaError(f"{spec!r} is not understood; write {example}")
+    name = max(names, key=len)
+    return name, spec[len(name) + 1 :]
+
+
+def _ask(answers: Answers, types: Mapping[str, ColumnType]) -> None:
+    """Ask about each column that no option declares; an empty answer takes what stands in brackets."""
+    tell("What is publicly known of each column? An empty answer takes what stands in brackets. No row is read.")
+    for name, found in types.items():
+        has_person = any(isinstance(each.column, PersonId) for each in answers.declared.values())
+        kind = ""
+        while kind not in _KINDS:
+            kind = typer.prompt(f"{name} ({', '.join(_KINDS)})", default=_guess(name, found, person=not has_person))
+        if kind == "number":
+            low = typer.prompt(f"  {name}: lowest", default="none")
+            high = typer.prompt(f"  {name}: highest", default="none")
+            step = typer.prompt(f"  {name}: step (1 for whole numbers)", default="none")
+            answers.numbers = [":".join([name, *("" if each == "none" else each for each in (low, high, step))])]
+        elif kind == "date":
+            ends = [typer.prompt(f"  {name}: {which} day") for which in ("first", "last")]
+            answers.dates = [":".join([name, *ends])]
+        elif kind == "category":
+            answers.categories = [f"{name}:{typer.prompt(f'  {name}: labels, with commas between')}"]
+        elif kind == "label":
+            answers.labels = [name]
+        elif kind == "person":
+            answers.person, answers.max_rows = name, typer.prompt("  rows of one person that count", MAX_ROWS, type=int)
+        _declare(answers, types)
+        answers.numbers = answers.dates = answers.categories = answers.labels = ()
+        answers.person = answers.max_rows = None
+    answers.epsilon = typer.prompt("budget: epsilon", default=answers.epsilon)
+    answers.delta = typer.prompt("budget: delta", default=answers.delta)
+
+
+def _guess(name: str, found: ColumnType, *, person: bool) -> str:
+    """Propose a kind by the name of a column and the type that the file states; no cell is looked at."""
+    if person and _IDS.fullmatch(name):
+        return "person"
+    if found.kind == "date" or (found.kind in ("any", "text") and _TIMES.fullmatch(name)):
+        return "date"
+    return "number" if found.kind in ("integer", "float") else "skip"
+
+
+def _say(*, plan_file: Path, declared: Sequence[Declared], skipped: Sequence[str], queries: int) -> None:
+    looked = [each for each in declared if each.looked]
+    tell(f"wrote {plan_file}: {len(declared)} columns, {queries} queries for half of the budget")
+    if skipped:
+        tell(f"not declared, and never read: {', '.join(skipped)}")
+    if looked:
+        tell(
+            "FROM PRIVATE ROWS, to be replaced by public numbers before anything is published (marked in the plan): "
+            + "; ".join(f"{each.column.name}: {each.looked}" for each in looked),
+            style="bold",
+        )
+    steps = ", ".join(f"`sidelight {each} {plan_file}`" for each in ("check", "plan", "run"))
+    tell(f"next: {steps}; the first is for you alone")

@@ -1,0 +1,260 @@
+"""`nonprivate_check`: what the declarations do to the rows, for the owner of the data before anything is published.
+
+Every number here is an exact count of private rows. None of it may be published, and a bound that is changed because
+of it is a parameter read off the data: look for a public reason why the declaration was wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sidelight.records.cells import number_of
+from sidelight.records.columns import Category, Column, Label, Number, PersonId
+from sidelight.records.dates import Date
+from sidelight.records.engines.csv import CsvRows
+from sidelight.records.numbers import nearest_float
+from sidelight.records.rows import Batch, DistinctTexts, TextCells, Wanted
+from sidelight.records.table import Table
+
+#: Engines that give a column as numbers and as texts in one pass; the others are read twice.
+_READ_BOTH = ("duckdb", "duckdb:csv", "duckdb:csv-lines", "duckdb:parquet", "arrow")
+#: So many labels that are not declared are named.
+_MOST_LABELS = 5
+#: What an unreadable cell looks like, the first that fits.
+_FORMS = (
+    ("a word for nothing (NA, null, -)", re.compile(r"(?i)\s*(na|n/a|nan|null|none|missing|unknown|-+|\?+|\.)?\s*")),
+    ("a decimal comma", re.compile(r"\s*[-+]?\d+,\d+\s*")),
+    ("thousands separated", re.compile(r"\s*[-+]?\d{1,3}([,.' \u00a0]\d{3})+([.,]\d+)?\s*")),
+    ("a date", re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ].*)?")),
+    ("a number with a unit or a sign", re.compile(r"\s*\D{0,3}[-+]?\d+([.,]\d+)?\s*\D{1,5}\s*|\s*\D{1,3}\s*\d.*")),
+    ("a whole number", re.compile(r"\s*\d+\s*")),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonPrivateColumnCheck:
+    """Exact counts of one column's cells: NOT PRIVATE."""
+
+    name: str
+    kind: str
+    missing: int = 0
+    unreadable: int = 0
+    below: int = 0
+    above: int = 0
+    unknown: int = 0
+    looks_like: tuple[tuple[str, int], ...] = ()
+    unknown_labels: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def clamped(self) -> int:
+        """How many cells lie beyond the declared bounds."""
+        return self.below + self.above
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonPrivateCheck:
+    """Exact counts of private rows: NOT PRIVATE, not to be published, not to be used to choose a parameter.
+
+    Args:
+        rows: How many records there are.
+        columns: For every declared column how many cells are missing, unreadable, clamped, or of an unknown label.
+        persons: How many persons there are; None without a person column.
+        beyond_cap: How many rows are left out because their person has more than `max_rows`.
+        broken_lines: How many records of a CSV file have more or fewer cells than the header.
+        rows_by_pandas: How many rows pandas reads of the same CSV file; None where it is not installed, or no CSV file.
+    """
+
+    rows: int
+    columns: tuple[NonPrivateColumnCheck, ...]
+    persons: int | None = None
+    beyond_cap: int = 0
+    broken_lines: int | None = None
+    rows_by_pandas: int | None = None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What to look at, in sentences; empty where every cell is read as declared."""
+        found = [sentence for column in self.columns for sentence in _sentences(column, self.rows)]
+        if self.beyond_cap:
+            found.append(f"{_of(self.beyond_cap, self.rows, 'rows')} left out: their person has more than max_rows")
+        if self.broken_lines:
+            found.append(f"{_of(self.broken_lines, self.rows, 'records')} with more or fewer cells than the header")
+        if self.rows_by_pandas is not None and self.rows_by_pandas != self.rows:
+            found.append(
+                f"pandas reads {self.rows_by_pandas} rows of the same file, sidelight {self.rows}: quotation marks or "
+                "empty lines are understood differently; write the file again with a standard writer"
+            )
+        return tuple(found)
+
+    def __str__(self) -> str:
+        persons = "" if self.persons is None else f" of {self.persons} persons"
+        lines = [f"NOT PRIVATE, for the data owner only: {self.rows} rows{persons}"]
+        lines += [f"  {problem}" for problem in self.problems] or ["  every cell is read as declared"]
+        return "\n".join(lines)
+
+
+def nonprivate_check(table: Table) -> NonPrivateCheck:
+    """Count the cells that the declarations change or leave out. NOT PRIVATE: for the data owner, before any release.
+
+    A release cannot say that half of a column was unreadable: that would tell about rows. This can, to the owner alone.
+    A bound or a list of labels that is changed because of the answer is read off the data, which no guarantee covers:
+    take public ones.
+
+    Args:
+        table: The rows with their schema, as a session would have them.
+
+    Returns:
+        Exact counts of private rows, not to be published: `problems` says in sentences what to look at.
+
+    >>> import sidelight as sl
+    >>> people = sl.Table({"age": [31, 470, None], "sex": ["F", "m", "M"]},
+    ...                   schema=[sl.Number("age", lower=0, upper=110), sl.Category("sex", ["F", "M"])])
+    >>> print(nonprivate_check(people))
+    NOT PRIVATE, for the data owner only: 3 rows
+      age: 1 of 3 cells missing (33.3 %)
+      age: 1 of 3 cells beyond the bounds, and clamped to them (33.3 %): 0 below, 1 above
+      sex: 1 of 3 cells with a label that is not declared (33.3 %): 'm' (1)
+    """
+    table.check_records()
+    counting = [_Counting(column) for column in table.schema.columns]
+    texts = [each for each in counting if isinstance(each.column, Number) and _is_untyped(table, each.column)]
+    labelled = tuple(each.name for each in table.schema.columns if isinstance(each, (Category, Label)))
+    person = table.schema.person
+    wanted = Wanted(
+        numbers=tuple(each.name for each in table.schema.columns if isinstance(each, Number)),
+        texts=labelled,
+        person=None if person is None else person.name,
+    )
+    as_texts = Wanted(texts=tuple(each.column.name for each in texts))
+    both = table.engine in _READ_BOTH
+    if both:
+        wanted = Wanted(numbers=wanted.numbers, texts=(*labelled, *as_texts.texts), person=wanted.person)
+    rows = 0
+    persons: Counter[str | None] = Counter()
+    for batch in table.rows.batches(wanted):
+        rows += batch.length
+        for each in counting:
+            each.count(batch)
+        for each in texts if both else ():
+            each.count_texts(batch)
+        if batch.person is not None:
+            persons.update(counted_texts(batch.person))
+    if texts and not both:
+        for batch in table.rows.batches(as_texts):
+            for each in texts:
+                each.count_texts(batch)
+    nobody = persons.pop(None, 0)
+    cap = 0 if person is None else person.max_rows
+    return NonPrivateCheck(
+        rows=rows,
+        columns=tuple(each.result(nobody) for each in counting),
+        persons=None if person is None else len(persons),
+        beyond_cap=sum(max(0, count - cap) for count in persons.values()) if person is not None else 0,
+        broken_lines=table.rows.nonprivate_broken_records() if isinstance(table.rows, CsvRows) else None,
+        rows_by_pandas=table.rows.nonprivate_rows_by_pandas() if isinstance(table.rows, CsvRows) else None,
+    )
+
+
+@dataclass
+class _Counting:
+    """The counts of one column while batches come."""
+
+    column: Column
+    missing: int = 0
+    below: int = 0
+    above: int = 0
+    unknown: int = 0
+    empty: int | None = None
+    labels: Counter[str] = field(default_factory=Counter)
+    forms: Counter[str] = field(default_factory=Counter)
+
+    def count(self, batch: Batch) -> None:
+        """Count missing cells, and those beyond bounds or of unknown labels."""
+        if isinstance(self.column, Number):
+            values = batch.numbers[self.column.name]
+            self.missing += int(np.isnan(values).sum())
+            if self.column.lower is not None:
+                self.below += int((values < nearest_float(self.column.lower)).sum())
+            if self.column.upper is not None:
+                self.above += int((values > nearest_float(self.column.upper)).sum())
+        elif not isinstance(self.column, PersonId):
+            known = set(self.column.labels) if isinstance(self.column, Category) else None
+            for text, count in counted_texts(batch.texts[self.column.name]).items():
+                if text is None or (isinstance(self.column, Label) and self.column.normalised(text) is None):
+                    self.missing += count
+                elif known is not None and text not in known:
+                    self.unknown += count
+                    self.labels[text] += count
+
+    def count_texts(self, batch: Batch) -> None:
+        """Count empty cells of a number that is read from texts, and what the unreadable ones look like."""
+        calendar = self.column.calendar if isinstance(self.column, Date) else None
+        self.empty = self.empty or 0
+        for text, count in counted_texts(batch.texts[self.column.name]).items():
+            if text is None:
+                self.empty += count
+            elif np.isnan(number_of(text) if calendar is None else calendar.of_text(text)):
+                self.forms[next((word for word, form in _FORMS if form.fullmatch(text)), "something else")] += count
+
+    def result(self, nobody: int) -> NonPrivateColumnCheck:
+        """Return what was counted."""
+        empty = self.missing if self.empty is None else min(self.empty, self.missing)
+        return NonPrivateColumnCheck(
+            name=self.column.name,
+            kind={PersonId: "person"}.get(type(self.column), type(self.column).__name__.lower()),
+            missing=nobody if isinstance(self.column, PersonId) else empty,
+            unreadable=self.missing - empty,
+            below=self.below,
+            above=self.above,
+            unknown=self.unknown,
+            looks_like=tuple(self.forms.most_common()),
+            unknown_labels=tuple(self.labels.most_common(_MOST_LABELS)),
+        )
+
+
+def _is_untyped(table: Table, column: Column) -> bool:
+    return table.rows.types[column.name].kind in ("any", "text")
+
+
+def counted_texts(cells: TextCells) -> Counter[str | None]:
+    """Count the different texts of a batch."""
+    if not isinstance(cells, DistinctTexts):
+        return Counter(cells.tolist())
+    found: Counter[str | None] = Counter()
+    counts = np.bincount(cells.places % len(cells.cells), minlength=len(cells.cells)) if len(cells) else []
+    for text, count in zip(cells.cells, counts, strict=False):
+        if count:
+            found[text] += int(count)
+    return found
+
+
+def _sentences(column: NonPrivateColumnCheck, rows: int) -> list[str]:
+    name, found = column.name, []
+    if column.missing:
+        found.append(f"{name}: {_of(column.missing, rows)} missing ({_share(column.missing, rows)})")
+    if column.unreadable:
+        forms = ", ".join(f"{word} ({count})" for word, count in column.looks_like)
+        what = {"number": "no number", "date": "no date"}[column.kind]
+        unreadable = f"{_of(column.unreadable, rows)} unreadable, {what}"
+        found.append(f"{name}: {unreadable} ({_share(column.unreadable, rows)}): {forms}")
+    if column.clamped:
+        ends = f"{column.below} below, {column.above} above"
+        clamped = f"{_of(column.clamped, rows)} beyond the bounds, and clamped to them"
+        found.append(f"{name}: {clamped} ({_share(column.clamped, rows)}): {ends}")
+    if column.unknown:
+        labels = ", ".join(f"{label!r} ({count})" for label, count in column.unknown_labels)
+        unknown = f"{_of(column.unknown, rows)} with a label that is not declared"
+        found.append(f"{name}: {unknown} ({_share(column.unknown, rows)}): {labels}")
+    return found
+
+
+def _of(count: int, rows: int, what: str = "cells") -> str:
+    return f"{count} of {rows} {what}"
+
+
+def _share(count: int, rows: int) -> str:
+    return f"{100 * count / max(rows, 1):.3g} %"

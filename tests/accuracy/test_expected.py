@@ -1,0 +1,142 @@
+"""Every kind of a plan says how far off it is before it runs, and which price an accuracy needs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.accuracy.expected import DRAWS, at_price, expected, with_expected
+from sidelight.accuracy.price import epsilon_for, swept
+from sidelight.cli.app import app
+from sidelight.errors import RangeError
+from sidelight.records import Schema, Table
+from sidelight.release import Release
+from sidelight.testing import seeded_release
+
+NUMBERS = Schema([sl.Number("age", lower=0, upper=100), sl.Number("pay", lower=0, upper=1000)])
+PEOPLE = Schema([*NUMBERS.columns, sl.Category("renewed", ["no", "yes"], other=None)])
+
+
+def _rows(count: int = 10_000) -> Table:
+    rng = np.random.default_rng(5)
+    age = rng.uniform(20, 80, count)
+    renewed = np.where(age + rng.normal(0, 20, count) > 50, "yes", "no")
+    pay = np.clip(10 * age + rng.normal(0, 50, count), 0, 1000)
+    return Table({"age": age, "pay": pay, "renewed": renewed}, schema=PEOPLE)
+
+
+def test_a_theorem_is_preferred_and_holds_at_the_stated_price() -> None:
+    query = sl.Count(epsilon="0.5")
+    found = expected(query, query.prepare(NUMBERS), NUMBERS, confidence=0.95)
+    assert found.basis == "bound"
+    assert found.unit == "rows"
+    needed = epsilon_for(query, NUMBERS, within=found.size)
+    assert float(needed) == pytest.approx(0.5, rel=0.02)
+    assert needed.expected.size <= found.size
+
+
+@pytest.mark.parametrize("within", [2, 20, 200])
+def test_the_price_is_the_smallest_that_is_enough(within: float) -> None:
+    query = sl.Quantiles([0.5], column="age", epsilon=3)
+    needed = epsilon_for(query, NUMBERS, within=within)
+    bound = sl.Quantiles([0.5], column="age", epsilon=needed.amount).prepare(NUMBERS).error
+    cheaper = sl.Quantiles([0.5], column="age", epsilon=float(needed) * 0.97).prepare(NUMBERS).error
+    assert bound.at(0.95).max() <= within < cheaper.at(0.95).max()
+
+
+def test_more_confidence_needs_a_higher_price_and_mu_and_rho_are_kept() -> None:
+    count = sl.Count(epsilon=1)
+    assert float(epsilon_for(count, NUMBERS, within=10, confidence=0.99)) > float(
+        epsilon_for(count, NUMBERS, within=10)
+    )
+    by_rho = epsilon_for(sl.Count(rho="0.1"), NUMBERS, within=10)
+    assert by_rho.name == "rho"
+    assert sl.Count(rho=by_rho.amount).prepare(NUMBERS).error.at(0.95).max() <= 10
+    assert at_price(sl.Count(rho=2), 3).rho == 18
+
+
+def test_what_cannot_be_reached_and_what_is_always_exact_is_said() -> None:
+    with pytest.raises(RangeError, match="no epsilon up to 100"):
+        epsilon_for(sl.Quantiles([0.5], column="age", epsilon=1), NUMBERS, within=0.01)
+    with pytest.raises(RangeError, match="exact at every one"):
+        epsilon_for(sl.StableMode("renewed", epsilon=1, delta="1e-6"), PEOPLE, within=1)
+    with pytest.raises(RangeError, match="within must be a positive number"):
+        epsilon_for(sl.Count(epsilon=1), NUMBERS, within=-1)
+
+
+def test_a_measured_error_is_about_that_of_rows_like_the_generated_ones() -> None:
+    """Of a model: what was measured covers what is released of rows of the declared shape, and is not far above."""
+    query = sl.ModelQuery(
+        model=sl.LogisticRegression(epsilon=1, delta="1e-6"), target="renewed", features=["age", "pay"]
+    )
+    found = expected(query, query.prepare(PEOPLE), PEOPLE, confidence=0.95)
+    assert found.basis == "measured"
+    assert "percentage points" in found.unit
+    assert found.rows == 10_000
+    table = _rows()
+    columns = {"age": np.linspace(20, 80, 50), "pay": np.linspace(200, 800, 50)}
+
+    def chances(epsilon: float, seed: int) -> np.ndarray:
+        release = seeded_release(at_price(query, epsilon), table, seed=seed)
+        return 50 * (1 + np.tanh(query.scores(release.value, columns, PEOPLE) / 2))
+
+    truth = chances(100, 1)
+    off = [float(np.quantile(np.abs(chances(1, seed) - truth), 0.95)) for seed in range(10)]
+    assert found.size / 10 < np.median(off) < 3 * found.size
+
+
+def test_at_the_stated_confidence_the_largest_of_the_draws_is_shown() -> None:
+    assert math.log(1 / (1 - 0.95)) / math.log(DRAWS + 1) == pytest.approx(1)
+    query = sl.ModelQuery(model=sl.LinearRegression(epsilon=1, delta="1e-6"), target="pay", features=["age"])
+    prepared = query.prepare(PEOPLE)
+    usual, sure = (expected(query, prepared, PEOPLE, confidence=each) for each in (0.95, 0.9975))
+    assert sure.size == pytest.approx(2 * usual.size, rel=1e-6)
+    assert usual.tail(0.95).at(0.9975).max() == pytest.approx(sure.size, rel=1e-6)
+
+
+def test_a_release_of_a_model_carries_what_was_measured() -> None:
+    query = sl.ModelQuery(model=sl.LinearRegression(epsilon=1, delta="1e-6"), target="pay", features=["age"])
+    release = seeded_release(query, _rows(), seed=2)
+    assert release.error is None
+    told = with_expected(release, query, query.prepare(PEOPLE), PEOPLE)
+    assert isinstance(told, Release)
+    assert told.error is not None
+    assert "generated" in told.error.assumption
+    assert Release.from_json(told.to_json()).error == told.error
+
+
+def test_a_sweep_falls_with_the_price() -> None:
+    sizes = [found.size for _, _, found in swept(sl.Mean("pay", epsilon=1), NUMBERS)]
+    assert all(before > after for before, after in itertools.pairwise(sizes))
+
+
+def _plan(folder: Path) -> Path:
+    (folder / "plan.toml").write_text(
+        '[source]\npath = "no.csv"\n[[column]]\nname = "age"\nlower = 0\nupper = 100\n[budget]\nepsilon = 3\n'
+        '[[query]]\nkind = "count"\nepsilon = 1\n[[query]]\nkind = "quantiles"\ncolumn = "age"\nlevels = [0.5]\n'
+        "epsilon = 1\n",
+        encoding="utf-8",
+    )
+    return folder / "plan.toml"
+
+
+def test_the_commands_answer_with_a_number_and_a_chart(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    path, runner = str(_plan(tmp_path)), CliRunner()
+    told = runner.invoke(app, ["accuracy", path, "--query", "1", "--within", "10"])
+    assert told.exit_code == 0
+    assert "epsilon = 0.3" in told.output
+    assert "█" in told.output
+    swept_all = runner.invoke(app, ["plan", path, "--sweep"])
+    assert swept_all.exit_code == 0
+    assert swept_all.output.count("0.125") >= 2
+    assert "ranks" in swept_all.output
+    wrong = runner.invoke(app, ["accuracy", path, "--query", "3", "--within", "10"])
+    assert wrong.exit_code == 2
+    assert "--query must be from 1 to 2" in wrong.output
