@@ -7,14 +7,18 @@ are drawn by a small generator of its own, so that the file never changes with a
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sidelight.errors import SchemaError
 from sidelight.privacy_page import report_bound
 from sidelight.privacy_page.build import FitConstants, build_report, features_of
+from sidelight.privacy_page.descent_report import DescentLoss, DescentReport, build_descent_report
 from sidelight.privacy_page.losses import (
     Huber,
     LogCosh,
@@ -26,7 +30,7 @@ from sidelight.privacy_page.losses import (
     SquaredClipped,
     Weights,
 )
-from sidelight.privacy_page.published import DataDependent, Encoding, Label, PublishedReport
+from sidelight.privacy_page.published import DataDependent, Encoding, Guarantee, Label, PublishedReport
 
 FILE = Path(__file__).with_name("cases.json")
 CONSTANTS = FitConstants(
@@ -70,9 +74,10 @@ class Draws:
         return (self.state >> 11) / 2**53
 
 
-def reports() -> dict[str, PublishedReport]:
+def reports() -> dict[str, PublishedReport | DescentReport]:
     """Give one report for every loss, scope and way to bound a row, and the paid ones."""
-    found, draw = {}, Draws(5)
+    found: dict[str, PublishedReport | DescentReport] = {}
+    draw = Draws(5)
     policies = [("clip", 1.0), ("normalize", None), ("clip", None), ("normalize", 0.5)]
     for number, (name, (loss, label)) in enumerate(LOSSES.items()):
         for turn, scope in enumerate(SCOPES):
@@ -98,6 +103,41 @@ def reports() -> dict[str, PublishedReport]:
             encoding=encoding,
             theta=theta if label.classes else theta[0],
             constants=replace(CONSTANTS, beforehand=0.1604),
+        )
+    return found | _descents(draw)
+
+
+def _descents(draw: Draws) -> dict[str, DescentReport]:
+    """Give reports of descents: every loss, with a map and without, with a constant column and without."""
+    found = {}
+    losses = {
+        "squared": (DescentLoss(name="squared", middle=2.0, half=4.0), NUMBER),
+        "logistic": (DescentLoss(name="logistic", weights=[0.5, 1.0]), TWO),
+        "softmax": (DescentLoss(name="softmax", weights=[0.25, 1.0, 0.75]), THREE),
+    }
+    for turn, (name, (loss, label)) in enumerate(losses.items()):
+        encoding = _encoding("clip", None, label)
+        size, intercept = encoding.columns, turn != 1
+        outputs = len(label.classes or [0])
+
+        def drawn(*shape: int, wide: float = 1.0) -> np.ndarray:
+            count = math.prod(shape)
+            return np.array([round(wide * (2 * draw() - 1), 3) for _ in range(count)]).reshape(shape)
+
+        found[f"{name}/descent"] = build_descent_report(
+            guarantee=Guarantee(epsilon=1.0, delta=1e-5),
+            loss=loss,
+            encoding=encoding,
+            mapping=None if turn == 2 else drawn(size, size, wide=3.0),
+            centre=drawn(size, wide=0.2),
+            intercept=intercept,
+            points=drawn(4, size + intercept, outputs),
+            clip=1.5,
+            mu_step=0.125,
+            mu_gram=0.07,
+            mu_count=0.03 * turn,
+            beforehand=0.1 * turn,
+            rho=1e-6,
         )
     return found
 
@@ -186,7 +226,7 @@ def cases() -> dict[str, Any]:
     }
 
 
-def _refused(classes: PublishedReport, number: PublishedReport) -> Iterator[dict[str, Any]]:
+def _refused(classes: Any, number: Any) -> Iterator[dict[str, Any]]:
     good = {"age": 30, "income": 1000.0, "sex": "F", "dose": 1, "region": "north", "score": 0.5}
     for name, report, change, label in (
         ("logistic/one-person", classes, {"age": None}, ">50K"),

@@ -20,6 +20,7 @@ from sidelight.privacy_page.build import (
     normal_upper,
     report_quantiles,
 )
+from sidelight.privacy_page.descent_report import DescentLoss, DescentReport
 from sidelight.privacy_page.losses import Poisson, Softmax, steepness
 from sidelight.privacy_page.published import DataDependent, Encoding, Feature, Guarantee, Label, PublishedReport
 
@@ -31,6 +32,11 @@ KEYS = """
     beforehand
 """
 KNOWN = set(KEYS.split())
+#: And those of a descent's path, which no other report has.
+DESCENT_KEYS = """
+    middle half map centre intercept points mu_step mu_gram mu_count row_slack rates log_term
+"""
+DESCENT = set(DESCENT_KEYS.split())
 
 
 def keys(value: Any) -> set[str]:
@@ -52,7 +58,7 @@ def test_the_example_comes_back_as_it_was_written() -> None:
 def test_every_kind_of_report_holds_known_keys_only_and_comes_back(name: str) -> None:
     report = reports()[name]
     written = json.loads(report.to_json())
-    assert keys(written) <= KNOWN
+    assert keys(written) <= (KNOWN | DESCENT if name.endswith("/descent") else KNOWN)
     assert read_report(written) == report
     assert written["data_dependent"] is None or name.split("/")[1].startswith("paid")
 
@@ -61,6 +67,9 @@ def test_the_schema_has_no_other_fields() -> None:
     for struct in (PublishedReport, Encoding, Feature, Label, Guarantee, DataDependent):
         assert set(struct.__struct_encode_fields__) <= KNOWN
         assert struct.__struct_config__.forbid_unknown_fields
+    for descent in (DescentReport, DescentLoss):
+        assert set(descent.__struct_encode_fields__) <= KNOWN | DESCENT
+        assert descent.__struct_config__.forbid_unknown_fields
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:

@@ -173,9 +173,6 @@ def test_an_unfitted_model_has_no_report() -> None:
         sl.LogisticRegression(solver="objective", classes=[0, 1], **PUBLIC).privacy_report()
 
 
-def test_a_descent_has_no_report_of_objective_perturbation() -> None:
-    model = sl.LogisticRegression(classes=[0, 1], **PUBLIC).fit(ROWS, BINARY)
-    with pytest.raises(RangeError, match="solver='objective'"):
-        model.privacy_report()
+def test_a_descent_keeps_no_noise() -> None:
     with pytest.raises(RangeError, match="solver='objective'"):
         sl.LogisticRegression(classes=[0, 1], **PUBLIC).fit_keeping_noise(ROWS, BINARY, i_am_the_curator=True)

@@ -194,8 +194,8 @@ def mean_error(deviation: float, size: int) -> TailBound | None:
     """Bound what noise does to the mean, and say in public numbers what clipping may have done to it.
 
     Each whitened coordinate has noise of this deviation, and the largest of d is beyond deviation √(2 (log 2d + L))
-    with probability e^-L at most; the bound is the tangent of that root at 95 %. How many rows were clipped is private and
-    nobody is told; how far out clipping begins at the earliest (`Constants.final_clip`) is a function of d.
+    with probability e^-L at most; the bound is the tangent of that root at 95 %. How many rows were clipped is private
+    and nobody is told; how far out clipping begins at the earliest (`Constants.final_clip`) is a function of d.
     """
     if not 0 < deviation < 1e100:  # noise of a hopeless price
         return None

@@ -11,15 +11,17 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sidelight.privacy_page.descent_report import DescentReport, descent_bounds
 from sidelight.privacy_page.encoded_rows import bounded_rows, encode_label, encode_row
 from sidelight.privacy_page.losses import Floats, Reach, reach, softmax_reach
-from sidelight.privacy_page.published import DataDependent, Member, PublishedReport, read_report
+from sidelight.privacy_page.published import DataDependent, Member, PublishedReport
+from sidelight.privacy_page.reading import AnyReport, read_report
 
 Interval = tuple[Floats, Floats]
 
 
 def report_bound(
-    report: PublishedReport | dict[str, Any] | str | bytes,
+    report: AnyReport | dict[str, Any] | str | bytes,
     row: Mapping[str, Any] | Sequence[Any],
     label: Any,
     *,
@@ -28,9 +30,10 @@ def report_bound(
     """Bound what a release revealed about one person: |log p_D(o) - log p_D±z(o)|.
 
     Guarantee: except with probability `rho` over the noise of the release, the loss of the release (its exact minimum
-    and its output step, a stronger observer's view) is at most the bound, for a row fixed before the noise was drawn
+    and its output step, or a descent's noisy sums before they are rounded: a stronger observer's view) is at most the
+    bound, for a row fixed before the noise was drawn
     (scope "everyone": for any row). Post-processing of published values and the person's own row: free
-    (per-instance proof page, Theorems 3 to 6).
+    (per-instance proof page, Theorems 3 to 6; descent proof page, section 6).
 
     Args:
         report: A published report: JSON text, its dict, or as `read_report` gives it.
@@ -49,7 +52,7 @@ def report_bound(
 
 
 def bounds_of_rows(
-    report: PublishedReport | dict[str, Any] | str | bytes, rows: Any, targets: Any, *, member: Member = "unknown"
+    report: AnyReport | dict[str, Any] | str | bytes, rows: Any, targets: Any, *, member: Member = "unknown"
 ) -> Floats:
     """Return the bound for many rows of numbers that are encoded already, before the row policy, and their targets.
 
@@ -65,7 +68,9 @@ def bounds_of_rows(
     return _bounds(known, encoded, wanted, member)
 
 
-def _bounds(report: PublishedReport, rows: Floats, targets: Floats, member: Member) -> Floats:
+def _bounds(report: AnyReport, rows: Floats, targets: Floats, member: Member) -> Floats:
+    if isinstance(report, DescentReport):
+        return descent_bounds(report, rows, targets)
     norm = np.sqrt(np.sum(rows * rows, axis=1))
     theta = np.asarray(report.theta, dtype=np.float64)
     predictor = rows @ theta.T

@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from sidelight.privacy_page.published import PublishedReport, read_report
+from sidelight.privacy_page.reading import AnyReport, read_report
 from sidelight.version import VERSION
 
 #: In the order in which they are joined; what stands below uses what stands above.
-SCRIPTS = ("encoding.js", "bound.js", "words.js", "form.js", "answer.js", "page.js")
+SCRIPTS = ("encoding.js", "bound.js", "descent.js", "words.js", "form.js", "answer.js", "page.js")
 
 
-def privacy_page(report: PublishedReport | dict[str, Any] | str | bytes) -> str:
+def privacy_page(report: AnyReport | dict[str, Any] | str | bytes) -> str:
     """Return the page of a published report as one HTML text.
 
     A person opens it, enters their own row and reads what the release revealed about them at most. The bound is

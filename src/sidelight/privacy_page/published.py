@@ -141,7 +141,7 @@ class PublishedReport(
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, in the order of the schema."""
-        written: dict[str, Any] = _without_none(msgspec.to_builtins(self))
+        written: dict[str, Any] = without_none(msgspec.to_builtins(self))
         written.setdefault("data_dependent", None)
         written["encoding"].setdefault("intercept_value", None)
         if isinstance(written["data_dependent"], dict):
@@ -154,35 +154,8 @@ class PublishedReport(
         return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode() + "\n"
 
 
-def read_report(report: PublishedReport | dict[str, Any] | str | bytes) -> PublishedReport:
-    """Read a published report from its JSON text or its dict, strictly.
-
-    Raises:
-        SchemaError: a field is missing, unknown, of another version or out of range; the message names the field.
-
-    >>> read_report('{"schema": "privacy-report/9"}')
-    Traceback (most recent call last):
-        ...
-    sidelight.errors.SchemaError: field schema: this version reads "privacy-report/1", got 'privacy-report/9'; ...
-    """
-    if isinstance(report, PublishedReport):
-        return report
-    if isinstance(report, str | bytes):
-        try:
-            report = msgspec.json.decode(report)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise SchemaError(f"a privacy report must be a JSON file: {error}") from None
-    if not isinstance(report, dict):
-        raise SchemaError(f"a privacy report must be a JSON object, got {type(report).__name__}")
-    _check_version(report)
-    _check_finite(report, "")
-    try:
-        return msgspec.convert(report, PublishedReport)
-    except msgspec.ValidationError as error:
-        raise SchemaError(_sentence(str(error))) from None
-
-
-def _check_version(report: dict[str, Any]) -> None:
+def check_version(report: dict[str, Any]) -> None:
+    """Refuse a report of another version."""
     if "schema" not in report:
         raise SchemaError(f'field schema: missing; a privacy report begins with "schema": "{SCHEMA}"')
     if report["schema"] != SCHEMA:
@@ -192,16 +165,16 @@ def _check_version(report: dict[str, Any]) -> None:
         )
 
 
-def _check_finite(value: Any, path: str) -> None:
+def check_finite(value: Any, path: str) -> None:
     """Refuse NaN and infinity, which JSON has no words for, and which comparisons let through."""
     if isinstance(value, float) and not math.isfinite(value):
         raise SchemaError(f"field {path}: must be a finite number, got {value}")
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        _check_finite(item, f"{path}.{key}".lstrip("."))
+        check_finite(item, f"{path}.{key}".lstrip("."))
 
 
-def _sentence(message: str) -> str:
+def sentence(message: str) -> str:
     """Turn msgspec's words into ours: the field first."""
     text, _, place = message.partition(" - at `")
     inside = place.rstrip("`").removeprefix("$").lstrip(".")
@@ -212,10 +185,11 @@ def _sentence(message: str) -> str:
     return f"field {inside}: {text[0].lower()}{text[1:]}" if inside else text
 
 
-def _without_none(value: Any) -> Any:
+def without_none(value: Any) -> Any:
+    """Return plain values without those that are None."""
     if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
-    return [_without_none(item) for item in value] if isinstance(value, list) else value
+        return {key: without_none(item) for key, item in value.items() if item is not None}
+    return [without_none(item) for item in value] if isinstance(value, list) else value
 
 
 def check_consistency(report: PublishedReport) -> None:
@@ -224,15 +198,10 @@ def check_consistency(report: PublishedReport) -> None:
     Raises:
         ValueError: with a message that begins with the field's name; reading turns it into a `SchemaError`.
     """
-    names = [feature.name for feature in report.encoding.features]
-    for place, feature in enumerate(report.encoding.features):
-        _check_feature(feature, f"encoding.features.{place}")
-        if names.index(feature.name) != place:
-            _refuse(f"encoding.features.{place}.name", f"{feature.name!r} stands there twice")
-    _check_label(report.encoding.label, loss_name(report))
+    check_encoding(report.encoding, loss_name(report))
     weights = getattr(report.loss, "weights", None)
     if isinstance(weights, list) and len(weights) != len(report.encoding.label.classes or []):
-        _refuse("loss.weights", "must have one weight for each class")
+        refuse("loss.weights", "must have one weight for each class")
     _check_theta(report)
     everyone = report.scope == "everyone"
     for field, present, wanted in (
@@ -241,9 +210,19 @@ def check_consistency(report: PublishedReport) -> None:
         ("n_public", report.n_public is not None, report.scope == "all-n"),
     ):
         if present != wanted:
-            _refuse(field, f"{'missing' if wanted else 'does not belong'} in scope {report.scope!r} of this loss")
+            refuse(field, f"{'missing' if wanted else 'does not belong'} in scope {report.scope!r} of this loss")
     if report.data_dependent is not None:
         _check_paid(report)
+
+
+def check_encoding(encoding: Encoding, loss: str) -> None:
+    """Refuse features and labels that contradict themselves or the loss."""
+    names = [feature.name for feature in encoding.features]
+    for place, feature in enumerate(encoding.features):
+        _check_feature(feature, f"encoding.features.{place}")
+        if names.index(feature.name) != place:
+            refuse(f"encoding.features.{place}.name", f"{feature.name!r} stands there twice")
+    _check_label(encoding.label, loss)
 
 
 def loss_name(report: PublishedReport) -> str:
@@ -251,22 +230,23 @@ def loss_name(report: PublishedReport) -> str:
     return str(type(report.loss).__struct_config__.tag)
 
 
-def _refuse(field: str, why: str) -> None:
+def refuse(field: str, why: str) -> None:
+    """Refuse a field that contradicts another."""
     raise ValueError(f"field {field}: {why}")
 
 
 def _check_feature(feature: Feature, field: str) -> None:
     if (feature.lo is None) != (feature.hi is None):
-        _refuse(f"{field}.{'lo' if feature.lo is None else 'hi'}", "missing; a range has both ends")
+        refuse(f"{field}.{'lo' if feature.lo is None else 'hi'}", "missing; a range has both ends")
     if feature.lo is not None and feature.hi is not None:
         if feature.levels is not None:
-            _refuse(f"{field}.levels", "a feature has a range or levels, not both")
+            refuse(f"{field}.levels", "a feature has a range or levels, not both")
         if not feature.lo < feature.hi:
-            _refuse(f"{field}.hi", f"must be above lo, got {feature.hi:g} and {feature.lo:g}")
+            refuse(f"{field}.hi", f"must be above lo, got {feature.hi:g} and {feature.lo:g}")
     elif feature.levels is None and (feature.to is not None or feature.outside is not None):
-        _refuse(f"{field}.{'to' if feature.to else 'outside'}", "does not belong to a number without a range")
+        refuse(f"{field}.{'to' if feature.to else 'outside'}", "does not belong to a number without a range")
     if feature.levels is not None and len(set(feature.levels)) != len(feature.levels):
-        _refuse(f"{field}.levels", "a level stands there twice")
+        refuse(f"{field}.levels", "a level stands there twice")
 
 
 def _check_label(label: Label, loss: str) -> None:
@@ -279,42 +259,42 @@ def _check_label(label: Label, loss: str) -> None:
     for name in ("negative", "positive", "classes", "lo", "hi"):
         present = getattr(label, name) is not None
         if present != (name in wanted):
-            _refuse(f"encoding.label.{name}", f"{'does not belong to' if present else 'missing for'} the {loss} loss")
+            refuse(f"encoding.label.{name}", f"{'does not belong to' if present else 'missing for'} the {loss} loss")
     if label.negative is not None and label.negative == label.positive:
-        _refuse("encoding.label.positive", "must differ from negative")
+        refuse("encoding.label.positive", "must differ from negative")
     if label.classes is not None and len(set(label.classes)) != len(label.classes):
-        _refuse("encoding.label.classes", "a class stands there twice")
+        refuse("encoding.label.classes", "a class stands there twice")
     if label.lo is not None and label.hi is not None and not label.lo < label.hi:
-        _refuse("encoding.label.hi", f"must be above lo, got {label.hi:g} and {label.lo:g}")
+        refuse("encoding.label.hi", f"must be above lo, got {label.hi:g} and {label.lo:g}")
 
 
 def _check_theta(report: PublishedReport) -> None:
     columns, classes = report.encoding.columns, report.encoding.label.classes
     rows = report.theta if classes is not None else [report.theta]
     if classes is not None and len(rows) != len(classes):
-        _refuse("theta", f"must have {len(classes)} lists, one for each class, got {len(rows)}")
+        refuse("theta", f"must have {len(classes)} lists, one for each class, got {len(rows)}")
     for row in rows:
         if not isinstance(row, list) or any(isinstance(entry, list) for entry in row):
             shape = "a list for each class" if classes is not None else "a list of numbers"
-            _refuse("theta", f"must be {shape}")
+            refuse("theta", f"must be {shape}")
         elif len(row) != columns:
-            _refuse("theta", f"must have {columns} entries (features, levels, constant column), got {len(row)}")
+            refuse("theta", f"must have {columns} entries (features, levels, constant column), got {len(row)}")
 
 
 def _check_paid(report: PublishedReport) -> None:
     paid, columns, loss = report.data_dependent, report.encoding.columns, loss_name(report)
     assert paid is not None
     if loss == "softmax" or report.scope != "one-person":
-        _refuse("data_dependent", f"must be null for scope {report.scope!r} and the {loss} loss")
+        refuse("data_dependent", f"must be null for scope {report.scope!r} and the {loss} loss")
     if len(paid.gradient) != columns:
-        _refuse("data_dependent.gradient", f"must have {columns} entries, got {len(paid.gradient)}")
+        refuse("data_dependent.gradient", f"must have {columns} entries, got {len(paid.gradient)}")
     parts = {name: getattr(paid, name) for name in ("hessian", "sigma3", "kappa", "zeta")}
     for name, value in parts.items():
         if (value is None) != (paid.hessian is None):
-            _refuse(f"data_dependent.{name}", "hessian, sigma3, kappa and zeta are all given, or all null")
+            refuse(f"data_dependent.{name}", "hessian, sigma3, kappa and zeta are all given, or all null")
     if paid.hessian is not None:
         if loss not in ("logistic", "log-cosh"):
-            _refuse("data_dependent.hessian", f"must be null for the {loss} loss, whose curvature jumps")
+            refuse("data_dependent.hessian", f"must be null for the {loss} loss, whose curvature jumps")
         square = len(paid.hessian) == columns and all(len(row) == columns for row in paid.hessian)
         if not square or any(paid.hessian[i][j] != paid.hessian[j][i] for i in range(columns) for j in range(i)):
-            _refuse("data_dependent.hessian", f"must be a symmetric matrix of {columns} rows")
+            refuse("data_dependent.hessian", f"must be a symmetric matrix of {columns} rows")

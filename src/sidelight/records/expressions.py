@@ -215,8 +215,13 @@ class Cut(Expression):
         """Return the edges as the numbers that what is cut is compared with."""
         return [number_in(found, edge, where=str(self)) for edge in self.edges]
 
-    def labels(self, found: Steps | Reals) -> tuple[str, ...]:
-        """Return the intervals, as texts."""
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The intervals of numbers, as texts."""
+        return self.labels_in(Reals())
+
+    def labels_in(self, found: Steps | Reals) -> tuple[str, ...]:
+        """Return the intervals, as texts: of dates, where what is cut has a calendar."""
         calendar = found.calendar if isinstance(found, Steps) else None
         texts = [number_text(edge) if calendar is None else calendar.text(edge) for edge in self.numbers(found)]
         inner = [f"[{low}, {high})" for low, high in pairwise(texts)]
@@ -236,7 +241,7 @@ class Cut(Expression):
         found = number_of(self.of, schema, "cut into bins")
         if len(self.edges) < least or any(a >= b for a, b in pairwise(self.numbers(found))):
             raise RangeError(f"bins need at least {least} public edges in increasing order")
-        return Labels(self.labels(found))
+        return Labels(self.labels_in(found))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,6 +22,8 @@ from sidelight.records.table import Table
 
 #: Engines that give a column as numbers and as texts in one pass; the others are read twice.
 _READ_BOTH = ("duckdb", "duckdb:csv", "duckdb:csv-lines", "duckdb:parquet", "arrow")
+#: Of a column of dates: it is one, and another program would have to guess which number is the month.
+_OTHER_DATE = "a date in another form than 2024-01-31"
 #: So many labels that are not declared are named.
 _MOST_LABELS = 5
 #: What an unreadable cell looks like, the first that fits.
@@ -198,14 +200,15 @@ class _Counting:
             if text is None:
                 self.empty += count
             elif np.isnan(number_of(text) if calendar is None else calendar.of_text(text)):
-                self.forms[next((word for word, form in _FORMS if form.fullmatch(text)), "something else")] += count
+                word = next((word for word, form in _FORMS if form.fullmatch(text)), "something else")
+                self.forms[_OTHER_DATE if calendar is not None and word == "a date" else word] += count
 
     def result(self, nobody: int) -> NonPrivateColumnCheck:
         """Return what was counted."""
         empty = self.missing if self.empty is None else min(self.empty, self.missing)
         return NonPrivateColumnCheck(
             name=self.column.name,
-            kind={PersonId: "person"}.get(type(self.column), type(self.column).__name__.lower()),
+            kind="person" if isinstance(self.column, PersonId) else type(self.column).__name__.lower(),
             missing=nobody if isinstance(self.column, PersonId) else empty,
             unreadable=self.missing - empty,
             below=self.below,
@@ -225,10 +228,12 @@ def counted_texts(cells: TextCells) -> Counter[str | None]:
     if not isinstance(cells, DistinctTexts):
         return Counter(cells.tolist())
     found: Counter[str | None] = Counter()
-    counts = np.bincount(cells.places % len(cells.cells), minlength=len(cells.cells)) if len(cells) else []
-    for text, count in zip(cells.cells, counts, strict=False):
+    if not len(cells):
+        return found
+    counts = np.bincount(cells.places % len(cells.cells), minlength=len(cells.cells))  # the place -1 is the last cell
+    for text, count in zip(cells.cells, counts.tolist(), strict=True):
         if count:
-            found[text] += int(count)
+            found[text] += count
     return found
 
 

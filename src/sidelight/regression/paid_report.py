@@ -183,7 +183,9 @@ def paid_report_of(
             zeta=None if sigma3 is None else drift(loss, constants_of(request), columns, norm, rho),
             q=quantiles.along,
         )
-    return report_of(release, classes=classes, features=features, rho=rho, data_dependent=paid)
+    found = report_of(release, classes=classes, features=features, rho=rho, data_dependent=paid)
+    assert isinstance(found, PublishedReport)  # a paid report is one of objective perturbation
+    return found
 
 
 def hessian_reach(sigma3: float, columns: int, rho: float, curvature: float) -> float:

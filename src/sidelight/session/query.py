@@ -129,6 +129,7 @@ def declared_delta(query: Query) -> Amount | None:
 
 
 PreparedKind = TypeVar("PreparedKind", covariant=True)
+AnyPrepared = TypeVar("AnyPrepared")
 
 
 class _Prepares(Protocol[PreparedKind]):
@@ -141,7 +142,7 @@ def prepare_query(query: _Prepares[PreparedKind], schema: Schema) -> PreparedKin
         return _dated(query.prepare(schema), schema)
 
 
-def _dated(prepared: PreparedKind, schema: Schema) -> PreparedKind:
+def _dated(prepared: AnyPrepared, schema: Schema) -> AnyPrepared:
     """Return a query of a column of dates with how they are counted in its request: part of what its numbers mean."""
     if not isinstance(prepared, Prepared):
         return prepared

@@ -54,8 +54,8 @@ from sidelight.regression.rows import Block, Rows
 KEPT_BYTES = 1 << 28
 #: Entries of z that are worked on at once: they stay in the cache.
 _CELLS = 1 << 17
-#: Features up to which the coordinates are stored with a release.
-_STORED = 256
+#: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
+_STORED, _STORED_POINTS = 256, 1 << 15
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,6 +70,7 @@ class FittedDescent:
         noise: The variance of the average in each coordinate, (columns,).
         chosen: The prediction that it started from, or None.
         factor: How far it was drawn (κ), None where it was not.
+        points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
     """
 
     coefficients: Floats
@@ -79,6 +80,7 @@ class FittedDescent:
     noise: Floats
     chosen: int | None
     factor: float | None
+    points: Floats
 
     def value(self) -> dict[str, Any]:
         """Return the released value: the model, the released number of rows, and how the model came about."""
@@ -94,9 +96,12 @@ class FittedDescent:
             "believed": -1.0 if self.factor is None else min(self.factor, 1e300),
         }
         geometry = self.geometry
-        if geometry.map is not None and geometry.intercept and geometry.features <= _STORED:
+        if geometry.map is not None and geometry.features <= _STORED:
             found |= {"map": geometry.map, "centre": geometry.centre}
-            found["noise"] = np.repeat(self.noise[:, None], outputs, axis=1)
+            if geometry.intercept:
+                found["noise"] = np.repeat(self.noise[:, None], outputs, axis=1)
+        if geometry.features <= _STORED and self.points.size <= _STORED_POINTS:
+            found["points"] = self.points  # what a privacy report is made of
         return found
 
 
@@ -301,9 +306,10 @@ def _averaged(
     clip = max(1, int(steps.clip * 2.0**mapping.gradient_bits))
     theta = np.zeros((geometry.columns, targets.outputs)) if start is None else np.array(start.theta, np.float64)
     lengths = steps.lengths(geometry.columns, intercept=geometry.intercept)
-    points = []
+    points, seen = [], []
     with mapped.progress(steps.passes) as one_more:
         for _ in range(steps.passes):  # all of them, always
+            seen.append(mapping.seen(theta))
             gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=steps.passes, source=source)
             theta = theta - lengths[:, None] / (geometry.rows * targets.curvature) * gradient
             points.append(theta)
@@ -329,7 +335,7 @@ def _averaged(
         trust=None if start is None else start.variances,
         intercept=geometry.intercept,
     )
-    return _fitted(plan, geometry, steps, shrunk.theta, noise.variance, chosen, shrunk.factor)
+    return _fitted(plan, geometry, steps, shrunk.theta, noise.variance, chosen, shrunk.factor, points=np.array(seen))
 
 
 def _likely_h(geometry: Geometry, start: Start | None) -> Floats:
@@ -353,9 +359,10 @@ def _plain(
     passes = PLAIN_PASSES if plan.passes is None else plan.passes
     clip = int(PLAIN_CLIP * 2.0**mapping.gradient_bits)
     theta = np.zeros((geometry.columns, plan.targets.outputs)) if start is None else np.array(start.theta, np.float64)
-    speed = np.zeros_like(theta)
+    speed, seen = np.zeros_like(theta), []
     with mapped.progress(passes) as one_more:
         for _ in range(passes):
+            seen.append(mapping.seen(theta))
             gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=passes, source=source)
             speed = PLAIN_MOMENTUM * speed - PLAIN_STEP / geometry.rows * gradient
             theta = theta + speed
@@ -370,7 +377,7 @@ def _plain(
         step=PLAIN_STEP,
         constant_step=PLAIN_STEP,
     )
-    return _fitted(plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None)
+    return _fitted(plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, points=np.array(seen))
 
 
 def _fitted(
@@ -381,6 +388,8 @@ def _fitted(
     noise: Floats,
     chosen: int | None,
     factor: float | None,
+    *,
+    points: Floats,
 ) -> FittedDescent:
     """Return coefficients in the units of the rows and of the target."""
     coefficients, intercept = geometry.unmapped(theta)
@@ -395,6 +404,7 @@ def _fitted(
         noise=noise,
         chosen=chosen,
         factor=factor,
+        points=points,
     )
 
 

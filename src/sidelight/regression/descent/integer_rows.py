@@ -153,6 +153,11 @@ class RowMap:
         limit = 2.0 ** (32 - math.ceil(math.log2(self.geometry.features + 2)))
         return np.clip(np.rint(theta * 2.0**_THETA_BITS), -limit, limit)
 
+    def seen(self, theta: Floats) -> Floats:
+        """Return coefficients as the rows meet them: rounded to their whole numbers, in their own unit."""
+        bits = _U_BITS - CODE_BITS if self.geometry.map is None else _THETA_BITS
+        return np.asarray(self.theta_codes(theta) * 2.0**-bits)
+
 
 def whole_norms(z: Any, last: int = 0) -> Integers:
     """Return ⌈‖(z, last)‖⌉ for every row, at least 1."""

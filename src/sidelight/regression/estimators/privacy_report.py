@@ -18,8 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Neighbours, short_text
+from sidelight.mechanisms.budget import Budget
 from sidelight.privacy_page import Feature, Scope
 from sidelight.privacy_page.build import FitConstants, build_report, features_of, label_of
+from sidelight.privacy_page.descent_report import DescentLoss, DescentReport, build_descent_report
 from sidelight.privacy_page.losses import (
     Huber,
     LogCosh,
@@ -31,9 +33,10 @@ from sidelight.privacy_page.losses import (
     SquaredClipped,
     Weights,
 )
-from sidelight.privacy_page.published import DataDependent, Encoding, Label, PublishedReport
+from sidelight.privacy_page.published import DataDependent, Encoding, Guarantee, Label, PublishedReport
 from sidelight.records import Number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
+from sidelight.regression.descent.rules import shares
 from sidelight.regression.losses import Floats
 from sidelight.regression.plan import LinearPlan
 from sidelight.regression.predicted_objective import PredictedPlan
@@ -57,15 +60,16 @@ class PrivacyReportMixin:
         n_public: int | None = None,
         features: Sequence[Feature | dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """Return the report that may be published beside a model of solver="objective"; it costs no privacy.
+        """Return the report that may be published beside a model; it costs no privacy.
 
-        Guarantee: a function of the released coefficients and public constants. Whoever computes `report_bound` from it
-        gets a bound that holds except with probability `rho` (per-instance proof page, Theorems 3 to 5).
+        Guarantee: a function of what was released (the coefficients, or a descent's path) and public constants. Whoever
+        computes `report_bound` from it gets a bound that holds except with probability `rho` (per-instance proof page,
+        Theorems 3 to 5; descent proof page, section 6).
 
         Args:
             rho: The probability, over the noise of the fit, with which a bound may fail.
             scope: "one-person": for each person who is fixed beforehand; "all-n": for `n_public` such people at once;
-                "everyone": for any row, even one chosen after seeing the model.
+                "everyone": for any row, even one chosen after seeing the model. A descent has "one-person" alone.
             n_public: A public number of people, for "all-n".
             features: How X was made from what a person knows: numbers with a range, levels of a category (see
                 `sidelight.privacy_page.Feature`). Without it the columns of X are asked for as they are; a model of a
@@ -76,8 +80,7 @@ class PrivacyReportMixin:
         >>> from sidelight.privacy_page import report_bound
         >>> from sidelight.regression.estimators import LogisticRegression
         >>> X, y = np.array([[0.6, 0.1], [-0.6, 0.2]] * 2000), np.array(["yes", "no"] * 2000)
-        >>> price = {"epsilon": 1, "delta": "1e-6", "data_norm": 1, "solver": "objective"}
-        >>> model = LogisticRegression(**price, classes=["no", "yes"]).fit(X, y)
+        >>> model = LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=["no", "yes"]).fit(X, y)
         >>> report = model.privacy_report()
         >>> report["guarantee"]
         {'epsilon': 1.0, 'delta': 1e-06}
@@ -241,7 +244,7 @@ def report_of(
     scope: Scope = "one-person",
     n_public: int | None = None,
     data_dependent: DataDependent | None = None,
-) -> PublishedReport:
+) -> PublishedReport | DescentReport:
     """Write the report of a released linear model."""
     request = release.query
     if request["kind"] not in ("linear_model", "linear_model_with_paid_report"):
@@ -249,9 +252,8 @@ def report_of(
             "there is a privacy report for one joint model; for one model a class, report each, and add bounds and rhos"
         )
     if request.get("solver") == "descent":
-        raise RangeError(
-            "there is no privacy report for descent yet: the bound that it publishes is one of objective perturbation; "
-            "fit with solver='objective' where people are to be shown their own bounds"
+        return descent_report_of(
+            release, classes=classes, names=names, features=features, rho=rho, scope=scope, n_public=n_public
         )
     middle = float(request.get("target_centre", 0))  # what a regression counts its targets from
     weights = np.asarray(release.value["coefficients"], dtype=np.float64)
@@ -283,6 +285,80 @@ def report_of(
         n_public=n_public,
         data_dependent=data_dependent,
     )
+
+
+def descent_report_of(
+    release: Release,
+    *,
+    classes: Sequence[Any] | None,
+    names: Sequence[str] | None,
+    features: Sequence[Feature | dict[str, Any]] | None,
+    rho: float,
+    scope: Scope,
+    n_public: int | None,
+) -> DescentReport:
+    """Write the report of a descent from its released path."""
+    request, value = release.query, release.value
+    if scope != "one-person" or n_public is not None:
+        raise RangeError(
+            f"the report of a descent holds for one person, got scope={scope!r}; leave scope and n_public out, or fit "
+            "with solver='objective'"
+        )
+    if "points" not in value:
+        raise RangeError(
+            "a descent stores its path for reports up to 256 features and 32768 numbers; this model is wider, and only "
+            "solver='objective' has a report for it"
+        )
+    points, width = np.asarray(value["points"], np.float64), int(request["features"])
+    encoding = Encoding(
+        features=_features(width, names, features),
+        row_policy=request["on_violation"],
+        data_norm=float(request["data_norm"]),
+        intercept_value=None,
+        label=_label(request, classes),
+    )
+    if encoding.columns != width:
+        raise RangeError(
+            f"the features give {encoding.columns} columns, and the model has {width}; a category counts once for each "
+            "of its levels"
+        )
+    parts = shares(
+        request["loss"],
+        request["geometry"],
+        candidates=request["predictions"] != "0",
+        rows_declared=request["rows"] != "none",
+    )
+    mu = float(Fraction(request["mu"]))
+
+    def cost(share: Fraction) -> float:  # of the largest row of a person who has one; noise scales are rounded up
+        return mu * math.sqrt(share) * (1 + 1e-12)
+
+    whole = Budget("mu", Fraction(request["mu"]) ** 2)
+    bits = 28 if request["geometry"] == "none" else 26
+    return build_descent_report(
+        guarantee=Guarantee(epsilon=float(request["epsilon"]), delta=float(request["delta"])),
+        loss=_descent_loss(request),
+        encoding=encoding,
+        mapping=np.asarray(value["map"], np.float64) if "map" in value else None,
+        centre=np.asarray(value["centre"], np.float64) if "centre" in value else np.zeros(width),
+        intercept=request["intercept"] != "none",
+        points=points,
+        clip=math.floor(float(value["clip"]) * 2.0**bits) * 2.0**-bits,
+        mu_step=cost(parts.steps / len(points)),
+        mu_gram=cost(parts.gram),
+        mu_count=cost(parts.count),
+        beforehand=float(whole.part(parts.choice).spread) * (1 + 1e-12) if parts.choice else 0.0,
+        rho=rho,
+    )
+
+
+def _descent_loss(request: Mapping[str, Any]) -> DescentLoss:
+    if request["loss"] == "squared":
+        return DescentLoss(
+            name="squared", middle=float(request.get("target_centre", 0)), half=float(request["half_range"])
+        )
+    weights = [float(weight) for weight in request.get("class_weights", "").split()]
+    return DescentLoss(name=request["loss"], weights=[weight / max(weights) for weight in weights] or None)
 
 
 def constants_of(request: Mapping[str, Any]) -> FitConstants:
