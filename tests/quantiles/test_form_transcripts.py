@@ -102,6 +102,7 @@ def test_no_transcript_of_cells_loses_more_than_epsilon(name, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", PLANS)
 def test_no_transcript_of_cells_loses_more_than_epsilon_in_a_long_search(name, monkeypatch):
     script(monkeypatch)
