@@ -19,7 +19,6 @@ import numpy as np
 from sidelight.errors import RangeError, SchemaError
 from sidelight.privacy_page.losses import Floats, Positive
 from sidelight.privacy_page.published import (
-    SCHEMA,
     Encoding,
     Guarantee,
     NotNegative,
@@ -152,7 +151,7 @@ def build_descent_report(
     largest = mu_gram**2 + mu_count**2 + len(points) * mu_step**2
     try:
         return DescentReport(
-            schema=SCHEMA,
+            schema="privacy-report/1",
             mechanism="descent",
             neighbours="add-or-remove-one-row",
             guarantee=guarantee,
