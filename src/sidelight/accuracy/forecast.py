@@ -8,10 +8,10 @@ row of the source is read, and nothing is charged.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from sidelight.errors import SidelightError
 from sidelight.group_table import ALL, GroupTable
@@ -52,7 +52,8 @@ def forecast(
         return None
     stated = float(getattr(query, "confidence", None) or 0.95)
     if confidence != stated:  # intervals are about those of a normal law
-        half *= float(ndtri((1 + confidence) / 2) / ndtri((1 + stated) / 2))
+        normal = NormalDist()
+        half *= normal.inv_cdf((1 + confidence) / 2) / normal.inv_cdf((1 + stated) / 2)
     return half, rows, "sd of the values" if _scale_unknown(query, schema) else ""
 
 
@@ -77,6 +78,8 @@ def _spread_out(rows: int, place: int) -> Any:
 
 
 def _numbers(column: Number, spread: Any, prediction: Any) -> Any:
+    from scipy.special import ndtri
+
     drawn = ndtri(np.clip(spread, 1e-9, 1 - 1e-9))
     if column.lower is not None and column.upper is not None:
         lower, upper = float(column.lower), float(column.upper)
