@@ -28,10 +28,11 @@ def models() -> dict[str, tuple[Any, np.ndarray, np.ndarray]]:
     public = sl.PublicData(np.column_stack([ROWS[:60] + 0.01, NUMBERS[:60]]), "some rows")
     two, signs = (NUMBERS > 0).astype(int), np.where(NUMBERS > 0, 1.0, -1.0)
     number = {"target_range": (-1, 2), **PRICE}
+    clamped = np.clip(NUMBERS, -1, 2)  # as the page reads a target
     return {
-        "squared": (sl.LinearRegression(**number), NUMBERS, NUMBERS),
-        "predicted": (sl.LinearRegression(prediction=public, rows=800, **number), NUMBERS, NUMBERS),
-        "no intercept": (sl.LinearRegression(fit_intercept=False, **number), NUMBERS, NUMBERS),
+        "squared": (sl.LinearRegression(**number), NUMBERS, clamped),
+        "predicted": (sl.LinearRegression(prediction=public, rows=800, **number), NUMBERS, clamped),
+        "no intercept": (sl.LinearRegression(fit_intercept=False, **number), NUMBERS, clamped),
         "logistic": (
             sl.LogisticRegression(classes=[0, 1], class_weight={0: 1, 1: 3}, on_violation="normalize", **PRICE),
             two,
