@@ -274,7 +274,7 @@ def serve(plan_file: ServicePlanFile) -> None:
 
 @app.command()
 def explain(term: Annotated[str | None, typer.Argument(metavar="TERM", help="A word, e.g. epsilon.")] = None) -> None:
-    """Say what a word of these pages means; without one, list them."""
+    """Print what a word of these pages means; without one, list them."""
     from sidelight.cli.explain import explain as run
 
     run(term)

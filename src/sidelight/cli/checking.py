@@ -33,7 +33,7 @@ def check_plan(path: Path) -> None:
 
 
 def remind(path: Path, schema: Schema) -> None:
-    """Say before a first run that a check is there, unless it was made of these declarations."""
+    """Tell before a first run that a check is there, unless it was made of these declarations."""
     try:
         checked = _note(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
