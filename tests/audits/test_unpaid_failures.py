@@ -110,7 +110,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "predictions/public_data.py": {"refuse_private": 1},
         "records/columns.py": {"__init__": 4, "_check_name": 1},
         # bins that were found lie between released numbers, each once and in their order
-        "records/expression_base.py": {"_number": 1, "check": 1},
+        "records/expression_base.py": {"check": 1},
         "records/expressions.py": {"col": 1, "shape": 9},
         "records/schema.py": {"__init__": 4},
         "records/shapes.py": {"code_table": 2},
