@@ -489,6 +489,8 @@ def _entries(release: Release) -> Sequence[tuple[str, Any]]:
         return list(zip(release.labels, value.tolist(), strict=True))
     if isinstance(value, Mapping) and isinstance(value.get("summary"), str):
         return [("value", value["summary"])]
+    if isinstance(value, Mapping) and "points" in value:  # the path of a descent, and its coordinates
+        value = {name: part for name, part in value.items() if name not in ("points", "map", "centre", "noise")}
     return [("value", value)]
 
 
