@@ -213,7 +213,8 @@ class Cut(Expression):
 
     def numbers(self, found: Shape) -> list[Fraction]:
         """Return the edges as the numbers that what is cut is compared with."""
-        return [number_in(found, edge, where=str(self)) for edge in self.edges]
+        where = str(self)
+        return [number_in(found, edge, where=where) for edge in self.edges]
 
     @property
     def labels(self) -> tuple[str, ...]:
