@@ -96,7 +96,6 @@ def raises_after_the_charge() -> dict[tuple[str, str], int]:
 #: Why none of them tells anything about a row: file, function, and how many `raise` statements it has.
 ALLOWED: dict[str, dict[str, dict[str, int]]] = {
     PUBLIC: {
-        "aggregates/collect_ranks.py": {"ranks_by_group": 1},
         "aggregates/group_sums.py": {"distinct_counts": 1, "group_statistics": 1},
         "aggregates/groups.py": {"_axis": 2, "_labels": 1, "_limits": 3, "groups_of": 4},
         "aggregates/predicates.py": {"__post_init__": 2},
