@@ -298,3 +298,26 @@ def test_sql_asks_for_means_of_labels() -> None:
     assert value["firm"] == ["acme", "zeta"]
     assert np.abs(value["pay"] - [22, 42]).max() < 2
     assert np.abs(value["n"] - [2000, 3000]).max() < 60
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        sl.Mean("pay", by="firm", max_groups=1, epsilon=1, delta="1e-3"),
+        sl.Mean("pay", by="firm", max_groups=1, epsilon=1, delta="1e-3", clip="by_group"),
+        sl.Summary("pay", by="firm", max_groups=1, epsilon=1, delta="1e-3"),
+    ],
+    ids=["mean", "by group", "summary"],
+)
+def test_labels_that_are_shown_because_they_are_there_are_found_out(query: Any) -> None:
+    """Planted: all labels that occur are shown, as by a scan of the data; a person alone with one is seen surely."""
+    prepared: Any = prepare_query(query, sl.Schema([sl.PersonId("id", max_rows=ROWS), FIRM, PAY]))
+    assert not attack(prepared)
+    labels = prepared.plan.labels
+
+    class Scan(type(labels.selection)):  # type: ignore[misc]
+        def new(self, found: dict[Any, int], source: Source) -> list[tuple[Any, int]]:
+            return [(group, units) for group, units in found.items() if group != ("big",)]
+
+    scan = Scan(**{name: getattr(labels.selection, name) for name in ("persons", "law", "known", "place")})
+    assert attack(replace(prepared, plan=replace(prepared.plan, labels=replace(labels, selection=scan))))
