@@ -293,7 +293,8 @@ def _open(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
         footer = file.read()[:-8]
     # a column of that name is called otherwise here, and its own place still finds it
     plain = pq.read_metadata(pa.BufferReader(_MAGIC + footer.replace(_NOTE, _NO_NOTE) + end))
-    return pq.ParquetFile(path, metadata=plain, read_dictionary=list(read_dictionary))
+    # without a buffer of the whole file beforehand, which is the default of newer versions of Arrow
+    return pq.ParquetFile(path, metadata=plain, read_dictionary=list(read_dictionary), pre_buffer=False)
 
 
 def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:
