@@ -17,14 +17,12 @@ from sidelight.regression.descent.geometry import Floats, Geometry
 from sidelight.regression.descent.rules import Kind
 from sidelight.regression.losses import LogisticLoss, Loss, SoftmaxLoss
 from sidelight.regression.model_predictions import Candidate, PredictedCoefficients, PublicExamples
-from sidelight.regression.public_fit import penalised_fit
+from sidelight.regression.public_fit import penalised_fit, public_ridge
 from sidelight.regression.rows import Block
 
 #: A direction in which rows do not vary is not believed to be known better than this share of the others.
 _LEAST_H = 0.01
 _RIDGE_ROUNDS = 3
-#: Penalties of a ridge regression in the rows' own coordinates; leaving one row out says which.
-_PENALTIES = np.logspace(-4, 3, 15)
 #: The largest deviation of predictions, in half ranges of the target.
 _REACH = 0.75
 #: scikit-learn's C of a public classifier.
@@ -144,33 +142,17 @@ def _within_reach(theta: Floats, geometry: Geometry, z: Floats | None = None) ->
 def _ridge_of_rows(rows: Floats, targets: Floats, geometry: Geometry) -> tuple[Floats, Floats, float]:
     """Fit public rows in their own coordinates, and carry the fit and its covariance over to these."""
     assert geometry.inverse is not None
-    m, d = rows.shape
-    mean = rows.mean(axis=0) if geometry.intercept else np.zeros(d)
-    level = float(targets.mean()) if geometry.intercept else 0.0
-    left, sizes, right = np.linalg.svd(rows - mean, full_matrices=False)
-    squares, seen, centred = sizes**2, left.T @ (targets - level), targets - level
-
-    def residuals(penalty: float) -> tuple[Floats, Floats]:
-        kept = squares / (squares + penalty)
-        return centred - left @ (kept * seen), left**2 @ kept + (1 / m if geometry.intercept else 0.0)
-
-    def left_out(penalty: float) -> float:
-        errors, leverage = residuals(penalty)
-        return float(np.sum((errors / np.maximum(1 - leverage, 1e-6)) ** 2))
-
-    penalty = float(min(_PENALTIES, key=left_out))
-    errors, leverage = residuals(penalty)
-    residual = max(float(errors @ errors) / max(m - float(leverage.sum()), m / 2), 1e-12)
-    weights = right.T @ (sizes / (squares + penalty) * seen)
-    theta = geometry.mapped(weights[:, None], np.array([level - mean @ weights]))[:, 0]
+    found = public_ridge(rows, targets, intercept=geometry.intercept)
+    residual, mean = found.residual_variance, found.mean
+    theta = geometry.mapped(found.weights[:, None], np.array([found.level - mean @ found.weights]))[:, 0]
     # the covariance residual·(RᵀR + penalty)⁻¹ along the rows' own directions, and residual/penalty elsewhere
     ways = [geometry.inverse, *([(geometry.centre - mean)[None, :]] if geometry.intercept else [])]
     way = np.vstack(ways)
-    along = (way @ right.T) ** 2
+    along = (way @ found.ways.T) ** 2
     elsewhere = np.maximum((way**2).sum(axis=1) - along.sum(axis=1), 0.0)
-    variances = residual * (along @ (1 / (squares + penalty)) + elsewhere / penalty)
+    variances = residual * (along @ (1 / (found.squares + found.penalty)) + elsewhere / found.penalty)
     if geometry.intercept:
-        variances[-1] += residual / m
+        variances[-1] += residual / len(rows)
     return theta, variances, residual
 
 
