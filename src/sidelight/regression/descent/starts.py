@@ -12,9 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.regression.descent.geometry import Floats, Geometry
 from sidelight.regression.descent.rules import Kind
+from sidelight.regression.descent.shrinkage import UNKNOWN
 from sidelight.regression.losses import LogisticLoss, Loss, SoftmaxLoss
 from sidelight.regression.model_predictions import Candidate, PredictedCoefficients, PublicExamples
 from sidelight.regression.public_fit import penalised_fit, public_ridge
@@ -32,7 +34,10 @@ _CLASSIFIER_VARIANCE, _CLASSIFIER_ROWS = 8.0, 3.0
 #: Trust where nobody knows: this over the mean square of a row, in half ranges², or in log odds².
 _UNKNOWN_NUMBER, _UNKNOWN_CLASS = 1.0, 16.0
 #: No fit is surer of itself than this, nor less sure.
-_LEAST_VARIANCE, _MOST_VARIANCE = 1e-12, 1e12
+_LEAST_VARIANCE, _MOST_VARIANCE = 1e-12, UNKNOWN
+#: Public rows do not vary in a direction of less than this of their largest variance; a column that lies in such
+#: directions by more than a tenth is not known.
+_STILL, _UNSEEN = 1e-4, 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -168,7 +173,21 @@ def _ridge_of_coordinates(z: Floats, targets: Floats, geometry: Geometry) -> tup
         theta = _ridge_solution(z, targets, used * free + 1e-9 * m * (1 - free))
         residual = max(float(np.sum((targets - z @ theta) ** 2)) / max(m - columns, m / 2), 1e-12)
         penalty = residual * columns / max(float(np.sum(free * theta**2)), 1e-12)
-    return theta, residual / (m * np.maximum(geometry.h, _LEAST_H) + used), residual
+    if geometry.map is None:
+        return theta, residual / (m * np.maximum(geometry.h, _LEAST_H) + used), residual
+    # as sure as its own rows make it: of a direction in which they do not vary they say nothing
+    known = np.linalg.pinv(z.T @ z + np.diag(used * free + 1e-9 * m * (1 - free)), hermitian=True)
+    return theta, np.where(_unseen(z, geometry), UNKNOWN, residual * np.diag(known)), residual
+
+
+def _unseen(z: Floats, geometry: Geometry) -> NDArray[np.bool_]:
+    """Return the columns of z that lie by more than a tenth in directions in which public rows do not vary at all."""
+    inside = z[:, : geometry.features]
+    values, vectors = np.linalg.eigh(np.cov(inside, rowvar=False, bias=True).reshape((geometry.features,) * 2))
+    still = vectors[:, values < _STILL * max(float(values[-1]), 1e-300)]
+    found = np.zeros(geometry.columns, bool)
+    found[: geometry.features] = np.sum(still**2, axis=1) > _UNSEEN
+    return found
 
 
 def _classifier(public: PublicExamples, places: Floats, geometry: Geometry, *, outputs: int) -> Start:
