@@ -130,6 +130,7 @@ class LawOfRows:
     """The law of public rows with their targets."""
 
     basis: Basis = "public rows"
+    alone: float | None
 
     def __init__(self, public: PublicExamples, *, classes: int, outputs: int, intercept: bool) -> None:
         assert public.targets is not None
@@ -145,7 +146,7 @@ class LawOfRows:
         targets = np.clip(public.targets, -1.0, 1.0)
         found = self._ridge = public_ridge(self._rows, targets, intercept=intercept)
         self._theta = np.append(found.weights, found.level - found.mean @ found.weights)[:, None]
-        self.alone: float | None = 1 - found.left_out / max(float(targets.var()), 1e-300)
+        self.alone = 1 - found.left_out / max(float(targets.var()), 1e-300)
 
     def population(self, dice: Dice) -> Population:
         """Return a law whose coefficients are as far from the fitted ones as these are sure, and other such rows."""

@@ -28,7 +28,8 @@ SAMPLE_ROWS = 8192
 #: Streamed rows that take no more than this are kept, and the later passes read memory instead of the source.
 KEPT_BYTES = 1 << 26
 Batches = Callable[[], Iterable[tuple[Any, Any]]]
-Given, Made = TypeVar("Given"), TypeVar("Made")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, repr=False)
