@@ -8,6 +8,7 @@ splits, honest and not. Where a set is not there, a generated one takes its plac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from benchmarks.linear_sets import Labelled
 EPSILONS = (0.1, 1.0, 8.0)
 DELTA = "1e-5"
 SPLITS = 10
-#: Fits of ours a split for the targets and the printed tables.
-DRAWS = 3
+#: Fits of ours a split for the targets and the printed tables, and splits of DP-SGD for the targets: it is slow.
+DRAWS, SGD_SPLITS = 2, 4
 #: Seeds of the splits that are reported; other seeds were used while this was written.
 FIRST_SEED = 4_100_000
 OURS, HONEST, DISHONEST, PLAIN = "sidelight", "DP-SGD, honest", "DP-SGD, dishonest", "not private"
@@ -31,12 +32,17 @@ PRINTED = {
 
 
 def our_accuracy(data: Labelled, seed: int, epsilon: float, *, draws: int = 1, solver: str = "descent") -> float:
-    """Return the mean test accuracy of some fits of one split, each with fresh noise."""
+    """Return the mean test accuracy of some fits of one split, with fresh noise; of the same ones if asked again."""
+    return float(np.mean(_accuracies(data, seed, epsilon, draws, solver)))
+
+
+@lru_cache(maxsize=1024)
+def _accuracies(data: Labelled, seed: int, epsilon: float, draws: int, solver: str) -> tuple[float, ...]:
     import sidelight as sl
 
     (x, y), (x_test, y_test) = data.split(seed)
     model = sl.LogisticRegression(epsilon=epsilon, delta=DELTA, data_norm=1, classes=[0, 1], solver=solver)
-    return float(np.mean([model.fit(x, y).score(x_test, y_test) for _ in range(draws)]))
+    return tuple(float(model.fit(x, y).score(x_test, y_test)) for _ in range(draws))
 
 
 def plain_accuracy(data: Labelled, seed: int) -> float:
@@ -101,7 +107,7 @@ def measure() -> dict[str, float]:
     """Return the figures of the targets: accuracies in percent, and our lead over DP-SGD on the same splits."""
     figures = {"noise_vs_gaussian": noise_ratio()}
     data = linear_sets.adult()
-    found = table(data, draws=DRAWS)
+    found = table(data, draws=DRAWS, sgd_splits=SGD_SPLITS)
     for place, epsilon in enumerate(EPSILONS):
         mean = {name: 100 * float(values[place].mean()) for name, values in found.items()}
         error = 100 * float(found[OURS][place].std(ddof=1)) / np.sqrt(SPLITS)
@@ -109,8 +115,9 @@ def measure() -> dict[str, float]:
         figures[f"adult_standard_error_epsilon_{epsilon:g}"] = error
         figures[f"adult_honest_epsilon_{epsilon:g}"] = mean[HONEST]
         figures[f"adult_dishonest_epsilon_{epsilon:g}"] = mean[DISHONEST]
-        figures[f"adult_lead_over_honest_epsilon_{epsilon:g}"] = mean[OURS] - mean[HONEST]
-        figures[f"adult_lead_over_dishonest_epsilon_{epsilon:g}"] = mean[OURS] - mean[DISHONEST]
+        same = 100 * float(found[OURS][place, :SGD_SPLITS].mean())  # on the splits that DP-SGD ran on
+        figures[f"adult_lead_over_honest_epsilon_{epsilon:g}"] = same - mean[HONEST]
+        figures[f"adult_lead_over_dishonest_epsilon_{epsilon:g}"] = same - mean[DISHONEST]
     figures["adult_not_private"] = 100 * float(found[PLAIN].mean())
     figures["generated_adult"] = float(data.note.startswith("STAND-IN"))
     return figures

@@ -8,6 +8,7 @@ Scaling a row to norm 1 looks at that row alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,7 +35,7 @@ ADULT_CATEGORIES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Labelled:
     """Rows of norm at most 1, labels from 0 on; `note` begins with STAND-IN where the rows were generated for want."""
 
@@ -50,6 +51,7 @@ class Labelled:
         return (self.rows[train], self.labels[train]), (self.rows[test], self.labels[test])
 
 
+@lru_cache(maxsize=2)
 def adult(*, complete: bool = True) -> Labelled:
     """Return the census incomes: eight one-hot columns and six numbers; rows with a gap are left out if `complete`."""
     folder = real_data.find("adult")

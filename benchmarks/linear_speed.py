@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks import linear_sets
 from benchmarks.measuring import peak_gigabytes, processor_time
 
-REPEATS = 7
+REPEATS = 5
 ROWS, COLUMNS, CHUNK = 10_000_000, 20, 250_000
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from benchmarks import (
     linear_classes,
+    linear_forecasts,
     linear_models,
     linear_peers,
     linear_predictions,
@@ -73,6 +74,8 @@ TARGETS = [
         Target(f"cost-of-absurd-{what}", linear_predictions.measure_absurd, f"cost_of_absurd_{what}", "<=", 0.3)
         for what in ("rows", "coefficients")
     ],
+    # of forecasts from public rows, the logarithm of the median ratio to what came, of a number or of classes
+    Target("forecast-off-in-the-median", linear_forecasts.measure, "public_rows_off", "<=", 0.15),
     Target("adult-time-vs-sklearn-newton", linear_speed.measure, "adult_vs_sklearn", "<=", 4),
     Target("parquet-1e7-passes", linear_speed.measure, "parquet_passes", "<=", 20),
     Target("parquet-1e7-peak-gigabytes", linear_speed.measure, "parquet_peak_gigabytes", "<=", 1),

@@ -101,6 +101,9 @@ def test_models_are_priced_without_the_data_and_then_run(plan: Path, sidelight: 
     assert "Linear model of renewed" in priced.out
     assert "ApproxDP(ε = 2, δ = 1e-6" in priced.out
     assert "GDP(μ = 0.8" in priced.out
+    said = re.sub(r"\s+", " ", priced.out)
+    assert len(re.findall(r"Forecast of '[^']+' on new rows: (?:accuracy|R²) about 0\.\d+ \(", said)) == 3
+    assert "of the declared shape, generated: yours may differ" in said
     data.write_bytes(kept)
     out, releases = plan.parent / "r.html", plan.parent / "r.json"
     ran = sidelight("run", plan, "--output", out, "--json", releases)

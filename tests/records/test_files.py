@@ -159,6 +159,22 @@ def test_parquet_reads_the_footer_only(tmp_path):
         row_count(table, lowering="batches")
 
 
+def test_parquet_is_not_buffered_as_a_whole(tmp_path):
+    """Newer versions of Arrow read all that is wanted of a file beforehand unless they are told not to."""
+    path = tmp_path / "t.parquet"
+    groups, rows = 24, 1 << 15
+    with pq.ParquetWriter(path, pa.schema([("x", pa.float64())]), use_dictionary=False, compression="none") as writer:
+        for group in range(groups):
+            writer.write_table(pa.table({"x": np.arange(rows) + float(group)}))
+    table = Table(path, schema=[Number("x")])
+    before, most = pa.total_allocated_bytes(), 0
+    for streams in ([table.rows.batches(Wanted(numbers=("x",)))], table.rows.apart(Wanted(numbers=("x",)))):
+        for stream in streams:
+            for _ in stream:
+                most = max(most, pa.total_allocated_bytes() - before)
+    assert most < 0.8 * path.stat().st_size, "the whole file was in memory"
+
+
 def test_duckdb_does_not_conclude_from_the_statistics_of_a_file(tmp_path):
     """The second line of defence: without our way through text, NaN is found all the same."""
     path = tmp_path / "t.parquet"

@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from sidelight.errors import RangeError
 from sidelight.regression import bounded_rows
+from sidelight.regression.rows import side_by_side
 
 
 def exact_square(row):
@@ -81,3 +82,15 @@ def test_what_is_no_table_of_numbers_is_refused_by_type():
     for wrong in (np.zeros(3), np.array([["a", "b"]]), np.array([[1j]])):
         with pytest.raises(RangeError, match="two-dimensional"):
             bounded_rows(wrong, data_norm=Fraction(1), on_violation="clip")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_work_side_by_side_keeps_the_order_and_holds_few_items(monkeypatch, threads):
+    monkeypatch.setattr("sidelight.regression.rows.cores", lambda: threads)
+    taken, made = [], []
+    for each in side_by_side(lambda item: item * item, (taken.append(n) or n for n in range(50))):
+        made.append(each)
+        assert len(taken) - len(made) <= threads + 1
+    assert made == [n * n for n in range(50)]
+    with pytest.raises(ZeroDivisionError):
+        list(side_by_side(lambda item: 1 // item, [2, 1, 0]))

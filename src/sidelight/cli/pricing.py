@@ -20,10 +20,10 @@ from sidelight.accounting import (
     find_spent,
     granted_with_routes,
 )
-from sidelight.accuracy.expected import expected
+from sidelight.accuracy.expected import expected, inner
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
-from sidelight.errors import FailedError, LedgerError
+from sidelight.errors import FailedError, LedgerError, SidelightError
 from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import Entry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
@@ -109,6 +109,8 @@ def show_quote(plan: Plan, *, label: str) -> None:
     priced = quote(plan, label=label)
     tell(plan.title, style="bold")
     console().print(_query_table(priced, plan.schema))
+    for sentence in _forecasts(plan):
+        tell(sentence)
     tell("")
     tell("What is charged: bookkeeping, not a guarantee", style="bold")
     console().print(route_table(priced.rule, priced.before, priced.after))
@@ -132,6 +134,17 @@ def _query_table(priced: Quote, schema: Schema) -> RichTable:
         error = _error(line.planned[0], schema) if len(line.planned) == 1 else ""
         made.add_row(*map(plain, (line.title, line.claims.strongest, error, _STATUS_WORDS[line.status])))
     return made
+
+
+def _forecasts(plan: Plan) -> Iterable[str]:
+    """Forecast how good each model will be on new rows; of public numbers and its prediction."""
+    for planned in plan.queries:
+        asked = inner(planned.query)
+        if hasattr(asked, "forecast"):
+            try:
+                yield f"Forecast of {planned.title!r} on new rows: {asked.forecast(plan.schema)}."
+            except SidelightError as error:  # a forecast is not worth an error
+                yield f"Forecast of {planned.title!r}: none ({error})."
 
 
 def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:

@@ -22,6 +22,7 @@ from sidelight.session.query import SurePrepared
 
 if TYPE_CHECKING:  # scikit-learn takes a second to load
     from sidelight.regression.estimators.fit_query import PlannedFit
+    from sidelight.regression.estimators.forecast import Forecast
     from sidelight.regression.estimators.linear_estimator import LinearEstimator
     from sidelight.regression.estimators.table_encoding import TableEncoding
 
@@ -90,6 +91,15 @@ class ModelQuery:
     def release(self, table: Table) -> Release:
         """Release from a table with exactly this query's budget and no ledger."""
         return release_once(self, table)
+
+    def forecast(self, schema: Schema, *, rows: int | None = None) -> Forecast:
+        """Return how good the model is likely to be on new rows, before it is fitted. Reads no row, costs nothing.
+
+        Args:
+            schema: The declarations of the table.
+            rows: About how many rows there will be, a public number; default `rows` of the model.
+        """
+        return self.model.forecast(schema, target=self.target, features=self.features, rows=rows)
 
     def scores(self, value: Any, columns: Mapping[str, Any], schema: Schema) -> Floats:
         """Return the model's outputs for other rows, as columns: for public scores. Post-processing, free.

@@ -6,14 +6,17 @@ column that is never stored.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from sidelight.errors import RangeError
+from sidelight.records.rows import cores
 from sidelight.regression.clipping import OnViolation, bounded_rows, is_sparse
 from sidelight.regression.losses import Floats
 from sidelight.regression.losses.loss import Mask
@@ -25,6 +28,8 @@ SAMPLE_ROWS = 8192
 #: Streamed rows that take no more than this are kept, and the later passes read memory instead of the source.
 KEPT_BYTES = 1 << 26
 Batches = Callable[[], Iterable[tuple[Any, Any]]]
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,8 +187,7 @@ class StreamedRows:
             return
         kept: list[Block] = []
         room = self._keep_bytes
-        for rows, labels in self._batches():
-            block = self._policy.block(rows, labels)
+        for block in side_by_side(lambda pair: self._policy.block(*pair), self._batches()):
             room -= block.memory
             if room >= 0:
                 kept.append(block)
@@ -205,6 +209,26 @@ class StreamedRows:
 
     def __repr__(self) -> str:
         return "StreamedRows()"
+
+
+def side_by_side(work: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
+    """Return what is made of each item, in their order, with as many at work at once as there are cores.
+
+    NumPy lets threads run side by side; what is made of an item depends on nothing but it, so that nothing depends on
+    how they run.
+    """
+    threads = cores()
+    if threads < 2:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[Made]] = deque()
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 class _Sample:

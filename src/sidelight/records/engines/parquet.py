@@ -308,8 +308,15 @@ def _open(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
         footer = file.read()[:-8]
     # a column of that name is called otherwise here, and its own place still finds it
     plain = pq.read_metadata(pa.BufferReader(_MAGIC + footer.replace(_NOTE, _NO_NOTE) + end))
-    # time stamps of 96 bits fit into milliseconds; into nanoseconds, years beyond 2262 would not
-    return pq.ParquetFile(path, metadata=plain, read_dictionary=list(read_dictionary), coerce_int96_timestamp_unit="ms")
+    # Time stamps of 96 bits fit into milliseconds; into nanoseconds, years beyond 2262 would not. No buffer of the whole
+    # file beforehand, which is the default of newer versions of Arrow.
+    return pq.ParquetFile(
+        path,
+        metadata=plain,
+        read_dictionary=list(read_dictionary),
+        coerce_int96_timestamp_unit="ms",
+        pre_buffer=False,
+    )
 
 
 def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:

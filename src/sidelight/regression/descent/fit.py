@@ -48,7 +48,7 @@ from sidelight.regression.descent.rules import (
 from sidelight.regression.descent.shrinkage import average_noise, shrink
 from sidelight.regression.descent.starts import Start, start_of
 from sidelight.regression.descent.targets import Targets
-from sidelight.regression.rows import ArrayRows, Block, Rows
+from sidelight.regression.rows import ArrayRows, Block, Rows, side_by_side
 
 #: Mapped rows of a stream that take no more than this are kept after the first pass.
 KEPT_BYTES = 1 << 28
@@ -119,9 +119,8 @@ class MappedRows:
             return
         kept: list[tuple[Any, Integers, Floats]] = []
         room = math.inf if self._rows.in_memory else KEPT_BYTES
-        for block in self._rows.blocks():
-            z = self._mapping.mapped(_codes(block, self._data_norm, dense=self._mapping.geometry.map is not None))
-            found = (z, whole_norms(z, self._mapping.last), block.targets)
+        for found in side_by_side(self._mapped, self._rows.blocks()):
+            z = found[0]
             room -= z.data.nbytes + z.indices.nbytes if is_sparse(z) else z.nbytes
             if room >= 0:
                 kept.append(found)
@@ -130,6 +129,10 @@ class MappedRows:
             yield found
         if room >= 0:
             self._kept = kept
+
+    def _mapped(self, block: Block) -> tuple[Any, Integers, Floats]:
+        z = self._mapping.mapped(_codes(block, self._data_norm, dense=self._mapping.geometry.map is not None))
+        return z, whole_norms(z, self._mapping.last), block.targets
 
     def parts(self) -> Iterator[tuple[Any, Integers, Floats]]:
         """Return the same in small pieces, dense ones as floats."""

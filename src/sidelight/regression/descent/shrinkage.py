@@ -33,6 +33,8 @@ _TOWARDS = tuple(2.0**power for power in range(-6, 15))
 #: The variance of predictions that is expected without a prediction, in half ranges², and the deviation of its
 #: logarithm.
 _EXPECTED, _EXPECTED_SPREAD = 0.05, 2.0
+#: The variance of a prediction that says nothing about a coordinate.
+UNKNOWN = 1e12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -183,11 +185,15 @@ def likely_size(average: Floats, variance: Floats, arrived: Floats, *, total: fl
 
 
 def most_evidence(distance: Floats, variance: Floats, trust: Floats) -> float:
-    """Return the κ under which distances of variance κ·trust + variance are most probable, times a prior about 1."""
+    """Return the κ under which distances of variance κ·trust + variance are most probable, times a prior about 1.
+
+    A coordinate of which the prediction says nothing is no evidence for it.
+    """
+    told = trust < UNKNOWN
 
     def evidence(factor: float) -> float:
-        total = factor * trust + variance
-        return float(-0.5 * np.sum(np.log(total) + distance**2 / total) - 0.5 * (math.log(factor) / 2) ** 2)
+        total = (factor * trust + variance)[told]
+        return float(-0.5 * np.sum(np.log(total) + distance[told] ** 2 / total) - 0.5 * (math.log(factor) / 2) ** 2)
 
     return max(_TOWARDS, key=evidence)
 

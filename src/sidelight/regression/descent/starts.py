@@ -12,19 +12,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.regression.descent.geometry import Floats, Geometry
 from sidelight.regression.descent.rules import Kind
+from sidelight.regression.descent.shrinkage import UNKNOWN
 from sidelight.regression.losses import LogisticLoss, Loss, SoftmaxLoss
 from sidelight.regression.model_predictions import Candidate, PredictedCoefficients, PublicExamples
-from sidelight.regression.public_fit import penalised_fit
+from sidelight.regression.public_fit import penalised_fit, public_ridge
 from sidelight.regression.rows import Block
 
 #: A direction in which rows do not vary is not believed to be known better than this share of the others.
 _LEAST_H = 0.01
 _RIDGE_ROUNDS = 3
-#: Penalties of a ridge regression in the rows' own coordinates; leaving one row out says which.
-_PENALTIES = np.logspace(-4, 3, 15)
 #: The largest deviation of predictions, in half ranges of the target.
 _REACH = 0.75
 #: scikit-learn's C of a public classifier.
@@ -34,7 +34,10 @@ _CLASSIFIER_VARIANCE, _CLASSIFIER_ROWS = 8.0, 3.0
 #: Trust where nobody knows: this over the mean square of a row, in half ranges², or in log odds².
 _UNKNOWN_NUMBER, _UNKNOWN_CLASS = 1.0, 16.0
 #: No fit is surer of itself than this, nor less sure.
-_LEAST_VARIANCE, _MOST_VARIANCE = 1e-12, 1e12
+_LEAST_VARIANCE, _MOST_VARIANCE = 1e-12, UNKNOWN
+#: Public rows do not vary in a direction of less than this of their largest variance; a column that lies in such
+#: directions by more than a tenth is not known.
+_STILL, _UNSEEN = 1e-4, 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,33 +147,17 @@ def _within_reach(theta: Floats, geometry: Geometry, z: Floats | None = None) ->
 def _ridge_of_rows(rows: Floats, targets: Floats, geometry: Geometry) -> tuple[Floats, Floats, float]:
     """Fit public rows in their own coordinates, and carry the fit and its covariance over to these."""
     assert geometry.inverse is not None
-    m, d = rows.shape
-    mean = rows.mean(axis=0) if geometry.intercept else np.zeros(d)
-    level = float(targets.mean()) if geometry.intercept else 0.0
-    left, sizes, right = np.linalg.svd(rows - mean, full_matrices=False)
-    squares, seen, centred = sizes**2, left.T @ (targets - level), targets - level
-
-    def residuals(penalty: float) -> tuple[Floats, Floats]:
-        kept = squares / (squares + penalty)
-        return centred - left @ (kept * seen), left**2 @ kept + (1 / m if geometry.intercept else 0.0)
-
-    def left_out(penalty: float) -> float:
-        errors, leverage = residuals(penalty)
-        return float(np.sum((errors / np.maximum(1 - leverage, 1e-6)) ** 2))
-
-    penalty = float(min(_PENALTIES, key=left_out))
-    errors, leverage = residuals(penalty)
-    residual = max(float(errors @ errors) / max(m - float(leverage.sum()), m / 2), 1e-12)
-    weights = right.T @ (sizes / (squares + penalty) * seen)
-    theta = geometry.mapped(weights[:, None], np.array([level - mean @ weights]))[:, 0]
+    found = public_ridge(rows, targets, intercept=geometry.intercept)
+    residual, mean = found.residual_variance, found.mean
+    theta = geometry.mapped(found.weights[:, None], np.array([found.level - mean @ found.weights]))[:, 0]
     # the covariance residual·(RᵀR + penalty)⁻¹ along the rows' own directions, and residual/penalty elsewhere
     ways = [geometry.inverse, *([(geometry.centre - mean)[None, :]] if geometry.intercept else [])]
     way = np.vstack(ways)
-    along = (way @ right.T) ** 2
+    along = (way @ found.ways.T) ** 2
     elsewhere = np.maximum((way**2).sum(axis=1) - along.sum(axis=1), 0.0)
-    variances = residual * (along @ (1 / (squares + penalty)) + elsewhere / penalty)
+    variances = residual * (along @ (1 / (found.squares + found.penalty)) + elsewhere / found.penalty)
     if geometry.intercept:
-        variances[-1] += residual / m
+        variances[-1] += residual / len(rows)
     return theta, variances, residual
 
 
@@ -186,7 +173,21 @@ def _ridge_of_coordinates(z: Floats, targets: Floats, geometry: Geometry) -> tup
         theta = _ridge_solution(z, targets, used * free + 1e-9 * m * (1 - free))
         residual = max(float(np.sum((targets - z @ theta) ** 2)) / max(m - columns, m / 2), 1e-12)
         penalty = residual * columns / max(float(np.sum(free * theta**2)), 1e-12)
-    return theta, residual / (m * np.maximum(geometry.h, _LEAST_H) + used), residual
+    if geometry.map is None:
+        return theta, residual / (m * np.maximum(geometry.h, _LEAST_H) + used), residual
+    # as sure as its own rows make it: of a direction in which they do not vary they say nothing
+    known = np.linalg.pinv(z.T @ z + np.diag(used * free + 1e-9 * m * (1 - free)), hermitian=True)
+    return theta, np.where(_unseen(z, geometry), UNKNOWN, residual * np.diag(known)), residual
+
+
+def _unseen(z: Floats, geometry: Geometry) -> NDArray[np.bool_]:
+    """Return the columns of z that lie by more than a tenth in directions in which public rows do not vary at all."""
+    inside = z[:, : geometry.features]
+    values, vectors = np.linalg.eigh(np.cov(inside, rowvar=False, bias=True).reshape((geometry.features,) * 2))
+    still = vectors[:, values < _STILL * max(float(values[-1]), 1e-300)]
+    found = np.zeros(geometry.columns, bool)
+    found[: geometry.features] = np.sum(still**2, axis=1) > _UNSEEN
+    return found
 
 
 def _classifier(public: PublicExamples, places: Floats, geometry: Geometry, *, outputs: int) -> Start:

@@ -26,6 +26,7 @@ from sidelight.regression.estimators.descent_query import DescentPrivacy, Descen
 from sidelight.regression.estimators.examples import examples, refuse_unusable
 from sidelight.regression.estimators.fit_query import FitQuery, PlansFits, Records, release_fit
 from sidelight.regression.estimators.fit_warnings import entropy_for, warn_of_repetition
+from sidelight.regression.estimators.forecast import ForecastMixin
 from sidelight.regression.estimators.goal import Goal
 from sidelight.regression.estimators.predicted_query import PredictedQuery
 from sidelight.regression.estimators.privacy_report import FittedPrivacy, PrivacyReportMixin
@@ -90,7 +91,7 @@ _DECLARED = "learns classes from y; here they are declared, because which labels
 _WEIGHTS = "weights of 1000 are noise of 1000 times the size"
 
 
-class LinearEstimator(PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A private linear model; see the classes that derive from it."""
 
     epsilon: Any

@@ -54,6 +54,8 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     True
     """
 
+    _has_forecast = False
+
     def __init__(
         self,
         *,

@@ -1,0 +1,280 @@
+"""How good a linear model will be, before it is fitted: forecast from public numbers and its prediction.
+
+The same fit runs several times with seeded noise on rows that are drawn from what is public (`public_law`), as many as
+are stated, and is scored on other such rows. No private row is read, nothing is charged, and nothing is guaranteed: it
+is as good as the public rows are like the private ones.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import positive
+from sidelight.noise import Source
+from sidelight.predictions import PublicData
+from sidelight.records import Category, Number, Schema, Table
+from sidelight.regression.clipping import bounded_rows
+from sidelight.regression.coefficient_prediction import CoefficientPrediction
+from sidelight.regression.descent.plan import DescentPlan
+from sidelight.regression.estimators.examples import Examples
+from sidelight.regression.estimators.fit_query import PlannedFit
+from sidelight.regression.estimators.fit_warnings import SeededBytes
+from sidelight.regression.estimators.goal import Goal
+from sidelight.regression.estimators.table_encoding import TableEncoding
+from sidelight.regression.losses import Floats
+from sidelight.regression.model_predictions import PredictedCoefficients, Predictions, PublicExamples, declared_rows
+from sidelight.regression.public_law import Basis, Dice, Law, LawOfRows, LawOfShape, Population
+from sidelight.session.query import public_numbers
+
+#: Rows of a forecast where nobody says how many there will be.
+USUAL_ROWS = 10_000
+#: Simulated fits: the next one lies between the least and the largest of nine with probability 8/10.
+DRAWS = 9
+#: Cells of generated rows: beyond, fewer rows are drawn, and the noise of descent falls with them.
+_CELLS, _FEWEST_ROWS = 1_000_000, 2000
+_TEST_ROWS = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """How good a model is likely to be on new rows. Not a guarantee.
+
+    Args:
+        score: The middle of the simulated fits: R² of a regression, the accuracy of a classifier.
+        low: The least of them.
+        high: The largest of them; with nine draws another fit lies between `low` and `high` in 8 of 10 cases.
+        error: The middle of the errors: the root of the mean squared error in the target's unit, or the share of wrong
+            labels.
+        measure: What the score is.
+        alone: What the prediction alone scores on public rows that it has not seen; None without public rows.
+        best: What the best linear model scores under the same laws: what privacy and the number of rows leave of it is
+            `score`.
+        rows: How many private rows it is for.
+        stated: Whether that number was stated.
+        basis: "public rows", or "declared shape": features that fill their ranges, and a target of which they explain a
+            half.
+        public_rows: How many public rows it rests on.
+        draws: How many fits were simulated.
+    """
+
+    score: float
+    low: float
+    high: float
+    error: float
+    measure: Literal["R²", "accuracy"]
+    alone: float | None
+    best: float
+    rows: int
+    stated: bool
+    basis: Basis
+    public_rows: int
+    draws: int
+
+    def __str__(self) -> str:
+        usual = f"({self.low:.3g} to {self.high:.3g} in {self.draws} simulated fits)"
+        name = "root mean squared error" if self.measure == "R²" else "share of wrong labels"
+        told = f"{self.measure} about {self.score:.3g} {usual}, {name} about {self.error:.3g}; {self.rows:,} rows"
+        told += "" if self.stated else " (say how many: rows=...)"
+        if self.basis == "declared shape":
+            return f"{told} of the declared shape, generated: yours may differ"
+        alone = "" if self.alone is None else f", whose own prediction has {self.alone:.3g}"
+        return f"{told} like the {self.public_rows:,} public ones{alone}"
+
+
+class ForecastMixin:
+    """`forecast`, for every model of a number or of classes."""
+
+    #: Whether what the model predicts is linear in the features, or the class with the largest such output.
+    _has_forecast: ClassVar[bool] = True
+
+    def forecast(
+        self,
+        schema: Schema | Table | None = None,
+        *,
+        target: str | None = None,
+        features: int | Sequence[str] | None = None,
+        rows: int | None = None,
+        draws: int = DRAWS,
+    ) -> Forecast:
+        """Return how good this model is likely to be on new rows, before it is fitted. Reads no private row.
+
+        With public rows as `prediction=` their law is what is fitted; with anything else rows are generated from what
+        is declared, and the answer says so.
+
+        Guarantee: none is needed: it is a function of public numbers; of a table its schema alone is looked at.
+
+        Accuracy: on generated data that it had not seen it was right in the median; see "How good private linear
+        models are" for the spread.
+
+        Args:
+            schema: For a model of a table: its declarations (or the table, of which nothing else is read).
+            target: The column to predict, as in `fit_table`.
+            features: The columns to predict from, as in `fit_table`; for arrays the number of features, if the
+                prediction does not say it.
+            rows: About how many private rows there will be, a public number; default `rows` of the model.
+            draws: How many fits are simulated.
+
+        Returns:
+            The forecast: a score, its range, and the error.
+
+        >>> import numpy as np, sidelight as sl
+        >>> model = sl.LinearRegression(epsilon=1, delta="1e-6", data_norm=1, target_range=(0, 10))
+        >>> found = model.forecast(features=3, rows=20_000)
+        >>> found.basis, bool(0.3 < found.score < 0.6)
+        ('declared shape', True)
+        """
+        model: Any = self
+        if not self._has_forecast:
+            raise RangeError(f"there is no forecast for {type(self).__name__}: it is for numbers and for classes")
+        if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= 1000:
+            raise RangeError(f"draws must be a whole number from 1 to 1000, got {draws!r}; 9 is a usual choice")
+        with public_numbers(type(self).__name__), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit says it again
+            goal, encoding, query = _described(model, schema, target=target, features=features)
+            prepared = query.prepare(_schema(schema))
+            stated = next((each for each in (rows, model.rows, model.rows_at_most) if each is not None), None)
+            size = USUAL_ROWS if stated is None else declared_rows(stated)
+            assert size is not None
+            return _forecast(model, goal, prepared, encoding, rows=size, stated=stated is not None, draws=draws)
+
+
+def _described(model: Any, schema: Any, *, target: str | None, features: Any) -> tuple[Goal, TableEncoding | None, Any]:
+    if schema is not None:
+        if target is None:
+            raise SchemaError("a forecast for a table wants target=..., the column to predict")
+        if isinstance(features, int):
+            raise SchemaError("features of a table are names of columns; the schema says how many they are")
+        goal, encoding, query = model._query_of_columns(_schema(schema), target=target, features=features)
+    else:
+        if target is not None or (
+            features is not None and (isinstance(features, bool) or not isinstance(features, int))
+        ):
+            raise SchemaError("a forecast without a schema is for arrays: give features=20, the number of columns")
+        width = _width(model.prediction) if features is None else features
+        if width is None or width < 1:
+            raise RangeError(
+                "a forecast needs features=..., the number of columns of X: the prediction does not say it"
+            )
+        encoding = None
+        model._check_solver()
+        goal = model._goal()
+        model._check()
+        model._need("data_norm", "the public bound of a row's Euclidean norm")
+        found = Examples(np.empty((0, width)), np.empty(0), width)
+        read = model._predictions(goal, data_norm=model.data_norm, features=width, names=None)
+        query = model._query(goal, found, read, data_norm=model.data_norm)
+    return goal, encoding, query
+
+
+def _schema(given: Any) -> Schema:
+    if isinstance(given, Table):
+        return given.schema
+    if given is None:
+        return Schema([Number("row")])
+    if isinstance(given, Schema):
+        return given
+    if isinstance(given, list | tuple) and all(isinstance(each, Number | Category) for each in given):
+        return Schema(list(given))
+    raise SchemaError(f"a forecast wants a sl.Schema or a sl.Table, got {type(given).__name__}; it reads no rows")
+
+
+def _width(prediction: Any) -> int | None:
+    """Return how many features a prediction for arrays has."""
+    first = prediction[0] if isinstance(prediction, list) and prediction else prediction
+    if isinstance(first, tuple) and first and isinstance(first[0], PublicData):
+        return int(np.shape(first[0].numbers_of(None))[-1])
+    if isinstance(first, PublicData):
+        width = len(first.names) if first.names is not None else int(np.shape(first.numbers_of(None))[-1])
+        return width - 1
+    if isinstance(first, CoefficientPrediction) and not first.earlier and not hasattr(first.coefficients, "keys"):
+        return int(np.shape(first.coefficients)[-1])
+    return getattr(first, "n_features_in_", None)
+
+
+def _law(predictions: Predictions, goal: Goal, groups: Sequence[int], *, intercept: bool) -> tuple[Law, int]:
+    """Return the law of the largest public rows with targets; else of the declared shape with what is stated."""
+    classes = 0 if goal.classes is None else len(goal.classes)
+    outputs = classes if classes > 2 else 1
+    known = [each for each in predictions.public if each.targets is not None]
+    if known:
+        most: PublicExamples = max(known, key=lambda each: each.size)
+        return LawOfRows(most, classes=classes, outputs=outputs, intercept=intercept), most.size
+    stated = [each for each in predictions.candidates if isinstance(each, PredictedCoefficients)]
+    return LawOfShape(
+        groups=groups, classes=classes, outputs=outputs, intercept=intercept, stated=stated[0] if stated else None
+    ), 0
+
+
+def _forecast(
+    model: Any, goal: Goal, prepared: PlannedFit, encoding: TableEncoding | None, *, rows: int, stated: bool, draws: int
+) -> Forecast:
+    width = prepared.examples.features
+    groups = [1] * width
+    if encoding is not None:
+        groups = [1 if isinstance(column, Number) else len(column.labels) for column in encoding.columns]
+    predictions: Predictions = getattr(prepared, "predictions", Predictions())
+    law, public_rows = _law(predictions, goal, groups, intercept=bool(model.fit_intercept))
+    fewer = min(rows, max(_FEWEST_ROWS, _CELLS // width))
+    norm = Fraction(1) if model.data_norm is None else positive(model.data_norm, name="data_norm")
+    scores, bests = [], []
+    for draw in range(draws):
+        with Source(SeededBytes(draw)) as source:
+            dice = Dice(source)
+            population = law.population(dice)
+            fitted = _fitted(prepared, population, goal, norm=norm, rows=fewer, of=rows, dice=dice, source=source)
+            new, _ = population.drawn(_TEST_ROWS, dice)
+            if model.on_violation == "normalize":
+                new = np.asarray(bounded_rows(new, data_norm=Fraction(1), on_violation="normalize")[0])
+            scores.append(population.score(fitted, new))
+            bests.append(population.score(population.theta, new)[0])
+    found, errors = np.array(scores).T
+    return Forecast(
+        score=float(np.median(found)),
+        low=float(found.min()),
+        high=float(found.max()),
+        error=float(np.median(errors)) * (goal.half if goal.classes is None else 1.0),
+        measure="R²" if goal.classes is None else "accuracy",
+        alone=law.alone,
+        best=float(np.median(bests)),
+        rows=rows,
+        stated=stated,
+        basis=law.basis,
+        public_rows=public_rows,
+        draws=draws,
+    )
+
+
+def _fitted(
+    prepared: PlannedFit,
+    population: Population,
+    goal: Goal,
+    *,
+    norm: Fraction,
+    rows: int,
+    of: int,
+    dice: Dice,
+    source: Source,
+) -> Floats:
+    """Fit rows of a population with seeded noise; return coefficients in the units of the fit, intercept last.
+
+    Of many rows fewer are drawn, and descent gets a budget that makes up for it: what noise does to a step is the same
+    for n rows at mu and for n/k rows at k·mu.
+    """
+    features, told = population.drawn(rows, dice)
+    targets = told * goal.half + goal.middle if goal.classes is None else goal.classes[told.astype(np.int64)]
+    plans = prepared.plans
+    if isinstance(plans[0], DescentPlan) and rows < of:
+        declared = None if plans[0].rows is None else max(1, plans[0].rows * rows // of)
+        plans = (replace(plans[0], mu=plans[0].mu * Fraction(of, rows), rows=declared),)
+    fit = replace(prepared, plans=plans, examples=Examples(features * float(norm), targets, features.shape[1]))
+    empty = Table({"row": np.empty(0)}, schema=[Number("row")])
+    value = fit.run(empty, source).value
+    weights = np.asarray(value["coefficients"]).T * (float(norm) / goal.half)
+    return np.vstack([weights, np.asarray(value["intercept"])[None, :] / goal.half])

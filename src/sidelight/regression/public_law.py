@@ -1,0 +1,274 @@
+"""What private rows may be like, as far as public numbers say: the law that a forecast draws its rows from.
+
+Public rows of a prediction say most: how features vary, what they tell about the target, and how sure that is. The true
+coefficients are drawn anew about what a penalised fit of these rows finds, as far off as it may be, so that the
+prediction is as wrong as its own rows say. Without public rows there is a guess: features that fill their declared
+ranges, and a target of which they explain a half. Nothing here reads a private row; nothing moves a guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.special import softmax as softmax_of
+
+from sidelight.noise import Source
+from sidelight.regression.losses import Floats, LogisticLoss, Loss, SoftmaxLoss
+from sidelight.regression.model_predictions import PredictedCoefficients, PublicExamples
+from sidelight.regression.public_fit import PublicRidge, penalised_fit, public_ridge
+from sidelight.regression.rows import Block
+
+Basis = Literal["public rows", "declared shape"]
+
+#: Rows that a law of a declared shape stands on, at least.
+_SHAPE_ROWS = 4000
+#: A number in its range: the deviation of features and of the target, in halves of their ranges.
+_DEVIATION = 1 / 3
+#: Of the variance of a target the features explain this, and the log odds of two classes have this deviation.
+_EXPLAINED, _LOG_ODDS = 0.5, 2.0
+#: Penalties of a classifier of public rows, and in how many parts these are left out to choose one.
+_PENALTIES, _FOLDS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0), 5
+
+
+class Dice:
+    """Numbers of known laws from seeded bytes: rows that are made up need no secret."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def uniform(self, *shape: int) -> Floats:
+        """Return numbers strictly between 0 and 1."""
+        words = self._source.words(math.prod(shape)) >> np.uint64(11)
+        return np.asarray((words.astype(np.float64) + 0.5) * 2.0**-53).reshape(shape)
+
+    def normal(self, *shape: int) -> Floats:
+        """Return numbers of the standard normal law."""
+        return np.asarray(ndtri(self.uniform(*shape)))
+
+    def places(self, below: int, *shape: int) -> np.ndarray:
+        """Return whole numbers from 0 on."""
+        return np.minimum((self.uniform(*shape) * below).astype(np.int64), below - 1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Population:
+    """One law of rows and targets, in the units of a fit.
+
+    Args:
+        rows: Rows that others are drawn from, with replacement.
+        apart: The share of a row's variance that is drawn column by column: covariances of few rows are mostly chance.
+        theta: (features + 1, outputs), the intercept last: the true coefficients.
+        residuals: What is added to a number, one a row; None for classes.
+    """
+
+    rows: Floats
+    apart: float
+    theta: Floats
+    residuals: Floats | None
+
+    def drawn(self, size: int, dice: Dice) -> tuple[Floats, Floats]:
+        """Return some rows, and their numbers or the places of their classes."""
+        chosen = dice.places(len(self.rows), size)
+        rows = self.rows[chosen]
+        if self.apart > 0:
+            mean, width = self.rows.mean(axis=0), self.rows.shape[1]
+            others = self.rows[dice.places(len(self.rows), size, width), np.arange(width)]
+            rows = mean + math.sqrt(1 - self.apart) * (rows - mean) + math.sqrt(self.apart) * (others - mean)
+            rows = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
+        told = self._outputs(rows, self.theta)
+        if self.residuals is not None:
+            return rows, told[:, 0] + self.residuals[chosen]
+        reached = self._chances(told).cumsum(axis=1) < dice.uniform(size, 1)
+        return rows, np.minimum(reached.sum(axis=1), max(told.shape[1], 2) - 1).astype(np.float64)
+
+    def score(self, theta: Floats, rows: Floats) -> tuple[float, float]:
+        """Return how a model does on rows: R² and the root mean squared error, or accuracy and its complement."""
+        truth, told = self._outputs(rows, self.theta), self._outputs(rows, theta)
+        if self.residuals is not None:
+            left = float(np.var(self.residuals))
+            error = left + float(np.mean((told - truth) ** 2))
+            return 1 - error / max(left + float(np.var(truth)), 1e-300), math.sqrt(error)
+        chances = self._chances(truth)
+        said = (told[:, 0] > 0).astype(np.int64) if told.shape[1] == 1 else told.argmax(axis=1)
+        right = float(np.mean(chances[np.arange(len(rows)), said]))
+        return right, 1 - right
+
+    @staticmethod
+    def _outputs(rows: Floats, theta: Floats) -> Floats:
+        return np.asarray(rows @ theta[:-1] + theta[-1])
+
+    @staticmethod
+    def _chances(told: Floats) -> Floats:
+        both = np.hstack([np.zeros_like(told), told]) if told.shape[1] == 1 else told
+        return np.asarray(softmax_of(both, axis=1))
+
+
+class Law(Protocol):
+    """What is known of the law of private rows."""
+
+    @property
+    def basis(self) -> Basis:
+        """Where it comes from."""
+        ...
+
+    @property
+    def alone(self) -> float | None:
+        """The score of the prediction alone, on public rows that it has not seen; None where there are none."""
+        ...
+
+    def population(self, dice: Dice) -> Population:
+        """Return one law that is possible."""
+        ...
+
+
+class LawOfRows:
+    """The law of public rows with their targets."""
+
+    basis: Basis = "public rows"
+    alone: float | None
+
+    def __init__(self, public: PublicExamples, *, classes: int, outputs: int, intercept: bool) -> None:
+        assert public.targets is not None
+        self._rows, self._intercept = public.features, intercept
+        self._apart = _chance_share(public.features)
+        self._ridge: PublicRidge | None = None
+        self._roots: list[Floats] = []
+        if classes:
+            self._theta, self._roots, self.alone = _classifier(
+                self._rows, public.targets, outputs=outputs, intercept=intercept
+            )
+            return
+        targets = np.clip(public.targets, -1.0, 1.0)
+        found = self._ridge = public_ridge(self._rows, targets, intercept=intercept)
+        self._theta = np.append(found.weights, found.level - found.mean @ found.weights)[:, None]
+        self.alone = 1 - found.left_out / max(float(targets.var()), 1e-300)
+
+    def population(self, dice: Dice) -> Population:
+        """Return a law whose coefficients are as far from the fitted ones as these are sure, and other such rows."""
+        m = len(self._rows)
+        again = dice.places(m, m)  # the public rows are a sample, too
+        if self._ridge is None:
+            moved = [root @ dice.normal(len(root)) for root in self._roots]
+            theta = self._theta + _with_intercept(np.stack(moved, axis=1), intercept=self._intercept)
+            return Population(rows=self._rows[again], apart=self._apart, theta=theta, residuals=None)
+        found, known = self._ridge, self._ridge.squares + self._ridge.penalty
+        errors = found.errors * math.sqrt(found.residual_variance / max(float(np.mean(found.errors**2)), 1e-300))
+        deviation = math.sqrt(found.residual_variance)
+        weights = found.weights + found.ways.T @ (deviation / np.sqrt(known) * dice.normal(len(known)))
+        if len(known) < len(weights):  # where there were no rows, only the penalty says how large a coefficient is
+            free = dice.normal(len(weights))
+            weights = weights + deviation / math.sqrt(found.penalty) * (free - found.ways.T @ (found.ways @ free))
+        level = found.level + (deviation / math.sqrt(m) * float(dice.normal(1)[0]) if self._intercept else 0.0)
+        theta = np.append(weights, level - found.mean @ weights)[:, None]
+        return Population(rows=self._rows[again], apart=self._apart, theta=theta, residuals=errors[again])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LawOfShape:
+    """The law of features that fill their declared ranges.
+
+    Args:
+        groups: The features in order: 1 for a number, for a category how many labels it has.
+        classes: How many classes there are; 0 for a number.
+        outputs: Predictors of a row.
+        intercept: Whether there is one.
+        stated: Coefficients that somebody states, which are taken to be as right as they say.
+    """
+
+    groups: Sequence[int]
+    classes: int
+    outputs: int
+    intercept: bool
+    stated: PredictedCoefficients | None = None
+    basis: Basis = "declared shape"
+    alone: float | None = None
+
+    def population(self, dice: Dice) -> Population:
+        """Return a law whose coefficients point anywhere, or about where they are stated to."""
+        size = max(_SHAPE_ROWS, 4 * sum(self.groups))
+        share, parts = 1 / math.sqrt(len(self.groups)), []
+        for width in self.groups:
+            if width == 1:
+                parts.append(share * np.clip(_DEVIATION * dice.normal(size, 1), -1, 1))
+            else:
+                parts.append(share * (dice.places(width, size, 1) == np.arange(width)))
+        rows = np.hstack(parts)
+        variance = _DEVIATION**2
+        if self.stated is not None:
+            theta = np.array(self.stated.theta, np.float64)
+            if self.stated.basis is not None and self.stated.variances is not None:
+                own = np.sqrt(np.broadcast_to(self.stated.variances, (self.stated.basis.shape[1], theta.shape[1])))
+                theta = theta + self.stated.basis @ (own * dice.normal(*own.shape))
+        else:
+            theta = np.zeros((rows.shape[1] + 1, self.outputs))
+            theta[:-1] = dice.normal(rows.shape[1], self.outputs) / np.maximum(rows.std(axis=0), 1e-9)[:, None]
+            wanted = _LOG_ODDS if self.classes else math.sqrt(_EXPLAINED * variance)
+            theta *= wanted / np.maximum((rows @ theta[:-1]).std(axis=0), 1e-300)
+            if self.intercept:
+                theta[-1] = -rows.mean(axis=0) @ theta[:-1]
+        residuals = None if self.classes else math.sqrt((1 - _EXPLAINED) * variance) * dice.normal(size)
+        return Population(rows=rows, apart=0.0, theta=theta, residuals=residuals)
+
+
+def _chance_share(rows: Floats) -> float:
+    """Return which share of the covariances between columns of so few rows is chance (Ledoit and Wolf, diagonal)."""
+    m, centred = len(rows), rows - rows.mean(axis=0)
+    covariance = centred.T @ centred / m
+    between = covariance - np.diag(np.diag(covariance))
+    size = float(np.sum(between**2))
+    squares = centred**2
+    spread = float(np.sum(squares.T @ squares) - np.sum(squares**2)) / m - size
+    return min(1.0, max(0.0, spread / m / size)) if size > 0 else 0.0
+
+
+def _classifier(rows: Floats, places: Floats, *, outputs: int, intercept: bool) -> tuple[Floats, list[Floats], float]:
+    """Return coefficients of public classes, roots of their covariances, and the accuracy on parts left out."""
+    loss: Loss = LogisticLoss(classes=(0, 1)) if outputs == 1 else SoftmaxLoss(classes=tuple(range(outputs)))
+    fold = np.arange(len(rows)) % _FOLDS
+    parts = [
+        [_block(rows[part], places[part], outputs=outputs, intercept=intercept) for part in (fold != out, fold == out)]
+        for out in range(_FOLDS)
+    ]
+    fitted: list[Floats | None] = [None] * _FOLDS
+    scores = {}
+    for penalty in sorted(_PENALTIES, reverse=True):  # each begins where the one before ended
+        told = np.zeros((len(rows), outputs))
+        fitted = [
+            penalised_fit(loss, kept, penalty=penalty, start=start)
+            for (kept, _), start in zip(parts, fitted, strict=True)
+        ]
+        for out, (model, (_, left)) in enumerate(zip(fitted, parts, strict=True)):
+            told[fold == out] = left.predict(np.asarray(model))
+        chances = Population._chances(told)[np.arange(len(rows)), places.astype(np.int64)]
+        said = (told[:, 0] > 0) if outputs == 1 else told.argmax(axis=1)
+        scores[penalty] = (float(np.log(np.maximum(chances, 1e-12)).sum()), float(np.mean(said == places)))
+    penalty = max(scores, key=lambda each: scores[each][0])
+    block = _block(rows, places, outputs=outputs, intercept=intercept)
+    raw = penalised_fit(loss, block, penalty=penalty)
+    chances = Population._chances(block.predict(raw))
+    columns = raw.shape[0]
+    penalties = np.full(columns, penalty)
+    if intercept:
+        penalties[-1] = 1e-3
+    roots = []
+    for output in range(outputs):
+        chance = chances[:, [-1 if outputs == 1 else output]]
+        # covariance (XᵀWX + penalty)⁻¹: by the root of its inverse
+        values, vectors = np.linalg.eigh(block.gram(chance * (1 - chance)) + np.diag(penalties))
+        roots.append(vectors / np.sqrt(np.maximum(values, 1e-9)))
+    return _with_intercept(raw, intercept=intercept), roots, scores[penalty][1]
+
+
+def _with_intercept(theta: Floats, *, intercept: bool) -> Floats:
+    return theta if intercept else np.vstack([theta, np.zeros((1, theta.shape[1]))])
+
+
+def _block(rows: Floats, places: Floats, *, outputs: int, intercept: bool) -> Block:
+    targets = np.where(places == 1, 1.0, -1.0) if outputs == 1 else places
+    norms = np.full((len(rows), 1), math.sqrt(2.0 if intercept else 1.0))
+    return Block(rows, 1.0 if intercept else None, targets[:, None], norms)
