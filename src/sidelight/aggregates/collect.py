@@ -109,7 +109,7 @@ def collect(table: Table, aggregate: Aggregate[State, Result_co], *, lowering: L
     cap, totals = (aggregate.cap, aggregate.totals) if isinstance(aggregate, CapsUnits) else (None, False)
     if _uses_engine(table, aggregate.coding, lowering, wide=aggregate.wide):
         frame, columns = coded_frame(table, aggregate.coding, cap=cap, totals=totals)
-        return aggregate.finish(quietly(lambda: aggregate.query(frame, columns)))
+        return aggregate.finish(quietly(lambda: aggregate.query(frame, columns), rows=table.rows))
     state = aggregate.empty()
     if isinstance(aggregate, FoldsBatches) and aggregate.folds_batches and table.schema.person is None:
         wanted = wanted_by(table, aggregate.coding)

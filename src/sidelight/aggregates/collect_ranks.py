@@ -155,7 +155,7 @@ def collect_ranks(
     coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
     if not table.rows.streams and table.rows.length is None and _is_coarse(grid):
         frame, (code,) = coded_frame(table, coding)
-        return DitheredRanks(quietly(lambda: _counted(frame, code)), grid, source)
+        return DitheredRanks(quietly(lambda: _counted(frame, code), rows=table.rows), grid, source)
     buffer = CodeBuffer(coding.encode, rows=table.rows.length or 0)
     if table.schema.person is None:
         for batch in table.rows.batches(Wanted(numbers=(column,))):

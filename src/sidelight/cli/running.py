@@ -58,7 +58,7 @@ def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json
     _check_request(plan, label=label, resume=resume, json_output=json_output)
     for place in (output, *([json_output] if json_output else [])):
         check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))
-    table = Table(plan.source, schema=plan.schema, name=plan.name, records=plan.records)
+    table = Table(plan.source, schema=plan.schema, name=plan.name, records=plan.records, table=plan.table)
     priced = quote(plan, label=label, resume=resume)
     _check_price(priced)
     table.check_records()

@@ -209,8 +209,19 @@ def library_of(source: Any) -> str:
 Result = TypeVar("Result")
 
 
-def quietly(action: Callable[[], Result]) -> Result:
-    """Run something that reads rows; if the engine raises, raise an error that quotes nothing."""
+@runtime_checkable
+class FindsFaults(Protocol):
+    """A place that can tell afterwards why it could not be read."""
+
+    def fault(self) -> str | None:
+        """Return what is wrong with a file, in words without a cell; None if nothing is to be seen from outside."""
+
+
+def quietly(action: Callable[[], Result], *, rows: object = None) -> Result:
+    """Run something that reads rows; if the engine raises, raise an error that quotes nothing.
+
+    It names the file that is gone or was changed, where the place of the rows (`rows`) finds one.
+    """
     try:
         return action()
     except (SidelightError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -218,6 +229,9 @@ def quietly(action: Callable[[], Result]) -> Result:
     except BaseException:  # a panic of Polars is no Exception
         pass
     # Outside the handler, so that the engine's error is not kept as the context of this one.
+    found = rows.fault() if isinstance(rows, FindsFaults) else None
+    if found is not None:
+        raise SourceError(found)
     raise SourceError(
         "the engine failed while it read the rows; its message is withheld because it may quote a record: "
         "check that the file is whole and readable, and that there is enough memory"

@@ -22,36 +22,49 @@ def open_rows(
     names: Sequence[str],
     *,
     records: Literal["standard", "lines"] = "standard",
+    table: str | None = None,
     dates: Mapping[str, Calendar] | None = None,
 ) -> Rows:
     """Find the engine of a source. `names` are the declared columns, for sources that have no names of their own.
 
-    `records` says what a record of a CSV file is (`splitting`); other sources say so themselves. `dates` are the number
-    columns whose cells are dates, and how these are counted.
+    `records` says what a record of a CSV file is (`splitting`); other sources say so themselves. `table` names a table
+    of a DuckDB connection or file. `dates` are the number columns whose cells are dates, and how these are counted.
     """
     if records not in ("standard", "lines"):
         raise SourceError(f'records must be "standard" or "lines", got {records!r}')
     if isinstance(source, (str, PathLike)):
         from sidelight.records.engines.files import open_file
 
-        return open_file(fspath(source), names, records=records, dates=dates)
+        return open_file(fspath(source), names, records=records, table=table, dates=dates)
     if records != "standard":
         raise SourceError(f"records={records!r} is for paths of CSV files, got {type(source).__name__}; leave it out")
     if library_of(source) == "narwhals":
         source = source.to_native()
     library = library_of(source)
+    if library in ("duckdb", "_duckdb"):
+        from sidelight.records.engines.duckdb import open_relation
+
+        return open_relation(source, table=table, dates=dates)
+    if table is not None:
+        raise SourceError(
+            f"table={table!r} is for DuckDB connections and files, got {type(source).__name__}; leave it out"
+        )
+    if library == "pyarrow" and type(source).__module__ == "pyarrow._dataset":
+        from sidelight.records.engines.arrow_streams import open_dataset
+
+        return open_dataset(source, names, dates=dates)
     if library in ("pandas", "polars", "pyarrow"):
         from sidelight.records.engines.frames import open_frame
 
         return open_frame(source, names, dates=dates)
-    if library in ("duckdb", "_duckdb"):
-        from sidelight.records.engines.duckdb import open_relation
-
-        return open_relation(source, dates=dates)
     if library == "pyspark":
         raise SourceError(
             "Spark data frames are not supported yet; write the columns to Parquet and give the path instead"
         )
+    if hasattr(type(source), "__arrow_c_stream__"):  # of the class: an object's own may answer anything
+        from sidelight.records.engines.arrow_streams import open_stream
+
+        return open_stream(source, dates=dates)
     if isinstance(source, Mapping):
         from sidelight.records.engines.frames import open_mapping
 

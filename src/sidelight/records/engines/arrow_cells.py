@@ -135,3 +135,10 @@ def kind_of(kind: Any) -> TypeKind:
         return "any"
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or getattr(pa.types, "is_string_view", bool)(kind)
     return "text" if text else "other"
+
+
+def for_duckdb(kind: pa.DataType) -> pa.DataType:
+    """Return the type itself, or one to cast to where DuckDB cannot read it from Arrow."""
+    if kind == pa.float16():
+        return pa.float32()
+    return pa.float64() if pa.types.is_decimal256(kind) else kind
