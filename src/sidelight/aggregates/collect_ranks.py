@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import Coding, NumberCoding
-from sidelight.aggregates.collect import coded_frame, coded_rows
+from sidelight.aggregates.collect import coded_frame, coded_rows, reduced_apart
 from sidelight.aggregates.fixed_point import Encoding, FixedPoint
 from sidelight.aggregates.float_codes import FloatCodes
 from sidelight.aggregates.groups import Groups
@@ -20,7 +22,7 @@ from sidelight.errors import SchemaError
 from sidelight.grid import Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.records import Number, Table
-from sidelight.records.rows import Wanted, quietly
+from sidelight.records.rows import Batch, ReadsApart, Wanted, quietly
 
 # Codes as they come in: blocks that grow without copying, and counts once there are many and they repeat.
 #
@@ -41,12 +43,12 @@ class CodeBuffer:
 
     __slots__ = ("_blocks", "_counted", "_encode", "_limit", "_used")
 
-    def __init__(self, encode: Encoding, *, rows: int = 0) -> None:
+    def __init__(self, encode: Encoding, *, rows: int = 0, buffers: int = 1) -> None:
         self._encode = encode
         self._blocks = [np.empty(rows, np.int64)]
         self._used = [0]
         self._counted: list[Counted] = []
-        self._limit = max(_MANY, rows + 1)
+        self._limit = max(_MANY // buffers, rows + 1)
 
     def fold(self, values: NDArray[np.float64]) -> None:
         """Encode the values of a batch straight into the buffer."""
@@ -156,6 +158,17 @@ def collect_ranks(
     if not table.rows.streams and table.rows.length is None and _is_coarse(grid):
         frame, (code,) = coded_frame(table, coding)
         return DitheredRanks(quietly(lambda: _counted(frame, code), rows=table.rows), grid, source)
+    if table.schema.person is None and isinstance(table.rows, ReadsApart):
+        streams = table.rows.apart(Wanted(numbers=(column,)))
+
+        def folded(stream: Iterator[Batch]) -> CodeBuffer:
+            own = CodeBuffer(coding.encode, buffers=len(streams))
+            for batch in stream:
+                own.fold(batch.numbers[column])
+            return own
+
+        whole = reduce(CodeBuffer.merge, reduced_apart(streams, folded))
+        return DitheredRanks(whole.finish(), grid, source)
     buffer = CodeBuffer(coding.encode, rows=table.rows.length or 0)
     if table.schema.person is None:
         for batch in table.rows.batches(Wanted(numbers=(column,))):

@@ -177,12 +177,28 @@ class ReadsApart(Protocol):
 
 
 @runtime_checkable
+class ReducesAway(Protocol):
+    """A place whose rows are worked on where they are, part by part, by other processes or machines."""
+
+    def reduce(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
+        """Run a step on the rows of every part, which may be retried, and return the bytes of each part once.
+
+        `step` can be pickled. What it returns holds sums of integers, no rows, and does not depend on how the rows are
+        cut into parts and batches once all of it is put together.
+        """
+
+
+@runtime_checkable
 class FitsInMemory(Protocol):
     """A place that is not in memory, and whose rows may be held there: persons are bounded sooner in arrays."""
 
     @property
     def fits_in_memory(self) -> bool:
         """Whether there are few enough rows by metadata: PRIVATE, it decides about time and memory only."""
+
+
+#: How the names of threads begin that work on rows: what they say is silenced as what a release says is.
+WORKERS = "sidelight-rows"
 
 
 def cores() -> int:

@@ -23,6 +23,7 @@ from sidelight.guarantees import Amount
 from sidelight.ledger import Stored
 from sidelight.noise import Entropy, Source
 from sidelight.records import Table
+from sidelight.records.rows import WORKERS
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
 from sidelight.session.accounts import Account, Reservation
 from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, declared_delta, prepare_query
@@ -206,6 +207,8 @@ class _Open:
         """Return whether what happens in this thread belongs to a release."""
         if getattr(self._mine, "count", 0) > 0:
             return True
+        if threading.current_thread().name.startswith(WORKERS):  # our own, which add rows up for whoever has data open
+            return self._all > 0
         # A thread that Python did not start is not known, or known by a stand-in since it first asked who it is.
         started = {each.ident for each in threading.enumerate() if not isinstance(each, _STAND_IN)}
         return self._all > 0 and threading.get_ident() not in started

@@ -41,7 +41,17 @@ from sidelight.records.engines.parquet_files import (
     read_by_duckdb,
     streams_of,
 )
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, TextCells, Wanted, cores, quietly
+from sidelight.records.rows import (
+    BATCH_ROWS,
+    WORKERS,
+    Batch,
+    ColumnType,
+    DistinctTexts,
+    TextCells,
+    Wanted,
+    cores,
+    quietly,
+)
 
 #: Rows to a batch that Arrow reads itself, and the types of DuckDB whose cells both read alike.
 _PLAIN_ROWS = 1 << 18
@@ -262,7 +272,7 @@ def _pieces(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
 
 def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
     """Read one batch while the one before is worked on."""
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1, thread_name_prefix=WORKERS) as pool:
         coming = pool.submit(next, batches, None)
         while (batch := quietly(coming.result)) is not None:
             coming = pool.submit(next, batches, None)
