@@ -1,0 +1,17 @@
+"""What a release costs beside the engine's own answer."""
+
+from __future__ import annotations
+
+from benchmarks.engines import measure
+from benchmarks.target import Target
+
+TARGETS = [
+    Target("deciles-1e7-rows-of-parquet-vs-duckdb", measure, "deciles", "<=", 3),
+    Target("deciles-exponent-1e6-to-1e7-rows", measure, "deciles_exponent", "<=", 1.1),
+    Target("deciles-1e7-rows-in-50-folders-vs-one-file", measure, "deciles_of_folders", "<=", 1.5),
+    Target("counts-by-3-columns-1e7-rows-vs-duckdb", measure, "counts", "<=", 3),
+    Target("counts-1e7-rows-in-50-folders-vs-one-file", measure, "counts_of_folders", "<=", 1.5),
+    Target("moments-of-20-columns-2e6-rows-vs-numpy", measure, "moments", "<=", 3),
+    Target("moments-of-20-columns-seconds-by-processor-seconds", measure, "moments_wall", "<=", 0.65),
+    Target("peak-gigabytes", measure, "gigabytes", "<=", 2),
+]
