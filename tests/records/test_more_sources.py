@@ -20,6 +20,7 @@ from sidelight.errors import BudgetError, PlanError, SchemaError, SourceError
 from sidelight.grid import Grid
 from sidelight.records import Category, Number, PersonId, Table
 from sidelight.records.engines import parquet_files
+from sidelight.testing import seeded_release
 
 SCHEMA = [Number("x", lower=0, upper=100, granularity=1), Category("ward", ["A", "B/C", "7"]), Number("year")]
 
@@ -359,3 +360,37 @@ def test_the_same_folder_by_other_readers(tmp_path: Path) -> None:
         table = Table(tmp_path / name, schema=SCHEMA[:2])
         assert cell_counts(table, ["ward"]).value.tolist() == [1, 1, 0, 1], name
         assert clipped_sum(table, "x").value == 6
+
+
+@pytest.mark.parametrize("how", ["folder", "dataset", "stream", "connection", "file"])
+@pytest.mark.parametrize("unit", ["day", "hour"])
+def test_dates_are_read_by_the_calendar_wherever_they_stand(tmp_path: Path, how: str, unit: Any) -> None:
+    """In names of folders, in columns of texts and in columns of dates; a name that is no date is missing."""
+    cells = ["2024-01-02", "2024-02-01 13%3A30", "2024-12-31T23%3A59+01%3A00", "never", "__HIVE_DEFAULT_PARTITION__"]
+    plain = [None if each[0] == "_" else each.replace("%3A", ":") for each in cells]
+    schema = [sl.Date("day", start="2024-01-01", end="2024-12-31", unit=unit), Category("ward", ["A"])]
+    rows = pa.table({"day": plain, "ward": ["A"] * 5})
+    expected = clipped_sum(Table(rows, schema=schema), "day").value
+    if how in ("folder", "dataset"):
+        for each in cells:
+            place = tmp_path / "visits" / f"day={each}"
+            place.mkdir(parents=True)
+            pq.write_table(pa.table({"ward": ["A"]}), place / "0.parquet")
+        text = ds.partitioning(pa.schema([("day", pa.string())]), flavor="hive")
+        folder = tmp_path / "visits"
+        table = Table(folder if how == "folder" else ds.dataset(folder, partitioning=text), schema=schema)
+    elif how == "stream":
+        table = Table(Stream(rows), schema=schema)
+    else:
+        path = str(tmp_path / "t.duckdb") if how == "file" else ":memory:"
+        connection = duckdb.connect(path)
+        connection.execute("CREATE TABLE visits AS SELECT * FROM rows")
+        if how == "file":
+            connection.close()
+        table = Table(connection if how == "connection" else path, schema=schema, table="visits")
+    for lowering in ("batches", "engine"):
+        assert clipped_sum(table, "day", lowering=lowering).value == expected
+        assert row_count(table, lowering=lowering).value == 5
+    by_ward = sl.Mean("day", by="ward", epsilon=1)
+    found = [repr(seeded_release(by_ward, each, seed=1).value) for each in (table, Table(rows, schema=schema))]
+    assert found[0] == found[1]
