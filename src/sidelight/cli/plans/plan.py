@@ -19,7 +19,7 @@ from sidelight.errors import ClaimError, PlanError, SourceError, nearest
 from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
 from sidelight.plan_section import Amount, Section, key_lines
 from sidelight.records import Category, Date, Drop, Fill, Label, Number, PersonId, Schema
-from sidelight.records.engines.elsewhere import check_local
+from sidelight.records.engines import check_local
 from sidelight.registry import PLAN_KINDS, plan_reader
 from sidelight.session import Prepared, Query, request_key
 from sidelight.session.query import prepare_query

@@ -8,6 +8,7 @@ give columns by their place, of types that its cells decide.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, Literal
@@ -15,6 +16,8 @@ from typing import Any, Literal
 from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.rows import Rows, library_of
+
+_ELSEWHERE = re.compile(r"([a-z][a-z0-9+.]+)://", re.IGNORECASE)
 
 
 def open_rows(
@@ -33,6 +36,7 @@ def open_rows(
     if records not in ("standard", "lines"):
         raise SourceError(f'records must be "standard" or "lines", got {records!r}')
     if isinstance(source, (str, PathLike)):
+        check_local(fspath(source))
         from sidelight.records.engines.files import open_file
 
         return open_file(fspath(source), names, records=records, table=table, dates=dates)
@@ -72,3 +76,29 @@ def open_rows(
     from sidelight.records.engines.arrays import open_arrays
 
     return open_arrays(source, names, dates=dates)
+
+
+def check_local(path: str) -> None:
+    """Refuse a URL: nothing is fetched that its owner did not allow, which is done on a connection of theirs.
+
+    The URL is not shown beyond its first word, because it may hold a password.
+    """
+    found = _ELSEWHERE.match(path)
+    if found is None:
+        return
+    scheme = found.group(1).lower()
+    if scheme in ("postgres", "postgresql"):
+        advice = (
+            "connection.execute(\"INSTALL postgres; LOAD postgres; ATTACH '...' AS pg (TYPE postgres, READ_ONLY)\")"
+        )
+        raise SourceError(
+            f"a URL of {scheme}:// is not opened here; allow it on a DuckDB connection of yours, {advice}, and give "
+            "sl.Table(connection.sql('SELECT ... FROM pg.public.people'), ...)"
+        )
+    if scheme == "file":
+        raise SourceError("a URL of file:// is not opened; give the path itself")
+    raise SourceError(
+        f"a URL of {scheme}:// is not opened here; allow it on a DuckDB connection of yours, "
+        "connection.execute('INSTALL httpfs; LOAD httpfs'), with its secret, and give "
+        "sl.Table(connection.read_parquet('...'), ...), or copy the files to this machine"
+    )

@@ -1,7 +1,7 @@
 """CSV and Parquet files. Opening one looks at the header line or the footer, never at rows.
 
 A pattern with `*` or `?` names several files of one kind, in the order of their names; a folder names all its files
-(`folders`). What is elsewhere is refused with what to write instead.
+(`folders`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.csv import CsvRows, open_csv
 from sidelight.records.engines.duckdb import RelationRows, open_database
-from sidelight.records.engines.elsewhere import check_local
 from sidelight.records.engines.folders import Member, members_of
 from sidelight.records.engines.parquet import ParquetRows, open_parquet
 from sidelight.records.engines.splitting import Records
@@ -32,7 +31,6 @@ def open_file(
 
     `records` says what a record of a CSV file is.
     """
-    check_local(path)
     if _is_database(os.path.expanduser(path)):
         if records != "standard":
             raise SourceError(f"records={records!r} is for CSV files, and {path!r} is a DuckDB file; leave it out")
