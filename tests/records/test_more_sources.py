@@ -394,3 +394,13 @@ def test_dates_are_read_by_the_calendar_wherever_they_stand(tmp_path: Path, how:
     by_ward = sl.Mean("day", by="ward", epsilon=1)
     found = [repr(seeded_release(by_ward, each, seed=1).value) for each in (table, Table(rows, schema=schema))]
     assert found[0] == found[1]
+
+
+def test_files_of_a_pattern_are_named_without_the_cells_in_their_folders(tmp_path: Path) -> None:
+    root = hive(tmp_path)
+    table = Table(str(root / "*" / "*" / "*.parquet"), schema=[SCHEMA[0]])
+    for path in root.glob("year=2025/*/*.parquet"):
+        path.unlink()
+    with pytest.raises(SourceError, match=r"year=\.\.\./ward=\.\.\./part-0\.parquet") as error:
+        clipped_sum(table, "x")
+    assert "2025" not in str(error.value)

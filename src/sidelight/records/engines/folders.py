@@ -28,17 +28,15 @@ class Member:
 
     path: str
     cells: Mapping[str, str | None] = field(default_factory=dict)
-    #: Columns that the file holds itself, as Polars writes them: the names of its folders are not read.
-    held: frozenset[str] = frozenset()
 
     @property
     def shown(self) -> str:
-        """The path for messages, without cells."""
-        return shown_path(self.path, {*self.cells, *self.held})
+        """The path for messages, without cells: also of folders that a pattern names, whose columns are not read."""
+        return shown_path(self.path, cells_in(self.path))
 
     def holding(self, name: str) -> Member:
-        """Return the file as one whose own column counts."""
-        return Member(self.path, {key: cell for key, cell in self.cells.items() if key != name}, self.held | {name})
+        """Return the file as one whose own column counts, as Polars writes it: the name of its folder is not read."""
+        return Member(self.path, {key: cell for key, cell in self.cells.items() if key != name})
 
     def __repr__(self) -> str:
         return f"Member({self.shown!r})"
