@@ -143,6 +143,9 @@ class AwayRows:
     def stream(self, frame: Any, names: tuple[str, ...]) -> Any:
         raise NotImplementedError
 
+    def pinned(self, wanted: Wanted, step: Any) -> Any:
+        raise NotImplementedError
+
     def reduce(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
         for number, part in enumerate(self._parts):
             for attempt in range(3):

@@ -110,6 +110,10 @@ class CapsUnits(Protocol):
 def collect(table: Table, aggregate: Aggregate[State, Result_co], *, lowering: Lowering = "auto") -> Result_co:
     """Read the rows in one pass and return the finished statistic. Nothing about the values raises."""
     cap, totals = (aggregate.cap, aggregate.totals) if isinstance(aggregate, CapsUnits) else (None, False)
+    if isinstance(table.rows, ReducesAway):
+        return aggregate.finish(
+            _reduced_away(table.rows, aggregate, rows_that_count(table, aggregate.coding, cap=cap, totals=totals))
+        )
     if _uses_engine(table, aggregate.coding, lowering, wide=aggregate.wide):
         frame, columns = coded_frame(table, aggregate.coding, cap=cap, totals=totals)
         return aggregate.finish(quietly(lambda: aggregate.query(frame, columns), rows=table.rows))
@@ -122,10 +126,33 @@ def collect(table: Table, aggregate: Aggregate[State, Result_co], *, lowering: L
 
 
 @dataclass(frozen=True)
+class RowsThatCount:
+    """Code rows and leave out those that do not count; where units are persons, the rows of one come together."""
+
+    wanted: Wanted
+    coding: Coding
+    cap: UnitCap | int
+    totals: bool
+
+    def __call__(self, batches: Iterator[Batch]) -> Iterator[CodeArrays]:
+        """Return the coded rows that count, in batches; of persons in one, because their rows are held to be capped."""
+        if self.wanted.person is None:
+            return _coded(batches, self.coding)
+        return iter((_capped(batches, self.coding, self.cap, totals=self.totals),))
+
+
+def rows_that_count(table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool = False) -> RowsThatCount:
+    """Return what makes coded rows of the rows of a table, or of a part of it that holds all rows of its persons."""
+    limit = table.schema.rows_per_unit if cap is None else cap
+    return RowsThatCount(wanted_by(table, coding), coding, limit, totals)
+
+
+@dataclass(frozen=True)
 class FoldStep(Generic[State]):
     """What a worker does to the rows of its part: code them, add them up, and write the sums."""
 
     aggregate: Aggregate[State, Any]
+    rows: RowsThatCount
 
     def __call__(self, batches: Iterator[Batch]) -> bytes:
         """Return the state of these rows as bytes."""
@@ -139,24 +166,28 @@ class FoldStep(Generic[State]):
     def state(self, batches: Iterator[Batch]) -> State:
         """Return the state of these rows."""
         state = self.aggregate.empty()
-        if self.whole_batches:
+        if self.whole_batches and self.rows.wanted.person is None:
             return self.aggregate.fold_batches(state, batches)  # type: ignore[attr-defined, no-any-return]
-        for codes in _coded(batches, self.aggregate.coding):
+        for codes in self.rows(batches):
             state = self.aggregate.fold(state, codes)
         return state
 
 
 def _reduced(table: Table, aggregate: Aggregate[State, Result_co]) -> State:
-    """Add up the rows where they are, by threads that have a state each, or one batch after the other."""
-    step, wanted = FoldStep(aggregate), wanted_by(table, aggregate.coding)
-    if isinstance(table.rows, ReducesAway):
-        parts = table.rows.reduce(wanted, step)
-        return reduce(aggregate.merge, (state_from_bytes(part) for part in parts), aggregate.empty())
+    """Add up the rows by threads that have a state each, or one batch after the other."""
+    counted = rows_that_count(table, aggregate.coding)
+    step, wanted = FoldStep(aggregate, counted), counted.wanted
     rows = aggregate.batch_rows if step.whole_batches else BATCH_ROWS  # type: ignore[attr-defined]
     small = isinstance(aggregate, FoldsApart) and aggregate.folds_apart
     if small and isinstance(table.rows, ReadsApart):
         return reduce(aggregate.merge, reduced_apart(table.rows.apart(wanted, rows=rows), step.state))
     return step.state(table.rows.batches(wanted, rows=rows))
+
+
+def _reduced_away(rows: ReducesAway, aggregate: Aggregate[State, Any], counted: RowsThatCount) -> State:
+    """Add up the rows where they are, and put the states together in whatever order they come."""
+    parts = rows.reduce(counted.wanted, FoldStep(aggregate, counted))
+    return reduce(aggregate.merge, (state_from_bytes(part) for part in parts), aggregate.empty())
 
 
 def reduced_apart(streams: Sequence[Iterator[Batch]], step: Callable[[Iterator[Batch]], Part]) -> list[Part]:
@@ -248,7 +279,8 @@ def coded_rows(
         frame, columns = coded_frame(table, coding, cap=cap, totals=totals)
         yield from table.rows.stream(frame, columns)
     else:
-        yield _capped_in_memory(table, coding, wanted, cap, totals=totals)
+        limit = table.schema.rows_per_unit if cap is None else cap
+        yield _capped(table.rows.batches(wanted), coding, limit, totals=totals)
 
 
 def _coded(batches: Iterator[Batch], coding: Coding) -> Iterator[CodeArrays]:
@@ -257,11 +289,12 @@ def _coded(batches: Iterator[Batch], coding: Coding) -> Iterator[CodeArrays]:
         yield codes if kept is None or kept.all() else tuple(code[kept] for code in codes)
 
 
-def _capped_in_memory(table: Table, coding: Coding, wanted: Wanted, cap: UnitCap | None, *, totals: bool) -> CodeArrays:
+def _capped(batches: Iterator[Batch], coding: Coding, cap: UnitCap | int, *, totals: bool) -> CodeArrays:
+    """Hold the coded rows of some persons and return those that count."""
     ids = Persons()
     owners: list[NDArray[np.int64]] = []
     parts: list[CodeArrays] = []
-    for batch in table.rows.batches(wanted):
+    for batch in batches:
         codes, kept = coding.kernel(batch)
         assert batch.person is not None
         owner = ids.numbers_of(batch.person)
@@ -272,8 +305,8 @@ def _capped_in_memory(table: Table, coding: Coding, wanted: Wanted, cap: UnitCap
     none = np.empty(0, np.int64)
     person = np.concatenate([none, *owners])
     codes = tuple(np.concatenate([none, *(part[place] for part in parts)]) for place in range(width))
-    if cap is None or not totals:
-        return cap_arrays((ids, person), codes, coding.ranges, table.schema.rows_per_unit if cap is None else cap)
+    if isinstance(cap, int) or not totals:
+        return cap_arrays((ids, person), codes, coding.ranges, cap)
     stays = places_that_count((ids, person), codes, codes, coding.ranges, cap)
     return totals_of(person[stays], tuple(code[stays] for code in codes))
 

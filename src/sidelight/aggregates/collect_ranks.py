@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.away_codes import away_codes, away_codes_by_group, fits_in_groups
 from sidelight.aggregates.coding import Coding, NumberCoding
-from sidelight.aggregates.collect import coded_frame, coded_rows, reduced_apart
+from sidelight.aggregates.collect import coded_frame, coded_rows, reduced_apart, rows_that_count
 from sidelight.aggregates.fixed_point import Encoding, FixedPoint
 from sidelight.aggregates.float_codes import FloatCodes
 from sidelight.aggregates.groups import Groups
@@ -22,7 +23,7 @@ from sidelight.errors import SchemaError
 from sidelight.grid import Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.records import Number, Table
-from sidelight.records.rows import Batch, ReadsApart, Wanted, quietly
+from sidelight.records.rows import Batch, ReadsApart, ReducesAway, Wanted, quietly
 
 # Codes as they come in: blocks that grow without copying, and counts once there are many and they repeat.
 #
@@ -155,6 +156,8 @@ def collect_ranks(
         coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
         return DitheredRanks(collect_codes(table, coding, groups), grid, source)
     coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
+    if isinstance(table.rows, ReducesAway):
+        return DitheredRanks(away_codes(table.rows, rows_that_count(table, coding)), grid, source)
     if not table.rows.streams and table.rows.length is None and _is_coarse(grid):
         frame, (code,) = coded_frame(table, coding)
         return DitheredRanks(quietly(lambda: _counted(frame, code), rows=table.rows), grid, source)
@@ -200,6 +203,11 @@ def ranks_by_group(
     """
     if groups.label is not None:
         raise SchemaError("ranks by group need declared labels; declare a Category")
+    if isinstance(table.rows, ReducesAway):
+        counted = rows_that_count(table, groups.coding(coding), cap=groups.cap)
+        return tuple(
+            DitheredRanks(each, grid, source) for each in away_codes_by_group(table.rows, counted, groups.shape)
+        )
     cells, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for *axes, code in coded_rows(table, groups.coding(coding), cap=groups.cap):
         cell = np.zeros(len(code), np.int64)
@@ -215,12 +223,19 @@ def ranks_by_group(
     )
 
 
+def adds_up_by_group(coding: Coding, groups: Groups) -> bool:
+    """Tell whether ranks by group need no rows one by one: labels are declared, and all codes fit into 63 bits."""
+    return groups.label is None and fits_in_groups(coding, groups.shape)
+
+
 def collect_codes(table: Table, coding: Coding, groups: Groups) -> Codes:
     """Return the codes of a number in all rows that count, in order: of totals, where the groups are of totals.
 
     Guarantee: one unit adds or takes away at most `groups.norms.total` of them.
     """
     whole = groups.coding(coding)
+    if isinstance(table.rows, ReducesAway) and groups.label is None:
+        return away_codes(table.rows, rows_that_count(table, whole, cap=groups.cap, totals=groups.totals))
     buffer = CodeBuffer(FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1))), rows=0)
     if groups.label is None:
         for *_, codes in coded_rows(table, whole, cap=groups.cap, totals=groups.totals):

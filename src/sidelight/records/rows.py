@@ -176,6 +176,13 @@ class ReadsApart(Protocol):
         """Return all rows as streams for a thread each, in no order; one stream where that is of no use."""
 
 
+class Pinned(Protocol):
+    """Blocks of bytes that workers made of their rows and keep: PRIVATE. They are dropped when this object goes."""
+
+    def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
+        """Run a step on the blocks of every part, as `ReducesAway.reduce` does on rows."""
+
+
 @runtime_checkable
 class ReducesAway(Protocol):
     """A place whose rows are worked on where they are, part by part, by other processes or machines."""
@@ -184,8 +191,12 @@ class ReducesAway(Protocol):
         """Run a step on the rows of every part, which may be retried, and return the bytes of each part once.
 
         `step` can be pickled. What it returns holds sums of integers, no rows, and does not depend on how the rows are
-        cut into parts and batches once all of it is put together.
+        cut into parts and batches once all of it is put together. If a person is wanted, all rows of one person lie in
+        one part: the step caps them.
         """
+
+    def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
+        """Run a step on the rows of every part once, and keep the blocks that it makes for several questions."""
 
 
 @runtime_checkable

@@ -207,6 +207,11 @@ class PreparedMean(SurePrepared):
     plan: Measurement
     reading: MeanReading
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.plan.groups.label is None
+
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, read all groups, and make the table."""
         measured = self.plan.run(table, source)
@@ -222,6 +227,11 @@ class PreparedMeans(SurePrepared):
     plans: tuple[Measurement, ...]
     readings: tuple[MeanReading, ...]
     names: tuple[str, ...]
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return all(plan.groups.label is None for plan in self.plans)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip each column, read all of them together, and make the table."""

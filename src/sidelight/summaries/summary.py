@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sidelight.aggregates.collect_ranks import ranks_by_group
+from sidelight.aggregates.collect_ranks import adds_up_by_group, ranks_by_group
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
@@ -149,6 +149,14 @@ class PreparedSummary(SurePrepared):
     query: Summary
     plan: Measurement
     group_tree: QuantileTree | None
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        groups = self.plan.groups
+        return groups.label is None and (
+            self.group_tree is None or adds_up_by_group(self.plan.clipping.subject.coding, groups)
+        )
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find the quartiles, where to clip, and the moments of each group."""
