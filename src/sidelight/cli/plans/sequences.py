@@ -112,7 +112,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "sequence")
     if "ledger" not in whole:
         whole.refuse("a sequence needs a [ledger] table: it remembers what was released and spent")
-    source = whole.section("source").only(*(key for key in TABLES["source"] if key != "table"))
+    source = whole.section("source").only(*(key for key in TABLES["source"] if key not in ("table", "engine")))
     check_path(source)
     budget = whole.section("budget").only(*TABLES["budget"])
     ledger = whole.section("ledger").only(*TABLES["ledger"])
