@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.engines import measure, measure_csv, measure_many, measure_model, measure_persons
+from benchmarks.engines_spark import THERE
+from benchmarks.engines_spark import measure as measure_spark
 from benchmarks.target import Target
 
 TARGETS = [
@@ -22,3 +24,9 @@ TARGETS = [
     Target("deciles-of-persons-1e7-rows-vs-duckdb", measure_persons, "persons", "<=", 2),
     Target("logistic-with-a-text-target-1e6-rows-vs-scikit-learn", measure_model, "logistic", "<=", 3),
 ]
+if THERE:  # PySpark and Java: `make test-spark`
+    TARGETS += [
+        Target("deciles-1e7-rows-on-spark-vs-spark-sql", measure_spark, "deciles", "<=", 2),
+        Target("counts-by-3-columns-1e7-rows-on-spark-vs-spark-sql", measure_spark, "counts", "<=", 2),
+        Target("moments-of-20-columns-2e6-rows-on-spark-vs-spark-sql", measure_spark, "moments", "<=", 2),
+    ]
