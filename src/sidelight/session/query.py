@@ -14,6 +14,7 @@ from sidelight.noise import Source
 from sidelight.records import Date, Number, Schema, Table
 from sidelight.records.rows import ReducesAway
 from sidelight.release import TailBound
+from sidelight.session.silence import silence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,8 @@ def check_source(prepared: Prepared, table: Table) -> None:
         )
     if not prepared.brings_rows:
         table.check_records()
-    prepared.check_rows(table)
+    with silence():  # it reads cells, and a warning would tell of one
+        prepared.check_rows(table)
 
 
 class Query(Protocol):

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow import ArrowRows
-from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, for_duckdb, kind_of, numbers_of_arrow
+from sidelight.records.engines.arrow_cells import (
+    KnownTexts,
+    distinct_of_arrow,
+    handed_to_duckdb,
+    kind_of,
+    numbers_of_arrow,
+    type_for_duckdb,
+)
 from sidelight.records.engines.duckdb import RelationRows, connect, stream_of
 from sidelight.records.engines.folders import Member, cells_in
 from sidelight.records.engines.parquet import ParquetRows, open_parquet
@@ -38,17 +45,18 @@ class SomeColumns:
 
     source: Any
     places: tuple[int, ...]
+    calendars: tuple[Calendar | None, ...]
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand a new stream over; no row is read before its first batch is asked for."""
         reader = pa.RecordBatchReader.from_stream(self.source)
         kinds = [reader.schema.field(place).type for place in self.places]
-        schema = pa.schema([(f"c{at}", for_duckdb(kind)) for at, kind in enumerate(kinds)])
+        schema = pa.schema([(f"c{at}", type_for_duckdb(kind)) for at, kind in enumerate(kinds)])
 
         def batches() -> Iterator[pa.RecordBatch]:
             for batch in reader:
                 found = [batch.column(place) for place in self.places]
-                columns = [column.cast(field.type, safe=False) for column, field in zip(found, schema, strict=True)]
+                columns = [handed_to_duckdb(*pair) for pair in zip(found, self.calendars, strict=True)]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
         return pa.RecordBatchReader.from_batches(schema, batches()).__arrow_c_stream__(requested_schema)
@@ -104,10 +112,13 @@ class StreamRows:
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
         """Return the wanted columns as a frame; DuckDB runs what is built on it."""
         names = tuple(dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])]))
-        stream = SomeColumns(self._source, tuple(self._schema.get_field_index(name) for name in names))
+        places = tuple(self._schema.get_field_index(name) for name in names)
+        stream = SomeColumns(self._source, places, tuple(self._dates.get(name) for name in names))
+        # dates are counted by the stream; texts that say dates are read by DuckDB
+        told = {name: calendar for name, calendar in self._dates.items() if self.types[name].kind != "date"}
         columns = {name: f"c{at}" for at, name in enumerate(names)}
         relation = connect().from_arrow(stream)
-        return RelationRows(relation, name=self.name, columns=columns, dates=self._dates).frame(wanted)
+        return RelationRows(relation, name=self.name, columns=columns, dates=told).frame(wanted)
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and stream its integer columns."""

@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from sidelight.errors import SourceError
+from sidelight.records.rows import ColumnType
 
 #: What writers put beside files of rows: marks of success, summaries, checksums.
 _NOT_ROWS = ("_", ".")
 _PARQUET, _CSV = (".parquet", ".pq"), (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+#: The type of a column that the names of folders hold: each cell is read by itself.
+FOLDERS = ColumnType("any", "names of folders")
 #: The name that stands for a missing cell.
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
 

@@ -1,11 +1,13 @@
-"""Parquet files: the footers are looked at, and DuckDB runs what is asked of the columns.
+"""Parquet files: the footers are looked at, Arrow reads the rows, and DuckDB runs what is asked of the columns.
 
 Batches of plain numbers and texts are read by Arrow alone, one ahead of the work, to the same bits.
 
-DuckDB reads the files itself as long as no texts are wanted. Its reader refuses a file for one text that is no UTF-8;
-so columns with texts are read by Arrow, which takes them as they are, and DuckDB makes such a cell null. Arrow takes
-them so only as long as it reads plain texts: what type they had in memory, which Arrow's writers note in the footer,
-may be a dictionary, and then it checks the texts on the way there and fails for one. That note is left out.
+DuckDB never reads the rows of a file itself. It would read some cells otherwise than Arrow (a time stamp of 96 bits, a
+decimal of more than 38 digits), and how many rows there are decides which of the two is asked: one record more would
+move all others. And it fails for one cell, a time that has no microsecond of 64 bits or a text that is no UTF-8. So
+Arrow hands over what it read: dates counted, texts as they are, of which DuckDB makes one that is no UTF-8 null. Arrow
+takes texts so only as long as it reads plain ones: what type they had in memory, which Arrow's writers note in the
+footer, may be a dictionary, and then it checks the texts on the way there and fails for one. That note is left out.
 
 Several files are one table: the first by name says which types the columns have, and its types are public. A cell of
 another file is read by the type of its own file, as the kind of the first: no file changes a cell of another. Files of
@@ -32,15 +34,7 @@ from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, numbers_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, connect, stream_of
 from sidelight.records.engines.folders import Member
-from sidelight.records.engines.parquet_files import (
-    FOLDERS,
-    MAGIC,
-    Footer,
-    footer_of,
-    open_plain,
-    read_by_duckdb,
-    streams_of,
-)
+from sidelight.records.engines.parquet_files import MAGIC, Footer, footer_of, open_plain, streams_of
 from sidelight.records.rows import (
     BATCH_ROWS,
     WORKERS,
@@ -59,7 +53,7 @@ _PLAIN_ROWS = 1 << 18
 _FEW_ROWS = 1 << 22
 _PLAIN = (
     *("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "VARCHAR"),
-    *("DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"),
+    *("DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
 )
 
 
@@ -76,7 +70,11 @@ class ParquetRows:
 
     @property
     def fits_in_memory(self) -> bool:
-        """Whether few rows are in all files: private, it decides about time and memory only."""
+        """Whether few rows are in all files: private, it decides about time and memory only.
+
+        So it must not decide who reads a cell: Arrow reads all of them, whether DuckDB runs the query or not
+        (`tests/records/test_readers_agree.py` plants the extremes of every type).
+        """
         return sum(footer.rows for footer in self._footers) <= _FEW_ROWS
 
     @property
@@ -163,16 +161,15 @@ class ParquetRows:
         for _, group in groupby(sorted(self._footers, key=_shape), key=_shape):
             footers = tuple(group)
             types = footers[0].types
-            if any(types[name].kind == "text" or types[name] == FOLDERS for name in names):
-                read = tuple(name for name in names if types[name].kind != "other")
-                columns = {name: f"c{at}" for at, name in enumerate(read)}
-                relations = [connection.from_arrow(stream) for stream in streams_of(footers, read, numbers)]
-            else:
-                relations = [read_by_duckdb(connection, [footer.path for footer in footers])]
-                columns = {name: relations[0].columns[footers[0].places[name]] for name in names}
+            read = tuple(name for name in names if types[name].kind != "other")
+            columns = {name: f"c{at}" for at, name in enumerate(read)}
+            # dates are counted by the stream; texts that say dates are read by DuckDB
+            told = {name: calendar for name, calendar in self._dates.items() if types[name].kind != "date"}
             parts += [
-                RelationRows(each, name=self.name, columns=columns, kinds=kinds, dates=self._dates, within=self)
-                for each in relations
+                RelationRows(
+                    connection.from_arrow(each), name=self.name, columns=columns, kinds=kinds, dates=told, within=self
+                )
+                for each in streams_of(footers, read, numbers, self._dates)
             ]
         return parts
 

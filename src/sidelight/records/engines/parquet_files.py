@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 
 from sidelight.errors import SourceError
 from sidelight.records.cells import number_of, text_of
-from sidelight.records.engines.arrow_cells import for_duckdb
+from sidelight.records.dates import Calendar
+from sidelight.records.engines.arrow_cells import handed_to_duckdb, type_for_duckdb
 from sidelight.records.engines.blocks import Identity, changed, identity_of
 from sidelight.records.engines.duckdb import RelationRows
-from sidelight.records.engines.folders import Member
+from sidelight.records.engines.folders import FOLDERS, Member
 from sidelight.records.rows import ColumnType
 
 #: Rows to a batch that Arrow hands to DuckDB.
@@ -27,10 +28,6 @@ _STREAM_ROWS = 1 << 16
 #: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
 #: knows takes its place.
 MAGIC, _NOTE, _NO_NOTE = b"PAR1", b"\x0cARROW:schema", b"\x0cleft out now"
-
-
-#: The type of a column that the names of folders hold: each cell is read by itself.
-FOLDERS = ColumnType("any", "names of folders")
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +66,7 @@ class ColumnStream:
     footers: tuple[Footer, ...]
     names: tuple[str, ...]
     numbers: tuple[str, ...]
+    dates: Mapping[str, Calendar]
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand a new stream over; no row is read before its first batch is asked for."""
@@ -84,7 +82,7 @@ class ColumnStream:
                 else file.schema_arrow.field(footer.places[name]).type
                 for name in self.names
             ]
-        return pa.schema([(f"c{at}", for_duckdb(kind)) for at, kind in enumerate(kinds)])
+        return pa.schema([(f"c{at}", type_for_duckdb(kind)) for at, kind in enumerate(kinds)])
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for footer in self.footers:
@@ -101,7 +99,10 @@ class ColumnStream:
                         else _named(batch, own[place], own[:place].count(own[place]))
                         for name, place in zip(self.names, places, strict=True)
                     ]
-                    columns = [column.cast(field.type, safe=False) for column, field in zip(found, schema, strict=True)]
+                    columns = [
+                        handed_to_duckdb(column, self.dates.get(name))
+                        for name, column in zip(self.names, found, strict=True)
+                    ]
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _fixed(self, footer: Footer, name: str, rows: int) -> pa.Array:
@@ -111,9 +112,11 @@ class ColumnStream:
         return pa.repeat(scalar, rows)
 
 
-def streams_of(footers: Sequence[Footer], names: tuple[str, ...], numbers: tuple[str, ...]) -> Iterator[ColumnStream]:
+def streams_of(
+    footers: Sequence[Footer], names: tuple[str, ...], numbers: tuple[str, ...], dates: Mapping[str, Calendar]
+) -> Iterator[ColumnStream]:
     """Return one stream for the files that Arrow has the same types for."""
-    whole = ColumnStream(tuple(footers), names, numbers)
+    whole = ColumnStream(tuple(footers), names, numbers, dates)
 
     def types(footer: Footer) -> str:
         return str(whole.schema(footer).types)
@@ -131,7 +134,8 @@ def open_plain(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetF
         footer = file.read()[:-8]
     # a column of that name is called otherwise here, and its own place still finds it
     plain = pq.read_metadata(pa.BufferReader(MAGIC + footer.replace(_NOTE, _NO_NOTE) + end))
-    return pq.ParquetFile(path, metadata=plain, read_dictionary=list(read_dictionary))
+    # time stamps of 96 bits fit into milliseconds; into nanoseconds, years beyond 2262 would not
+    return pq.ParquetFile(path, metadata=plain, read_dictionary=list(read_dictionary), coerce_int96_timestamp_unit="ms")
 
 
 def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:

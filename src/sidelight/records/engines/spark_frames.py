@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from sidelight.errors import SourceError
+from sidelight.records.engines.folders import FOLDERS
 from sidelight.records.rows import TWICE, ColumnType, TypeKind
 
 #: Spark's own words for types, up to a bracket or a space.
@@ -23,8 +24,6 @@ _KINDS: dict[str, TypeKind] = {
     "boolean": "boolean",
     "void": "any",
 }
-#: The type of a column that the names of folders hold: each cell is read by itself.
-_FOLDERS = ColumnType("any", "names of folders")
 #: Parts of a plan that choose rows by chance or by the order in which they come, and functions that do, as Spark writes
 #: them. Of ties the order decides, so what numbers rows is among them.
 _CHOOSES = ("Sample", "GlobalLimit", "LocalLimit", "Offset", "Tail", "Deduplicate")
@@ -44,7 +43,7 @@ def types_of(frame: Any, folders: frozenset[str]) -> dict[str, ColumnType]:
     for column in frame.schema.fields:
         native = column.dataType.simpleString()
         kind = _KINDS.get(re.split(r"[( ]", native, maxsplit=1)[0], "other")
-        found = _FOLDERS if column.name in folders else ColumnType(kind, native)
+        found = FOLDERS if column.name in folders else ColumnType(kind, native)
         types[column.name] = ColumnType("other", TWICE) if column.name in types else found
     return types
 
