@@ -10,12 +10,16 @@ from typing import Any
 from sidelight.aggregates import cell_counts, clipped_moments, clipped_sum, collect_ranks, grid_counts, row_count
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect import Lowering
+from sidelight.covariance import Covariance
 from sidelight.errors import ConformanceError
 from sidelight.grid import Grid
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
+from sidelight.quantiles import Quantiles
 from sidelight.records import Table
 from sidelight.records.rows import ReducesAway, Wanted
+from sidelight.summaries.count import Count
+from sidelight.summaries.mean import Mean
 from sidelight.testing.doors import seeded_release
 from sidelight.testing.engine_tables import EngineTable, engine_tables
 from sidelight.testing.seeded import SeededEntropy
@@ -148,12 +152,6 @@ def _ranks(table: Table) -> Iterator[tuple[str, Any]]:
 
 def _releases(table: Table) -> Iterator[tuple[str, Any]]:
     """Return what leaves: the same noise on the same integers is the same release."""
-    # here, because whoever wants seeded noise alone does not want these
-    from sidelight.covariance import Covariance
-    from sidelight.quantiles import Quantiles
-    from sidelight.summaries.count import Count
-    from sidelight.summaries.mean import Mean
-
     groups: dict[str, Any] = {} if table.schema.person is None else {"max_groups": 3}
     queries: dict[str, Any] = {
         "quantiles": Quantiles([0.25, 0.5], column="x", epsilon=1),
