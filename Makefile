@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.ready
 
-.PHONY: demo test check bench targets figures docs audit dist browser clean
+.PHONY: demo test test-spark check bench targets figures docs audit dist browser clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sidelight needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -17,7 +17,13 @@ demo: $(STAMP)            ## quantiles with and without side information, in the
 
 test: $(STAMP)            ## checks and the tests (minutes)
 	$(MAKE) check
-	$(BIN)/pytest -n 2 -m "not slow" --disable-warnings
+	$(BIN)/pytest -n 2 -m "not slow and not spark" --disable-warnings
+
+test-spark: $(STAMP)      ## the tests on Spark: gets Java and PySpark where it can, and says so where it cannot
+	@command -v java > /dev/null || apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless > /dev/null 2>&1 || true
+	@if command -v java > /dev/null && $(BIN)/pip install --quiet --disable-pip-version-check --editable ".[spark]"; \
+	then $(BIN)/pytest tests/spark -m spark --disable-warnings; \
+	else echo "skipped: the tests on Spark need Java 17 or later, and PySpark from the package index"; fi
 
 check: $(STAMP)           ## style, types, import contracts
 	$(BIN)/ruff check .
@@ -26,7 +32,7 @@ check: $(STAMP)           ## style, types, import contracts
 	$(BIN)/lint-imports --no-cache
 
 audit: $(STAMP)           ## the long statistical audits
-	$(BIN)/pytest -n 2 -m slow --disable-warnings
+	$(BIN)/pytest -n 2 -m "slow and not spark" --disable-warnings
 
 bench: $(STAMP)           ## the speed table
 	$(BIN)/python -m benchmarks

@@ -53,6 +53,10 @@ class BudgetError(SidelightError):
         return BudgetError(f"{self}. {advice}", **told)
 
 
+class ConformanceError(SidelightError, AssertionError):
+    """An engine under test does not give the integers that it should (`sidelight.testing.engine_conformance`)."""
+
+
 class LedgerError(SidelightError):
     """A ledger cannot be used: corrupt, locked, of a newer version, or not where it was said to be."""
 

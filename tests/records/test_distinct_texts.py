@@ -14,6 +14,7 @@ from sidelight.records import Category, Number, Table
 from sidelight.records.cells import texts_of
 from sidelight.records.engines import parquet
 from sidelight.records.engines.arrays import as_distinct
+from sidelight.records.engines.folders import Member
 from sidelight.records.rows import DistinctTexts, Wanted
 
 
@@ -112,7 +113,7 @@ def test_plain_columns_of_parquet_are_what_duckdb_reads(tmp_path, monkeypatch):
             found["person"] += batch.person.tolist()
         return found
 
-    opened = parquet.open_parquet([str(path)], list(columns))
+    opened = parquet.open_parquet([Member(str(path))], list(columns))
     assert parquet._is_plain(opened._footers[0], list(columns), opened.types)
     short = read()
     monkeypatch.setattr(parquet, "_is_plain", lambda *_: False)

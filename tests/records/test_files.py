@@ -226,7 +226,7 @@ def test_errors_about_files(tmp_path):
         Table(tmp_path / "none.csv", schema=schema)
     with pytest.raises(SourceError, match="no file matches"):
         Table(str(tmp_path / "*.csv"), schema=schema)
-    with pytest.raises(SourceError, match="is a folder"):
+    with pytest.raises(SourceError, match="holds no file"):
         Table(tmp_path, schema=schema)
     (tmp_path / "t.xlsx").write_text("x")
     with pytest.raises(SourceError, match="cannot tell the format"):

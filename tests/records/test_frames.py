@@ -135,7 +135,7 @@ def test_pandas_columns_with_odd_names():
 
 
 def test_other_objects_are_refused():
-    with pytest.raises(SourceError, match="must be a relation"):
+    with pytest.raises(SourceError, match="say which, as in table="):
         Table(duckdb.connect(), schema=SCHEMA)
     reader = pa.table({"x": [1.0]}).to_reader()
     with pytest.raises(SchemaError, match="read_all"):

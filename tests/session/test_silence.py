@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SchemaError
 from sidelight.quantiles import prepared as prepared_module
+from sidelight.records.rows import WORKERS
 from sidelight.session.silence import silence
 from sidelight.testing import seeded_release
 
@@ -80,6 +82,8 @@ def test_other_threads_are_heard_and_engines_are_not() -> None:
             other.start()
             other.join()
             warn("of the release")
+            with ThreadPoolExecutor(1, thread_name_prefix=WORKERS) as pool:
+                pool.submit(warn, "of a thread that adds rows up").result()
             _in_a_thread_of_an_engine(lambda: warn("of an engine"))
         _in_a_thread_of_an_engine(lambda: warn("of an engine afterwards"))
     assert heard == ["of another thread", "of an engine afterwards"]

@@ -8,11 +8,12 @@ histogram of 10 million rows; benchmarks/ranks_cost.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import reduce
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +28,17 @@ from sidelight.aggregates.contributions import (
     run_starts,
     sorted_by,
 )
+from sidelight.aggregates.states import state_from_bytes, state_to_bytes
 from sidelight.errors import SourceError
 from sidelight.records import Table
-from sidelight.records.rows import Batch, FitsInMemory, ReadsApart, Wanted, quietly
+from sidelight.records.rows import BATCH_ROWS, WORKERS, Batch, FitsInMemory, ReadsApart, ReducesAway, Wanted, quietly
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
 Lowering = Literal["auto", "batches", "engine"]
 State = TypeVar("State")
+Part = TypeVar("Part")
 Result_co = TypeVar("Result_co", covariant=True)
 
 
@@ -107,48 +110,109 @@ class CapsUnits(Protocol):
 def collect(table: Table, aggregate: Aggregate[State, Result_co], *, lowering: Lowering = "auto") -> Result_co:
     """Read the rows in one pass and return the finished statistic. Nothing about the values raises."""
     cap, totals = (aggregate.cap, aggregate.totals) if isinstance(aggregate, CapsUnits) else (None, False)
+    if isinstance(table.rows, ReducesAway):
+        return aggregate.finish(
+            _reduced_away(table.rows, aggregate, rows_that_count(table, aggregate.coding, cap=cap, totals=totals))
+        )
     if _uses_engine(table, aggregate.coding, lowering, wide=aggregate.wide):
         frame, columns = coded_frame(table, aggregate.coding, cap=cap, totals=totals)
-        return aggregate.finish(quietly(lambda: aggregate.query(frame, columns)))
+        return aggregate.finish(quietly(lambda: aggregate.query(frame, columns), rows=table.rows))
+    if table.schema.person is None:
+        return aggregate.finish(_reduced(table, aggregate))
     state = aggregate.empty()
-    if isinstance(aggregate, FoldsBatches) and aggregate.folds_batches and table.schema.person is None:
-        wanted = wanted_by(table, aggregate.coding)
-        return aggregate.finish(aggregate.fold_batches(state, table.rows.batches(wanted, rows=aggregate.batch_rows)))
-    streams = _apart(table, aggregate)
-    if len(streams) > 1:
-        return aggregate.finish(_folded_apart(aggregate, streams))
     for codes in coded_rows(table, aggregate.coding, cap=cap, totals=totals):
         state = aggregate.fold(state, codes)
     return aggregate.finish(state)
 
 
-def _apart(table: Table, aggregate: Aggregate[State, Result_co]) -> Sequence[Iterator[Batch]]:
-    """Return the streams of rows that threads of their own can fold; none where one thread is to do it."""
+@dataclass(frozen=True)
+class RowsThatCount:
+    """Code rows and leave out those that do not count; where units are persons, the rows of one come together."""
+
+    wanted: Wanted
+    coding: Coding
+    cap: UnitCap | int
+    totals: bool
+
+    def __call__(self, batches: Iterator[Batch]) -> Iterator[CodeArrays]:
+        """Return the coded rows that count, in batches; of persons in one, because their rows are held to be capped."""
+        if self.wanted.person is None:
+            return _coded(batches, self.coding)
+        return iter((_capped(batches, self.coding, self.cap, totals=self.totals),))
+
+
+def rows_that_count(table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool = False) -> RowsThatCount:
+    """Return what makes coded rows of the rows of a table, or of a part of it that holds all rows of its persons."""
+    limit = table.schema.rows_per_unit if cap is None else cap
+    return RowsThatCount(wanted_by(table, coding), coding, limit, totals)
+
+
+@dataclass(frozen=True)
+class FoldStep(Generic[State]):
+    """What a worker does to the rows of its part: code them, add them up, and write the sums."""
+
+    aggregate: Aggregate[State, Any]
+    rows: RowsThatCount
+
+    def __call__(self, batches: Iterator[Batch]) -> bytes:
+        """Return the state of these rows as bytes."""
+        return state_to_bytes(self.state(batches))
+
+    @property
+    def whole_batches(self) -> bool:
+        """Whether the aggregate codes and adds batches in one go."""
+        return isinstance(self.aggregate, FoldsBatches) and self.aggregate.folds_batches
+
+    def state(self, batches: Iterator[Batch]) -> State:
+        """Return the state of these rows."""
+        state = self.aggregate.empty()
+        if self.whole_batches and self.rows.wanted.person is None:
+            return self.aggregate.fold_batches(state, batches)  # type: ignore[attr-defined, no-any-return]
+        for codes in self.rows(batches):
+            state = self.aggregate.fold(state, codes)
+        return state
+
+
+def _reduced(table: Table, aggregate: Aggregate[State, Result_co]) -> State:
+    """Add up the rows by threads that have a state each, or one batch after the other."""
+    counted = rows_that_count(table, aggregate.coding)
+    step, wanted = FoldStep(aggregate, counted), counted.wanted
+    rows = aggregate.batch_rows if step.whole_batches else BATCH_ROWS  # type: ignore[attr-defined]
     small = isinstance(aggregate, FoldsApart) and aggregate.folds_apart
-    if small and table.schema.person is None and isinstance(table.rows, ReadsApart):
-        return table.rows.apart(wanted_by(table, aggregate.coding))
-    return ()
+    if small and isinstance(table.rows, ReadsApart):
+        return reduce(aggregate.merge, reduced_apart(table.rows.apart(wanted, rows=rows), step.state))
+    return step.state(table.rows.batches(wanted, rows=rows))
 
 
-def _folded_apart(aggregate: Aggregate[State, Result_co], streams: Sequence[Iterator[Batch]]) -> State:
-    """Fold each stream on a thread of its own, and merge: sums of integers do not depend on who adds what."""
+def _reduced_away(rows: ReducesAway, aggregate: Aggregate[State, Any], counted: RowsThatCount) -> State:
+    """Add up the rows where they are, and put the states together in whatever order they come."""
+    parts = rows.reduce(counted.wanted, FoldStep(aggregate, counted))
+    return reduce(aggregate.merge, (state_from_bytes(part) for part in parts), aggregate.empty())
+
+
+def reduced_apart(streams: Sequence[Iterator[Batch]], step: Callable[[Iterator[Batch]], Part]) -> list[Part]:
+    """Run a step on each stream, on a thread of its own: sums of integers do not depend on who adds what."""
+    if len(streams) == 1:
+        return [step(streams[0])]
     stopped = Event()
 
-    def folded(stream: Iterator[Batch]) -> State:
-        state = aggregate.empty()
+    def until_stopped(stream: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in stream:
+            if stopped.is_set():  # another thread failed, or the user interrupted
+                return
+            yield batch
+
+    def worked(stream: Iterator[Batch]) -> Part:
         try:
-            for codes in _coded(stream, aggregate.coding):
-                if stopped.is_set():  # another thread failed, or the user interrupted
-                    break
-                state = aggregate.fold(state, codes)
+            with np.errstate(all="ignore"):  # a thread has signals of its own, and rows must not decide about one
+                return step(until_stopped(stream))
         except BaseException:
             stopped.set()
             raise
-        return state
 
-    with ThreadPoolExecutor(len(streams), thread_name_prefix="sidelight-rows") as pool:
+    with ThreadPoolExecutor(len(streams), thread_name_prefix=WORKERS) as pool:
         try:
-            return reduce(aggregate.merge, pool.map(folded, streams))
+            return list(pool.map(worked, streams))
         except BaseException:
             stopped.set()
             raise
@@ -215,7 +279,8 @@ def coded_rows(
         frame, columns = coded_frame(table, coding, cap=cap, totals=totals)
         yield from table.rows.stream(frame, columns)
     else:
-        yield _capped_in_memory(table, coding, wanted, cap, totals=totals)
+        limit = table.schema.rows_per_unit if cap is None else cap
+        yield _capped(table.rows.batches(wanted), coding, limit, totals=totals)
 
 
 def _coded(batches: Iterator[Batch], coding: Coding) -> Iterator[CodeArrays]:
@@ -224,11 +289,12 @@ def _coded(batches: Iterator[Batch], coding: Coding) -> Iterator[CodeArrays]:
         yield codes if kept is None or kept.all() else tuple(code[kept] for code in codes)
 
 
-def _capped_in_memory(table: Table, coding: Coding, wanted: Wanted, cap: UnitCap | None, *, totals: bool) -> CodeArrays:
+def _capped(batches: Iterator[Batch], coding: Coding, cap: UnitCap | int, *, totals: bool) -> CodeArrays:
+    """Hold the coded rows of some persons and return those that count."""
     ids = Persons()
     owners: list[NDArray[np.int64]] = []
     parts: list[CodeArrays] = []
-    for batch in table.rows.batches(wanted):
+    for batch in batches:
         codes, kept = coding.kernel(batch)
         assert batch.person is not None
         owner = ids.numbers_of(batch.person)
@@ -239,8 +305,8 @@ def _capped_in_memory(table: Table, coding: Coding, wanted: Wanted, cap: UnitCap
     none = np.empty(0, np.int64)
     person = np.concatenate([none, *owners])
     codes = tuple(np.concatenate([none, *(part[place] for part in parts)]) for place in range(width))
-    if cap is None or not totals:
-        return cap_arrays((ids, person), codes, coding.ranges, table.schema.rows_per_unit if cap is None else cap)
+    if isinstance(cap, int) or not totals:
+        return cap_arrays((ids, person), codes, coding.ranges, cap)
     stays = places_that_count((ids, person), codes, codes, coding.ranges, cap)
     return totals_of(person[stays], tuple(code[stays] for code in codes))
 

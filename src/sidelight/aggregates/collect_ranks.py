@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.away_codes import away_codes, away_codes_by_group, fits_in_groups
 from sidelight.aggregates.coding import Coding, NumberCoding
-from sidelight.aggregates.collect import coded_frame, coded_rows
+from sidelight.aggregates.collect import coded_frame, coded_rows, reduced_apart, rows_that_count
 from sidelight.aggregates.fixed_point import Encoding, FixedPoint
 from sidelight.aggregates.float_codes import FloatCodes
 from sidelight.aggregates.group_rows import rows_by_group
@@ -19,7 +22,7 @@ from sidelight.aggregates.ranks import Codes, CountedCodes, DitheredRanks, count
 from sidelight.grid import Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.records import Number, Table
-from sidelight.records.rows import Wanted, quietly
+from sidelight.records.rows import Batch, ReadsApart, ReducesAway, Wanted, quietly
 
 # Codes as they come in: blocks that grow without copying, and counts once there are many and they repeat.
 #
@@ -40,12 +43,12 @@ class CodeBuffer:
 
     __slots__ = ("_blocks", "_counted", "_encode", "_limit", "_used")
 
-    def __init__(self, encode: Encoding, *, rows: int = 0) -> None:
+    def __init__(self, encode: Encoding, *, rows: int = 0, buffers: int = 1) -> None:
         self._encode = encode
         self._blocks = [np.empty(rows, np.int64)]
         self._used = [0]
         self._counted: list[Counted] = []
-        self._limit = max(_MANY, rows + 1)
+        self._limit = max(_MANY // buffers, rows + 1)
 
     def fold(self, values: NDArray[np.float64]) -> None:
         """Encode the values of a batch straight into the buffer."""
@@ -152,9 +155,22 @@ def collect_ranks(
         coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
         return DitheredRanks(collect_codes(table, coding, groups), grid, source)
     coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
+    if isinstance(table.rows, ReducesAway):
+        return DitheredRanks(away_codes(table.rows, rows_that_count(table, coding)), grid, source)
     if not table.rows.streams and table.rows.length is None and _is_coarse(grid):
         frame, (code,) = coded_frame(table, coding)
-        return DitheredRanks(quietly(lambda: _counted(frame, code)), grid, source)
+        return DitheredRanks(quietly(lambda: _counted(frame, code), rows=table.rows), grid, source)
+    if table.schema.person is None and isinstance(table.rows, ReadsApart):
+        streams = table.rows.apart(Wanted(numbers=(column,)))
+
+        def folded(stream: Iterator[Batch]) -> CodeBuffer:
+            own = CodeBuffer(coding.encode, buffers=len(streams))
+            for batch in stream:
+                own.fold(batch.numbers[column])
+            return own
+
+        whole = reduce(CodeBuffer.merge, reduced_apart(streams, folded))
+        return DitheredRanks(whole.finish(), grid, source)
     buffer = CodeBuffer(coding.encode, rows=table.rows.length or 0)
     if table.schema.person is None:
         for batch in table.rows.batches(Wanted(numbers=(column,))):
@@ -174,7 +190,27 @@ def collect_group_ranks(
     groups, at most `groups.norms.linf` in each.
     """
     coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
+    return ranks_by_group(table, coding, grid, source, groups=groups)
+
+
+def ranks_by_group(
+    table: Table, coding: Coding, grid: Outcomes, source: Source, *, groups: Groups
+) -> tuple[DitheredRanks, ...]:
+    """Return the ranks of any coded number in each declared group, in the order of the cells.
+
+    Guarantee: that of `collect_group_ranks`.
+    """
+    if isinstance(table.rows, ReducesAway):
+        counted = rows_that_count(table, groups.coding(coding), cap=groups.cap)
+        return tuple(
+            DitheredRanks(each, grid, source) for each in away_codes_by_group(table.rows, counted, groups.shape)
+        )
     return rows_by_group(table, groups, [coding]).ranks(0, grid, source)
+
+
+def adds_up_by_group(coding: Coding, groups: Groups) -> bool:
+    """Tell whether ranks by group need no rows one by one: labels are declared, and all codes fit into 63 bits."""
+    return groups.label is None and fits_in_groups(coding, groups.shape)
 
 
 def collect_codes(table: Table, coding: Coding, groups: Groups) -> Codes:
@@ -183,6 +219,8 @@ def collect_codes(table: Table, coding: Coding, groups: Groups) -> Codes:
     Guarantee: one unit adds or takes away at most `groups.norms.total` of them.
     """
     whole = groups.coding(coding)
+    if isinstance(table.rows, ReducesAway) and groups.label is None:
+        return away_codes(table.rows, rows_that_count(table, whole, cap=groups.cap, totals=groups.totals))
     buffer = CodeBuffer(FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1))), rows=0)
     if groups.label is None:
         for *_, codes in coded_rows(table, whole, cap=groups.cap, totals=groups.totals):

@@ -67,6 +67,11 @@ class CellCounts:
         """Engines group faster than they hand rows over."""
         return False
 
+    @property
+    def folds_apart(self) -> bool:
+        """Whether a state is small enough for every thread to have its own."""
+        return prod(self.shape) <= 1 << 20
+
     def empty(self) -> NDArray[np.int64]:
         """Return counts of no rows."""
         return np.zeros(prod(self.shape), np.int64)

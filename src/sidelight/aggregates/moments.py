@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ _BLOCK_CELLS = 1 << 22
 _LEAST_ROWS = 1 << 12
 _WORK_CELLS = 1 << 25
 _ROWS_AT_ONCE = 64
+#: Columns up to which each thread has its own moments: 2 MB of sums, and a work space of at most 128 MB.
+_NARROW = 512
 
 
 class LengthBounded(Coding, Protocol):
@@ -107,8 +109,7 @@ class Moments:
         return Bounded(statistic.value, sensitivity, norm, statistic.neighbours, statistic.unit)
 
 
-@dataclass(frozen=True)
-class MomentState:
+class MomentState(NamedTuple):
     """Rows, sums and products: int64 while no sum can leave it, then Python integers (object arrays)."""
 
     rows: int
@@ -191,12 +192,20 @@ class ClippedMoments:
                 second[some] += products[some].astype(np.int64)
         return MomentState(rows, total, second)
 
+    @property
+    def folds_apart(self) -> bool:
+        """Whether a state and a work space are small enough for every thread to have its own."""
+        return self.coding.width <= _NARROW
+
     def merge(self, first: MomentState, second: MomentState) -> MomentState:
-        """Add the moments of two sets of rows, as Python integers."""
+        """Add the moments of two sets of rows: in 64 bits while no sum can leave them, as Python integers beyond."""
+        first, second = MomentState(*first), MomentState(*second)  # a state that was read from bytes is a plain tuple
+        rows = first.rows + second.rows
+        kind = np.int64 if rows * self.coding.levels**2 < VALUE_LIMIT else object
         return MomentState(
-            first.rows + second.rows,
-            first.total.astype(object) + second.total.astype(object),
-            first.second.astype(object) + second.second.astype(object),
+            rows,
+            first.total.astype(kind) + second.total.astype(kind),
+            first.second.astype(kind) + second.second.astype(kind),
         )
 
     def finish(self, state: MomentState) -> Moments:

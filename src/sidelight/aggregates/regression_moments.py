@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +84,7 @@ class RegressionMoments:
     cross: Bounded
 
 
-@dataclass(frozen=True)
-class RegressionState:
+class RegressionState(NamedTuple):
     """Sums over rows (features, then the target) as Python integers, which cannot wrap."""
 
     rows: int
@@ -158,6 +157,10 @@ class LeastSquares:
 
     def merge(self, first: RegressionState, second: RegressionState) -> RegressionState:
         """Add the sums of two sets of rows."""
+        first, second = (
+            RegressionState(*first),
+            RegressionState(*second),
+        )  # one that was read from bytes is a plain tuple
         return RegressionState(first.rows + second.rows, first.total + second.total, first.second + second.second)
 
     def finish(self, state: RegressionState) -> RegressionMoments:

@@ -59,6 +59,11 @@ class ClippedSum:
         """One sum is cheapest in the engine."""
         return False
 
+    @property
+    def folds_apart(self) -> bool:
+        """Whether a state is small enough for every thread to have its own: two numbers are."""
+        return True
+
     def empty(self) -> SumState:
         """Return the sum of no rows."""
         return 0, 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sidelight.cli.plans import read_plan
 from sidelight.cli.terminal import console, plain, table, tell
-from sidelight.records import Schema, Table
+from sidelight.records import Schema
 from sidelight.report import check_writable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def check_plan(path: Path) -> None:
     from sidelight.records.nonprivate_check import nonprivate_check  # the engines that it reads by
 
     plan = read_plan(path)
-    found = nonprivate_check(Table(plan.source, schema=plan.schema, name=plan.name, records=plan.records))
+    found = nonprivate_check(plan.open_table())
     tell(_TITLE, style="bold")
     _show(found)
     note = _note(path)

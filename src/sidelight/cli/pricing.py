@@ -165,7 +165,7 @@ def _summary(plan: Plan, priced: Quote) -> Iterable[str]:
     yield f"What may be asked afterwards: {str(find_remaining(priced.rule, priced.after)).removeprefix('left: ')}"
     if plan.ledger is None:
         yield "Note: no [ledger] is named, so nothing will remember what was spent."
-    if not plan.source.exists():
+    if plan.url is None and not plan.source.exists():
         yield f"Note: the source {str(plan.source)!r} is not there yet; `sidelight run` will need it."
 
 

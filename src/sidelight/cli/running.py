@@ -17,7 +17,6 @@ from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
 from sidelight.progress import progress
-from sidelight.records import Table
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release
 from sidelight.report import Item, Report, check_writable, write_report, write_text
@@ -58,7 +57,7 @@ def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json
     _check_request(plan, label=label, resume=resume, json_output=json_output)
     for place in (output, *([json_output] if json_output else [])):
         check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))
-    table = Table(plan.source, schema=plan.schema, name=plan.name, records=plan.records)
+    table = plan.open_table()
     priced = quote(plan, label=label, resume=resume)
     _check_price(priced)
     table.check_records()

@@ -44,6 +44,11 @@ class PreparedCovariance(SurePrepared):
 
     plan: CovariancePlan
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.plan.centre != "pairs"
+
     @classmethod
     def of(cls, plan: CovariancePlan) -> Self:
         """Price a plan."""

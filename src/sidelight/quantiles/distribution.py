@@ -215,6 +215,8 @@ class PreparedDistribution(SurePrepared):
     many: FormRule
     few: FormRule
 
+    adds_up = True
+
     def run(self, table: Table, source: Source) -> Answer:
         """Count ranks in one pass over the column, and release the distribution in the form that the rule says."""
         ranks = collect_ranks(table, self.column, self.grid, source)

@@ -12,7 +12,8 @@ import numpy as np
 
 from sidelight.aggregates import collect_ranks
 from sidelight.aggregates.bounded import Bounded
-from sidelight.aggregates.collect_ranks import collect_group_ranks
+from sidelight.aggregates.coding import NumberCoding
+from sidelight.aggregates.collect_ranks import adds_up_by_group, collect_group_ranks, encoding_of
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.grid import Outcomes
@@ -48,6 +49,11 @@ class PreparedQuantiles(SurePrepared):
     adaptation: Adaptation
     score: Score
     rule: FormRule
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return True
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count ranks in one pass over the column and release the levels."""
@@ -155,6 +161,12 @@ class PreparedGroupQuantiles(PreparedQuantiles):
     groups: Groups
     keys: tuple[str, ...]
     sizes_budget: Budget
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        number = self.groups.schema.number(self.column)
+        return adds_up_by_group(NumberCoding(self.column, encoding_of(number, self.grid)), self.groups)
 
     def run(self, table: Table, source: Source, *, by_cell: Sequence[CellPrior] | None = None) -> Answer:
         """Count ranks in one pass over the column, count the rows of each group, and release its levels.

@@ -176,6 +176,29 @@ class ReadsApart(Protocol):
         """Return all rows as streams for a thread each, in no order; one stream where that is of no use."""
 
 
+class Pinned(Protocol):
+    """Blocks of bytes that workers made of their rows and keep: PRIVATE. They are dropped when this object goes."""
+
+    def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
+        """Run a step on the blocks of every part, as `ReducesAway.reduce` does on rows."""
+
+
+@runtime_checkable
+class ReducesAway(Protocol):
+    """A place whose rows are worked on where they are, part by part, by other processes or machines."""
+
+    def reduce(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
+        """Run a step on the rows of every part, which may be retried, and return the bytes of each part once.
+
+        `step` can be pickled. What it returns holds sums of integers, no rows, and does not depend on how the rows are
+        cut into parts and batches once all of it is put together. If a person is wanted, all rows of one person lie in
+        one part: the step caps them.
+        """
+
+    def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
+        """Run a step on the rows of every part once, and keep the blocks that it makes for several questions."""
+
+
 @runtime_checkable
 class FitsInMemory(Protocol):
     """A place that is not in memory, and whose rows may be held there: persons are bounded sooner in arrays."""
@@ -183,6 +206,10 @@ class FitsInMemory(Protocol):
     @property
     def fits_in_memory(self) -> bool:
         """Whether there are few enough rows by metadata: PRIVATE, it decides about time and memory only."""
+
+
+#: How the names of threads begin that work on rows: what they say is silenced as what a release says is.
+WORKERS = "sidelight-rows"
 
 
 def cores() -> int:
@@ -209,8 +236,19 @@ def library_of(source: Any) -> str:
 Result = TypeVar("Result")
 
 
-def quietly(action: Callable[[], Result]) -> Result:
-    """Run something that reads rows; if the engine raises, raise an error that quotes nothing."""
+@runtime_checkable
+class FindsFaults(Protocol):
+    """A place that can tell afterwards why it could not be read."""
+
+    def fault(self) -> str | None:
+        """Return what is wrong with a file, in words without a cell; None if nothing is to be seen from outside."""
+
+
+def quietly(action: Callable[[], Result], *, rows: object = None) -> Result:
+    """Run something that reads rows; if the engine raises, raise an error that quotes nothing.
+
+    It names the file that is gone or was changed, where the place of the rows (`rows`) finds one.
+    """
     try:
         return action()
     except (SidelightError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -218,6 +256,9 @@ def quietly(action: Callable[[], Result]) -> Result:
     except BaseException:  # a panic of Polars is no Exception
         pass
     # Outside the handler, so that the engine's error is not kept as the context of this one.
+    found = rows.fault() if isinstance(rows, FindsFaults) else None
+    if found is not None:
+        raise SourceError(found)
     raise SourceError(
         "the engine failed while it read the rows; its message is withheld because it may quote a record: "
         "check that the file is whole and readable, and that there is enough memory"

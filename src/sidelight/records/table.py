@@ -39,12 +39,16 @@ class Table:
     inside a field without marks, text behind a closing mark, a mark that is never closed).
 
     Args:
-        source: A path (CSV, Parquet), a pandas, Polars or Arrow frame, a DuckDB relation, a mapping of names to arrays,
-            lists and columns of frames, a two-dimensional array with its columns in the schema's order, or one array,
-            list or column of a frame for one column. Anything else is refused by its type.
+        source: A path (CSV, Parquet, DuckDB), a pattern, a folder of files (of Parquet files also with folders named
+            column=value), a pandas, Polars or Arrow frame, an Arrow dataset, an object with `__arrow_c_stream__`, a
+            DuckDB relation or connection, a Spark data frame or session, a mapping of names to arrays, lists and
+            columns of frames, a two-dimensional array with its columns in the schema's order, or one array, list or
+            column of a frame for one column. Anything else is refused by its type.
         schema: The declared columns: a `Schema` or a list of them.
         name: A public name for ledgers and reports; that of the file, or "table", if left out.
         records: "lines" declares that every line of a CSV file is a record, whatever marks it holds.
+        table: The name of a table or view of a DuckDB connection or file, or of a Spark session.
+        engine: "spark" lets Spark read a path or URL of Parquet files; other engines are found by the source.
 
     >>> from sidelight.records import Number, Table
     >>> Table({"age": [31, 47]}, schema=[Number("age", granularity=1)], name="people")
@@ -60,11 +64,13 @@ class Table:
         schema: Schema | Sequence[Column],
         name: str | None = None,
         records: Literal["standard", "lines"] = "standard",
+        table: str | None = None,
+        engine: Literal["spark"] | None = None,
     ) -> None:
         self._schema = schema if isinstance(schema, Schema) else Schema(schema)
         dates = {column.name: column.calendar for column in self._schema.columns if isinstance(column, Date)}
-        self._rows = open_rows(source, self._schema.names, records=records, dates=dates)
-        self._name = name if name is not None else _name_of(source)
+        self._rows = open_rows(source, self._schema.names, records=records, table=table, engine=engine, dates=dates)
+        self._name = name if name is not None else table if table is not None else _name_of(source)
         types = self._rows.types
         for column in self._schema.columns:
             if column.name not in types:

@@ -176,6 +176,8 @@ class PreparedAdaSSP(SurePrepared):
     gram_scale: Fraction
     cross_scale: Fraction
 
+    adds_up = True
+
     @property
     def statistics(self) -> LeastSquares:
         """What is read of the rows."""

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SourceError
 from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.noise import Source
 from sidelight.records import Date, Number, Schema, Table
+from sidelight.records.rows import ReducesAway
 from sidelight.release import TailBound
 from sidelight.session.silence import silence
 
@@ -94,6 +95,11 @@ class Prepared(ABC):
         That is no public fact, but one for the owner, who gets an error and nothing else: no charge, no release.
         """
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether all that it asks of rows is added up where they are: then it runs where no row may leave (Spark)."""
+        return False
+
     @abstractmethod
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Touch the data, once, and return the noisy answer. Never raises for a reason that lies in the values."""
@@ -106,6 +112,12 @@ def check_source(prepared: Prepared, table: Table) -> None:
     gets an error and nothing else: no charge, no entry in the ledger, no release.
     """
     prepared.check_source(PublicSource.of(table))
+    if isinstance(table.rows, ReducesAway) and not (prepared.brings_rows or prepared.adds_up):
+        raise SourceError(
+            f"{prepared.request.get('kind', 'this query')} looks at rows one by one, and the engine {table.engine!r} "
+            "only adds rows up where they are; it runs on files, DuckDB and frames in memory: write the columns that "
+            "it needs to Parquet and give the folder. Nothing was charged"
+        )
     if not prepared.brings_rows:
         table.check_records()
     with silence():  # it reads cells, and a warning would tell of one

@@ -74,6 +74,8 @@ class PreparedTest(_Proposed, Generic[Secret]):
     proposal: DistanceProposal[Secret]
     test: DistanceTest
 
+    adds_up = True  # distances are of counts and ranks
+
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Test, then release or refuse."""
         secret = self.proposal.look(table, source)

@@ -158,6 +158,11 @@ class PreparedCounts(SurePrepared):
     reading: Reading
     counted: str
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.groups.label is None
+
     def run(self, table: Table, source: Source) -> Answer:
         """Count, add noise, and make the numbers readable."""
         exact = group_counts(table, self.groups, norm=self.noise.norm)

@@ -64,6 +64,11 @@ class PreparedCentred(SurePrepared):
     reading: Reading
     counted: str
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.groups.label is None
+
     def run(self, table: Table, source: Source) -> Answer:
         """Count persons by group and in all, add noise to both integers, and put the counts together."""
         exact = np.asarray(group_counts(table, self.groups).value).reshape(-1)

@@ -129,6 +129,11 @@ class PreparedDistinct(SurePrepared):
     reading: Reading
     most: int | None
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.column is None or groups_of(self.groups.schema, by=self.column, max_groups=1).label is None
+
     def run(self, table: Table, source: Source) -> Answer:
         """Count, add noise, and make the numbers readable; they do not add up over groups, so each stands alone."""
         norm = self.noise.norm

@@ -65,6 +65,11 @@ class PreparedRollup(SurePrepared):
     reading: Reading
     counted: str
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.groups.label is None
+
     def run(self, table: Table, source: Source) -> Answer:
         """Measure every margin, pool them by least squares, make the finest cells readable and add upwards."""
         exact = np.asarray(group_counts(table, self.groups).value)

@@ -236,6 +236,11 @@ class PreparedMean(SurePrepared):
         where = "the group has" if self.keys else "there are"
         return None if found is None else (found, f"{where} at least {math.floor(each):,} rows")
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.plan.adds_up
+
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, read all groups, and make the table."""
         measured = self.plan.run(table, source)
@@ -251,6 +256,11 @@ class PreparedMeans(SurePrepared):
     plans: tuple[Measurement, ...]
     readings: tuple[MeanReading, ...]
     names: tuple[str, ...]
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return all(plan.adds_up for plan in self.plans)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip each column, read all of them together, and make the table."""

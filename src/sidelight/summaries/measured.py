@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from sidelight.aggregates.bounded import Norm
+from sidelight.aggregates.collect_ranks import ranks_by_group
 from sidelight.aggregates.group_rows import GroupRows, level_value, rows_by_group
 from sidelight.aggregates.group_sums import GroupStatistics, Kind, group_statistics
 from sidelight.aggregates.groups import Groups
+from sidelight.aggregates.ranks import DitheredRanks
 from sidelight.aggregates.values import Value, value_of
 from sidelight.errors import SchemaError
 from sidelight.group_table import GroupTable
@@ -89,6 +91,11 @@ class Measurement:
         """Whether further groups may be found."""
         return self.labels is not None and self.labels.selection.law is not None
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up: groups are declared, and all have one interval."""
+        return self.groups.label is None and not self.clipping.by_group
+
     def shown(self, table: Table, source: Source) -> tuple[Group, ...]:
         """Return the labels of all groups that are read: the declared ones, or those that are shown. A release."""
         return self.known if self.labels is None else self.labels.selection.shown(table, source)
@@ -104,6 +111,13 @@ class Measurement:
         """Read the rows of the groups of these names into memory, with some numbers of them. Private."""
         only = None if self.labels is None else self.labels.selection.inside(names)
         return rows_by_group(table, self.groups, [subject.coding for subject in subjects], only=only)
+
+    def ranks(self, table: Table, names: Sequence[Group], source: Source) -> tuple[DitheredRanks, ...]:
+        """Return the ranks of the number in each of the groups of these names. Private."""
+        subject = self.clipping.subject
+        if self.labels is None:
+            return ranks_by_group(table, subject.coding, subject.grid, source, groups=self.groups)
+        return self.rows(table, names, [subject]).ranks(0, subject.grid, source)
 
     def answer(self, columns: dict[str, Any], names: Sequence[Group], *, keys: Sequence[str], **notes: Any) -> Answer:
         """Return the answer of a table with these columns; where groups were found it says which were known before."""

@@ -69,6 +69,11 @@ class PreparedPrivateBins(SurePrepared):
     counted: str
     per_group: int | None
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.everybody.label is None
+
     def run(self, table: Table, source: Source) -> Answer:
         """Find the edges, count between them, and make the numbers readable. Nothing about the rows raises."""
         ranks = collect_ranks(table, self.column, self.grid, source, groups=self.everybody)

@@ -93,6 +93,11 @@ class PreparedSpread(SurePrepared):
     query: Variance
     plan: Measurement
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.plan.adds_up
+
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, read all groups, and make the table."""
         measured = self.plan.run(table, source)

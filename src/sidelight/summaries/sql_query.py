@@ -259,6 +259,11 @@ class PreparedSQL(SurePrepared):
     numbers: tuple[_Number, ...]
     translation: Translation
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return all(part.adds_up for part in self.parts)
+
     def check_source(self, source: PublicSource) -> None:
         """Let every query refuse a source that it cannot read."""
         for part in self.parts:

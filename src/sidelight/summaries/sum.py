@@ -197,6 +197,11 @@ class PreparedSum(SurePrepared):
     plan: Measurement
     table: PredictedTable | None
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.plan.adds_up
+
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, add up all groups, and make the table."""
         names = self.plan.shown(table, source)

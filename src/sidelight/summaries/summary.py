@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sidelight.aggregates.collect_ranks import adds_up_by_group
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
@@ -148,6 +149,12 @@ class PreparedSummary(SurePrepared):
     plan: Measurement
     group_tree: QuantileTree | None
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        coding = self.plan.clipping.subject.coding
+        return self.plan.adds_up and (self.group_tree is None or adds_up_by_group(coding, self.plan.groups))
+
     def run(self, table: Table, source: Source) -> Answer:
         """Find the quartiles, where to clip, and the moments of each group."""
         clipping, groups = self.plan.clipping, self.plan.groups
@@ -195,5 +202,5 @@ class PreparedSummary(SurePrepared):
             found = descend(self.group_tree, ranks, priors=priors, source=source)  # type: ignore[arg-type]
             return [subject.grid.value(index) for index in found]
 
-        by_group = self.plan.rows(table, names, [subject]).ranks(0, subject.grid, source)
+        by_group = self.plan.ranks(table, names, source)
         return np.array([quartiles(ranks) for ranks in by_group]).reshape(-1, len(_NAMES))

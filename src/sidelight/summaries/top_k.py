@@ -176,6 +176,11 @@ class PreparedTop(SurePrepared):
     inner: SurePrepared
     k: int
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.inner.adds_up
+
     def run(self, table: Table, source: Source) -> Answer:
         """Count with noise, and keep the k highest; ties as they stand in the public order."""
         counts = self.inner.run(table, source).value
@@ -196,6 +201,11 @@ class PreparedDraws(SurePrepared):
     keys: tuple[str, ...]
     draws: Peeling
     weights: Whole | None
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.groups.label is None
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count exactly, and draw by the counts; the order is that of the draws."""

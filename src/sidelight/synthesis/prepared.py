@@ -68,6 +68,11 @@ class PreparedTable(SurePrepared):
     engine: Chosen
     predicted: Predicted | None
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.domain.cells <= MOST_DENSE_CELLS
+
     @cached_property
     def plan(self) -> MarginalPlan | MWEMPlan:
         """Shares, rounds and noise."""

@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from sidelight.accounting import ROUTES, Route
-from sidelight.errors import ClaimError, PlanError, nearest
+from sidelight.errors import ClaimError, PlanError, SourceError, nearest
 from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
 from sidelight.plan_section import Amount, Section, key_lines
-from sidelight.records import Category, Date, Drop, Fill, Label, Number, PersonId, Schema
+from sidelight.records import Category, Date, Drop, Fill, Label, Number, PersonId, Schema, Table
+from sidelight.records.engines import check_local
 from sidelight.registry import PLAN_KINDS, plan_reader
 from sidelight.session import Prepared, Query, request_key
 from sidelight.session.query import prepare_query
 
 #: The tables of a plan that stand once, and their keys.
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
-    "source": ("path", "name", "records"),
+    "source": ("path", "name", "records", "table", "engine"),
     "budget": ("epsilon", "delta", "rho", "mu", "routes"),
     "ledger": ("url", "scope"),
     "pricing": ("queries", "delta"),
@@ -48,6 +49,9 @@ class Plan:
     title: str
     source: Path
     records: Literal["standard", "lines"]  # what a record of a CSV source is
+    table: str | None  # of a DuckDB file
+    engine: Literal["spark"] | None  # what reads the source, where its path does not say
+    url: str | None  # of a source that only Spark can open
     name: str
     schema: Schema
     budget: Claim
@@ -57,6 +61,17 @@ class Plan:
     strict: bool
     together_at: Amount | None  # the delta at which all queries are priced as one batch; None: each by itself
     queries: tuple[PlannedQuery, ...]
+
+    def open_table(self) -> Table:
+        """Open the source with its schema; reads no row."""
+        return Table(
+            self.source if self.url is None else self.url,
+            schema=self.schema,
+            name=self.name,
+            records=self.records,
+            table=self.table,
+            engine=self.engine,
+        )
 
     @property
     def digest(self) -> str:
@@ -111,10 +126,14 @@ def read_tables(path: Path | str) -> tuple[Section, Path]:
 def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "pricing", "query")
     source = whole.section("source").only(*TABLES["source"])
+    engine: Literal["spark"] | None = source.choice("engine", ["spark"], "spark") if "engine" in source else None
+    url = source.text("path") if engine == "spark" and "://" in source.text("path") else None
+    if url is None:
+        check_path(source)
     budget = whole.section("budget").only(*TABLES["budget"])
     ledger = whole.section("ledger").only(*TABLES["ledger"]) if "ledger" in whole else None
     file = folder / source.text("path")
-    name = source.text("name", file.stem)
+    name = source.text("name", source.text("table") if "table" in source else file.stem)
     schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
     queries = whole.sections("query") if "query" in whole else []
     if not queries and ask is None:
@@ -128,6 +147,9 @@ def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
         title=whole.text("title", name),
         source=file,
         records=read_records(source),
+        table=source.text("table") if "table" in source else None,
+        engine=engine,
+        url=url,
         name=name,
         schema=schema,
         budget=promised,
@@ -138,6 +160,16 @@ def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
         together_at=None if ask is not None else _together_at(whole, budget=promised, queries=planned),
         queries=planned,
     )
+
+
+def check_path(source: Section) -> None:
+    """Refuse a URL, which would be looked for among the files beside the plan."""
+    try:
+        check_local(source.text("path"))
+        return
+    except SourceError as error:
+        words = str(error)
+    source.refuse(words, key="path")
 
 
 def read_records(source: Section) -> Literal["standard", "lines"]:

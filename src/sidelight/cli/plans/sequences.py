@@ -10,6 +10,7 @@ from typing import Any, Literal
 from sidelight.accounting import Route
 from sidelight.cli.plans.plan import (
     TABLES,
+    check_path,
     ledger_url,
     read_budget,
     read_records,
@@ -111,7 +112,8 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "sequence")
     if "ledger" not in whole:
         whole.refuse("a sequence needs a [ledger] table: it remembers what was released and spent")
-    source = whole.section("source").only(*TABLES["source"])
+    source = whole.section("source").only(*(key for key in TABLES["source"] if key not in ("table", "engine")))
+    check_path(source)
     budget = whole.section("budget").only(*TABLES["budget"])
     ledger = whole.section("ledger").only(*TABLES["ledger"])
     section = whole.section("sequence")

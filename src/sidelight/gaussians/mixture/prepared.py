@@ -169,6 +169,8 @@ class PreparedMixture(Prepared):
     condition: float
     on_failure: OnFailure
 
+    adds_up = True
+
     def check_source(self, source: PublicSource) -> None:
         """Refuse, before any charge, a table with persons whose rows an engine would have to cap: rules read arrays."""
         if source.schema.person is not None and not source.in_memory:

@@ -1,13 +1,14 @@
 """Where rows come from. Engine libraries are imported in this folder and nowhere else, when a source needs one.
 
 An engine is found by the module that the source's class lives in, so that no library is imported to ask the question.
-A new engine (Spark is the next) is one file here that gives `Rows`, and one line below. What is in none of these is
+A new engine is one file here that gives `Rows`, and one line below. What is in none of these is
 refused by its type: an object that only turns into an array would run whatever it likes before anything is charged, and
 give columns by their place, of types that its cells decide.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, Literal
@@ -16,42 +17,69 @@ from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.rows import Rows, library_of
 
+_ELSEWHERE = re.compile(r"([a-z][a-z0-9+.]+)://", re.IGNORECASE)
+
 
 def open_rows(
     source: Any,
     names: Sequence[str],
     *,
     records: Literal["standard", "lines"] = "standard",
+    table: str | None = None,
+    engine: Literal["spark"] | None = None,
     dates: Mapping[str, Calendar] | None = None,
 ) -> Rows:
     """Find the engine of a source. `names` are the declared columns, for sources that have no names of their own.
 
-    `records` says what a record of a CSV file is (`splitting`); other sources say so themselves. `dates` are the number
+    `records` says what a record of a CSV file is (`splitting`); other sources say so themselves. `table` names a table
+    of a DuckDB connection or file, or of a Spark session. With `engine` Spark reads a path. `dates` are the number
     columns whose cells are dates, and how these are counted.
     """
     if records not in ("standard", "lines"):
         raise SourceError(f'records must be "standard" or "lines", got {records!r}')
+    if engine not in (None, "spark"):
+        raise SourceError(f'engine must be "spark" or be left out, got {engine!r}; others are found by the source')
+    if engine == "spark":
+        if not isinstance(source, (str, PathLike)) or records != "standard" or table is not None:
+            raise SourceError("engine='spark' is for paths of Parquet files, without records= and table=; leave it out")
+        from sidelight.records.engines.spark import open_spark_path
+
+        return open_spark_path(fspath(source), dates=dates)
     if isinstance(source, (str, PathLike)):
+        check_local(fspath(source))
         from sidelight.records.engines.files import open_file
 
-        return open_file(fspath(source), names, records=records, dates=dates)
+        return open_file(fspath(source), names, records=records, table=table, dates=dates)
     if records != "standard":
         raise SourceError(f"records={records!r} is for paths of CSV files, got {type(source).__name__}; leave it out")
     if library_of(source) == "narwhals":
         source = source.to_native()
     library = library_of(source)
+    if library in ("duckdb", "_duckdb"):
+        from sidelight.records.engines.duckdb import open_relation
+
+        return open_relation(source, table=table, dates=dates)
+    if library == "pyspark":
+        from sidelight.records.engines.spark import open_spark
+
+        return open_spark(source, table=table, dates=dates)
+    if table is not None:
+        raise SourceError(
+            f"table={table!r} is for DuckDB connections and files and Spark sessions, got "
+            f"{type(source).__name__}; leave it out"
+        )
+    if library == "pyarrow" and type(source).__module__ == "pyarrow._dataset":
+        from sidelight.records.engines.arrow_streams import open_dataset
+
+        return open_dataset(source, names, dates=dates)
     if library in ("pandas", "polars", "pyarrow"):
         from sidelight.records.engines.frames import open_frame
 
         return open_frame(source, names, dates=dates)
-    if library in ("duckdb", "_duckdb"):
-        from sidelight.records.engines.duckdb import open_relation
+    if hasattr(type(source), "__arrow_c_stream__"):  # of the class: an object's own may answer anything
+        from sidelight.records.engines.arrow_streams import open_stream
 
-        return open_relation(source, dates=dates)
-    if library == "pyspark":
-        raise SourceError(
-            "Spark data frames are not supported yet; write the columns to Parquet and give the path instead"
-        )
+        return open_stream(source, dates=dates)
     if isinstance(source, Mapping):
         from sidelight.records.engines.frames import open_mapping
 
@@ -59,3 +87,30 @@ def open_rows(
     from sidelight.records.engines.arrays import open_arrays
 
     return open_arrays(source, names, dates=dates)
+
+
+def check_local(path: str) -> None:
+    """Refuse a URL: nothing is fetched that its owner did not allow, which is done on a connection of theirs.
+
+    The URL is not shown beyond its first word, because it may hold a password.
+    """
+    found = _ELSEWHERE.match(path)
+    if found is None:
+        return
+    scheme = found.group(1).lower()
+    if scheme in ("postgres", "postgresql"):
+        advice = (
+            "connection.execute(\"INSTALL postgres; LOAD postgres; ATTACH '...' AS pg (TYPE postgres, READ_ONLY)\")"
+        )
+        raise SourceError(
+            f"a URL of {scheme}:// is not opened here; allow it on a DuckDB connection of yours, {advice}, and give "
+            "sl.Table(connection.sql('SELECT ... FROM pg.public.people'), ...); or read the columns "
+            "by ADBC, sl.Table(cursor.fetch_arrow_table(), ...)"
+        )
+    if scheme == "file":
+        raise SourceError("a URL of file:// is not opened; give the path itself")
+    raise SourceError(
+        f"a URL of {scheme}:// is not opened here; allow it on a DuckDB connection of yours, "
+        "connection.execute('INSTALL httpfs; LOAD httpfs'), with its secret, and give "
+        "sl.Table(connection.read_parquet('...'), ...), or copy the files to this machine"
+    )

@@ -71,9 +71,9 @@ class ArrowRows:
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and stream its integer columns."""
-        from sidelight.records.engines.duckdb import RelationRows
+        from sidelight.records.engines.duckdb import stream_of
 
-        return RelationRows.stream(frame, columns)
+        return stream_of(frame, columns)
 
     def _relation(self, wanted: Wanted) -> RelationRows:
         from sidelight.records.engines.duckdb import RelationRows, connect

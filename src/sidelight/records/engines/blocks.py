@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SourceError
 from sidelight.records.engines.splitting import RECORD_LIMIT, Records
-from sidelight.records.rows import cores
+from sidelight.records.rows import WORKERS, cores
 
 #: Bytes to a block: its working arrays, about ten times as much, stay in the cache of a core.
 BLOCK_BYTES = 1 << 18
@@ -136,7 +136,7 @@ def _ends(chunk: bytes, *, inside: bool) -> NDArray[np.int64]:
 def in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Return the results of some work on each item, in order; all cores work, a few items ahead and no more."""
     workers = cores()  # a hostile record at the limit takes about 0.3 GB of working arrays on each
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="sidelight-csv")
+    pool = ThreadPoolExecutor(workers, thread_name_prefix=WORKERS)
     waiting: deque[Future[Result]] = deque()
     try:
         for item in items:

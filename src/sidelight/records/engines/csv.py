@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.blocks import Identity, blocks_of, changed, identity_of, in_order, open_bytes
-from sidelight.records.engines.duckdb import RelationRows, connect
+from sidelight.records.engines.duckdb import RelationRows, connect, stream_of
 from sidelight.records.engines.scanning import BYTE_ORDER_MARK, first_fault, refusal, scan
 from sidelight.records.engines.splitting import Records, cells_of, odd_widths, split
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
@@ -108,7 +108,7 @@ class CsvRows:
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and stream its integer columns."""
-        return RelationRows.stream(frame, columns)
+        return stream_of(frame, columns)
 
     def cells(self, names: Iterable[str]) -> CellStream:
         """Return the cells of some columns, in the order of the file, to be read after a check."""

@@ -14,6 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.errors import SourceError, nearest
 from sidelight.records.dates import ISO_PATTERN, OFFSET_PATTERN, Calendar
 from sidelight.records.engines.arrow_cells import distinct_of_arrow
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted, quietly
@@ -48,6 +49,7 @@ class RelationRows:
         untyped: bool = False,
         kinds: Mapping[str, TypeKind] | None = None,
         dates: Mapping[str, Calendar] | None = None,
+        within: object = None,
     ) -> None:
         self._relation = relation
         self._name = name
@@ -57,6 +59,8 @@ class RelationRows:
         # What the columns are read as, where the relation is a part of a table that others have typed.
         self._kinds = kinds
         self._dates = dict(dates or {})
+        # The table that it is a part of, which is asked why it cannot be read.
+        self._within = within
 
     @property
     def name(self) -> str:
@@ -101,7 +105,7 @@ class RelationRows:
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Stream the typed projection as Arrow batches; what is missing is decided by NumPy, not by DuckDB."""
         numbers = {name: self._number(name) for name in wanted.numbers}
-        for batch in _read(self._project(wanted, numbers)):
+        for batch in _read(self._project(wanted, numbers), self._within):
             yield Batch(
                 batch.num_rows,
                 {name: _numbers(batch.column(wanted.number_alias(name))) for name in wanted.numbers},
@@ -109,11 +113,9 @@ class RelationRows:
                 None if wanted.person is None else distinct_of_arrow(batch.column("person")),
             )
 
-    @staticmethod
-    def stream(frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and stream its integer columns as Arrow batches."""
-        for batch in _read(frame.select(*columns)):
-            yield tuple(batch.column(column).to_numpy(zero_copy_only=False) for column in columns)
+        return stream_of(frame, columns)
 
     def _opaque_number(self, name: str) -> str:
         number = self._number(name)
@@ -226,32 +228,86 @@ def _of_text(text: str, calendar: Calendar) -> str:
     return f"(CASE WHEN {known} THEN floor({minutes} / CAST({calendar.minutes} AS DOUBLE)) - {calendar.start} END)"
 
 
-def open_relation(source: Any, *, dates: Mapping[str, Calendar] | None = None) -> RelationRows:
-    """Take a DuckDB relation as it is; it runs on the user's own connection."""
+def open_relation(
+    source: Any, *, table: str | None = None, dates: Mapping[str, Calendar] | None = None
+) -> RelationRows:
+    """Take a DuckDB relation, or a table of a connection by its name; they run on the user's own connection."""
+    if isinstance(source, duckdb.DuckDBPyConnection):
+        return _named_table(source, table, where="the connection", dates=dates)
     if not isinstance(source, duckdb.DuckDBPyRelation):
-        from sidelight.errors import SourceError
-
         raise SourceError(
-            f"a DuckDB source must be a relation, got {type(source).__name__}; write connection.table('name') or "
-            "connection.sql('select ...')"
+            f"a DuckDB source must be a relation or a connection, got {type(source).__name__}; write "
+            "connection.table('name') or connection.sql('select ...')"
         )
+    if table is not None:
+        raise SourceError("table=... names a table of a DuckDB connection or file, and a relation is one; leave it out")
     return RelationRows(source, dates=dates)
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """Open a connection of our own, in memory: nothing is installed or loaded, and rows need no order.
+def open_database(path: str, *, table: str | None, dates: Mapping[str, Calendar] | None = None) -> RelationRows:
+    """Open a DuckDB file for reading and take one of its tables; its views may read nothing outside of the file."""
+    reason = ""
+    try:
+        connection = connect(path)
+    except duckdb.Error as error:
+        reason = type(error).__name__
+    if reason:
+        raise SourceError(
+            f"the DuckDB file {path!r} cannot be opened ({reason}); if this program has it open, give that connection, "
+            "sl.Table(connection, table=...), and if another one writes to it, wait until that is done"
+        )
+    return _named_table(connection, table, where=repr(path), dates=dates)
+
+
+def _named_table(
+    connection: duckdb.DuckDBPyConnection,
+    table: str | None,
+    *,
+    where: str,
+    dates: Mapping[str, Calendar] | None,
+) -> RelationRows:
+    """Find a table or view by its name, or by schema and name with a dot between them."""
+    listed = (
+        "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE NOT internal UNION ALL "
+        "SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE NOT internal"
+    )
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for place in quietly(lambda: connection.execute(listed).fetchall()):
+        for end in (1, 2, 3):
+            found.setdefault(".".join(place[-end:]), []).append(place)
+    if table is None:
+        names = ", ".join(repr(name) for name in sorted({place[-1] for places in found.values() for place in places}))
+        raise SourceError(
+            f"{where} may hold several tables; say which, as in table='people' (there are: {names or 'none'})"
+        )
+    places = found.get(table, [])
+    if not places:
+        raise SourceError(f"{where} has no table {table!r}; {nearest(table, found)}")
+    if len(places) > 1:
+        raise SourceError(f"{where} has several tables {table!r}; write schema and name, as in 'main.{table}'")
+    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in places[0])
+    return RelationRows(quietly(lambda: connection.sql(f"SELECT * FROM {quoted}")), dates=dates)
+
+
+def connect(path: str | None = None) -> duckdb.DuckDBPyConnection:
+    """Open a connection of our own, in memory or to a file that is only read.
+
+    Nothing is installed or loaded, and rows need no order.
 
     DuckDB may not decide by the statistics of a file what an expression gives or which parts of a Parquet file a filter
     can pass over: both go wrong where NaN is (see `RelationRows.frame`, which does not rely on this switch: a relation
     of the user has the user's settings).
     """
     connection = duckdb.connect(
+        ":memory:" if path is None else path,
+        read_only=path is not None,
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "disabled_optimizers": "statistics_propagation,filter_pushdown",
             "preserve_insertion_order": "false",
-        }
+            "enable_external_access": "true" if path is None else "false",
+        },
     )
     # It would be printed, also into a pipe, with the seconds that the rows took: those depend on the rows.
     connection.execute("SET enable_progress_bar = false")
@@ -261,12 +317,20 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _read(frame: nw.LazyFrame[Any]) -> Iterator[Any]:
+def stream_of(
+    frame: nw.LazyFrame[Any], columns: tuple[str, ...], *, rows: object = None
+) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    """Run a frame on DuckDB and stream its integer columns as Arrow batches; `rows` finds faults (`quietly`)."""
+    for batch in _read(frame.select(*columns), rows):
+        yield tuple(batch.column(column).to_numpy(zero_copy_only=False) for column in columns)
+
+
+def _read(frame: nw.LazyFrame[Any], rows: object) -> Iterator[Any]:
     relation = nw.to_native(frame)
     # `to_arrow_reader` is new in DuckDB 1.4; `fetch_record_batch` is its older name.
     start = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
-    reader = quietly(lambda: start(_STREAM_ROWS))
-    while (batch := quietly(lambda: next(reader, None))) is not None:
+    reader = quietly(lambda: start(_STREAM_ROWS), rows=rows)
+    while (batch := quietly(lambda: next(reader, None), rows=rows)) is not None:
         yield batch
 
 

@@ -1,6 +1,7 @@
 """CSV and Parquet files. Opening one looks at the header line or the footer, never at rows.
 
-A pattern with `*` or `?` names several files of one kind, in the order of their names.
+A pattern with `*` or `?` names several files of one kind, in the order of their names; a folder names all its files
+(`folders`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.csv import CsvRows, open_csv
+from sidelight.records.engines.duckdb import RelationRows, open_database
+from sidelight.records.engines.folders import Member, members_of
 from sidelight.records.engines.parquet import ParquetRows, open_parquet
 from sidelight.records.engines.splitting import Records
 
@@ -21,20 +24,55 @@ def open_file(
     names: Sequence[str],
     *,
     records: Records = "standard",
+    table: str | None = None,
     dates: Mapping[str, Calendar] | None = None,
-) -> ParquetRows | CsvRows:
-    """Open a CSV or Parquet file, or all files that a pattern names; `records` says what a record of a CSV file is."""
-    paths = _paths_of(path)
-    for place in paths:
-        _check_readable(place)
+) -> ParquetRows | CsvRows | RelationRows:
+    """Open a CSV or Parquet file, all files that a pattern or a folder names, or a table of a DuckDB file.
+
+    `records` says what a record of a CSV file is.
+    """
+    if _is_database(os.path.expanduser(path)):
+        if records != "standard":
+            raise SourceError(f"records={records!r} is for CSV files, and {path!r} is a DuckDB file; leave it out")
+        return open_database(os.path.expanduser(path), table=table, dates=dates)
+    if table is not None:
+        raise SourceError(f"table={table!r} is for DuckDB connections and files, and {path!r} is none; leave it out")
+    whole = os.path.isdir(os.path.expanduser(path))
+    members = members_of(os.path.expanduser(path)) if whole else [Member(each) for each in _paths_of(path)]
+    for member in members:
+        _check_readable(member)
+    paths = [member.path for member in members]
     plain = paths[0].lower().removesuffix(".gz")
     if plain.endswith((".parquet", ".pq")):
         if records != "standard":
-            raise SourceError(f"records={records!r} is for CSV files, and {paths[0]!r} is a Parquet file; leave it out")
-        return open_parquet(paths, names, dates=dates)
+            raise SourceError(
+                f"records={records!r} is for CSV files, and {members[0].shown!r} is a Parquet file; leave it out"
+            )
+        return open_parquet(members, names, agree=whole, dates=dates)
     if plain.endswith((".csv", ".tsv", ".txt")):
         return open_csv(paths, names, records=records, dates=dates)
+    for ending, advice in _ADVICE.items():
+        if plain.endswith(ending):
+            raise SourceError(f"{paths[0]!r} cannot be read as it is; {advice}")
     raise SourceError(f"cannot tell the format of {paths[0]!r}; name it .csv, .tsv, .csv.gz or .parquet")
+
+
+#: What to write instead, by the ending of a file.
+_ADVICE = {
+    (".feather", ".arrow", ".ipc"): "give sl.Table(pyarrow.feather.read_table(path), ...), or write it as Parquet",
+    (".orc",): "give sl.Table(pyarrow.orc.read_table(path), ...), or write it as Parquet",
+    (".json", ".jsonl", ".ndjson"): "types of JSON are guessed from rows: write it as Parquet with declared types",
+    (".sqlite", ".sqlite3"): "write its table as Parquet, or as a table of a DuckDB file",
+}
+
+
+def _is_database(path: str) -> bool:
+    """Tell by its first bytes whether a file is one of DuckDB: the ending .db others have, too."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(12)[8:] == b"DUCK"
+    except OSError:
+        return False
 
 
 def _paths_of(path: str) -> list[str]:
@@ -51,10 +89,10 @@ def _paths_of(path: str) -> list[str]:
     raise SourceError(f"there is no file {path!r}; check the path (the working folder is {os.getcwd()!r})")
 
 
-def _check_readable(path: str) -> None:
-    if os.path.isdir(path):
+def _check_readable(member: Member) -> None:
+    if os.path.isdir(member.path):
         raise SourceError(
-            f"{path!r} is a folder; name its files with a pattern, as in {os.path.join(path, '*.parquet')!r}"
+            f"{member.shown!r} is a folder among files; a pattern names files, and a folder is named alone"
         )
-    if not os.access(path, os.R_OK):
-        raise SourceError(f"the file {path!r} cannot be read; check its permissions")
+    if not os.access(member.path, os.R_OK):
+        raise SourceError(f"the file {member.shown!r} cannot be read; check its permissions")

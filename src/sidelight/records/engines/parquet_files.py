@@ -1,0 +1,171 @@
+"""One Parquet file: what its footer says, and its columns as Arrow hands them to DuckDB.
+
+Texts are handed over as they are, also those that are no UTF-8 (`parquet` says why).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sidelight.errors import SourceError
+from sidelight.records.cells import number_of, text_of
+from sidelight.records.dates import Calendar
+from sidelight.records.engines.arrow_cells import handed_to_duckdb, type_for_duckdb
+from sidelight.records.engines.blocks import Identity, changed, identity_of
+from sidelight.records.engines.duckdb import RelationRows
+from sidelight.records.engines.folders import FOLDERS, Member
+from sidelight.records.rows import ColumnType
+
+#: Rows to a batch that Arrow hands to DuckDB.
+_STREAM_ROWS = 1 << 16
+#: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
+#: knows takes its place.
+MAGIC, _NOTE, _NO_NOTE = b"PAR1", b"\x0cARROW:schema", b"\x0cleft out now"
+
+
+@dataclass(frozen=True, repr=False)
+class Footer:
+    """What the footer of a file says: the place and the type of each column, and how many groups of rows there are."""
+
+    member: Member
+    identity: Identity
+    places: Mapping[str, int]
+    types: Mapping[str, ColumnType]
+    unique: bool
+    groups: int
+    rows: int
+
+    @property
+    def path(self) -> str:
+        """Where the file is."""
+        return self.member.path
+
+    def fault(self) -> str | None:
+        """Return the words for a file that is gone or was changed since its footer was read."""
+        try:
+            now = identity_of(self.path)
+        except OSError:
+            return f"{self.member.shown!r} is not there any more; let nothing move or delete it while a release runs"
+        return None if now == self.identity else changed(self.member.shown)
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnStream:
+    """Some columns of files of the same types as an Arrow stream, which DuckDB starts anew for every query.
+
+    What the names of folders say comes as floats for the columns in `numbers`, and as texts for others.
+    """
+
+    footers: tuple[Footer, ...]
+    names: tuple[str, ...]
+    numbers: tuple[str, ...]
+    dates: Mapping[str, Calendar]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand a new stream over; no row is read before its first batch is asked for."""
+        reader = pa.RecordBatchReader.from_batches(self.schema(self.footers[0]), self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def schema(self, footer: Footer) -> pa.Schema:
+        """Return the columns of one file as they are handed over."""
+        with open_plain(footer.path) as file:
+            kinds = [
+                (pa.float64() if name in self.numbers else pa.string())
+                if name in footer.member.cells
+                else file.schema_arrow.field(footer.places[name]).type
+                for name in self.names
+            ]
+        return pa.schema([(f"c{at}", type_for_duckdb(kind)) for at, kind in enumerate(kinds)])
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for footer in self.footers:
+            schema = self.schema(footer)
+            with open_plain(footer.path) as file:
+                # columns are read by name, and a name may be there twice: which of those, then says the column's place
+                own = file.schema_arrow.names
+                places = [footer.places.get(name) for name in self.names]
+                read = [own[place] for place in places if place is not None] or own[:1]
+                for batch in file.iter_batches(_STREAM_ROWS, columns=read):
+                    found = [
+                        self._fixed(footer, name, batch.num_rows)
+                        if place is None
+                        else _named(batch, own[place], own[:place].count(own[place]))
+                        for name, place in zip(self.names, places, strict=True)
+                    ]
+                    columns = [
+                        handed_to_duckdb(column, self.dates.get(name))
+                        for name, column in zip(self.names, found, strict=True)
+                    ]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _fixed(self, footer: Footer, name: str, rows: int) -> pa.Array:
+        cell = footer.member.cells[name]
+        number = name in self.numbers
+        scalar = pa.scalar(number_of(cell), pa.float64()) if number else pa.scalar(text_of(cell), pa.string())
+        return pa.repeat(scalar, rows)
+
+
+def streams_of(
+    footers: Sequence[Footer], names: tuple[str, ...], numbers: tuple[str, ...], dates: Mapping[str, Calendar]
+) -> Iterator[ColumnStream]:
+    """Return one stream for the files that Arrow has the same types for."""
+    whole = ColumnStream(tuple(footers), names, numbers, dates)
+
+    def types(footer: Footer) -> str:
+        return str(whole.schema(footer).types)
+
+    for _, group in groupby(sorted(footers, key=types), key=types):
+        yield replace(whole, footers=tuple(group))
+
+
+def open_plain(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
+    """Open a file by its footer without Arrow's note; the rows are read as the types that Parquet itself knows."""
+    with open(path, "rb") as file:
+        file.seek(-8, os.SEEK_END)
+        end = file.read(8)
+        file.seek(-8 - int.from_bytes(end[:4], "little"), os.SEEK_END)
+        footer = file.read()[:-8]
+    # a column of that name is called otherwise here, and its own place still finds it
+    plain = pq.read_metadata(pa.BufferReader(MAGIC + footer.replace(_NOTE, _NO_NOTE) + end))
+    # time stamps of 96 bits fit into milliseconds; into nanoseconds, years beyond 2262 would not
+    # no buffer of the whole file beforehand, which is the default of newer versions of Arrow
+    return pq.ParquetFile(
+        path,
+        metadata=plain,
+        read_dictionary=list(read_dictionary),
+        coerce_int96_timestamp_unit="ms",
+        pre_buffer=False,
+    )
+
+
+def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:
+    return batch.column([at for at, each in enumerate(batch.schema.names) if each == name][turn])
+
+
+def footer_of(member: Member, connection: duckdb.DuckDBPyConnection) -> Footer:
+    reason, path = "", member.path
+    try:
+        identity = identity_of(path)
+        relation = read_by_duckdb(connection, [path])
+        for name in relation.columns:
+            member = member.holding(name) if name in member.cells else member
+        types = {**RelationRows(relation).types, **dict.fromkeys(member.cells, FOLDERS)}
+        with open_plain(path) as file:  # names are told apart by capitals here, and by numbers in DuckDB
+            own, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
+        unique = len({name.lower() for name in own}) == len(own) and own == list(relation.columns)
+        places = {name: place for place, name in enumerate(relation.columns)}
+        return Footer(member, identity, places, types, unique, groups, rows)
+    except duckdb.Error as error:
+        reason = type(error).__name__
+    raise SourceError(f"the footer of {member.shown!r} cannot be read ({reason}); write the file again")
+
+
+def read_by_duckdb(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> duckdb.DuckDBPyRelation:
+    return connection.read_parquet(paths, union_by_name=False, hive_partitioning=False)

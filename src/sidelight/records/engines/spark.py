@@ -1,0 +1,288 @@
+"""Spark data frames, plain and Connect: workers code and add up their rows, and only sums come to the driver.
+
+Rows go from Spark to NumPy by Arrow (`mapInArrow`), and are read by the same code that reads an Arrow table: no cast,
+comparison or hash of Spark decides anything about a cell. The rows of a person are brought together by a shuffle on the
+person's id, with a number of parts that no optimizer changes, and are capped there. Spark takes the result of one
+attempt of each task, the first that ends well, so a task that fails, is tried again or runs twice counts once.
+
+A job that fails says so in words of ours: what a worker raises is withheld where it is raised, because Spark writes it
+to its logs and hands it to the driver. What the frame itself raises (a cast of yours that fails for one cell) Spark
+logs as it does for any job.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sidelight.errors import SourceError
+from sidelight.records.cells import number_of
+from sidelight.records.dates import Calendar
+from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, numbers_of_arrow
+from sidelight.records.engines.spark_frames import check_deterministic, frame_of, open_path, types_of
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, Pinned, TextCells, Wanted, quietly
+from sidelight.version import VERSION
+
+#: What a worker hands over, as Spark's own word for it.
+_STATE = "state binary"
+#: By this Spark tells our jobs from others.
+_TAG = "sidelight"
+_NO_ROWS = (
+    "Spark hands no rows over: its workers add them up; write the columns that you need to Parquet and give the folder"
+)
+Item = TypeVar("Item")
+
+
+class SparkRows:
+    """The rows of a Spark data frame."""
+
+    name = "spark"
+    streams = True
+    length = None
+
+    def __init__(
+        self, frame: Any, *, dates: Mapping[str, Calendar] | None = None, folders: frozenset[str] = frozenset()
+    ) -> None:
+        # by place: names may be alike but for their case, or hold dots and quotes
+        self._places = {name: f"c{place}" for place, name in reversed(list(enumerate(frame.columns)))}
+        self._frame = frame
+        self._plain = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
+        self._dates = dict(dates or {})
+        self._folders = folders
+        self._types = types_of(frame, folders)
+        self._checked = False
+
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The columns and their types, as Spark's analysis of the frame knows them; no job runs for it."""
+        return self._types
+
+    def check_records(self) -> None:
+        """Refuse a frame that may be another each time it is read, and workers that cannot add up; before a charge."""
+        if self._checked:
+            return
+        check_deterministic(self._frame)
+        found: list[bytes] = []
+        with suppress(Exception):
+            asked = self._frame.sparkSession.range(1, numPartitions=1).mapInArrow(_version, _STATE)
+            found = [bytes(row[0]) for row in asked.collect()]
+        if found != [VERSION.encode()]:
+            there = found[0].decode() if found else "none"
+            raise SourceError(
+                f"Spark's workers need sidelight {VERSION} and pyarrow, as this program has them, and have {there}; "
+                "install it where the workers run (PYSPARK_PYTHON names their Python). Nothing was charged"
+            )
+        self._checked = True
+
+    def fault(self) -> str:
+        """Return the words for a job that failed."""
+        return (
+            "a Spark job that adds up rows failed, after as many tries as Spark makes; its message is withheld because "
+            f"it may quote a record: look for the jobs with the tag '{_TAG}' in Spark's own log, and check that "
+            "files are whole and of one type, and that workers have enough memory"
+        )
+
+    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Refuse: no row leaves Spark."""
+        raise SourceError(_NO_ROWS)
+
+    def frame(self, wanted: Wanted) -> None:
+        """Return nothing: Spark's own expressions are not used."""
+        return
+
+    def stream(self, frame: Any, columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Refuse: no row leaves Spark."""
+        raise SourceError(_NO_ROWS)
+
+    def reduce(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
+        """Run a step on each partition, where it is, and return the bytes of each once."""
+        task = RowsTask(_places(wanted), wanted, self._dates, self._folders & self._places.keys(), OneBlock(step))
+        return _collected(self._asked(wanted).mapInArrow(task, _STATE), self)
+
+    def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
+        """Run a step on each partition and let Spark keep what it makes, in memory or on the workers' disks."""
+        task = RowsTask(_places(wanted), wanted, self._dates, self._folders & self._places.keys(), step)
+        return PinnedBlocks(self._asked(wanted).mapInArrow(task, _STATE), self)
+
+    def _asked(self, wanted: Wanted) -> Any:
+        """Return the wanted columns alone, all rows of a person in one partition."""
+        names = _places(wanted)
+        frame = self._plain.select(*(self._places[name] for name in names))
+        if wanted.person is None:
+            return frame
+        # With a number, Spark's optimizer leaves the partitions alone: a person with rows in two would count twice.
+        parts = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        person = self._places[wanted.person]
+        return frame.where(f"{person} IS NOT NULL").repartition(parts, person)
+
+
+def open_spark(source: Any, *, table: str | None = None, dates: Mapping[str, Calendar] | None = None) -> SparkRows:
+    """Take a Spark data frame, or a table of a Spark session by its name."""
+    return SparkRows(frame_of(source, table), dates=dates)
+
+
+def open_spark_path(path: str, *, dates: Mapping[str, Calendar] | None = None) -> SparkRows:
+    """Let Spark read Parquet files, a folder or a URL that it knows."""
+    frame, folders = open_path(path)
+    return SparkRows(frame, dates=dates, folders=folders)
+
+
+def _places(wanted: Wanted) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])]))
+
+
+class PinnedBlocks:
+    """What workers made of their rows, kept by Spark until this object goes."""
+
+    def __init__(self, frame: Any, rows: SparkRows) -> None:
+        self._frame, self._rows = quietly(frame.persist, rows=rows), rows
+        self._gone = weakref.finalize(self, _drop, self._frame)
+
+    def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
+        """Run a step on the blocks of every partition."""
+        return _collected(self._frame.mapInArrow(BlocksTask(step), _STATE), self._rows)
+
+    def __repr__(self) -> str:
+        return "PinnedBlocks(private)"
+
+
+def _drop(frame: Any) -> None:
+    with suppress(Exception):  # the session may be gone, and its blocks with it
+        frame.unpersist()
+
+
+def _collected(frame: Any, rows: SparkRows) -> Iterator[bytes]:
+    session = frame.sparkSession
+
+    def run() -> list[bytes]:
+        with suppress(Exception):  # new in Spark 4
+            session.addTag(_TAG)
+        try:
+            return [bytes(row[0]) for row in frame.collect()]
+        finally:
+            with suppress(Exception):
+                session.removeTag(_TAG)
+
+    for state in quietly(run, rows=rows):
+        yield zlib.decompress(state)
+
+
+@dataclass(frozen=True)
+class OneBlock:
+    """A step of one result as one of several."""
+
+    step: Callable[[Iterator[Batch]], bytes]
+
+    def __call__(self, batches: Iterator[Batch]) -> Iterator[bytes]:
+        """Return the one result, packed for the way to the driver."""
+        yield zlib.compress(self.step(batches), 1)
+
+
+@dataclass(frozen=True)
+class RowsTask:
+    """What Spark runs on a partition: read the cells of Arrow batches, and run a step on them."""
+
+    names: tuple[str, ...]
+    wanted: Wanted
+    dates: Mapping[str, Calendar]
+    folders: frozenset[str]
+    step: Callable[[Iterator[Batch]], Iterator[bytes]]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Return what the step makes, a row for each block."""
+        return _rows_of(_silent(self.step(self._read(batches))))
+
+    def _read(self, batches: Iterator[Any]) -> Iterator[Batch]:
+        known = {name: KnownTexts() for name in self.names}
+        for batch in _joined(batches):
+            columns = dict(zip(self.names, batch.columns, strict=True))
+
+            def number(name: str, columns: Mapping[str, Any] = columns) -> NDArray[np.float64]:
+                if name in self.folders:  # texts of the names of folders, each read by itself
+                    read = self.dates[name].of_cell if name in self.dates else number_of
+                    return _each(distinct_of_arrow(columns[name], known[name]), read)
+                return numbers_of_arrow(columns[name], self.dates.get(name))
+
+            yield Batch(
+                batch.num_rows,
+                {name: number(name) for name in self.wanted.numbers},
+                {name: distinct_of_arrow(columns[name], known[name]) for name in self.wanted.texts},
+                None if self.wanted.person is None else distinct_of_arrow(columns[self.wanted.person]),
+            )
+
+
+def _each(texts: TextCells, read: Callable[[Any], float]) -> NDArray[np.float64]:
+    if isinstance(texts, DistinctTexts):
+        found: NDArray[np.float64] = np.array([read(cell) for cell in texts.cells], np.float64)[texts.places]
+        return found
+    return np.fromiter((read(cell) for cell in texts.tolist()), np.float64, len(texts))
+
+
+def _joined(batches: Iterator[Any]) -> Iterator[Any]:
+    """Put Spark's batches, of 10,000 rows unless its owner says otherwise, together to as many as a kernel works on."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= BATCH_ROWS:
+            yield _one(waiting)
+            waiting = []
+    if waiting:
+        yield _one(waiting)
+
+
+def _one(batches: list[Any]) -> Any:
+    if len(batches) == 1:
+        return batches[0]
+    columns = [
+        pa.chunked_array(column).combine_chunks() for column in zip(*(each.columns for each in batches), strict=True)
+    ]
+    columns = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    return pa.RecordBatch.from_arrays(columns, names=batches[0].schema.names)
+
+
+@dataclass(frozen=True)
+class BlocksTask:
+    """What Spark runs on blocks that it keeps."""
+
+    step: Callable[[Iterator[bytes]], bytes]
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Return what the step makes of the blocks of a partition."""
+        blocks = (block for batch in batches for block in batch.column(0).to_pylist())
+        return _rows_of(_silent(OneBlock(self.step)(blocks)))  # type: ignore[arg-type]
+
+
+def _rows_of(blocks: Iterator[bytes]) -> Iterator[Any]:
+    for block in blocks:
+        yield pa.record_batch([pa.array([block], pa.binary())], names=["state"])
+
+
+def _silent(items: Iterator[Item]) -> Iterator[Item]:
+    """Go on as long as nothing is raised; what is raised may quote a cell, and Spark would log it and send it on."""
+    while True:
+        failed = False
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                item = next(items, None)
+        except Exception:
+            failed = True
+        if failed:  # outside the handler, so that the error is not kept as the context of this one
+            raise RuntimeError("sidelight could not add up this part; what was raised is withheld")
+        if item is None:
+            return
+        yield item
+
+
+def _version(batches: Iterator[Any]) -> Iterator[Any]:
+    for _ in batches:
+        yield from _rows_of(iter([VERSION.encode()]))

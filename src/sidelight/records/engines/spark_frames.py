@@ -1,0 +1,162 @@
+"""What Spark says about a frame before any job runs: its types, and whether it is the same frame each time it is read.
+
+A statistic may read rows several times, and a failed task is read again. A frame whose rows depend on chance, on time
+or on the order in which parts happen to come is another data set each time: no guarantee is about it, so it is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from typing import Any
+
+from sidelight.errors import SourceError
+from sidelight.records.engines.folders import FOLDERS
+from sidelight.records.rows import TWICE, ColumnType, TypeKind
+
+#: Spark's own words for types, up to a bracket or a space.
+_KINDS: dict[str, TypeKind] = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "integer"),
+    **dict.fromkeys(("float", "double", "decimal"), "float"),
+    **dict.fromkeys(("string", "char", "varchar"), "text"),
+    **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), "date"),
+    "boolean": "boolean",
+    "void": "any",
+}
+#: Parts of a plan that choose rows by chance or by the order in which they come, and functions that do, as Spark writes
+#: them. Of ties the order decides, so what numbers rows is among them.
+_CHOOSES = ("Sample", "GlobalLimit", "LocalLimit", "Offset", "Tail", "Deduplicate")
+_CHANCE = (
+    *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
+    *("spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
+    *("first", "last", "first_value", "last_value", "any_value", "nth_value", "row_number", "ntile", "lag", "lead"),
+    *("collect_list", "array_agg", "current_timestamp", "current_date", "localtimestamp", "now"),
+)
+_PARTS = re.compile(rf"^[\s:+\-|]*({'|'.join(_CHOOSES)})\b", re.MULTILINE)
+_CALLS = re.compile(rf"(?<![\w.])({'|'.join(_CHANCE)})\(", re.IGNORECASE)
+
+
+def types_of(frame: Any, folders: frozenset[str]) -> dict[str, ColumnType]:
+    """Return the columns and their types by Spark's analysis of the frame."""
+    types: dict[str, ColumnType] = {}
+    for column in frame.schema.fields:
+        native = column.dataType.simpleString()
+        kind = _KINDS.get(re.split(r"[( ]", native, maxsplit=1)[0], "other")
+        found = FOLDERS if column.name in folders else ColumnType(kind, native)
+        types[column.name] = ColumnType("other", TWICE) if column.name in types else found
+    return types
+
+
+def check_deterministic(frame: Any) -> None:
+    """Refuse a frame that may hold other rows each time it is read, by its plan; no job runs for it.
+
+    Functions of your own that Spark does not know to depend on chance are not found.
+    """
+    reason = ""
+    try:
+        reason = _chance_in(frame)
+    except Exception:  # a plan that cannot be written down cannot be looked at
+        reason = "a plan that Spark does not show"
+    if reason:
+        raise SourceError(
+            f"the Spark frame may hold other rows each time it is read (its plan has {reason}), and statistics read "
+            "rows several times; write it to Parquet, or give frame.localCheckpoint(). Nothing was charged"
+        )
+
+
+def _chance_in(frame: Any) -> str:
+    plan = getattr(frame, "_jdf", None)  # of a plain session; a Connect session has only the text
+    if plan is not None:
+        analyzed = plan.queryExecution().analyzed()
+        text, known = analyzed.toString(), analyzed.deterministic()
+    else:
+        text, known = _analyzed(frame._explain_string(extended=True)), True
+    found = _PARTS.search(text) or _CALLS.search(text)
+    if found:
+        return found[1]
+    return "" if known else "an expression that depends on chance"
+
+
+def _analyzed(explained: str) -> str:
+    """Return the part of an explanation that says what was asked for."""
+    return explained.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
+
+
+def frame_of(source: Any, table: str | None) -> Any:
+    """Return a Spark data frame itself, or a table of a Spark session by its name."""
+    kind = type(source).__name__
+    if kind == "SparkSession":
+        if table is None:
+            raise SourceError("a Spark session may have many tables; say which, as in table='visits'")
+        found = None
+        with suppress(Exception):  # whatever Spark raises; a view that is broken may quote what it reads
+            found = source.table(table)
+            found.schema  # noqa: B018 - a Connect session looks for it only now
+        if found is None:
+            raise SourceError(f"the Spark session has no table {table!r} that can be read; look at spark.catalog")
+        return found
+    if kind != "DataFrame" or not hasattr(type(source), "mapInArrow"):
+        raise SourceError(
+            f"a Spark source must be a pyspark.sql.DataFrame or a session, got {kind}; of pandas on Spark give "
+            "frame.to_spark()"
+        )
+    if table is not None:
+        raise SourceError("table=... names a table of a Spark session, and a data frame is one; leave it out")
+    if source.isStreaming:
+        raise SourceError("the Spark frame is a stream, which has no end; write it to Parquet and give the folder")
+    return source
+
+
+def open_path(path: str) -> tuple[Any, frozenset[str]]:
+    """Let Spark read Parquet files, a folder or a URL, and return the frame and the columns in names of folders.
+
+    Spark guesses the types of these columns from all names together, so that one record would decide how others are
+    read: they are read as texts, and each by itself by the declaration.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise SourceError('engine = "spark" needs PySpark and Java; pip install "sidelight[spark]"') from None
+    if path.lower().endswith((".csv", ".tsv", ".txt", ".gz")):
+        raise SourceError(f"engine = 'spark' reads Parquet, and {path!r} is none; leave engine out, or write Parquet")
+    if "://" not in path:  # Java has a working folder of its own
+        path = os.path.abspath(os.path.expanduser(path))
+    frame, folders, reason = None, frozenset[str](), ""
+    try:
+        session = SparkSession.getActiveSession() or _session(SparkSession)
+        options = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED", "mergeSchema": "false"}
+        reader = session.read.options(**options)
+        frame = reader.parquet(path)
+        folders = _columns_of_folders(frame)
+        if folders:
+            fields = [
+                f"`{each.name.replace('`', '``')}` {'string' if each.name in folders else each.dataType.simpleString()}"
+                for each in frame.schema.fields
+            ]
+            frame = reader.schema(", ".join(fields)).parquet(path)
+    except Exception as error:  # a name of a folder may stand in what Spark raises
+        reason = type(error).__name__
+    if reason or frame is None:
+        raise SourceError(f"Spark cannot read {path!r} as Parquet files ({reason}); check the path and its permissions")
+    return frame, folders
+
+
+def _columns_of_folders(frame: Any) -> frozenset[str]:
+    plan = getattr(frame, "_jdf", None)
+    if plan is None:
+        raise SourceError("engine = 'spark' starts a plain session; of a Connect session give the data frame itself")
+    partition = plan.queryExecution().analyzed().relation().partitionSchema()
+    return frozenset(partition.fieldNames())
+
+
+def _session(builder: Any) -> Any:
+    """Start a session on this machine, or on what the environment names (SPARK_REMOTE, spark-defaults.conf)."""
+    found = (
+        builder.builder.appName("sidelight")
+        .config("spark.ui.showConsoleProgress", "false")  # it would print how long rows took
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    found.sparkContext.setLogLevel("OFF")  # what fails is said in words of ours
+    return found
