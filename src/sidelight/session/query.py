@@ -95,6 +95,16 @@ class Prepared(ABC):
         That is no public fact, but one for the owner, who gets an error and nothing else: no charge, no release.
         """
 
+    def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
+        """Return how far off the value is if there are so many rows, and what that rests on; None if no theorem says it.
+
+        Args:
+            rows: Of the whole table, a public guess.
+            confidence: With which probability it is no further off.
+        """
+        del rows, confidence
+        return None
+
     @property
     def adds_up(self) -> bool:
         """Whether all that it asks of rows is added up where they are: then it runs where no row may leave (Spark)."""
