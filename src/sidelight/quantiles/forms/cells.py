@@ -58,6 +58,7 @@ class CellsRelease:
         rounds: Noisy counts with their variances and parents: coarse with its two tails, perhaps middle, and fine.
         ranks: At the grid's beginning, at every point, and at the grid's end: from 0 to N.
         flags: Which leaves were finished by selection.
+        unevenness: Of each leaf, how far the curve bends in it (`Curve.unevenness`).
     """
 
     plan: CellsPlan
@@ -69,6 +70,7 @@ class CellsRelease:
     rounds: tuple[Round, ...]
     ranks: Floats
     flags: NDArray[np.bool_]
+    unevenness: Floats
 
     @property
     def total(self) -> float:
@@ -140,6 +142,7 @@ def release_cells(
         tails=tail_spots(grid, bones, coarse.counts.tolist()),
     )
     indices, finished = finish.release(ranks, wanted, source)
+    places, _ = common_positions(grid, leaves)
     return CellsRelease(
         plan=plan,
         levels=tuple(levels),
@@ -150,6 +153,7 @@ def release_cells(
         rounds=tuple(rounds),
         ranks=ends,
         flags=flags,
+        unevenness=Curve(places, ends[1:-1], float(ends[-1])).unevenness(places, ends[1:-1]),
     )
 
 

@@ -33,11 +33,18 @@ Floats = NDArray[np.float64]
 LocalPriors: TypeAlias = Callable[[Sequence[float]], Sequence[CompiledPrior]]
 
 _HALF = Fraction(1, 2)
-#: So many targets are always selected one by one; so many points are selected where there are more.
+#: So many targets are always selected one by one; at least so many points are selected where there are more.
 _FEW = 5
-_POINTS = 7
-#: The innermost of them in a tail, as a share of its records.
+LOCAL_POINTS = 7
+#: In a tail each further point has at most about this many times the outer rank of the last, with no more than so many.
+_STEP_OF_RANKS = 1.4
+_MOST_POINTS = 15
+#: The innermost of them, as a share of the tail's records.
 _INNERMOST = 0.85
+#: A rank from so many deviations of a count on, times the root of the counts that it adds up, is no mere noise.
+_NOISE_OF_RANK = 8
+#: The largest power of the rank with which a tail goes on.
+_MOST_POWER = 2.0
 #: Places are divided by this where nothing else makes them small, so that the distance of any two is finite.
 _ROOM = 4
 
@@ -112,31 +119,59 @@ def finish_cell(
 def _spread(task: LocalTask) -> list[float]:
     """Return the relative levels at which points are selected: some targets, or geometric ranks from the outer end."""
     if task.place == "inside":
-        count = min(_POINTS, len(task.levels))
+        count = min(LOCAL_POINTS, len(task.levels))
         return [task.levels[place] for place in np.linspace(0, len(task.levels) - 1, count).round().astype(int)]
-    outer = task.levels[0] if task.place == "below" else 1 - task.levels[-1]
-    start = min(max(outer, 10 / (task.rate * task.size)), _INNERMOST / 2)
-    ranks = np.geomspace(start, _INNERMOST, _POINTS)
+    ranks = outer_ranks(task)
     return list(ranks if task.place == "below" else (1 - ranks)[::-1])
 
 
+def outer_ranks(task: LocalTask) -> Floats:
+    """Return the relative ranks, from the outer end, at which the points of a tail are selected: geometric.
+
+    A tail is long where the outermost point of the skeleton lay beside the data and was dropped: at a hard edge. There
+    ranks are no power of the distance, and the steps between points must be small.
+    """
+    outer = task.levels[0] if task.place == "below" else 1 - task.levels[-1]
+    start = min(max(outer, 10 / (task.rate * task.size)), _INNERMOST / 2)
+    steps = math.ceil(math.log(_INNERMOST / start) / math.log(_STEP_OF_RANKS))
+    return np.geomspace(start, _INNERMOST, min(max(LOCAL_POINTS, steps + 1), _MOST_POINTS))
+
+
 def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> Floats:
-    """Interpolate in the logarithm of the rank from the outer end, and go on outwards in a straight line."""
+    """Interpolate in the logarithm of the rank from the outer end, and go on outwards as the last points do.
+
+    At a hard edge points are selected beside the data: a point counts only if its rank is no mere noise, that of all
+    counts up to it.
+    """
     if task.place == "above":  # seen in a mirror
         wanted, ends, places = ends[-1] - wanted, (ends[-1] - ends)[::-1], places[::-1]
-    # From the outermost point on whose rank is no mere noise to the inner end, each with a rank of its own.
     ranks, bent = [float(ends[-1])], [float(places[-1])]
-    for rank, place in zip(ends[-2:0:-1].tolist(), places[-2:0:-1].tolist(), strict=True):
-        if 8 / task.rate <= rank < ranks[-1]:
-            ranks.append(rank)
-            bent.append(place)
+    for counts in range(ends.size - 2, 0, -1):
+        if _NOISE_OF_RANK * math.sqrt(counts) / task.rate <= ends[counts] < ranks[-1]:
+            ranks.append(float(ends[counts]))
+            bent.append(float(places[counts]))
     logs, at = np.log(ranks[::-1]), np.log(np.maximum(wanted, 0.5))
     heights = np.array(bent[::-1])
     if len(ranks) == 1:
         return np.full(len(wanted), heights[0])
-    with np.errstate(over="ignore"):  # infinite is beyond the cell, and cut at its end
-        straight = heights[0] + (at - logs[0]) / (logs[1] - logs[0]) * (heights[1] - heights[0])
-    return np.asarray(np.where(at < logs[0], straight, monotone_cubic(logs, heights, at)))
+    return np.asarray(np.where(at < logs[0], _continued(logs, heights, at), monotone_cubic(logs, heights, at)))
+
+
+def _continued(logs: Floats, heights: Floats, at: Floats) -> Floats:
+    """Go on beyond the first point: the slope in the logarithm of the rank goes on as a power of the rank.
+
+    With the power 0 that is a straight line, as for tails that thin out; towards a hard edge places are linear in the
+    rank, the power 1, and a straight line would run far past the edge.
+    """
+    with np.errstate(all="ignore"):  # infinite is beyond the cell, and cut at its end
+        slopes = np.diff(heights[:3]) / np.diff(logs[:3])
+        middles = (logs[1:3] + logs[:2][: slopes.size]) / 2
+        power = 0.0
+        if slopes.size == 2 and slopes[0] != 0 and np.isfinite(slopes).all() and slopes[1] / slopes[0] > 1:
+            power = min(math.log(slopes[1] / slopes[0]) / float(middles[1] - middles[0]), _MOST_POWER)
+        slope = slopes[0] * math.exp(power * float(logs[0] - middles[0]))
+        out = logs[0] - np.minimum(at, logs[0])
+        return np.asarray(heights[0] - slope * (out if power < 1e-6 else -np.expm1(-power * out) / power))
 
 
 class Bend:
