@@ -15,7 +15,7 @@ def tail(size: float, *, place="below", epsilon="0.06", targets: int = 60) -> Lo
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 1.4])
 def test_a_tail_goes_on_as_the_power_of_the_rank_that_its_last_points_show(power):
-    """Linear in the rank at a hard edge, where a straight line in the logarithm would run two tails' lengths past it."""
+    """Linear in the rank at a hard edge, where a straight line in the logarithm would run far past it."""
     ranks = np.array([1000.0, 1400.0, 1960.0])
     asked = np.array([50.0, 200.0, 900.0])
 

@@ -228,13 +228,13 @@ class _Finish:
         indices = [index_at_or_below(self.grid, place, divisor) for place in on_curve]
         finished: list[Finished] = ["curve"] * len(indices)
         bend = Bend.of([exact_position(self.grid, index) for index in points], inner)
-        owners = (leaves_of(targets, inner) + 1).tolist()
-        for place in sorted(set(owners)):
-            task = self._task(place, [float(targets[i]) for i, owner in enumerate(owners) if owner == place])
+        owners = leaves_of(targets, inner) + 1
+        for place in np.unique(owners).tolist():
+            mine = np.flatnonzero(owners == place).tolist()
+            task = self._task(place, targets[mine].tolist())
             if task is None:
                 continue
             found = finish_cell(ranks, task, grid=self.grid, priors=self._priors(place, task), bend=bend, source=source)
-            mine = [i for i, owner in enumerate(owners) if owner == place]
             for i, index in zip(mine, found, strict=True):
                 indices[i], finished[i] = index, "leaf" if task.place == "inside" else "tail"
         return tuple(accumulate(indices, max)), tuple(finished)
