@@ -35,11 +35,11 @@ Inside = Literal["as interpolated", "anywhere"]
 #: Where a value is selected, records and prior may differ in shape by this factor within a cell.
 _UNEVEN = 4.0
 #: Where the curve bends sharply, records may lie this share of their cell away from it.
-_BENT = 0.35
+_BENT = 0.3
 #: In a tail there are points at small steps all the way out.
 _BENT_TAIL = 0.05
 #: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
-_AT_RISK = 50.0
+_AT_RISK = 30.0
 #: The failure probability for which shares are chosen; they hold for every other one.
 _DESIGNED = 0.05
 #: What a released value's own step, and a rank's fraction, may add.

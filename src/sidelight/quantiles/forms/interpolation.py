@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 #: What the logarithms of the steepness of neighbouring cells of smooth data differ by at most.
-_SMOOTH = np.log(2.0)
+_SMOOTH = np.log(3.0)
 
 
 class Curve:
@@ -77,7 +77,7 @@ class Curve:
     def unevenness(self, places: Sequence[int], ranks: ArrayLike) -> Floats:
         """Return for each cell between points how sharply the curve bends there: 0 if it is smooth, up to 1.
 
-        One minus twice the least ratio of the cell's steepness to that of a neighbour, in the coordinates of the curve.
+        One minus three times the least ratio of the cell's steepness to a neighbour's, in the coordinates of the curve.
         Where data has an edge or a gap, one cell is far steeper than the next, and records lie anywhere in it.
         """
         kept = np.clip(np.asarray(ranks, np.float64), 0.5, max(self.total - 0.5, 0.5))

@@ -41,10 +41,13 @@ _STEP_OF_RANKS = 1.4
 _MOST_POINTS = 15
 #: The innermost of them, as a share of the tail's records.
 _INNERMOST = 0.85
-#: A rank from so many deviations of a count on, times the root of the counts that it adds up, is no mere noise.
-_NOISE_OF_RANK = 8
-#: The largest power of the rank with which a tail goes on.
-_MOST_POWER = 2.0
+#: A rank is no mere noise from this on, and from that on times the root of the counts that it adds up: two deviations.
+_FIRST_RANK = 8.0
+_NOISE_OF_RANK = 6.0
+#: Records of a tail, times its epsilon, from which on it is long enough to show more than that it thins out.
+_LONG = 100.0
+#: The largest power of the rank with which a long tail goes on.
+_MOST_POWER = 1.5
 #: Places are divided by this where nothing else makes them small, so that the distance of any two is finite.
 _ROOM = 4
 
@@ -77,6 +80,11 @@ class LocalTask:
         """Whether every target is selected: they are few, or the records are too few or more than enough to do so."""
         depth = len(self.levels).bit_length()
         return len(self.levels) <= _FEW or self.rate * self.size < 40 or self.size / 8 > 25 * depth / self.rate
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a tail holds far more records than one whose point of the skeleton was found: at a hard edge."""
+        return self.rate * self.size >= _LONG
 
 
 def rate_of(budget: Budget) -> float:
@@ -147,29 +155,33 @@ def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> 
         wanted, ends, places = ends[-1] - wanted, (ends[-1] - ends)[::-1], places[::-1]
     ranks, bent = [float(ends[-1])], [float(places[-1])]
     for counts in range(ends.size - 2, 0, -1):
-        if _NOISE_OF_RANK * math.sqrt(counts) / task.rate <= ends[counts] < ranks[-1]:
+        noise = max(_FIRST_RANK, _NOISE_OF_RANK * math.sqrt(counts)) if task.is_long else _FIRST_RANK
+        if noise / task.rate <= ends[counts] < ranks[-1]:
             ranks.append(float(ends[counts]))
             bent.append(float(places[counts]))
     logs, at = np.log(ranks[::-1]), np.log(np.maximum(wanted, 0.5))
     heights = np.array(bent[::-1])
     if len(ranks) == 1:
         return np.full(len(wanted), heights[0])
-    return np.asarray(np.where(at < logs[0], _continued(logs, heights, at), monotone_cubic(logs, heights, at)))
+    beyond = _continued(logs, heights, at, most_power=_MOST_POWER if task.is_long else 0.0)
+    return np.asarray(np.where(at < logs[0], beyond, monotone_cubic(logs, heights, at)))
 
 
-def _continued(logs: Floats, heights: Floats, at: Floats) -> Floats:
+def _continued(logs: Floats, heights: Floats, at: Floats, *, most_power: float) -> Floats:
     """Go on beyond the first point: the slope in the logarithm of the rank goes on as a power of the rank.
 
     With the power 0 that is a straight line, as for tails that thin out; towards a hard edge places are linear in the
     rank, the power 1, and a straight line would run far past the edge.
     """
+    middle, last = logs.size // 2, logs.size - 1
     with np.errstate(all="ignore"):  # infinite is beyond the cell, and cut at its end
-        slopes = np.diff(heights[:3]) / np.diff(logs[:3])
-        middles = (logs[1:3] + logs[:2][: slopes.size]) / 2
-        power = 0.0
-        if slopes.size == 2 and slopes[0] != 0 and np.isfinite(slopes).all() and slopes[1] / slopes[0] > 1:
-            power = min(math.log(slopes[1] / slopes[0]) / float(middles[1] - middles[0]), _MOST_POWER)
-        slope = slopes[0] * math.exp(power * float(logs[0] - middles[0]))
+        slope, power = (heights[1] - heights[0]) / (logs[1] - logs[0]), 0.0
+        if last >= 2:  # over as long a way as there is: ranks are noisy
+            slopes = [(heights[b] - heights[a]) / (logs[b] - logs[a]) for a, b in ((0, middle), (middle, last))]
+            ratio = slopes[1] / slopes[0]
+            if most_power > 0 and 1 < ratio < math.inf:
+                power = min(2 * math.log(ratio) / float(logs[last] - logs[0]), most_power)
+                slope = slopes[0] * math.exp(-power * float(logs[middle] - logs[0]) / 2)
         out = logs[0] - np.minimum(at, logs[0])
         return np.asarray(heights[0] - slope * (out if power < 1e-6 else -np.expm1(-power * out) / power))
 
