@@ -1,7 +1,8 @@
-"""Two pictures of many quantiles: the largest gap by the number of levels against rivals, and a distribution with band.
+"""Picture and table of the page on many quantiles: largest gaps against rivals, and a distribution with its band.
 
-Normal data of 10,000 generated records, epsilon 1. Run `python -m benchmarks.many_quantiles_picture` to write
-docs/images/many-quantiles.svg.
+10,000 generated records, epsilon 1. Run `python -m benchmarks.many_quantiles_picture` to write
+docs/images/many-quantiles.svg and the table of docs/how-to/many-quantiles.md, whose cells are those of
+`benchmarks.quantile_many`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,23 @@ from pathlib import Path
 import numpy as np
 
 import sidelight as sl
-from benchmarks.quantile_many import KINDS, gaps_of, histogram_quantiles, histogram_ranks
+from benchmarks.quantile_many import KINDS, LEVELS, Cell, gaps_of, histogram_quantiles, histogram_ranks, measure_kind
 from sidelight.quantiles.tree import even_levels
 from sidelight.testing import seeded_release
 
 COUNTS = (3, 9, 19, 49, 99, 199, 499, 999)
 TRIALS = 12
 ROWS = 10_000
-PICTURE = Path(__file__).parent.parent / "docs" / "images" / "many-quantiles.svg"
+DOCS = Path(__file__).parent.parent / "docs"
+PICTURE = DOCS / "images" / "many-quantiles.svg"
+PAGE = DOCS / "how-to" / "many-quantiles.md"
+WORDS = {
+    "normal": "normal",
+    "lognormal": "lognormal",
+    "bimodal": "two modes, ten standard deviations apart",
+    "ages": "ages, declared",
+    "pareto": "Pareto(1.1), no bounds",
+}
 
 
 def gaps() -> dict[str, list[float]]:
@@ -73,8 +83,26 @@ def draw(table: dict[str, list[float]]) -> None:
     figure.savefig(PICTURE, facecolor="white", metadata={"Date": None})
 
 
+def write_table(cells: dict[tuple[str, int], Cell]) -> None:
+    """Put the table of means into the page, between its two comments."""
+    lines = ["| data | levels | sidelight | histogram | tree |", "| --- | --- | --- | --- | --- |"]
+    for name, words in WORDS.items():
+        methods = ("ours, no bounds" if name == "pareto" else "ours", "histogram", "tree")
+        means = [
+            " / ".join(
+                f"{cells[name, count].mean(method):.0f}" for count in LEVELS if method in cells[name, count].gaps
+            )
+            for method in methods
+        ]
+        lines.append(f"| {words} | {' / '.join(map(str, LEVELS))} | {' | '.join(means)} |")
+    before, _, rest = PAGE.read_text().partition("<!-- table -->\n")
+    _, end, after = rest.partition("<!-- end of table -->")
+    PAGE.write_text(before + "<!-- table -->\n" + "\n".join(lines) + "\n" + end + after)
+
+
 def main() -> None:
-    """Print the numbers and draw the picture."""
+    """Print the numbers, draw the picture and write the table."""
+    write_table({(name, count): cell for name in KINDS for count, cell in measure_kind(name, ROWS, "1", None).items()})
     table = gaps()
     for name, row in table.items():
         print(f"{name:10s} " + " ".join(f"{count}: {gap:.1f}" for count, gap in zip(COUNTS, row, strict=True)))

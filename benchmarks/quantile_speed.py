@@ -1,4 +1,4 @@
-"""Speed of nine private deciles of ten million values, as ratios to what must be done anyway.
+"""Speed of nine private deciles, and of 199 quantiles, of ten million values, as ratios to what must be done anyway.
 
 In memory the yardstick is one `np.sort` of the same floats; from a Parquet file it is what DuckDB needs to count the
 column, in steps of a millionth or of the declared granularity. Each ratio is of medians over interleaved repetitions of
@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -25,10 +26,14 @@ import sidelight as sl
 from benchmarks.measuring import peak_gigabytes, processor_time, timed
 from sidelight.aggregates import collect_ranks
 from sidelight.noise import OSEntropy, Source
+from sidelight.quantiles import descend as descend_module
 from sidelight.quantiles.descend import descend
+from sidelight.quantiles.prepared import PreparedQuantiles
+from sidelight.quantiles.tree import even_levels
 
 ROWS = 10_000_000
 DECILES = [Fraction(i, 10) for i in range(1, 10)]
+MANY = 199
 REPEATS = 5
 
 
@@ -37,11 +42,13 @@ def measure() -> dict[str, float]:
     values = np.random.default_rng(20261115).standard_normal(ROWS)
     query = sl.Quantiles(DECILES, epsilon=1, prediction=sl.priors.Cauchy(0.0, 1.0))
     blind = sl.Quantiles(DECILES, epsilon=1)
+    many = sl.Quantiles(even_levels(MANY), epsilon=1)
     seconds = _interleaved(
         {
             "sort": lambda: np.sort(values),
             "deciles": lambda: query.release(values),
             "deciles_blind": lambda: blind.release(values),
+            "many": lambda: many.release(values),
         }
     )
     sampling = _sampling_seconds(query, values)
@@ -49,6 +56,8 @@ def measure() -> dict[str, float]:
         "deciles_vs_sort": max(seconds["deciles"], seconds["deciles_blind"]) / seconds["sort"],
         "deciles_cauchy_vs_sort": seconds["deciles"] / seconds["sort"],
         "deciles_blind_vs_sort": seconds["deciles_blind"] / seconds["sort"],
+        "many_vs_sort": seconds["many"] / seconds["sort"],
+        "many_post_processing_milliseconds": 1000 * _post_processing_seconds(many, values),
         "sampling_vs_sort": sampling / seconds["sort"],
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -85,6 +94,34 @@ def _sampling_seconds(query: sl.Quantiles, values: np.ndarray) -> float:
         for _ in range(25):
             prepared = query.prepare(table.schema)
             times.append(processor_time(partial(_descend, prepared, ranks, source)))
+    return statistics.median(times)
+
+
+def _post_processing_seconds(query: sl.Quantiles, values: np.ndarray) -> float:
+    """Time what is done with ranks that are already collected, less the selections: plan, counts, curve, bounds."""
+    table = sl.Table(values, schema=[query.declare()])
+    prepared = query.prepare(table.schema)
+    assert isinstance(prepared, PreparedQuantiles)
+    selecting = 0.0
+    select = descend_module.select_rank
+
+    def watched(*given: Any, **named: Any) -> int:
+        nonlocal selecting
+        start = time.process_time()
+        found = select(*given, **named)
+        selecting += time.process_time() - start
+        return found
+
+    descend_module.select_rank = watched
+    try:
+        with Source(OSEntropy()) as source:
+            ranks = prepared.ranks(table, source)
+            times = []
+            for _ in range(9):
+                selecting = 0.0
+                times.append(processor_time(partial(prepared.answer, ranks, source)) - selecting)
+    finally:
+        descend_module.select_rank = select
     return statistics.median(times)
 
 

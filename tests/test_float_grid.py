@@ -143,3 +143,22 @@ def test_a_record_of_a_tenth_comes_back_as_a_tenth_in_json_too():
     assert release.value.tolist() == [0.1]
     assert json.loads(release.to_json())["value"]["array"] == [0.1]
     assert sl.Release.from_json(release.to_json()).value.tolist() == [0.1]
+
+
+def test_the_released_decimal_is_the_shortest_of_its_code():
+    """Against all sixteen doubles of a code: fewest digits, then the smallest; near bounds those within them only."""
+    rng = np.random.default_rng(8)
+    drawn = rng.choice([-1, 1], 3000) * 10.0 ** rng.uniform(-320, 308, 3000)
+    rounded = [float(f"{value:.{digits}e}") for value, digits in zip(drawn, rng.integers(0, 17, 3000), strict=True)]
+    near_one = 1.0 + rng.random(500) * 9
+    for grid in (FloatGrid(), FloatGrid(lowest=-0.3, highest=float(near_one[0]))):
+        for value in [*drawn, *rounded, *near_one, 0.0, -5e-324, 5e-324, 1.7976931348623157e308, -0.3, near_one[0]]:
+            index = grid.index_of(float(value))
+            code = index >> grid.dither_bits
+            patterns = range(16 * abs(code) - (15 if code < 0 else 0), 16 * abs(code) + (1 if code < 0 else 16))
+            sizes = [struct.unpack("<d", struct.pack("<q", pattern))[0] for pattern in patterns if pattern >= 0]
+            doubles = [x for x in (-x if code < 0 else x for x in sizes) if grid.lowest <= x <= grid.highest]
+            digits = [len(repr(x).partition("e")[0].replace(".", "").replace("-", "").strip("0")) for x in doubles]
+            best = min(zip(digits, map(abs, doubles), strict=True))
+            assert abs(grid.value(index)) == best[1]
+            assert grid.value(index) in doubles

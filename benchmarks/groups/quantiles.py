@@ -6,7 +6,15 @@ from benchmarks import peers, quantile_accuracy, quantile_many, quantile_speed
 from benchmarks.target import Target
 
 TARGETS = [
-    Target("deciles-1e7-vs-sort", quantile_speed.measure, "deciles_vs_sort", "<=", 2.5),
+    Target("deciles-1e7-vs-sort", quantile_speed.measure, "deciles_vs_sort", "<=", 1.5),
+    Target("199-quantiles-1e7-vs-sort", quantile_speed.measure, "many_vs_sort", "<=", 1.7),
+    Target(
+        "199-quantiles-post-processing-milliseconds",
+        quantile_speed.measure,
+        "many_post_processing_milliseconds",
+        "<=",
+        50,
+    ),
     Target("sampling-1e7-vs-sort", quantile_speed.measure, "sampling_vs_sort", "<=", 0.01),
     Target("parquet-1e7-vs-duckdb-count", quantile_speed.measure, "parquet_vs_count", "<=", 3),
     Target("parquet-1e7-peak-gigabytes", quantile_speed.measure, "parquet_peak_gigabytes", "<=", 1),

@@ -196,10 +196,14 @@ class FloatGrid:
         code = index >> self.dither_bits
         top = (abs(code) << DROPPED_BITS) + (0 if code < 0 else (1 << DROPPED_BITS) - 1)
         patterns = range(max(top - (1 << DROPPED_BITS) + 1, 0), top + 1)
-        sign = -1.0 if code < 0 else 1.0
-        doubles = (sign * _double(pattern) for pattern in patterns)
-        inside = [x + 0.0 for x in doubles if self.lowest <= x <= self.highest]
-        return min(inside, key=lambda x: (_digits(x), abs(x)))
+        least, most = (-self.highest, -self.lowest) if code < 0 else (self.lowest, self.highest)
+        sizes = [x for x in (_double(pattern) for pattern in (patterns[0], patterns[-1])) if least <= x <= most]
+        if len(sizes) < 2 or sizes[0] < _SMALL:  # a code at a bound, or among the numbers below the normal ones
+            sizes = [x for x in map(_double, patterns) if least <= x <= most]
+            found = min(sizes, key=lambda x: (_digits(x), x))
+        else:
+            found = _shortest(sizes[0], sizes[1], patterns)
+        return (-found if code < 0 else found) + 0.0
 
     def reach(self, index: int) -> float:
         """Return how far the cell of an outcome index of at least 0 reaches: its largest double. Quicker than `value`.
@@ -236,9 +240,40 @@ def float_code(value: float) -> int:
     return -code if value < 0 else code
 
 
+def least_double(code: int) -> float:
+    """Return the least double of a code on an unbounded `FloatGrid`; infinity beyond the last code.
+
+    >>> least_double(float_code(0.1)) <= 0.1 < least_double(float_code(0.1) + 1)
+    True
+    """
+    value = _double(min(abs(code), FLOAT_CODE_LIMIT + 1) << DROPPED_BITS)
+    return -value if code < 0 else value
+
+
 def _double(pattern: int) -> float:
     value: float = struct.unpack("<d", struct.pack("<q", pattern))[0]
     return value
+
+
+#: From here on a double tells all decimals of 15 digits apart, and so do its neighbours.
+_SMALL = 1e-290
+
+
+def _shortest(least: float, most: float, patterns: range) -> float:
+    """Return the double with the fewest digits, and of these the smallest, of a code from least to most.
+
+    Two decimals of 14 digits are further apart than a code is wide: if there is one, shorter ones are the same. Of
+    those of 15 digits the smallest is the first that is not below `least`. Of the rest the first with 16 digits counts.
+    """
+    for digits in (14, 15):
+        mantissa, exponent = f"{least:.{digits - 1}e}".split("e")
+        found = float(f"{mantissa}e{exponent}")
+        if found < least:  # rounded down: one step up
+            found = float(f"{int(mantissa.replace('.', '')) + 1}e{int(exponent) - digits + 1}")
+        if least <= found <= most:
+            return found
+    doubles = [_double(pattern) for pattern in patterns]
+    return next((x for x in doubles if _digits(x) == 16), doubles[0])
 
 
 def _digits(value: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from fractions import Fraction
 
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from sidelight.aggregates import collect_ranks, ranks_of_codes
 from sidelight.aggregates.collect_ranks import CodeBuffer
 from sidelight.aggregates.fixed_point import FixedPoint
-from sidelight.aggregates.ranks import CountedCodes, DitheredRanks, SortedCodes, order_codes
+from sidelight.aggregates.float_codes import FloatCodes
+from sidelight.aggregates.ranks import CountedCodes, DitheredRanks, SortedCodes, SortedFloats, order_codes
 from sidelight.errors import RangeError
-from sidelight.grid import Grid
+from sidelight.grid import FloatGrid, Grid
 from sidelight.noise import Source
 from sidelight.records import Number, Table
 from sidelight.testing import SeededEntropy
@@ -191,3 +193,46 @@ def test_a_record_alone_with_its_code_is_spread_like_any_other():
         assert np.abs(counts - size / 4).max() < 7 * np.sqrt(size * 3 / 16)
         assert all(ranks.below(index) == k for k, index in enumerate(indices[:200]))
         assert all(ranks.below(index + 1) == k + 1 for k, index in enumerate(indices[:200]))
+
+
+HOSTILE = [
+    0.0,
+    -0.0,
+    5e-324,
+    -5e-324,
+    1.0,
+    -1.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    -math.nan,
+    1e308,
+    -1.7976931348623157e308,
+]
+
+
+@pytest.mark.parametrize("bounds", [{}, {"lowest": -1.0, "highest": 1.0}, {"lowest": 0.0, "highest": 1e9}])
+def test_sorted_floats_answer_as_sorted_codes_do(bounds):
+    """Codes made of the doubles that a question meets are those of all records coded one by one."""
+    grid = FloatGrid(**bounds)
+    rng = np.random.default_rng(5)
+    near = np.nextafter(rng.choice([1.0, -1.0, 2.0, 1e9], 200), rng.choice([-9e9, 9e9], 200))
+    spread = rng.choice([-1, 1], 300) * 10.0 ** rng.uniform(-320, 308, 300)
+    for values in (np.array(HOSTILE), near, spread, np.concatenate([HOSTILE * 3, near, spread, np.full(40, 0.1)])):
+        codes = np.sort(FloatCodes.on_grid(Number("x"), grid).codes(values))
+        by_code, by_float = SortedCodes(codes), SortedFloats(values.copy(), grid)
+        assert by_float.size == by_code.size
+        assert [by_float.atom_at(k + 1) for k in range(len(codes))] == [
+            by_code.atom_at(k + 1) for k in range(len(codes))
+        ]
+        asked = {grid.first, grid.last, *codes.tolist(), *(codes[codes < grid.last] + 1).tolist()}
+        assert all(by_float.span(code) == by_code.span(code) for code in asked)
+
+
+def test_a_column_in_memory_is_only_sorted(monkeypatch):
+    """On a grid of floats no record is coded: the sort is all that is done to every one."""
+    monkeypatch.setattr(FloatCodes, "codes_into", lambda *_: pytest.fail("a record was coded"))
+    table = Table(np.array([3.0, 1.0, math.nan, 2.0]), schema=[Number("value")])
+    with seeded() as source:
+        assert collect_ranks(table, "value", FloatGrid(), source).size == 3
+    assert table.rows.length == 4

@@ -86,7 +86,9 @@ def by_codes(ranks):
 
 
 SEARCH = {"codes": CODES, "most": 3, "rounds": 8, "climbs": 40, "seed": 11}
-LONG_SEARCH = {**SEARCH, "rounds": 150, "climbs": 120}
+#: A minute or two of one core; and one that ends as soon as a planted bug is met.
+LONG_SEARCH = {**SEARCH, "rounds": 50, "climbs": 120}
+BUG_SEARCH = {**SEARCH, "rounds": 150, "climbs": 120}
 PLANS = {
     "few cells": forced_plan(EPSILON, fine_count=2),
     "a cell a level": forced_plan(EPSILON, fine_count=8),
@@ -102,7 +104,7 @@ def test_no_transcript_of_cells_loses_more_than_epsilon(name, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", PLANS)
 def test_no_transcript_of_cells_loses_more_than_epsilon_in_a_long_search(name, monkeypatch):
     script(monkeypatch)
@@ -136,7 +138,7 @@ def test_every_draw_is_scripted(monkeypatch):
 
 def worst(plan: CellsPlan, *, seed: int = 11) -> float:
     """Search long; seeds are such that the bug is met early."""
-    return largest_loss(by_cells(plan), **{**LONG_SEARCH, "seed": seed}, until=float(EPSILON) + 0.1)
+    return largest_loss(by_cells(plan), **{**BUG_SEARCH, "seed": seed}, until=float(EPSILON) + 0.1)
 
 
 def test_an_independent_second_measurement_is_found(monkeypatch):

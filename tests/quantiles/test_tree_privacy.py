@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from exact_tree_law import SmallRanks, correct_selection, largest_loss, law_of
 
+import sidelight as sl
 from sidelight.mechanisms.budget import Budget, together
 from sidelight.predictions.compiled import CompiledPrior, Line
 from sidelight.quantiles.tree import even_levels, quantile_tree
@@ -178,6 +179,44 @@ def test_each_depth_costs_a_person_its_rows_once(monkeypatch):
     assert rho <= float(claims.zcdp().rho)
     assert over <= 0
     assert worst(2 * node.spread)[1] > float(claims.zcdp().rho)
+
+
+def test_rows_in_several_groups_cost_their_squares_in_rho_by_brute_force(monkeypatch):
+    """A person with two rows in one group and one in another: the query's own trees, all data of up to 3 records.
+
+    Groups are released independently, so that the divergences of the two add up; all orders are tried, both directions.
+    Claims that add up over rows (3 times a row's rho instead of 2² + 1²) or that count a group once are found out.
+    """
+    labels = sl.Category("g", ["a", "b"], other=None)
+    schema = sl.Schema([sl.Number("x", granularity=1), labels, sl.PersonId("who", max_rows=3)])
+    query = sl.Quantiles([0.5], column="x", by="g", rho="0.2", max_groups=2, max_rows_per_group=2)
+    prepared = query.prepare(schema)
+    assert prepared.groups.norms.l2_squared == 5
+    claimed = float(prepared.claims.zcdp().rho) - float(prepared.sizes_budget.amount)  # without the counts of groups
+
+    def worst(tree, rows):
+        """Return the largest divergence of order alpha over alpha between a group and that with so many rows more."""
+        found = 0.0
+        for prior in (table_prior([1] * 3), table_prior([1, 50, 1])):
+            sets = [codes for size in range(5) for codes in combinations_with_replacement(range(3), size)]
+            for codes in sets:
+                for added in combinations_with_replacement(range(3), rows):
+                    after = tuple(sorted((*codes, *added)))
+                    laws = [law_of(tree, each, prior, monkeypatch) for each in (codes, after)]
+                    p, q = (np.array([float(law[key]) for key in laws[0]]) for law in laws)
+                    for one, other in ((p, q), (q, p)):
+                        for alpha in (1.01, 2.0, 8.0, 64.0):
+                            moment = float((one**alpha * other ** (1 - alpha)).sum())
+                            found = max(found, math.log(moment) / (alpha - 1) / alpha)
+        return found
+
+    of_two, of_one = worst(prepared.tree, 2), worst(prepared.tree, 1)
+    assert of_one <= float(prepared.tree.claims.zcdp().rho)
+    assert 0.8 * claimed < of_two + of_one <= claimed
+    by_row_sums = quantile_tree(even_levels(1), rho=Fraction("0.18") / 3)
+    by_group = quantile_tree(even_levels(1), rho=Fraction("0.18") / 2)
+    for wrong in (by_row_sums, by_group):
+        assert worst(wrong, 2) + worst(wrong, 1) > 1.3 * claimed
 
 
 def gdp_delta(mu, epsilon):

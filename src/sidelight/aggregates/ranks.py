@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.grid import Outcomes
+from sidelight.grid import DROPPED_BITS, FloatGrid, Outcomes, least_double
 from sidelight.noise import Source, integers_below
 
 # The records that share one code, spread over the fine indices below it only as far as anyone looks.
@@ -177,6 +177,71 @@ class SortedCodes:
         if place + 1 == size or codes.item(place + 1) != code:
             return place + 1
         return int(codes.searchsorted(np.int64(code), side="right"))
+
+
+#: The pattern of a double without its sign.
+_MAGNITUDE = (1 << 63) - 1
+
+
+class SortedFloats:
+    """One double a record on a grid of floats, sorted: codes are made of those that a question meets, and of no others.
+
+    The number of records below the least double of a code is the number of smaller codes, exactly (quantiles proof
+    page, section 1.6), so that nothing but one sort is done to all records. Beyond the bounds a record counts at the
+    end code; values that are missing stand at the end and are left out.
+
+    >>> floats = SortedFloats(np.array([0.5, np.nan, -2.0, 7.0]), FloatGrid(lowest=0.0, highest=1.0))
+    >>> floats.size, floats.span(floats.atom_at(3)[0])
+    (3, (2, 3))
+    """
+
+    __slots__ = ("_first", "_last", "_patterns", "_size", "_values")
+
+    def __init__(self, values: NDArray[np.float64], grid: FloatGrid) -> None:
+        """Take doubles in any order, and sort them IN PLACE."""
+        with np.errstate(all="ignore"):  # a signalling NaN makes NumPy warn, and rows must not decide that
+            values.sort()
+            self._size = int(values.searchsorted(np.nan))
+        self._values = values[: self._size]
+        self._patterns = self._values.view(np.int64)
+        self._first, self._last = grid.first, grid.last
+
+    @property
+    def size(self) -> int:
+        """The number of records."""
+        return self._size
+
+    def span(self, code: int) -> tuple[int, int]:
+        """Return how many records have a smaller code, and how many a code at most this large."""
+        before = 0 if code <= self._first else int(self._values.searchsorted(least_double(code)))
+        return before, self._end_of_tie(before, code)
+
+    def atom_at(self, k: int) -> tuple[int, int, int]:
+        """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
+        around = self._patterns[k - 2 if k > 2 else 0 : k + 1].tolist()
+        here = 1 if k > 1 else 0
+        code = self._code(around[here])
+        before, until = k - 1, k
+        if here and self._code(around[0]) == code:
+            before = 0 if code <= self._first else int(self._values.searchsorted(least_double(code)))
+        if len(around) > here + 1 and self._code(around[-1]) == code:
+            until = self._size if code >= self._last else int(self._values.searchsorted(least_double(code + 1)))
+        return code, before, until
+
+    def _end_of_tie(self, place: int, code: int) -> int:
+        """Return how many codes are at most `code`, knowing that those before `place` are."""
+        if code >= self._last:
+            return self._size
+        for _ in range(2):  # a code has rarely more than one record
+            if place == self._size or self._code(self._patterns.item(place)) > code:
+                return place
+            place += 1
+        return int(self._values.searchsorted(least_double(code + 1)))
+
+    def _code(self, pattern: int) -> int:
+        """Return the code of a double, from its pattern as a signed integer."""
+        code = pattern >> DROPPED_BITS if pattern >= 0 else -(pattern & _MAGNITUDE) >> DROPPED_BITS
+        return min(max(code, self._first), self._last)
 
 
 class CountedCodes:

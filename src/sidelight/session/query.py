@@ -96,7 +96,7 @@ class Prepared(ABC):
         """
 
     def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
-        """Return how far off the value is if there are so many rows, and what that rests on; None if no theorem says it.
+        """Return how far off the value is with so many rows, and what that rests on; None if no theorem says it.
 
         Args:
             rows: Of the whole table, a public guess.

@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import erfc
 
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
@@ -23,7 +24,7 @@ from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
 from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
 from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.least_squares import Round
-from sidelight.quantiles.forms.local import LocalTask, Place, rate_of
+from sidelight.quantiles.forms.local import LOCAL_POINTS, LocalTask, Place, outer_ranks, rate_of
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
 from sidelight.quantiles.tree import QuantileTree
 from sidelight.release import TailBound
@@ -33,9 +34,14 @@ Inside = Literal["as interpolated", "anywhere"]
 
 #: Where a value is selected, records and prior may differ in shape by this factor within a cell.
 _UNEVEN = 4.0
-#: A cell that is finished by points and counts has so many cells of its own, and the largest has this share of it.
-_LOCAL_CELLS = 8
-_LARGEST_LOCAL = 0.4
+#: Where the curve bends sharply, records may lie this share of their cell away from it.
+_BENT = 0.3
+#: In a tail there are points at small steps all the way out.
+_BENT_TAIL = 0.05
+#: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
+_AT_RISK = 30.0
+#: The failure probability for which shares are chosen; they hold for every other one.
+_DESIGNED = 0.05
 #: What a released value's own step, and a rank's fraction, may add.
 _STEP = 1.0
 
@@ -113,25 +119,29 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
     leaves = np.sqrt(release.rounds[-1].variances)
     records = np.maximum(placed.size, 0.0) + 2 * np.concatenate([[0.0], leaves, [0.0]])[placed.cell]
     chance = below_proxy(records, placed.share)
-    fixed = np.full(levels.size, _STEP)
+    bent = np.concatenate([[0.0], release.unevenness, [0.0]])[placed.cell]
+    nearer = np.minimum(placed.share, 1 - placed.share)  # at the ends of a leaf the curve is right
+    fixed = _STEP + _BENT * bent * records * np.minimum(4 * nearer, 1.0)
     if inside == "anywhere":
         chance = np.zeros(levels.size)
-        fixed += np.maximum(placed.share, 1 - placed.share) * records
-    selections = _Selections.none(levels.size)
+        fixed = _STEP + np.maximum(placed.share, 1 - placed.share) * records
+    selections, least = _Selections.none(levels.size), np.zeros(levels.size)
     for mine, task in _tasks(release, targets):
         chance[mine], fixed[mine] = 0.0, _STEP
         if task.by_selection:
             selections.add(mine, cell_tree(task.levels, task.budget))
         else:
-            counts = _LOCAL_CELLS * 2 / (task.rate / 2) ** 2
-            chance[mine] = counts / 2 + below_proxy(np.array([_LARGEST_LOCAL * task.size]), np.array([0.5]))
+            cells, largest = _local_cells(task)
+            counts = cells * 2 / (task.rate / 2) ** 2
+            chance[mine] = counts / 2 + below_proxy(np.array([largest]), np.array([0.5]))
+            fixed[mine] += (_BENT if task.place == "inside" else _BENT_TAIL) * largest
+            least[mine] = _outer_ranks_at_risk(task)
     noise = _noise(release.rounds, placed.weights(levels, release.ranks.size - 1))
     words = "where they are selected they are at most 4 times as dense, within a cell, as the prior"
     if inside == "as interpolated":
         words = f"records inside a cell lie as interpolated, up to chance; {words}"
-    return _tail(
-        noise, chance, selections, fixed, cells=placed.cell, gaussian=release.plan.currency == "rho", assumption=words
-    )
+    in_rho = release.plan.currency == "rho"
+    return _tail(noise, chance, selections, fixed, least=least, cells=placed.cell, gaussian=in_rho, assumption=words)
 
 
 def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fraction]) -> TailBound:
@@ -153,43 +163,85 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
 
 
 def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fraction | float]) -> TailBound:
-    """Bound the gaps of what `codes` released: nothing is assumed.
+    """Bound the gaps of what `codes` released: nothing is assumed about the data.
 
-    The released code of a level is right if its share of the records lies further from the ranks at both ends of the
-    code than the noise can reach: how far it does is public.
+    The released code of a level is off by as much as the noise of the rank at one of its ends exceeds the released
+    distance of that rank from the level's. A level that lies far inside its code can hardly be off: the failure
+    probability is shared out by how near the levels lie to the ends (one half of it), and evenly (the other half).
     """
     shares = np.array([float(level) for level in levels])
     ends = released.ranks
-    targets = shares * float(ends[-1])
-    cell = np.clip(np.searchsorted(ends[:-1], targets, "right") - 1, 0, ends.size - 2)
+    cell = np.clip(np.searchsorted(ends[:-1], shares * float(ends[-1]), "right") - 1, 0, ends.size - 2)
+    # Distance and noise are linear in the level as long as the code is the same: its outermost levels speak for all.
+    outermost = np.flatnonzero(np.diff(cell, prepend=-1).astype(bool) | np.diff(cell, append=-1).astype(bool))
+    asked, code = shares[outermost], cell[outermost]
     rounds = [Round.of(released.noisy[0], released.variances[0])]
     if len(released.noisy) == 2:
         rounds.append(Round.of(released.noisy[1], released.variances[1], released.parents))
-    sides = []
+    noise, margins = [], []
     for side in (0, 1):  # the ranks below the code and up to its end
-        placed = _Targets(cell, np.full(shares.size, float(side)), np.zeros(shares.size))
-        noise = _noise(rounds, placed.weights(shares, ends.size - 1), tails=False)
-        margin = np.abs(ends[cell + side] - targets)
-        none = np.zeros(shares.size)
-        sides.append(
-            _tail(
-                noise,
-                none,
-                _Selections.none(shares.size),
-                -margin,
-                cells=cell,
-                gaussian=not plan.budget.is_pure,
-                assumption="the noise is what it is: nothing is assumed about the data",
-            )
-        )
-    fixed = np.maximum(*(np.asarray(each.fixed) + np.asarray(each.per_log) * math.log(2) for each in sides))
-    per_log = np.maximum(*(np.asarray(each.per_log) for each in sides))
+        placed = _Targets(code, np.full(asked.size, float(side)), np.zeros(asked.size))
+        noise.append(_noise(rounds, placed.weights(asked, ends.size - 1), tails=False))
+        margins.append(np.abs(ends[code + side] - asked * float(ends[-1])))
+    both = [np.concatenate(pair) for pair in zip(*noise, strict=True)]
+    margin = np.concatenate(margins)
+    deviation = np.sqrt(sum((each**2).sum(axis=1) for each in both))
+    none = _Selections.none(margin.size)
+    terms = Terms(
+        laplace=both if plan.budget.is_pure else (),
+        gaussian=() if plan.budget.is_pure else both,
+        chance=np.zeros(margin.size),
+        selections=none.matrix,
+        uneven=none.uneven,
+        rows=1 / _shares_by_margin(margin, deviation),
+    )
+    found, per_log = linear_bound(terms)
+    fixed, slope = ((found - margin).reshape(2, -1).max(axis=0), per_log.reshape(2, -1).max(axis=0))
     return TailBound(
         unit="ranks",
         assumption="the noise is what it is: nothing is assumed about the data",
-        fixed=tuple(fixed.tolist()),
-        per_log=tuple(per_log.tolist()),
+        fixed=tuple(np.interp(shares, asked, fixed).tolist()),
+        per_log=tuple(np.interp(shares, asked, slope).tolist()),
     )
+
+
+def _shares_by_margin(margins: Floats, deviations: Floats) -> Floats:
+    """Return shares of the failure probability that add up to one: half by how likely each is to fail, half evenly.
+
+    Likely at a bound that the most likely ones together exceed once in twenty times; normal tails decide the shares
+    alone, and no bound.
+    """
+    deviations = np.maximum(deviations, 1e-9)  # the rank of everything has no noise beside that of its share
+    low, high = -float(margins.min()), 8.0 * float(deviations.max())
+    for _ in range(50):
+        middle = (low + high) / 2
+        tails = erfc((margins + middle) / (np.sqrt(2) * deviations)) / 2
+        low, high = (middle, high) if tails.sum() > _DESIGNED else (low, middle)
+    tails = erfc((margins + high) / (np.sqrt(2) * deviations)) / 2
+    total = float(tails.sum())
+    return np.asarray((tails / total if total > 0 else 1 / margins.size) / 2 + 0.5 / margins.size)
+
+
+def _local_cells(task: LocalTask) -> tuple[int, float]:
+    """Return how many cells of its own a cell has that is finished by points and counts, and what the largest holds."""
+    if task.place == "inside":
+        points = min(LOCAL_POINTS, len(task.levels))
+        return points + 1, 2 * task.size / points
+    ranks = outer_ranks(task)
+    return ranks.size + 1, float(max(np.diff(ranks).max(), 1 - ranks[-1])) * task.size
+
+
+def _outer_ranks_at_risk(task: LocalTask) -> Floats:
+    """Return for each target of a tail its rank from the outer end, as long as that is small.
+
+    At a hard edge the points for such ranks are selected beside the data, and what goes on from the others may miss the
+    edge: then a value lies beyond all records, and is off by its rank.
+    """
+    if task.place == "inside":
+        return np.zeros(len(task.levels))
+    inwards = np.asarray(task.levels) if task.place == "below" else 1 - np.asarray(task.levels)
+    ranks = np.maximum(inwards, 0.0) * task.size
+    return np.where(ranks <= _AT_RISK / task.rate, ranks, 0.0)
 
 
 def _tasks(release: CellsRelease, targets: Floats) -> list[tuple[NDArray[np.intp], LocalTask]]:
@@ -235,6 +287,7 @@ def _tail(
     cells: NDArray[np.intp],
     gaussian: bool,
     assumption: str,
+    least: Floats | float = 0.0,
 ) -> TailBound:
     terms = Terms(
         laplace=() if gaussian else noise,
@@ -245,9 +298,8 @@ def _tail(
         rows=_shares(cells, selections.uneven > 0),
     )
     found, per_log = linear_bound(terms)
-    return TailBound(
-        unit="ranks", assumption=assumption, fixed=tuple((fixed + found).tolist()), per_log=tuple(per_log.tolist())
-    )
+    total = np.maximum(fixed + found, least + per_log * math.log(_DESIGNED))
+    return TailBound(unit="ranks", assumption=assumption, fixed=tuple(total.tolist()), per_log=tuple(per_log.tolist()))
 
 
 def _shares(cells: NDArray[np.intp], selected: NDArray[np.bool_]) -> Floats:

@@ -58,6 +58,7 @@ class CellsRelease:
         rounds: Noisy counts with their variances and parents: coarse with its two tails, perhaps middle, and fine.
         ranks: At the grid's beginning, at every point, and at the grid's end: from 0 to N.
         flags: Which leaves were finished by selection.
+        unevenness: Of each leaf, how far the curve bends in it (`Curve.unevenness`).
     """
 
     plan: CellsPlan
@@ -69,6 +70,7 @@ class CellsRelease:
     rounds: tuple[Round, ...]
     ranks: Floats
     flags: NDArray[np.bool_]
+    unevenness: Floats
 
     @property
     def total(self) -> float:
@@ -140,6 +142,7 @@ def release_cells(
         tails=tail_spots(grid, bones, coarse.counts.tolist()),
     )
     indices, finished = finish.release(ranks, wanted, source)
+    places, _ = common_positions(grid, leaves)
     return CellsRelease(
         plan=plan,
         levels=tuple(levels),
@@ -150,6 +153,7 @@ def release_cells(
         rounds=tuple(rounds),
         ranks=ends,
         flags=flags,
+        unevenness=Curve(places, ends[1:-1], float(ends[-1])).unevenness(places, ends[1:-1]),
     )
 
 
@@ -224,13 +228,13 @@ class _Finish:
         indices = [index_at_or_below(self.grid, place, divisor) for place in on_curve]
         finished: list[Finished] = ["curve"] * len(indices)
         bend = Bend.of([exact_position(self.grid, index) for index in points], inner)
-        owners = (leaves_of(targets, inner) + 1).tolist()
-        for place in sorted(set(owners)):
-            task = self._task(place, [float(targets[i]) for i, owner in enumerate(owners) if owner == place])
+        owners = leaves_of(targets, inner) + 1
+        for place in np.unique(owners).tolist():
+            mine = np.flatnonzero(owners == place).tolist()
+            task = self._task(place, targets[mine].tolist())
             if task is None:
                 continue
             found = finish_cell(ranks, task, grid=self.grid, priors=self._priors(place, task), bend=bend, source=source)
-            mine = [i for i, owner in enumerate(owners) if owner == place]
             for i, index in zip(mine, found, strict=True):
                 indices[i], finished[i] = index, "leaf" if task.place == "inside" else "tail"
         return tuple(accumulate(indices, max)), tuple(finished)

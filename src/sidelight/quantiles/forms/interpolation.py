@@ -16,6 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
+#: What the logarithms of the steepness of neighbouring cells of smooth data differ by at most.
+_SMOOTH = np.log(3.0)
+
+
 class Curve:
     """Ranks as an increasing function of place, through released points.
 
@@ -69,6 +73,26 @@ class Curve:
             under = _cubic(*self._bent, middle) < wanted
             low, high = np.where(under, middle, low), np.where(under, high, middle)
         return np.asarray(self.total / (1 + np.exp(-(low + high) / 2)))
+
+    def unevenness(self, places: Sequence[int], ranks: ArrayLike) -> Floats:
+        """Return for each cell between points how sharply the curve bends there: 0 if it is smooth, up to 1.
+
+        One minus three times the least ratio of the cell's steepness to a neighbour's, in the coordinates of the curve.
+        Where data has an edge or a gap, one cell is far steeper than the next, and records lie anywhere in it.
+        """
+        kept = np.clip(np.asarray(ranks, np.float64), 0.5, max(self.total - 0.5, 0.5))
+        if self._bent is None or kept.size < 2:
+            return np.zeros(max(kept.size - 1, 0))
+        try:
+            across = np.diff([_asinh_ratio(place - self._middle, self._scale) for place in places])
+        except OverflowError:  # points that share a rank were joined on the curve, and may lie further out alone
+            return np.ones(kept.size - 1)
+        along = np.diff(_logit(kept, self.total))
+        with np.errstate(all="ignore"):  # cells of no records or of no width are infinitely uneven, or not at all
+            apart = np.abs(np.diff(np.log(along / across)))
+        steps = np.minimum(np.nan_to_num(apart, nan=0.0, posinf=700.0), 700.0)
+        beside = np.maximum(np.concatenate([[0.0], steps]), np.concatenate([steps, [0.0]]))
+        return np.asarray(-np.expm1(-np.maximum(beside - _SMOOTH, 0.0)))
 
     def _centre(self) -> tuple[int, int]:
         if not self.places:

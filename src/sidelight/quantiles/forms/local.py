@@ -33,11 +33,21 @@ Floats = NDArray[np.float64]
 LocalPriors: TypeAlias = Callable[[Sequence[float]], Sequence[CompiledPrior]]
 
 _HALF = Fraction(1, 2)
-#: So many targets are always selected one by one; so many points are selected where there are more.
+#: So many targets are always selected one by one; at least so many points are selected where there are more.
 _FEW = 5
-_POINTS = 7
-#: The innermost of them in a tail, as a share of its records.
+LOCAL_POINTS = 7
+#: In a tail each further point has at most about this many times the outer rank of the last, with no more than so many.
+_STEP_OF_RANKS = 1.4
+_MOST_POINTS = 15
+#: The innermost of them, as a share of the tail's records.
 _INNERMOST = 0.85
+#: A rank is no mere noise from this on, and from that on times the root of the counts that it adds up: two deviations.
+_FIRST_RANK = 8.0
+_NOISE_OF_RANK = 6.0
+#: Records of a tail, times its epsilon, from which on it is long enough to show more than that it thins out.
+_LONG = 100.0
+#: The largest power of the rank with which a long tail goes on.
+_MOST_POWER = 1.5
 #: Places are divided by this where nothing else makes them small, so that the distance of any two is finite.
 _ROOM = 4
 
@@ -70,6 +80,11 @@ class LocalTask:
         """Whether every target is selected: they are few, or the records are too few or more than enough to do so."""
         depth = len(self.levels).bit_length()
         return len(self.levels) <= _FEW or self.rate * self.size < 40 or self.size / 8 > 25 * depth / self.rate
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a tail holds far more records than one whose point of the skeleton was found: at a hard edge."""
+        return self.rate * self.size >= _LONG
 
 
 def rate_of(budget: Budget) -> float:
@@ -112,31 +127,63 @@ def finish_cell(
 def _spread(task: LocalTask) -> list[float]:
     """Return the relative levels at which points are selected: some targets, or geometric ranks from the outer end."""
     if task.place == "inside":
-        count = min(_POINTS, len(task.levels))
+        count = min(LOCAL_POINTS, len(task.levels))
         return [task.levels[place] for place in np.linspace(0, len(task.levels) - 1, count).round().astype(int)]
-    outer = task.levels[0] if task.place == "below" else 1 - task.levels[-1]
-    start = min(max(outer, 10 / (task.rate * task.size)), _INNERMOST / 2)
-    ranks = np.geomspace(start, _INNERMOST, _POINTS)
+    ranks = outer_ranks(task)
     return list(ranks if task.place == "below" else (1 - ranks)[::-1])
 
 
+def outer_ranks(task: LocalTask) -> Floats:
+    """Return the relative ranks, from the outer end, at which the points of a tail are selected: geometric.
+
+    A tail is long where the outermost point of the skeleton lay beside the data and was dropped: at a hard edge. There
+    ranks are no power of the distance, and the steps between points must be small.
+    """
+    outer = task.levels[0] if task.place == "below" else 1 - task.levels[-1]
+    start = min(max(outer, 10 / (task.rate * task.size)), _INNERMOST / 2)
+    steps = math.ceil(math.log(_INNERMOST / start) / math.log(_STEP_OF_RANKS))
+    return np.geomspace(start, _INNERMOST, min(max(LOCAL_POINTS, steps + 1), _MOST_POINTS))
+
+
 def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> Floats:
-    """Interpolate in the logarithm of the rank from the outer end, and go on outwards in a straight line."""
+    """Interpolate in the logarithm of the rank from the outer end, and go on outwards as the last points do.
+
+    At a hard edge points are selected beside the data: a point counts only if its rank is no mere noise, that of all
+    counts up to it.
+    """
     if task.place == "above":  # seen in a mirror
         wanted, ends, places = ends[-1] - wanted, (ends[-1] - ends)[::-1], places[::-1]
-    # From the outermost point on whose rank is no mere noise to the inner end, each with a rank of its own.
     ranks, bent = [float(ends[-1])], [float(places[-1])]
-    for rank, place in zip(ends[-2:0:-1].tolist(), places[-2:0:-1].tolist(), strict=True):
-        if 8 / task.rate <= rank < ranks[-1]:
-            ranks.append(rank)
-            bent.append(place)
+    for counts in range(ends.size - 2, 0, -1):
+        noise = max(_FIRST_RANK, _NOISE_OF_RANK * math.sqrt(counts)) if task.is_long else _FIRST_RANK
+        if noise / task.rate <= ends[counts] < ranks[-1]:
+            ranks.append(float(ends[counts]))
+            bent.append(float(places[counts]))
     logs, at = np.log(ranks[::-1]), np.log(np.maximum(wanted, 0.5))
     heights = np.array(bent[::-1])
     if len(ranks) == 1:
         return np.full(len(wanted), heights[0])
-    with np.errstate(over="ignore"):  # infinite is beyond the cell, and cut at its end
-        straight = heights[0] + (at - logs[0]) / (logs[1] - logs[0]) * (heights[1] - heights[0])
-    return np.asarray(np.where(at < logs[0], straight, monotone_cubic(logs, heights, at)))
+    beyond = _continued(logs, heights, at, most_power=_MOST_POWER if task.is_long else 0.0)
+    return np.asarray(np.where(at < logs[0], beyond, monotone_cubic(logs, heights, at)))
+
+
+def _continued(logs: Floats, heights: Floats, at: Floats, *, most_power: float) -> Floats:
+    """Go on beyond the first point: the slope in the logarithm of the rank goes on as a power of the rank.
+
+    With the power 0 that is a straight line, as for tails that thin out; towards a hard edge places are linear in the
+    rank, the power 1, and a straight line would run far past the edge.
+    """
+    middle, last = logs.size // 2, logs.size - 1
+    with np.errstate(all="ignore"):  # infinite is beyond the cell, and cut at its end
+        slope, power = (heights[1] - heights[0]) / (logs[1] - logs[0]), 0.0
+        if last >= 2:  # over as long a way as there is: ranks are noisy
+            slopes = [(heights[b] - heights[a]) / (logs[b] - logs[a]) for a, b in ((0, middle), (middle, last))]
+            ratio = slopes[1] / slopes[0]
+            if most_power > 0 and 1 < ratio < math.inf:
+                power = min(2 * math.log(ratio) / float(logs[last] - logs[0]), most_power)
+                slope = slopes[0] * math.exp(-power * float(logs[middle] - logs[0]) / 2)
+        out = logs[0] - np.minimum(at, logs[0])
+        return np.asarray(heights[0] - slope * (out if power < 1e-6 else -np.expm1(-power * out) / power))
 
 
 class Bend:

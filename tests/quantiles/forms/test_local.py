@@ -1,0 +1,51 @@
+"""Finishing a tail: which points count, and how it goes on beyond the outermost of them."""
+
+import numpy as np
+import pytest
+
+from sidelight.mechanisms.budget import Budget
+from sidelight.quantiles.descend import Cell
+from sidelight.quantiles.forms.local import LocalTask, _continued, _outwards, outer_ranks
+
+
+def tail(size: float, *, place="below", epsilon="0.06", targets: int = 60) -> LocalTask:
+    levels = tuple((np.arange(1, targets + 1) / (targets + 1)).tolist())
+    return LocalTask(cell=Cell(0, 10, 11), place=place, levels=levels, size=size, budget=Budget.of(epsilon=epsilon))
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 1.4])
+def test_a_tail_goes_on_as_the_power_of_the_rank_that_its_last_points_show(power):
+    """Linear in the rank at a hard edge, where a straight line in the logarithm would run far past it."""
+    ranks = np.array([1000.0, 1400.0, 1960.0])
+    asked = np.array([50.0, 200.0, 900.0])
+
+    def height(rank):
+        return np.log(rank) if power == 0 else rank**power
+
+    found = _continued(np.log(ranks), height(ranks), np.log(asked), most_power=1.5)
+    span = height(ranks[0]) - height(asked[0])
+    assert np.abs(found - height(asked)).max() < 0.06 * span
+    straight = height(ranks[0]) + (np.log(asked[0] / 1000)) * (height(1400.0) - height(1000.0)) / np.log(1.4)
+    assert power < 1 or abs(straight - height(asked[0])) > 0.5 * span
+
+
+@pytest.mark.parametrize("place", ["below", "above"])
+def test_points_beside_the_data_do_not_count(place):
+    """Four points beyond a hard edge at 0, whose ranks are noise, among points at even steps inside."""
+    task = tail(13_000.0, place=place)
+    inside = np.array([1000.0, 2000.0, 4000.0, 8000.0])
+    places = np.array([-1000.0, -40.0, -30.0, -20.0, -10.0, *inside, 13_000.0])
+    ends = np.array([0.0, 90.0, 130.0, 150.0, 170.0, *inside, 13_000.0])
+    asked = np.array([100.0, 500.0, 3000.0])
+    if place == "above":
+        found = -_outwards(task, 13_000 - asked, (13_000 - ends)[::-1], -places[::-1])
+    else:
+        found = _outwards(task, asked, ends, places)
+    assert np.abs(found - asked).max() < 120
+
+
+def test_a_long_tail_has_more_points_at_small_steps():
+    short, long = outer_ranks(tail(900.0, targets=8)), outer_ranks(tail(13_000.0, targets=130))
+    assert short.size == 7
+    assert 7 < long.size <= 15
+    assert (long[1:] / long[:-1]).max() < 1.5
