@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sidelight.accounting import Remaining, Spent
 from sidelight.accounting.remaining import RouteSpent
-from sidelight.guarantees import short_text
+from sidelight.guarantees import Claim, short_text
 from sidelight.report import Account, Use
 
 
@@ -48,7 +48,15 @@ def today() -> str:
 
 
 def account_of(
-    *, statement: str, spent: Spent, remaining: Remaining, place: str | None, scope: str, head: str | None
+    *,
+    statement: str,
+    spent: Spent,
+    remaining: Remaining,
+    place: str | None,
+    scope: str,
+    head: str | None,
+    budget: Claim | None = None,
+    unit: object = "row",
 ) -> Account:
     """Put statement, totals and what is left together for a report."""
     uses = [
@@ -67,7 +75,15 @@ def account_of(
         place=place,
         scope=scope if place else None,
         head=head,
+        epsilon=_amount(budget, "epsilon"),
+        delta=_amount(budget, "delta"),
+        unit="row" if str(unit) == "row" else "person",
     )
+
+
+def _amount(budget: Claim | None, name: str) -> float | None:
+    found = getattr(budget, name, None)
+    return None if found is None else float(found)
 
 
 def routes_of(spent: Spent) -> list[tuple[str, RouteSpent]]:

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from sidelight.group_table import ALL, GroupTable
 from sidelight.release import Release
 from sidelight.report.charts import Axis, line_part, svg_body
-from sidelight.report.words import shown
+from sidelight.report.words import shown, supported
 
 #: So many groups stand in the open, and so many at all; what comes after is counted.
 MOST_OPEN, MOST_LISTED = 12, 2000
@@ -129,10 +129,16 @@ def _titles(table: GroupTable, name: str) -> list[str]:
 
 def _texts(table: GroupTable, name: str, place: int) -> list[str]:
     low, high, predicted = (_beside(table, name, word) for word in (_LOW, _HIGH, _PREDICTED))
-    found = [_number(table[name][place].item())]
-    if low is not None:
+    value = table[name][place].item()
+    if low is None:
+        # a count beside another statistic is noisy: fractions of a row say nothing
+        found = [_number(round(value) if name == "count" and _finite(value) else value)]
+    else:
         both = (low[place], high[place] if high is not None else math.nan)
-        found.append(" to ".join(map(_number, both)) if all(map(_there, both)) else "–")
+        half = (both[1] - both[0]) / 2 if all(map(_finite, both)) else math.nan
+        found = [supported(value, half) if isinstance(value, float) and _finite(value) else _number(value)]
+        ends = [supported(each, half) if _finite(half) else _number(each) for each in both]
+        found.append(" to ".join(ends) if all(map(_there, both)) else "–")
     if predicted is not None:
         found.append(_number(predicted[place]))
     return found

@@ -138,7 +138,7 @@ def _groups(
         fits and value.ndim == 1 and (whole or labelled or name == "mean")
     ):  # not weights, of which there may be as many
         marks = bounds if whole and bounds is not None else [None] * len(labels)
-        written = [shown(entry) if whole else _short(entry) for entry in value.tolist()]
+        written = [_short(entry) for entry in value.tolist()]
         # a vector that is the whole value needs no heading
         yield Group(heading=None if whole else name, rows=tuple(zip(labels, written, marks, strict=True)))
     elif fits and value.shape == (len(labels),) * 2 and np.array_equal(value, value.T, equal_nan=True):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidelight.guarantees import Claims, Neighbours, Person
-from sidelight.guarantees.amounts import bound_text, grid_floor
+from sidelight.guarantees.amounts import bound_text, exact, grid_floor
 from sidelight.records.dates import date_text
 
 # Numbers as people read them, and the round numbers of an axis.
@@ -124,6 +124,56 @@ def promise(claims: Claims) -> Promise:
         exact=tuple(str(each) for each in claims),
         protects=f"one {claims.unit}; neighbouring data sets: {claims.neighbours}",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """The promise of a whole report in words, and the term in small."""
+
+    plain: str
+    term: str
+
+
+#: Beyond this epsilon the factor is so large that the sentence says so.
+_PROTECTS_LITTLE = 10.0
+
+
+def headline(epsilon: float, delta: float, *, unit: str, term: str) -> Headline:
+    """Return the promise for one protected unit as a sentence.
+
+    >>> headline(1.0, 0.0, unit="row", term="").plain.partition(" from all of this ")[2]
+    'can change by at most a factor of 2.72, whether your row is in the data or not.'
+    """
+    yours = "rows are" if unit != "row" else "row is"
+    plain = (
+        f"What anyone learns about you from all of this can change by at most a factor of "
+        f"{_large_factor(epsilon)}, whether your {yours} in the data or not"
+    )
+    if delta > 0:
+        plain += f", but for a chance of one in {shown(float(grid_floor(1 / exact(delta, name='delta'), digits=3)))}"
+    if epsilon > _PROTECTS_LITTLE:
+        plain += ". So large a factor protects little"
+    return Headline(plain=f"{plain}.", term=term)
+
+
+def _large_factor(epsilon: float) -> str:
+    """Write exp(epsilon), rounded up; beyond a million as a power of ten, which is what it says."""
+    if epsilon < math.log(1e6):
+        return _factor(math.exp(epsilon))
+    return f"10 to the power of {math.ceil(epsilon / math.log(10))}"
+
+
+def supported(value: float, error: float) -> str:
+    """Write a number with the digits that its error leaves: two of the error's own.
+
+    >>> supported(1234567.89, 2470.0), supported(0.123456, 0.0031), supported(7.0, 0.0)
+    ('1,234,600', '0.1235', '7')
+    """
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return shown(value, digits=6)
+    places = 1 - math.floor(math.log10(error))
+    rounded = round(value, places)
+    return shown(0.0 if rounded == 0 else rounded, digits=15 if abs(rounded) >= 1 else 12)
 
 
 def _epsilon(claims: Claims) -> tuple[float, str]:
