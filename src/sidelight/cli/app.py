@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -295,13 +296,8 @@ def completion(
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
 ) -> None:
     """Print a script that completes commands and options: eval "$(sidelight completion bash)"."""
-    from typer import completion as completions
-
-    typer.echo(
-        completions.get_completion_script(  # type: ignore[attr-defined]
-            prog_name="sidelight", complete_var=COMPLETION, shell=shell
-        )
-    )
+    shells = import_module("typer.completion")
+    typer.echo(shells.get_completion_script(prog_name="sidelight", complete_var=COMPLETION, shell=shell))
 
 
 @token_app.command()

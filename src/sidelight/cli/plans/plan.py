@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from glob import glob
+from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -57,6 +58,12 @@ class Plan:
     strict: bool
     together_at: Amount | None  # the delta at which all queries are priced as one batch; None: each by itself
     queries: tuple[PlannedQuery, ...]
+
+    def _repr_html_(self) -> str:
+        """Return the queries with their guarantees, for a notebook."""
+        cells = ((each.title, str(each.prepared.claims.strongest)) for each in self.queries)
+        rows = "".join(f"<tr><th scope='row'>{escape(title)}</th><td>{escape(cost)}</td></tr>" for title, cost in cells)
+        return f"<table><caption>{escape(f'{self.title} · budget {self.budget}')}</caption>{rows}</table>"
 
     @property
     def digest(self) -> str:
