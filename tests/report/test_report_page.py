@@ -14,11 +14,11 @@ import pytest
 from report_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.errors import SourceError
-from sidelight.guarantees import GDP, ApproxDP, Claims, Person, PureDP
+from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, Neighbours, Person, PureDP
 from sidelight.release import Release
 from sidelight.report import Account, Item, Report, check_writable, render, write_report, write_text
 from sidelight.report.charts import matrix_chart
-from sidelight.report.words import short, shown, ticks
+from sidelight.report.words import reading, short, shown, ticks
 
 VOID = {"meta", "br", "wbr", "line", "circle", "rect", "polygon", "polyline", "path"}
 
@@ -205,10 +205,27 @@ def test_seeded_noise_has_no_headline(make_release: Callable[..., Release]) -> N
     assert 'class="statement headline"' not in page_of(seeded)
 
 
+def test_the_headline_says_what_neighbours_are(make_release: Callable[..., Release]) -> None:
+    replaced = make_release(claims=Claims.of(PureDP(1, neighbours=Neighbours.REPLACE)))
+    assert "whether your row says what it says or anything else." in page_of(replaced)
+    person = make_release(claims=Claims.of(PureDP(1, unit=Person("id", 3))))
+    assert "whether your rows are in the data or not." in page_of(person)
+
+
+@pytest.mark.parametrize("budget", [GDP(1), ZCDP("0.1"), PureDP(2), ApproxDP(3, "1e-6")])
+def test_every_kind_of_budget_reads_as_an_epsilon_and_a_delta(budget: Claim) -> None:
+    epsilon, delta = reading(Claims.of(budget))
+    assert (delta == 0) == isinstance(budget, PureDP)
+    if delta:
+        assert Claims.of(budget).approx_at(delta) == ApproxDP(epsilon, delta)
+
+
 def test_ranks_say_of_about_how_many_where_a_release_says_it(make_release: Callable[..., Release]) -> None:
     one = make_release()
     counted = replace(one, query={"kind": "gaussian"}, value={"rows": 3021.4, "mean": np.zeros(1)}, labels=("a",))
     assert "of about 3,020" in page_of(one, counted)
+    some = replace(one, query={**one.query, "where": "age > 30"})
+    assert "of about" not in page_of(some, counted)  # it is of some of the rows
     assert "of about" not in page_of(one)
     assert "Of how many is private" in page_of(one)
 

@@ -94,9 +94,16 @@ def test_releases_are_plotted_with_their_error() -> None:
     assert again is axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["F", "M"]
     assert any("ErrorbarContainer" in type(each).__name__ for each in axes.containers)
+    days = sl.Table(
+        {"day": ["2024-03-05", "2024-05-01"] * 200}, schema=[sl.Date("day", start="2024-01-01", end="2024-12-31")]
+    )
+    drawn = sl.Quantiles([0.25, 0.75], column="day", epsilon=1).release(days).plot()
+    assert len(drawn.lines[0].get_xdata()) == 2
+    assert not drawn.patches  # points on a calendar, not bars from 1970
     with pytest.raises(RangeError, match="needs numbers with names"):
         release_of({"matrix": np.eye(2)}).plot()
     axes.figure.clear()
+    drawn.figure.clear()
 
 
 def test_without_matplotlib_a_plot_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,3 +118,8 @@ def test_notebooks_show_the_declarations_of_a_table_and_no_row() -> None:
     assert "&lt;people&gt;" in shown
     assert "age" in shown
     assert not {"31", "47", "52", "300"} & set(re.findall(r"\d+", shown))
+
+
+def test_notebooks_draw_the_leading_statistic_of_groups() -> None:
+    people = sl.Table({"sex": ["F", "M"] * 50}, schema=[sl.Category("sex", ["F", "M"], other=None)])
+    assert sl.Count(by="sex", epsilon=1).release(people)._repr_html_().count("<rect") == 2

@@ -60,6 +60,7 @@ def _write(plan: DailyPlan, sequence: Sequence, ledger: Ledger, outcome: Outcome
         place=shown_place(ledger),
         scope=plan.scope,
         head=ledger.head(),
+        budget=plan.budget,
     )
     item = Item(title=f"{plan.title}, {day}", outcome=outcome)
     write_report(Report(title=plan.title, day=today(), items=(item,), account=account), output)

@@ -158,7 +158,6 @@ def _write(
         scope=plan.scope,
         head=None if ledger is None else ledger.head(),
         budget=plan.budget,
-        unit=plan.schema.unit,
     )
     report = Report(title=plan.title, day=today(), items=tuple(items), account=account)
     write_report(report, output)

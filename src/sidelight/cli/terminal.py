@@ -11,8 +11,9 @@ from rich.text import Text
 
 from sidelight.accounting import Remaining, Spent
 from sidelight.accounting.remaining import RouteSpent
-from sidelight.guarantees import Claim, short_text
+from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.report import Account, Use
+from sidelight.report.words import reading, unit_word
 
 
 def console() -> Console:
@@ -55,10 +56,10 @@ def account_of(
     place: str | None,
     scope: str,
     head: str | None,
-    budget: Claim | None = None,
-    unit: object = "row",
+    budget: Claim,
 ) -> Account:
     """Put statement, totals and what is left together for a report."""
+    epsilon, delta = reading(Claims.of(budget))
     uses = [
         Use(
             route=name if route.open else f"{name}, closed",
@@ -75,15 +76,10 @@ def account_of(
         place=place,
         scope=scope if place else None,
         head=head,
-        epsilon=_amount(budget, "epsilon"),
-        delta=_amount(budget, "delta"),
-        unit="row" if str(unit) == "row" else "person",
+        epsilon=float(epsilon),
+        delta=float(delta),
+        unit=unit_word(budget.unit),
     )
-
-
-def _amount(budget: Claim | None, name: str) -> float | None:
-    found = getattr(budget, name, None)
-    return None if found is None else float(found)
 
 
 def routes_of(spent: Spent) -> list[tuple[str, RouteSpent]]:

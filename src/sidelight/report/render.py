@@ -14,7 +14,8 @@ from markupsafe import Markup
 
 from sidelight.errors import SidelightError, SourceError
 from sidelight.group_table import GroupTable
-from sidelight.guarantees import Claims
+from sidelight.guarantees import Claims, Neighbours
+from sidelight.guarantees.amounts import bound_text
 from sidelight.ledger.place import check_output
 from sidelight.registry import card_of
 from sidelight.release import Release
@@ -22,7 +23,7 @@ from sidelight.report.charts import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_c
 from sidelight.report.contents import Item, Report
 from sidelight.report.groups import groups_card
 from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
-from sidelight.report.words import Headline, at_most, counted, headline, promise, shown, together
+from sidelight.report.words import Headline, at_most, counted, headline, promise, shown, together, unit_word
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
@@ -89,8 +90,9 @@ def _headline(report: Report, claims: list[Claims]) -> Headline | None:
     if total is None:
         return None
     several = f"{len(claims)} releases together, the sum of their epsilons" if len(claims) > 1 else "one release"
-    unit = "row" if str(claims[0].unit) == "row" else "person"
-    return headline(total, 0.0, unit=unit, term=f"PureDP(ε = {shown(total)}): {several}.")
+    replaced = claims[0].neighbours is not Neighbours.ADD_REMOVE
+    term = f"PureDP(ε = {bound_text(total)}): {several}."
+    return headline(float(total), 0.0, unit=unit_word(claims[0].unit), term=term, replaced=replaced)
 
 
 def _rows_of(report: Report, dataset: str) -> str | None:
@@ -148,7 +150,7 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "prediction": _prediction(outcome),
         "error": outcome.error,
         "measured": outcome.error is not None and "that this was measured on" in outcome.error.assumption,
-        "of_rows": _rows_of(report, outcome.circumstances.dataset),
+        "of_rows": None if "where" in outcome.query else _rows_of(report, outcome.circumstances.dataset),
         # one bound for all of the value is a sentence, not a column
         "off_by": None if errors is None or listing.bounded else at_most(max(errors)),
     }

@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from sidelight.guarantees import Claims, Neighbours, Person
@@ -138,16 +139,26 @@ class Headline:
 _PROTECTS_LITTLE = 10.0
 
 
-def headline(epsilon: float, delta: float, *, unit: str, term: str) -> Headline:
+def headline(epsilon: float, delta: float, *, unit: str, term: str, replaced: bool = False) -> Headline:
     """Return the promise for one protected unit as a sentence.
+
+    Args:
+        epsilon: The sum of all that the sentence speaks of.
+        delta: The chance that is left out of it.
+        unit: What is protected: "row", "person" or "report".
+        term: The guarantee as experts write it.
+        replaced: Whether neighbours differ by what stands in a row, and not by whether it is there.
 
     >>> headline(1.0, 0.0, unit="row", term="").plain.partition(" from all of this ")[2]
     'can change by at most a factor of 2.72, whether your row is in the data or not.'
     """
-    yours = "rows are" if unit != "row" else "row is"
+    yours = "rows" if unit == "person" else unit
+    whether = "say what they say or anything else" if unit == "person" else "says what it says or anything else"
+    if not replaced:
+        whether = f"{'are' if unit == 'person' else 'is'} in the data or not"
     plain = (
         f"What anyone learns about you from all of this can change by at most a factor of "
-        f"{_large_factor(epsilon)}, whether your {yours} in the data or not"
+        f"{_large_factor(epsilon)}, whether your {yours} {whether}"
     )
     if delta > 0:
         plain += f", but for a chance of one in {shown(float(grid_floor(1 / exact(delta, name='delta'), digits=3)))}"
@@ -178,13 +189,33 @@ def supported(value: float, error: float) -> str:
 
 def _epsilon(claims: Claims) -> tuple[float, str]:
     """Return an epsilon that the claims prove, and what to add when it does not hold surely."""
+    epsilon, delta = reading(claims)
+    if delta == 0:
+        return float(epsilon), ""
+    odds = f"one in {shown(float(grid_floor(1 / delta, digits=3)), digits=3)}"
+    return float(epsilon), f"This may fail with a chance of at most {bound_text(delta)}, {odds}."
+
+
+def reading(claims: Claims) -> tuple[Fraction, Fraction]:
+    """Return an epsilon and a delta that the claims prove; delta is 0 where they are pure.
+
+    >>> from sidelight.guarantees import PureDP
+    >>> [float(amount) for amount in reading(Claims.of(PureDP("0.5")))]
+    [0.5, 0.0]
+    """
     pure = claims.pure()
     if pure is not None:
-        return float(pure.epsilon), ""
+        return pure.epsilon, Fraction(0)
     approx = claims.items[0] if claims.items else claims.approx_at(USUAL_DELTA)
     assert approx is not None, "every claim that the library makes has an (epsilon, delta) reading"
-    odds = f"one in {shown(float(grid_floor(1 / approx.delta, digits=3)), digits=3)}"
-    return float(approx.epsilon), f"This may fail with a chance of at most {bound_text(approx.delta)}, {odds}."
+    return approx.epsilon, approx.delta
+
+
+def unit_word(unit: object) -> str:
+    """Return whom a guarantee protects, in one word."""
+    if isinstance(unit, Person):
+        return "person"
+    return "report" if str(unit) == "event" else "row"
 
 
 def _protected(unit: object) -> str:
@@ -206,7 +237,7 @@ def _up(value: float, places: int) -> float:
     return math.ceil(value * steps - 1e-9) / steps
 
 
-def together(several: Sequence[Claims]) -> float | None:
+def together(several: Sequence[Claims]) -> Fraction | None:
     """Return the sum of epsilons when every release has one and all protect the same: what holds for them together.
 
     Guarantee: basic composition, valid however the queries were chosen (accounting proof page, 2.3).
@@ -215,4 +246,4 @@ def together(several: Sequence[Claims]) -> float | None:
     pures = [claims.pure() for claims in several]
     if len(whom) != 1 or any(pure is None for pure in pures):
         return None
-    return float(sum(pure.epsilon for pure in pures if pure is not None))
+    return sum((pure.epsilon for pure in pures if pure is not None), Fraction(0))
