@@ -25,6 +25,8 @@ _WIDTH, _HEIGHT = 190, 18
 #: More columns of numbers than this leave no room for bars.
 _MOST_BESIDE_BARS = 6
 _DIGITS = 6
+#: Intervals are drawn up to so many times the largest number; one that goes on has no end mark.
+_MOST_OF_INTERVALS = 1.5
 _LOW, _HIGH = INTERVAL
 
 #: Notes of a table in words.
@@ -123,8 +125,11 @@ def _bars(table: GroupTable, name: str) -> list[Markup] | None:
     if name == "rank" or len(values) < 2 or table[name].dtype.kind not in "iuf" or not all(map(_finite, values)):
         return None
     low, high, predicted = (beside(table, name, word) or [math.nan] * table.rows for word in (_LOW, _HIGH, PREDICTED))
-    drawn = [each for column in (values, low, high, predicted) for each in column[:MOST_LISTED] if _finite(each)]
-    least, most = min(0.0, *drawn), max(0.0, *drawn)
+    drawn = [each for column in (values, predicted) for each in column[:MOST_LISTED] if _finite(each)]
+    most_seen = _MOST_OF_INTERVALS * max(map(abs, drawn)) or math.inf
+    # one group of two rows may lie anywhere: its interval would leave no room for all others
+    ends = [min(max(each, -most_seen), most_seen) for each in (*low, *high) if _finite(each)]
+    least, most = min(0.0, *drawn, *ends), max(0.0, *drawn, *ends)
     if not _finite(most - least):
         return None
     scale = Axis(low=least, high=most if most > least else least + 1.0, start=3, end=_WIDTH - 3)
@@ -142,8 +147,10 @@ def _bar(scale: Axis, value: float, low: float, high: float, predicted: float, *
     ]
     told = f"{name} {_number(value)}"
     if _finite(low) and _finite(high):
-        parts.append(line_part(scale(low), middle, scale(high), middle, "whisker"))
-        parts += [line_part(scale(each), middle - 4, scale(each), middle + 4, "whisker") for each in (low, high)]
+        start, stop = (scale(min(max(each, scale.low), scale.high)) for each in (low, high))
+        parts.append(line_part(start, middle, stop, middle, "whisker"))
+        inside = [each for each in (low, high) if scale.low <= each <= scale.high]
+        parts += [line_part(scale(each), middle - 4, scale(each), middle + 4, "whisker") for each in inside]
         told += f", from {_number(low)} to {_number(high)}"
     if _finite(predicted):
         parts.append(f'<circle class="expected" cx="{scale(predicted):.1f}" cy="{middle:.1f}" r="3.5"/>')
@@ -155,7 +162,7 @@ def _bar(scale: Axis, value: float, low: float, high: float, predicted: float, *
 def _noise(table: GroupTable, name: str) -> str | None:
     """Return the standard deviation of the noise in words, where it is one for all groups."""
     found = {each for each in beside(table, name, "noise_sd") or () if _finite(each)}
-    return _number(found.pop()) if len(found) == 1 else None
+    return shown(found.pop(), digits=3) if len(found) == 1 else None
 
 
 def _confidence(stated: Any) -> str:
