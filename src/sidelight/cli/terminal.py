@@ -11,15 +11,20 @@ from rich.text import Text
 
 from sidelight.accounting import Remaining, Spent
 from sidelight.accounting.remaining import RouteSpent
+from sidelight.cli.answers import prints_json
 from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.report import Account, Use
 from sidelight.report.words import reading, unit_word
 
 
 def console() -> Console:
-    """Return standard output; in a pipe it is wide enough for every table and has no colours."""
-    probe = Console(highlight=False)
-    return probe if probe.is_terminal else Console(highlight=False, width=max(probe.width, 140))
+    """Return standard output, or standard error where the former is taken by JSON.
+
+    In a pipe it is wide enough for every table and has no colours.
+    """
+    error = prints_json()
+    probe = Console(highlight=False, stderr=error)
+    return probe if probe.is_terminal else Console(highlight=False, stderr=error, width=max(probe.width, 140))
 
 
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
