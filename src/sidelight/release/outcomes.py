@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
 
 import numpy as np
 
@@ -25,6 +25,15 @@ from sidelight.release.tail_bound import TailBound
 from sidelight.release.values import decode_value, encode_value
 
 FORMAT = "1"
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # of the checker: with a default, so that a bare `Release` stays one
+
+    Value = TypeVar("Value", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Value = TypeVar("Value", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +50,14 @@ class Circumstances:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Release:
+class Release(Generic[Value]):
     """Hold a differentially private answer together with everything public about it.
 
     Queries, sessions and models make releases; nobody writes one by hand.
 
     Args:
         query: The public description of what was asked.
-        value: The answer.
+        value: The answer; its type is that of the query: `Release[GroupTable]` of a count by group
         labels: The names of its entries.
         guarantee: The claims that all hold for it.
         error: A public bound of how far off it can be, or None.
@@ -65,7 +74,7 @@ class Release:
     """
 
     query: Mapping[str, Any]
-    value: Any
+    value: Value
     labels: tuple[str, ...]
     guarantee: Claims
     error: TailBound | None
@@ -188,7 +197,7 @@ class Release:
             raise RangeError("expected the JSON of a release, got that of a refusal; use sidelight.outcome_from_json")
         return result
 
-    def at(self, *, entry_id: str | None, ledger_head: str | None) -> Release:
+    def at(self, *, entry_id: str | None, ledger_head: str | None) -> Self:
         """Return the same release with its place in a ledger."""
         return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
 
