@@ -140,3 +140,17 @@ def test_the_commands_answer_with_a_number_and_a_chart(tmp_path: Path) -> None:
     wrong = runner.invoke(app, ["accuracy", path, "--query", "3", "--within", "10"])
     assert wrong.exit_code == 2
     assert "--query must be from 1 to 2" in wrong.output
+
+
+def test_a_column_of_dates_is_no_reason_for_no_forecast() -> None:
+    schema = sl.Schema(
+        [
+            sl.Number("age", lower=0, upper=110),
+            sl.Date("visit", start="2020-01-01", end="2025-12-31"),
+            sl.PersonId("id", max_rows=5),
+        ]
+    )
+    for query in (sl.Mean("age", epsilon=1), sl.Mean("visit", epsilon=1)):
+        found = expected(query, query.prepare(schema), schema, confidence=0.95)
+        assert found.basis == "measured", found
+        assert found.size > 0

@@ -17,7 +17,7 @@ from sidelight.errors import SidelightError
 from sidelight.group_table import ALL, GroupTable
 from sidelight.noise import Source
 from sidelight.predictions import Prior
-from sidelight.records import Category, Number, PersonId, Schema, Table
+from sidelight.records import Category, Date, Number, PersonId, Schema, Table
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy
 
@@ -62,7 +62,9 @@ def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for place, column in enumerate(schema.columns):
         spread = _spread_out(rows, place)
-        if isinstance(column, Number):
+        if isinstance(column, Date):  # days and hours of the calendar, since whole numbers may count anything
+            columns[column.name] = column.calendar.datetimes(_numbers(column, spread, None))
+        elif isinstance(column, Number):
             columns[column.name] = _numbers(column, spread, getattr(query, "prediction", None))
         elif isinstance(column, PersonId):
             columns[column.name] = np.arange(rows) // column.max_rows
