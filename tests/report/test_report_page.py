@@ -14,6 +14,7 @@ import pytest
 from report_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.errors import SourceError
+from sidelight.group_table import GroupTable
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, Neighbours, Person, PureDP
 from sidelight.release import Release
 from sidelight.report import Account, Item, Report, check_writable, render, write_report, write_text
@@ -226,6 +227,11 @@ def test_ranks_say_of_about_how_many_where_a_release_says_it(make_release: Calla
     assert "of about 3,020" in page_of(one, counted)
     some = replace(one, query={**one.query, "where": "age > 30"})
     assert "of about" not in page_of(some, counted)  # it is of some of the rows
+    whole = {"keys": [], "groups": [()], "columns": {"count": [3021]}}
+    for of, told in (("rows", True), ("persons", False)):  # a rank is a row
+        table = GroupTable(**whole, notes={"of": of})
+        asked = replace(one, query={"kind": "count"}, value=table, labels=(), error=None)
+        assert ("of about 3,020" in page_of(one, asked)) == told
     assert "of about" not in page_of(one)
     assert "Of how many is private" in page_of(one)
 

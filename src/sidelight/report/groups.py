@@ -28,6 +28,8 @@ _DIGITS = 6
 #: Intervals are drawn up to so many times the largest number; one that goes on has no end mark.
 _MOST_OF_INTERVALS = 1.5
 _LOW, _HIGH = INTERVAL
+#: The label of what was not declared.
+OTHER = "other"
 
 #: Notes of a table in words.
 _SAID = {"of": "counted"}
@@ -71,6 +73,7 @@ def groups_card(release: Release) -> Mapping[str, Any]:
         "interval": beside(table, first, _LOW) is not None,
         "predicted": bars is not None and predicted is not None,
         "noise": _noise(table, first),
+        "other": any(OTHER in group for group in table.groups),
         "confidence": _confidence(release.query.get("confidence")),
         "notes": sorted((_SAID.get(key, key.replace("_", " ")), _note(value)) for key, value in table.notes.items()),
     }

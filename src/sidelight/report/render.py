@@ -104,7 +104,8 @@ def _rows_of(report: Report, dataset: str) -> str | None:
         value = outcome.value
         rows = value.get("rows") if isinstance(value, Mapping) else None
         if outcome.kind == "count" and isinstance(value, GroupTable) and "where" not in outcome.query:
-            rows = float(value["count"].sum()) if value.rows == 1 and "count" in value else rows
+            of_rows = value.rows == 1 and "count" in value and value.notes.get("of") == "rows"  # ranks are not persons
+            rows = float(value["count"].sum()) if of_rows else rows
         if isinstance(rows, int | float) and rows > 0:
             return shown(float(f"{rows:.3g}"))
     return None
