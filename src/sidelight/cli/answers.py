@@ -50,7 +50,7 @@ def prints_json() -> bool:
 
 
 def answered(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the option `--json`.
+    """Add the option `--json` to a command.
 
     Args:
         name: The command, as one writes it: "ledger show".
@@ -106,7 +106,7 @@ def _check_place(place: Path) -> None:
     except OSError:  # it is not there, which is what we want
         return
     if begins not in (b"", b"{", b"["):
-        raise SourceError(f"{str(place)!r} is there and is no JSON; name another file after --json")
+        raise SourceError(f"{str(place)!r} is there and is no JSON: it would be lost; name another file after --json")
 
 
 def _told(error: BaseException) -> str:
