@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import SidelightError
 from sidelight.group_table import ALL, GroupTable
 from sidelight.noise import Source
 from sidelight.predictions import Prior
@@ -42,10 +41,10 @@ def forecast(
     wanted = getattr(query, "expected_rows", None)
     rows = int(min(max(USUAL_ROWS if wanted is None else wanted, 10), MOST_ROWS))
     try:
-        table = Table(generated(schema, rows, query), schema=schema)
+        table = Table(as_cells(generated(schema, rows, query), schema), schema=schema)
         with Source(SeededEntropy("forecast")) as source:
             answer = prepared.run(table, source)
-    except SidelightError:  # a forecast is not worth an error
+    except Exception:  # a forecast is not worth an error, whatever it fails by: no private row is near
         return None
     half = _half_width(getattr(answer, "value", None))
     if half is None:
@@ -62,9 +61,7 @@ def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for place, column in enumerate(schema.columns):
         spread = _spread_out(rows, place)
-        if isinstance(column, Date):  # days and hours of the calendar, since whole numbers may count anything
-            columns[column.name] = column.calendar.datetimes(_numbers(column, spread, None))
-        elif isinstance(column, Number):
+        if isinstance(column, Number):
             columns[column.name] = _numbers(column, spread, getattr(query, "prediction", None))
         elif isinstance(column, PersonId):
             columns[column.name] = np.arange(rows) // column.max_rows
@@ -72,6 +69,12 @@ def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:
             labels = column.labels if isinstance(column, Category) else [f"label {n}" for n in range(_LABELS)]
             columns[column.name] = [labels[at] for at in (spread * len(labels)).astype(np.int64).tolist()]
     return columns
+
+
+def as_cells(columns: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Return columns of numbers as a source holds them: those of a `Date` as dates."""
+    calendars = {each.name: each.calendar for each in schema.columns if isinstance(each, Date)}
+    return {name: calendars[name].datetimes(cells) if name in calendars else cells for name, cells in columns.items()}
 
 
 def _spread_out(rows: int, place: int) -> Any:

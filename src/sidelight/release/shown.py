@@ -16,8 +16,10 @@ from sidelight.errors import MissingPackageError, RangeError
 from sidelight.group_table import GroupTable
 from sidelight.records.dates import Calendar, date_text
 
-#: The columns of a table by group that lie where the numbers of the column lie.
-_DATED = re.compile(r"low|high|(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
+#: The columns of a table by group that lie where the numbers of the column lie, and the kinds whose `low` and `high`
+#: are the ends of a mean: in other tables they are those of a count, a sum or a spread.
+_MEANS = ("mean", "summary")
+_DATED = re.compile(r"(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
 #: Columns that stand beside a statistic: its interval, what was expected, and how it was made.
 INTERVAL, PREDICTED = ("low", "high"), "predicted"
 _BESIDE = (PREDICTED, "plain", "unbiased", "noise_sd", "supported", "known")
@@ -71,8 +73,10 @@ def dated(value: Any, told: Any, *, kind: str) -> Any:
         return value
     calendar = Calendar.since(told["start"], told["unit"], where="a release")
     if isinstance(value, GroupTable):
+        ends = INTERVAL if kind in _MEANS else ()
         columns = {
-            name: calendar.datetimes(value[name]) if _DATED.fullmatch(name) else value[name] for name in value.columns
+            name: calendar.datetimes(value[name]) if name in ends or _DATED.fullmatch(name) else value[name]
+            for name in value.columns
         }
         return GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=value.notes)
     if isinstance(value, Mapping):
