@@ -115,7 +115,11 @@ def _texts(table: GroupTable, name: str, place: int) -> list[str]:
         both = (low[place], high[place] if high is not None else math.nan)
         half = (both[1] - both[0]) / 2 if all(map(_finite, both)) else math.nan
         found = [supported(value, half) if isinstance(value, float) and _finite(value) else _number(value)]
-        ends = [supported(each, half) if _finite(half) else _number(each) for each in both]
+        outwards = (math.floor, math.ceil)
+        ends = [
+            supported(each, half, rounded=away) if _finite(half) else _number(each)
+            for each, away in zip(both, outwards, strict=True)
+        ]
         found.append(" to ".join(ends) if all(map(_there, both)) else "–")
     if predicted is not None:
         found.append(_number(predicted[place]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -174,17 +174,25 @@ def _large_factor(epsilon: float) -> str:
     return f"10 to the power of {math.ceil(epsilon / math.log(10))}"
 
 
-def supported(value: float, error: float) -> str:
+def supported(value: float, error: float, *, rounded: Callable[[Fraction], int] = round) -> str:
     """Write a number with the digits that its error leaves: two of the error's own.
+
+    Args:
+        value: The number.
+        error: How far off it can be.
+        rounded: How the last digit is found: `math.floor` and `math.ceil` for the ends of an interval, which must hold.
 
     >>> supported(1234567.89, 2470.0), supported(0.123456, 0.0031), supported(7.0, 0.0)
     ('1,234,600', '0.1235', '7')
+    >>> supported(47.5678, 0.48, rounded=math.floor), supported(47.6612, 0.48, rounded=math.ceil)
+    ('47.56', '47.67')
     """
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
         return shown(value, digits=6)
     places = 1 - math.floor(math.log10(error))
-    rounded = round(value, places)
-    return shown(0.0 if rounded == 0 else rounded, digits=15 if abs(rounded) >= 1 else 12)
+    steps = Fraction(value) * Fraction(10) ** places  # exact: an end that lies on a step stays there
+    found = float(rounded(steps) / Fraction(10) ** places)
+    return shown(found, digits=15 if abs(found) >= 1 else 12)
 
 
 def _epsilon(claims: Claims) -> tuple[float, str]:
