@@ -16,6 +16,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "number": (int, float, Decimal),
     "array": (list,),
     "object": (dict,),
+    "null": (type(None),),
 }
 KNOWN = {"type", "enum", "const", "properties", "additionalProperties", "required", "items", "anyOf", "oneOf"}
 ABOUT = {"$schema", "title", "description"}
@@ -55,3 +56,5 @@ def problems(value: Any, wanted: dict[str, Any], place: str = "plan") -> Iterato
                 yield from problems(each, properties[key], f"{place}.{key}")
             elif wanted.get("additionalProperties") is False:
                 yield f"{place} has no key {key}"
+            elif isinstance(wanted.get("additionalProperties"), dict):
+                yield from problems(each, wanted["additionalProperties"], f"{place}.{key}")

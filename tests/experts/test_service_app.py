@@ -16,9 +16,10 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from sidelight.errors import RefusedError
+from sidelight.experts.server import Closed
 from sidelight.experts.service import app
 from sidelight.experts.service.app import service_app
-from sidelight.experts.service.page import _success, _up
+from sidelight.experts.service.page import _success, _up, strip_chart
 from sidelight.experts.service.tokens import Tokens
 
 
@@ -306,3 +307,15 @@ def test_batches_show_what_observers_learn_rounded_up_and_for_whom_it_does_not_h
     assert _up(0.124803) == "0.125"
     assert float(_up(3.1e-9)) >= 3.1e-9
     assert _success(1.0) == "69.2 %"  # Φ(1/2) = 0.69146
+
+
+@pytest.mark.parametrize(("actions", "lanes", "others"), [(3, 3, 0), (24, 24, 0), (40, 3, 1)])
+def test_every_action_has_a_lane_while_there_is_room(actions, lanes, others):
+    """Of too many actions those that were chosen have one, and the rest share the last."""
+    told = {"reports": 2, "expected": 3, "noise_scale": 1.0}
+    closed = [Closed(round=number + 1, action=number % 3, **told) for number in range(9)]
+    drawn = str(strip_chart(closed, [f"action {number}" for number in range(actions)]))
+    names = re.findall(r'class="axis end"[^>]*>([^<]+)<', drawn)
+    assert sum(name.startswith("action") for name in names) == lanes
+    assert names.count("others") == others
+    assert drawn.count('class="mark last"') == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sidelight.accuracy.expected import with_expected
 from sidelight.cli.plans import read_plan
 from sidelight.records import Table
 from sidelight.registry import PLAN_KINDS
@@ -117,7 +118,13 @@ def every_kind(folder: Path) -> Report:
     path.write_text(f"{source}{COLUMNS}[budget]\nepsilon = 60\ndelta = 1e-4\n{queries}", encoding="utf-8")
     plan = read_plan(path)
     table = Table(plan.source, schema=plan.schema, name=plan.name)
-    items = [Item(title=each.title, outcome=seeded_release(each.query, table, seed=3)) for each in plan.queries]
+    items = [
+        Item(
+            title=each.title,
+            outcome=with_expected(seeded_release(each.query, table, seed=3), each.query, each.prepared, plan.schema),
+        )
+        for each in plan.queries
+    ]
     account = Account(
         statement=STATEMENT,
         uses=(Use(route="Sum of μ² (Gaussian)", fraction=0.4, text="0.2010040394450520 of 12.24 (40.0 %)"),),
@@ -125,6 +132,8 @@ def every_kind(folder: Path) -> Report:
         place="budget.db",
         scope="people",
         head="6c29441ef59130134cff38a3c0490c82878cea894ca8c8135ac0a542de9bfee0",
+        epsilon=60.0,
+        delta=1e-4,
     )
     return Report(title="Everything that can be asked", day="2026-11-15", items=tuple(items), account=account)
 

@@ -68,7 +68,7 @@ def faults(page: Any) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (360, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (900, "dark"), (360, "dark"), (360, "light")])
 def test_every_kind_is_legible(the_browser: Any, page_path: Path, width: int, scheme: str) -> None:
     with opened(the_browser, page_path, width=width, scheme=scheme) as (page, _, messages):
         heights = page.evaluate("[...document.querySelectorAll('article')].map((card) => card.offsetHeight)")
@@ -97,3 +97,11 @@ def test_the_check_finds_what_it_looks_for(
     broken.write_text(page_text.replace("</style>", f"{style}\n</style>", 1), encoding="utf-8")
     with opened(the_browser, broken, width=360, scheme="light") as (page, _, _):
         assert any(each.startswith(fault) for each in faults(page))
+
+
+def test_it_prints_in_black_on_white_without_a_cut(the_browser: Any, page_path: Path) -> None:
+    with opened(the_browser, page_path, width=900, scheme="dark") as (page, _, _):
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+        assert faults(page) == []

@@ -120,3 +120,14 @@ def test_no_group_and_one_group(make_release: Callable[..., Release]) -> None:
     assert "No group was released" in page(none)
     one = GroupTable(keys=[], groups=[()], columns={"mean": [41.5]})
     assert "41.5" in page(make_release(query={"kind": "mean"}, value=one, labels=(), error=None))
+
+
+def test_one_wide_interval_leaves_room_for_the_others(make_release: Callable[..., Release]) -> None:
+    value = table(3, mean=[40.0, 50.0, 45.0], low=[38.0, 47.0, 0.0], high=[42.0, 53.0, 1e6])
+    card = groups_card(make_release(query={"kind": "mean"}, value=value, labels=(), error=None))
+    widths = [float(re.search(r'class="tile plus".*?width="([0-9.]+)"', line.bar)[1]) for line in card["open"]]
+    assert widths[1] > 100  # of 190: the widest interval goes beyond the picture
+    assert [line.bar.count('class="whisker"') for line in card["open"]] == [3, 3, 2]  # a line and its end marks
+    nothing = table(2, mean=[0.0, 0.0], low=[-3.0, -3.0], high=[3.0, 3.0])
+    card = groups_card(make_release(query={"kind": "mean"}, value=nothing, labels=(), error=None))
+    assert card["open"][0].bar.count('class="whisker"') == 3

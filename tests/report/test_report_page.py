@@ -14,10 +14,12 @@ import pytest
 from report_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.errors import SourceError
-from sidelight.guarantees import GDP, ApproxDP, Claims, Person, PureDP
+from sidelight.group_table import GroupTable
+from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, Neighbours, Person, PureDP
 from sidelight.release import Release
-from sidelight.report import Item, Report, check_writable, render, write_report, write_text
-from sidelight.report.words import short, shown, ticks
+from sidelight.report import Account, Item, Report, check_writable, render, write_report, write_text
+from sidelight.report.charts import matrix_chart
+from sidelight.report.words import reading, short, shown, ticks
 
 VOID = {"meta", "br", "wbr", "line", "circle", "rect", "polygon", "polyline", "path"}
 
@@ -169,10 +171,75 @@ def test_an_epsilon_that_means_nothing_shows_no_beliefs(make_release: Callable[.
 
 def test_several_releases_say_what_holds_together(make_release: Callable[..., Release]) -> None:
     one = make_release()
-    assert "PureDP(ε = 1), the sum" in page_of(one, one)
+    both = page_of(one, one).replace("\u00a0", " ")
+    assert "PureDP(ε = 1): 2 releases together, the sum" in both
+    assert "can change by at most a factor of 2.72, whether your row is in the data or not." in both
     assert "the sum" not in page_of(one)
     assert "the sum" not in page_of(one, make_release(claims=Claims.of(GDP(1))))
     assert "the sum" not in page_of(one, make_release(claims=Claims.of(PureDP(1, unit=Person("id", 3)))))
+
+
+def test_results_come_first_and_hashes_last(make_release: Callable[..., Release]) -> None:
+    account = Account(
+        statement="Everything is ApproxDP(ε = 3, δ = 1e-6)",
+        uses=(),
+        remaining="nothing",
+        place="budget.db",
+        head="6c29441ef591",
+        epsilon=3.0,
+        delta=1e-6,
+    )
+    items = (Item(title="The first question", outcome=make_release()),)
+    page = render(Report(title="A title", day="2026-11-15", items=items, account=account))
+    places = [
+        page.index(each) for each in ("a factor of 20.1", "The first question", "What may still be", "6c29441ef591")
+    ]
+    assert places == sorted(places)
+    assert "one in 1,000,000" in page
+
+
+def test_seeded_noise_has_no_headline(make_release: Callable[..., Release]) -> None:
+    """The control: the same page with noise that anyone can repeat promises nothing."""
+    assert 'class="statement headline"' in page_of(make_release())
+    one = make_release()
+    seeded = replace(one, circumstances=replace(one.circumstances, entropy="seeded"))
+    assert 'class="statement headline"' not in page_of(seeded)
+
+
+def test_the_headline_says_what_neighbours_are(make_release: Callable[..., Release]) -> None:
+    replaced = make_release(claims=Claims.of(PureDP(1, neighbours=Neighbours.REPLACE)))
+    assert "whether your row says what it says or anything else." in page_of(replaced)
+    person = make_release(claims=Claims.of(PureDP(1, unit=Person("id", 3))))
+    assert "whether your rows are in the data or not." in page_of(person)
+
+
+@pytest.mark.parametrize("budget", [GDP(1), ZCDP("0.1"), PureDP(2), ApproxDP(3, "1e-6")])
+def test_every_kind_of_budget_reads_as_an_epsilon_and_a_delta(budget: Claim) -> None:
+    epsilon, delta = reading(Claims.of(budget))
+    assert (delta == 0) == isinstance(budget, PureDP)
+    if delta:
+        assert Claims.of(budget).approx_at(delta) == ApproxDP(epsilon, delta)
+
+
+def test_ranks_say_of_about_how_many_where_a_release_says_it(make_release: Callable[..., Release]) -> None:
+    one = make_release()
+    counted = replace(one, query={"kind": "gaussian"}, value={"rows": 3021.4, "mean": np.zeros(1)}, labels=("a",))
+    assert "of about 3,020" in page_of(one, counted)
+    some = replace(one, query={**one.query, "where": "age > 30"})
+    assert "of about" not in page_of(some, counted)  # it is of some of the rows
+    whole = {"keys": [], "groups": [()], "columns": {"count": [3021]}}
+    for of, told in (("rows", True), ("persons", False)):  # a rank is a row
+        table = GroupTable(**whole, notes={"of": of})
+        asked = replace(one, query={"kind": "count"}, value=table, labels=(), error=None)
+        assert ("of about 3,020" in page_of(one, asked)) == told
+    assert "of about" not in page_of(one)
+    assert "Of how many is private" in page_of(one)
+
+
+def test_a_matrix_prints_its_numbers() -> None:
+    drawn = str(matrix_chart(("age", "pay"), np.array([[1.5, -20.0], [-20.0, 12345.0]])))
+    for text in (">1.5<", ">-20<", ">12.35k<"):
+        assert drawn.count(text) >= 2  # wide and narrow
 
 
 def test_writing_is_atomic_and_checked_beforehand(tmp_path: Path, make_release: Callable[..., Release]) -> None:

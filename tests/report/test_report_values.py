@@ -148,3 +148,10 @@ def test_charts_are_well_formed(values: list[float]) -> None:
 def test_no_matrix_where_labels_do_not_fit() -> None:
     assert matrix_of(release_of(MATRIX, ("a",))) is None
     assert matrix_of(release_of({"matrix": np.full((1, 1), np.nan)}, ("a",))) is None
+
+
+def test_entries_of_a_matrix_have_the_digits_that_its_bound_leaves() -> None:
+    wide = TailBound(unit="in operator norm", assumption="rows are short", fixed=(7.55e6,), per_log=(0.0,))
+    matrix = np.array([[383450912.0, 91037.9], [91037.9, 28224.0]])
+    listing = listing_of(release_of({"matrix": matrix}, ("income", "hours"), wide), [7.55e6])
+    assert [row[1] for row in listing.shown[-1].rows] == ["383,500,000", "100,000", "0"]

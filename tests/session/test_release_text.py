@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
 import sidelight as sl
+from sidelight.errors import MissingPackageError, RangeError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.release import Circumstances, Release
+
+mpl.use("Agg")
 
 
 def release_of(value: object) -> Release:
@@ -74,3 +80,46 @@ def test_notebooks_show_a_chart_and_the_error() -> None:
     shown = sl.Session(people, budget=sl.ApproxDP(3, "1e-6"))._repr_html_()
     assert "together ApproxDP(ε = 3, δ = 1e-6)" in shown
     assert "declared sums are at most ε = 3" in shown
+
+
+def test_releases_are_plotted_with_their_error() -> None:
+    release = sl.Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release([30, 40, 50] * 100)
+    axes = release.plot()
+    assert [bar.get_width() for bar in axes.patches] == [each["value"] for each in release.to_dict()["values"]]
+    assert "off by" in axes.get_xlabel()
+    assert axes.get_title().startswith("quantiles · PureDP")
+    people = sl.Table({"sex": ["F", "M"] * 50}, schema=[sl.Category("sex", ["F", "M"], other=None)])
+    counted = sl.Count(by="sex", epsilon=1).release(people)
+    again = counted.plot(axes)
+    assert again is axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["F", "M"]
+    assert any("ErrorbarContainer" in type(each).__name__ for each in axes.containers)
+    days = sl.Table(
+        {"day": ["2024-03-05", "2024-05-01"] * 200}, schema=[sl.Date("day", start="2024-01-01", end="2024-12-31")]
+    )
+    drawn = sl.Quantiles([0.25, 0.75], column="day", epsilon=1).release(days).plot()
+    assert len(drawn.lines[0].get_xdata()) == 2
+    assert not drawn.patches  # points on a calendar, not bars from 1970
+    with pytest.raises(RangeError, match="needs numbers with names"):
+        release_of({"matrix": np.eye(2)}).plot()
+    axes.figure.clear()
+    drawn.figure.clear()
+
+
+def test_without_matplotlib_a_plot_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(MissingPackageError, match="pip install matplotlib"):
+        sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100).plot()
+
+
+def test_notebooks_show_the_declarations_of_a_table_and_no_row() -> None:
+    people = sl.Table({"age": [31, 47, 52] * 100}, schema=[sl.Number("age", lower=0, upper=99)], name="<people>")
+    shown = people._repr_html_()
+    assert "&lt;people&gt;" in shown
+    assert "age" in shown
+    assert not {"31", "47", "52", "300"} & set(re.findall(r"\d+", shown))
+
+
+def test_notebooks_draw_the_leading_statistic_of_groups() -> None:
+    people = sl.Table({"sex": ["F", "M"] * 50}, schema=[sl.Category("sex", ["F", "M"], other=None)])
+    assert sl.Count(by="sex", epsilon=1).release(people)._repr_html_().count("<rect") == 2

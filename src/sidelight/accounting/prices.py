@@ -77,8 +77,8 @@ def plain_prices(terms: Terms, claims: Claims) -> list[Charge]:
     items = [i for i in claims.items if pure is None or i.epsilon < pure.epsilon]
     priced = [price(terms, claims, item) for item in sorted(items, key=lambda i: (i.epsilon, i.delta))]
     if mu is not None and rho is not None:
-        own = charge_quanta(rho), charge_quanta(mu * mu)
-        priced = [replace(each, rho=own[0], mu_squared=own[1], may_begin=True) for each in priced]
+        own_rho, own_square = charge_quanta(rho), charge_quanta(mu * mu)
+        priced = [replace(each, rho=own_rho, mu_squared=own_square, may_begin=True) for each in priced]
     return priced if pure is None else [*priced, price(terms, claims, None)]
 
 

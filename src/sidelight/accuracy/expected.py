@@ -58,6 +58,11 @@ class Expected:
         told = f"± {at_most(self.size)} {self.unit}".rstrip()
         return told if self.basis == "bound" else f"about {told} (measured: {self.rows:,} generated rows)"
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; a size that nothing is known of is null."""
+        size = self.size if math.isfinite(self.size) else None
+        return {"size": size, "unit": self.unit, "basis": self.basis, "condition": self.condition}
+
     def tail(self, confidence: float) -> TailBound:
         """Return it as the bound that a release carries; a measured one says so in its assumption."""
         return TailBound(

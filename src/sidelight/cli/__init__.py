@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 #: The variable in which a shell asks for completions: `sidelight completion SHELL` writes it into its script.
@@ -15,7 +16,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from sidelight.cli.app import app
 
     if COMPLETION in os.environ:  # the shell asks what could come next
-        from typer import completion
-
-        completion.completion_init()  # type: ignore[attr-defined]
+        import_module("typer.completion").completion_init()
     app(args=None if arguments is None else list(arguments), prog_name="sidelight")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sidelight.accuracy.expected import Expected
 from sidelight.accuracy.price import epsilon_for, swept
+from sidelight.cli.answers import note
 from sidelight.cli.plans import PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import RangeError
@@ -25,19 +27,31 @@ def show_accuracy(path: Path, *, query: int, within: float, confidence: float) -
     tell(f"{needed}.")
     tell(f"There it is {needed.expected}; {_basis(needed.expected)}.")
     tell("")
-    _chart(asked, plan.schema, confidence=confidence, within=within)
+    prices = _chart(asked, plan.schema, confidence=confidence, within=within)
+    note(
+        title=asked.title,
+        price=needed.name,
+        amount=float(needed.amount),
+        expected=needed.expected.to_json(),
+        confidence=confidence,
+        prices=prices,
+    )
 
 
 def show_sweep(path: Path, *, confidence: float) -> None:
     """Print for each query of a plan what is expected at an eighth to eight times its price."""
     plan = read_plan(path)
+    sweeps = []
     for planned in plan.queries:
         tell(planned.title, style="bold")
-        _chart(planned, plan.schema, confidence=confidence)
+        sweeps.append({"title": planned.title, "prices": _chart(planned, plan.schema, confidence=confidence)})
         tell("")
+    note(title=plan.title, sweeps=sweeps)
 
 
-def _chart(planned: PlannedQuery, schema: object, *, confidence: float, within: float | None = None) -> None:
+def _chart(
+    planned: PlannedQuery, schema: object, *, confidence: float, within: float | None = None
+) -> list[dict[str, Any]]:
     found = swept(planned.query, schema, confidence=confidence)  # type: ignore[arg-type]
     sizes = [each.size for _, _, each in found if math.isfinite(each.size) and each.size > 0]
     name = found[0][0]
@@ -49,6 +63,7 @@ def _chart(planned: PlannedQuery, schema: object, *, confidence: float, within: 
         made.add_row(*map(plain, (shown(amount, digits=6), told, _bar(each.size, sizes) + mark)))
     console().print(made)
     tell(f"errors in {unit or 'units of the answer'}, bars on a logarithmic scale; {_basis(found[0][2])}")
+    return [{"price": price, "amount": float(amount), "expected": each.to_json()} for price, amount, each in found]
 
 
 def _bar(size: float, sizes: Sequence[float]) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from sidelight.cli import COMPLETION
+from sidelight.cli.answers import STANDARD_OUTPUT, answered
+from sidelight.cli.answers import Place as JsonPlace
 from sidelight.cli.failures import Commands
+from sidelight.errors import RangeError
 from sidelight.version import VERSION
 
 app = typer.Typer(
@@ -53,6 +57,7 @@ def options(
 
 
 @app.command()
+@answered("demo")
 def demo(
     *,
     output: Output = Path("report.html"),
@@ -65,6 +70,7 @@ def demo(
 
 
 @app.command()
+@answered("init")
 def init(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The file: CSV or Parquet. Its header is read.")],
     *,
@@ -100,6 +106,7 @@ def init(
 
 
 @app.command()
+@answered("check")
 def check(plan_file: PlanFile) -> None:
     """Count, for the owner alone, how a plan's declarations fit the file. NOT PRIVATE."""
     from sidelight.cli.checking import check_plan
@@ -108,6 +115,7 @@ def check(plan_file: PlanFile) -> None:
 
 
 @app.command()
+@answered("plan")
 def plan(
     plan_file: PlanFile,
     *,
@@ -135,6 +143,7 @@ def plan(
 
 
 @app.command()
+@answered("accuracy")
 def accuracy(
     plan_file: PlanFile,
     *,
@@ -149,13 +158,14 @@ def accuracy(
 
 
 @app.command()
+@answered("run")
 def run(
     plan_file: PlanFile,
     *,
     label: Label = "",
     resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
     output: Output = Path("report.html"),
-    json: Annotated[Path | None, typer.Option(help="Also write the releases as JSON, for `sidelight report`.")] = None,
+    json: JsonPlace = None,
 ) -> None:
     """Run a plan: charge, release, and write the report."""
     from sidelight.cli.running import run_plan
@@ -164,6 +174,7 @@ def run(
 
 
 @app.command()
+@answered("audit")
 def audit(
     plan_file: PlanFile,
     *,
@@ -178,6 +189,7 @@ def audit(
 
 
 @app.command()
+@answered("sql")
 def sql(
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan; its [[query]] tables are not asked.")],
     statement: Annotated[str, typer.Argument(metavar="SELECT", help="The statement, in quotes.")],
@@ -194,7 +206,7 @@ def sql(
     label: Label = "",
     resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
     output: Output = Path("report.html"),
-    json: Annotated[Path | None, typer.Option(help="Also write the release as JSON, for `sidelight report`.")] = None,
+    json: JsonPlace = None,
 ) -> None:
     """Ask a SELECT of a plan's source, from the plan's budget: translate, price, charge, release."""
     from sidelight.cli.running import run_statement
@@ -208,6 +220,7 @@ def sql(
 
 
 @app.command()
+@answered("today")
 def today(
     plan_file: PlanFile,
     *,
@@ -223,6 +236,7 @@ def today(
 
 
 @app.command()
+@answered("report")
 def report(
     releases: Annotated[Path, typer.Argument(help="JSON of releases, or of `sidelight run --json`.")],
     *,
@@ -236,6 +250,7 @@ def report(
 
 
 @app.command()
+@answered("table")
 def table(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="JSON of `sidelight run --json`.")],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The table, by its ending: .csv or .parquet.")],
@@ -253,6 +268,7 @@ def table(
 
 
 @app.command()
+@answered("privacy-page")
 def privacy_page(
     report: Annotated[Path, typer.Argument(metavar="REPORT", help="A published privacy report, a JSON file.")],
     *,
@@ -273,6 +289,7 @@ def serve(plan_file: ServicePlanFile) -> None:
 
 
 @app.command()
+@answered("explain")
 def explain(term: Annotated[str | None, typer.Argument(metavar="TERM", help="A word, e.g. epsilon.")] = None) -> None:
     """Print what a word of these pages means; without one, list them."""
     from sidelight.cli.explain import explain as run
@@ -281,13 +298,17 @@ def explain(term: Annotated[str | None, typer.Argument(metavar="TERM", help="A w
 
 
 @app.command()
-def schema() -> None:
-    """Print the JSON schema of plan files, for editors."""
+def schema(
+    *,
+    of: Annotated[str | None, typer.Option(help="A command, e.g. plan: the schema of what its --json writes.")] = None,
+) -> None:
+    """Print the JSON schema of plan files, for editors; or of what a command writes with --json."""
     import json
 
+    from sidelight.cli.answer_schemas import answer_schema
     from sidelight.cli.plans.schema import plan_schema
 
-    typer.echo(json.dumps(plan_schema(), indent=1, ensure_ascii=False))
+    typer.echo(json.dumps(plan_schema() if of is None else answer_schema(of), indent=1, ensure_ascii=False))
 
 
 @app.command()
@@ -295,29 +316,29 @@ def completion(
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
 ) -> None:
     """Print a script that completes commands and options: eval "$(sidelight completion bash)"."""
-    from typer import completion as completions
-
-    typer.echo(
-        completions.get_completion_script(  # type: ignore[attr-defined]
-            prog_name="sidelight", complete_var=COMPLETION, shell=shell
-        )
-    )
+    shells = import_module("typer.completion")
+    typer.echo(shells.get_completion_script(prog_name="sidelight", complete_var=COMPLETION, shell=shell))
 
 
 @token_app.command()
+@answered("token new")
 def new(
     plan_file: ServicePlanFile,
     client: Annotated[str | None, typer.Argument(metavar="CLIENT", help="A client of the plan.")] = None,
     *,
     everybody: Annotated[bool, typer.Option("--all", help="Every client without a token.")] = False,
+    json: JsonPlace = None,
 ) -> None:
     """Make and print a token: only its hash is kept. An earlier one of the client is revoked."""
     from sidelight.cli.serve import new_tokens
 
+    if json not in (None, STANDARD_OUTPUT):
+        raise RangeError("a token is a secret and is printed once, not kept in a file; write --json -")
     new_tokens(plan_file, client=client, everybody=everybody)
 
 
 @token_app.command()
+@answered("token revoke")
 def revoke(
     plan_file: ServicePlanFile, client: Annotated[str, typer.Argument(metavar="CLIENT", help="Whose token.")]
 ) -> None:
@@ -328,6 +349,7 @@ def revoke(
 
 
 @token_app.command("list")
+@answered("token list")
 def list_clients(plan_file: ServicePlanFile) -> None:
     """List clients and the public part of their tokens."""
     from sidelight.cli.serve import list_tokens
@@ -336,6 +358,7 @@ def list_clients(plan_file: ServicePlanFile) -> None:
 
 
 @ledger_app.command()
+@answered("ledger show")
 def show(ledger: Place, *, scope: OneScope = None) -> None:
     """List scopes, what is spent and left, and every entry."""
     from sidelight.cli.ledgers import show as run
@@ -344,6 +367,7 @@ def show(ledger: Place, *, scope: OneScope = None) -> None:
 
 
 @ledger_app.command()
+@answered("ledger verify")
 def verify(
     ledger: Place,
     *,
@@ -356,6 +380,7 @@ def verify(
 
 
 @ledger_app.command()
+@answered("ledger export")
 def export(
     ledger: Place, *, output: Annotated[Path, typer.Option("--output", "-o", help="Where the JSON lines go.")]
 ) -> None:
@@ -366,6 +391,7 @@ def export(
 
 
 @ledger_app.command()
+@answered("ledger reap")
 def reap(ledger: Place, *, scope: OneScope = None) -> None:
     """Declare entries dead that a process left unfinished. Their charges stay."""
     from sidelight.cli.ledgers import reap as run

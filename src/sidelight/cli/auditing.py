@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sidelight.audit import QueryAudit, audit_query
+from sidelight.cli.answers import note
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.running import inputs_of
 from sidelight.cli.terminal import console, plain, table, tell, today
@@ -49,6 +50,8 @@ def audit_plan(path: Path, *, output: Path, long: bool, seconds: float | None = 
     if resumed:
         tell(f"{resumed} of {len(found)} queries were attacked before, by {kept.name}; delete it to begin again.")
     write_text(output, _page(plan, found))
+    state = _state(plan, found, long=long)
+    note(plan=state["plan"], long=long, queries=state["queries"], output=str(output))
     _tell(plan, found, output=output)
 
 

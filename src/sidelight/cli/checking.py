@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sidelight.cli.answers import note
 from sidelight.cli.plans import read_plan
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.records import Schema
@@ -27,9 +28,19 @@ def check_plan(path: Path) -> None:
     found = nonprivate_check(plan.open_table())
     tell(_TITLE, style="bold")
     _show(found)
-    note = _note(path)
-    check_writable(note, inputs=[path, str(plan.source)])
-    note.write_text(plan.schema.digest() + "\n", encoding="utf-8")
+    note(
+        private=False,
+        rows=found.rows,
+        persons=found.persons,
+        beyond_cap=found.beyond_cap,
+        broken_lines=found.broken_lines,
+        rows_by_pandas=found.rows_by_pandas,
+        columns=[{name: getattr(column, name) for name in _NOTED} for column in found.columns],
+        problems=list(found.problems),
+    )
+    kept = _note(path)
+    check_writable(kept, inputs=[path, str(plan.source)])
+    kept.write_text(plan.schema.digest() + "\n", encoding="utf-8")
 
 
 def remind(path: Path, schema: Schema) -> None:
@@ -69,4 +80,5 @@ def _show(found: NonPrivateCheck) -> None:
         )
 
 
+_NOTED = ("name", "kind", "missing", "unreadable", "clamped", "unknown")
 _COUNTED = ("missing", "unreadable", "clamped", "unknown label")

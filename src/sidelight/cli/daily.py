@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sidelight.accounting import Charge, Rule, Totals
+from sidelight.cli.answers import note, note_report
 from sidelight.cli.plans.sequences import DailyPlan, read_daily_plan
 from sidelight.cli.pricing import account, route_table
 from sidelight.cli.running import inputs_of, shown_place
@@ -37,6 +38,7 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
         if again:
             tell("This day was released before: the stored answer came back for nothing.")
         tell(sequence.statement())
+        note(days=sequence.days, again=again)
         tell(f"Days released: {sequence.days}   Report: {output}")
 
 
@@ -60,9 +62,13 @@ def _write(plan: DailyPlan, sequence: Sequence, ledger: Ledger, outcome: Outcome
         place=shown_place(ledger),
         scope=plan.scope,
         head=ledger.head(),
+        budget=plan.budget,
     )
     item = Item(title=f"{plan.title}, {day}", outcome=outcome)
-    write_report(Report(title=plan.title, day=today(), items=(item,), account=account), output)
+    report = Report(title=plan.title, day=today(), items=(item,), account=account)
+    write_report(report, output)
+    note_report(report.to_json())
+    note(output=str(output))
 
 
 # `sidelight plan` for a plan with a `[sequence]` table: what a day costs, and for how many days the budget lasts.
@@ -87,6 +93,7 @@ def show_days(path: Path) -> None:
     console().print(route_table(rule, before, before.plus(charge) if days or days is None else before))
     tell("")
     tell(f"What is promised: {rule.statement()}")
+    note(title=plan.title, day=str(claims.strongest), promised=rule.statement(), days_left=days)
     if days is None:
         assert each is not None
         held = "one day" if each == 1 else f"{each} days"

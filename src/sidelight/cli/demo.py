@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.cli.answers import note
 from sidelight.cli.terminal import console, plain, table, tell, today
 from sidelight.predictions import Cauchy, Prior, PublicData
 from sidelight.predictions.origin import guess
@@ -69,6 +70,14 @@ def demo(*, output: Path, draws: int) -> None:
     write_report(report, output)
     _tell(comparison)
     _tell_towns(towns)
+    note(
+        ways=[
+            {"name": each.name, "mean_error": each.mean_error, "standard_error": each.standard_error}
+            for each in comparison.contestants
+        ],
+        by_town=[{"title": each.title, "error_alone": each.alone, "error_with_table": each.told} for each in towns],
+        output=str(output),
+    )
     tell(f"Report: {output}")
 
 

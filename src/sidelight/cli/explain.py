@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
+from sidelight.cli.answers import note
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, nearest
 
@@ -39,6 +40,7 @@ def explain(term: str | None) -> None:
     known = glossary()
     if term is None:
         tell(", ".join(sorted(known)))
+        note(terms=known)
         return
     asked = term.strip().lower()
     asked = _SPELLINGS.get(asked, asked)
@@ -46,3 +48,4 @@ def explain(term: str | None) -> None:
     if name is None:
         raise RangeError(f"{term!r} is not in the glossary; {nearest(asked, list(known))}")
     tell(f"{name}: {known[name]}")
+    note(terms={name: known[name]})

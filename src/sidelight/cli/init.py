@@ -17,6 +17,7 @@ from typing import cast
 
 import typer
 
+from sidelight.cli.answers import note
 from sidelight.cli.first_plan import Declared, plan_text
 from sidelight.cli.plans import read_plan
 from sidelight.cli.terminal import tell
@@ -200,6 +201,13 @@ def _guess(name: str, found: ColumnType, *, person: bool) -> str:
 
 def _say(*, plan_file: Path, declared: Sequence[Declared], skipped: Sequence[str], queries: int) -> None:
     looked = [each for each in declared if each.looked]
+    note(
+        plan=str(plan_file),
+        declared=[each.column.name for each in declared],
+        not_declared=list(skipped),
+        from_rows=[each.column.name for each in looked],
+        queries=queries,
+    )
     tell(f"wrote {plan_file}: {len(declared)} columns, {queries} queries for half of the budget")
     if skipped:
         tell(f"not declared, and never read: {', '.join(skipped)}")

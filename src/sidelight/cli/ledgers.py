@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from sidelight.accounting import find_remaining
+from sidelight.cli.answers import note
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import FailedError, LedgerError, nearest
 from sidelight.ledger import Entry, Ledger, Scope, open_ledger
@@ -27,13 +30,16 @@ def show(place: str, *, scope: str | None) -> None:
             _show_scope(each, parts=parts)
         if not chosen:
             tell("No data set has a budget here yet.")
-        tell(f"head {ledger.head()}")
+        head = ledger.head()
+        tell(f"head {head}")
+        note(scopes=[_told(each) for each in chosen], head=head)
 
 
 def verify(place: str, *, expect_head: str | None) -> None:
     """Check the whole ledger; a failed check is an error with status 1."""
     with _existing(place) as ledger:
         found = ledger.verify(expect_head=expect_head)
+    note(intact=found.ok, **asdict(found) | {"problems": [str(problem) for problem in found.problems]})
     if not found.ok:
         problems = "; ".join(str(problem) for problem in found.problems)
         raise FailedError(
@@ -51,6 +57,7 @@ def export(place: str, *, output: Path) -> None:
     check_writable(output)
     with _existing(place) as ledger:
         count = ledger.export(output)
+    note(events=count, output=str(output))
     tell(f"{counted(count, 'event')} written to {output}")
 
 
@@ -60,6 +67,7 @@ def reap(place: str, *, scope: str | None) -> None:
         if scope is not None:
             ledger.scope(scope)  # a mistyped name must not look like "nothing to do"
         reaped = ledger.reap(scope_id=scope)
+    note(given_up=list(reaped))
     for entry_id in reaped:
         tell(f"given up: {entry_id} (its charge stays)")
     were = "was" if len(reaped) == 1 else "were"
@@ -84,8 +92,8 @@ def _show_scope(scope: Scope, *, parts: Sequence[str]) -> None:
     tell(scope.spent())
     if rule is None:
         tell(scope.remaining())
-    else:  # what the dearest part spent is no limit for another one
-        tell(f"left for a new part: {str(find_remaining(scope.rule, scope.books().own)).removeprefix('left: ')}")
+    else:
+        tell(f"left for a new part: {_left(scope)}")
         if parts:
             tell(f"parts: {len(parts)}, of which --scope {parts[-1]} shows the last; their entries are among these:")
     entries = scope.entries()
@@ -95,6 +103,26 @@ def _show_scope(scope: Scope, *, parts: Sequence[str]) -> None:
             made.add_row(*(plain(cell) for cell in _row(entry)))
         console().print(made)
     tell("")
+
+
+def _told(scope: Scope) -> dict[str, Any]:
+    """Return a scope as JSON says it."""
+    heads = ("at", "what", "guarantee", "state", "entry")
+    rows = [dict(zip(heads, _row(entry), strict=True)) for entry in scope.entries()]
+    return {
+        "scope": scope.scope_id,
+        "statement": str(scope.statement()),
+        "spent": str(scope.spent()),
+        "left": _left(scope),
+        "entries": rows,
+    }
+
+
+def _left(scope: Scope) -> str:
+    if scope.definition.partitioned_by is None:
+        return str(scope.remaining()).removeprefix("left: ")
+    # what the dearest part spent is no limit for another one
+    return str(find_remaining(scope.rule, scope.books().own)).removeprefix("left: ")
 
 
 def _row(entry: Entry) -> tuple[str, ...]:

@@ -20,14 +20,14 @@ from sidelight.accounting import (
     find_spent,
     granted_with_routes,
 )
-from sidelight.accuracy.expected import expected, inner
+from sidelight.accuracy.expected import Expected, expected, inner
+from sidelight.cli.answers import note
 from sidelight.cli.plans import Plan, PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError, SidelightError
 from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import Entry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
-from sidelight.records import Schema
 from sidelight.session.query import declared_delta
 
 CONFIDENCE = 0.95
@@ -108,7 +108,8 @@ def show_quote(plan: Plan, *, label: str) -> None:
     """Print the price of a plan that was read."""
     priced = quote(plan, label=label)
     tell(plan.title, style="bold")
-    console().print(_query_table(priced, plan.schema))
+    found = [expected(each.query, each.prepared, plan.schema, confidence=CONFIDENCE) for each in plan.queries]
+    console().print(_query_table(priced, found))
     for sentence in _forecasts(plan):
         tell(sentence)
     tell("")
@@ -117,6 +118,24 @@ def show_quote(plan: Plan, *, label: str) -> None:
     tell("")
     for sentence in _summary(plan, priced):
         tell(sentence)
+    note(
+        title=plan.title,
+        fits=not priced.refused,
+        queries=[
+            {
+                "title": each.title,
+                "guarantee": str(each.prepared.claims.strongest),
+                "expected": error.to_json(),
+            }
+            for each, error in zip(plan.queries, found, strict=True)
+        ],
+        charges=[
+            {"title": line.title, "guarantee": str(line.claims.strongest), "status": line.status}
+            for line in priced.lines
+        ],
+        promised=priced.rule.statement(),
+        left=str(find_remaining(priced.rule, priced.after)).removeprefix("left: "),
+    )
     if priced.refused:
         names = ", ".join(repr(line.title) for line in priced.refused)
         raise FailedError(
@@ -125,13 +144,14 @@ def show_quote(plan: Plan, *, label: str) -> None:
         )
 
 
-def _query_table(priced: Quote, schema: Schema) -> RichTable:
+def _query_table(priced: Quote, errors: Iterable[Expected]) -> RichTable:
     made = table("query", "guarantee", f"within ({CONFIDENCE:.0%})", "")
+    following = iter(errors)  # of the queries of all lines, in order
     for line in priced.lines:
         if len(line.planned) > 1:
             for each in line.planned:
-                made.add_row(*map(plain, (each.title, each.prepared.claims.strongest, _error(each, schema), "")))
-        error = _error(line.planned[0], schema) if len(line.planned) == 1 else ""
+                made.add_row(*map(plain, (each.title, each.prepared.claims.strongest, next(following), "")))
+        error = str(next(following)) if len(line.planned) == 1 else ""
         made.add_row(*map(plain, (line.title, line.claims.strongest, error, _STATUS_WORDS[line.status])))
     return made
 
@@ -201,7 +221,3 @@ def account(
 def _not_there(url: str) -> bool:
     prefix = "sqlite:///"
     return url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists()
-
-
-def _error(planned: PlannedQuery, schema: Schema) -> str:
-    return str(expected(planned.query, planned.prepared, schema, confidence=CONFIDENCE))

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from sidelight.accounting import Totals, find_shortfall
 from sidelight.accuracy.expected import with_expected
+from sidelight.cli.answers import STANDARD_OUTPUT, note, note_report
 from sidelight.cli.checking import remind
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote, show_quote
@@ -19,7 +20,7 @@ from sidelight.ledger.place import parse_place
 from sidelight.progress import progress
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release
-from sidelight.report import Item, Report, check_writable, write_report, write_text
+from sidelight.report import Item, Report, check_writable, write_report
 from sidelight.session import Session
 
 
@@ -46,6 +47,7 @@ def run_statement(
     prepared = cast(PreparedSQL, plan.queries[0].prepared)
     prepared.check_name(plan.name)  # before anything is shown as if it would run
     tell(prepared.translation)
+    note(translation=str(prepared.translation))
     if dry_run:
         show_quote(plan, label=label)
         return
@@ -55,7 +57,7 @@ def run_statement(
 
 def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
     _check_request(plan, label=label, resume=resume, json_output=json_output)
-    for place in (output, *([json_output] if json_output else [])):
+    for place in (output, *([json_output] if json_output not in (None, STANDARD_OUTPUT) else [])):
         check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))
     table = plan.open_table()
     priced = quote(plan, label=label, resume=resume)
@@ -79,7 +81,7 @@ def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json
             _release(plan, session, items, label=label if ledger is not None else None, resume=resume)
         finally:  # what was paid for is shown even if a later query failed
             if items:
-                _write(plan, session, ledger, items, output=output, json_output=json_output)
+                _write(plan, session, ledger, items, output=output)
     _tell(priced, items, output=output, json_output=json_output)
 
 
@@ -146,9 +148,7 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
             step()
 
 
-def _write(
-    plan: Plan, session: Session, ledger: Ledger | None, items: list[Item], *, output: Path, json_output: Path | None
-) -> None:
+def _write(plan: Plan, session: Session, ledger: Ledger | None, items: list[Item], *, output: Path) -> None:
     account = account_of(
         spent=session.spent,
         remaining=session.remaining,
@@ -156,11 +156,12 @@ def _write(
         place=None if ledger is None else shown_place(ledger),
         scope=plan.scope,
         head=None if ledger is None else ledger.head(),
+        budget=plan.budget,
     )
     report = Report(title=plan.title, day=today(), items=tuple(items), account=account)
     write_report(report, output)
-    if json_output is not None:
-        write_text(json_output, report.to_json())
+    note_report(report.to_json())
+    note(output=str(output))
 
 
 def shown_place(ledger: Ledger) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from sidelight.cli.answers import note, prints_json
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, nearest
 from sidelight.experts.service.plan import ServicePlan, read_service_plan
@@ -40,14 +41,17 @@ def new_tokens(plan_file: Path, *, client: str | None, everybody: bool) -> None:
         names = [name for name in plan.clients if name not in live]
     else:
         names = [_known(plan, client)]
-    for name, token in zip(names, tokens.issue(*names), strict=True):
-        typer.echo(f"{name}\t{token}")
+    issued = dict(zip(names, tokens.issue(*names), strict=True))
+    note(tokens=[{"client": name, "token": token} for name, token in issued.items()])
+    for name, token in issued.items():
+        _line(name, token)
 
 
 def revoke_token(plan_file: Path, *, client: str) -> None:
     """Revoke the token of a client; a running service knows at once."""
     plan = read_service_plan(plan_file)
     Tokens(plan.tokens).revoke(client)
+    note(client=client)
     tell(f"The token of {client!r} is revoked; reports it made before stay counted")
 
 
@@ -56,7 +60,13 @@ def list_tokens(plan_file: Path) -> None:
     plan = read_service_plan(plan_file)
     live = {entry.client: entry.id for entry in Tokens(plan.tokens).entries() if not entry.revoked}
     for name in plan.clients:
-        typer.echo(f"{name}\t{live.get(name, 'no token')}")
+        _line(name, live.get(name, "no token"))
+    note(clients=[{"client": name, "token": live.get(name)} for name in plan.clients])
+
+
+def _line(*cells: str) -> None:
+    if not prints_json():  # secrets are printed once
+        typer.echo("\t".join(cells))
 
 
 def _known(plan: ServicePlan, client: str) -> str:

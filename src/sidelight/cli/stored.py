@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sidelight.cli.answers import note
 from sidelight.cli.terminal import tell, today
 from sidelight.errors import SchemaError, SourceError
 from sidelight.privacy_page.page import privacy_page
@@ -27,6 +28,7 @@ def write_stored(releases: Path, *, output: Path, title: str) -> None:
     report = read_stored(releases, title=title)
     write_report(report, output)
     tell(f"{counted(len(report.items), 'release')}. Report: {output}")
+    note(releases=len(report.items), output=str(output))
 
 
 # `sidelight privacy-page`: the page on which a person reads what a release revealed about them.
@@ -48,4 +50,5 @@ def write_privacy_page(report: Path, *, output: Path) -> None:
     except RecursionError:
         raise SchemaError(f"{str(report)!r} is nested too deeply for a privacy report") from None
     write_text(output, page)
+    note(output=str(output))
     tell(f"Privacy page: {output} ({len(page.encode()) / 1000:.0f} kB; it needs no network and sends nothing)")

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import get_args
 
+from sidelight.cli.answers import STANDARD_OUTPUT, note
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, SourceError, nearest
 from sidelight.release import Release
@@ -35,6 +36,7 @@ def write_table(
         # Arrow comes with sidelight, pandas may not be there; and its whole numbers stay whole where cells are missing.
         made.write(place, rows, library="pyarrow", within=within, seed=seed)
     count = round(made.rows) if rows is None else rows
+    note(rows=count, columns=list(made.domain.columns), private=made.release.private, output=str(output))
     tell(f"{count:,} synthetic rows of {', '.join(made.domain.columns)}: {output}. Nothing was charged.")
 
 
@@ -53,7 +55,7 @@ def summary_of(outcome: Release) -> str:
 
 def how_to_write(json_output: Path | None) -> str:
     """Return how synthetic rows are made of what was just released."""
-    if json_output is not None:
+    if json_output not in (None, STANDARD_OUTPUT):
         return f"Synthetic rows, for nothing: sidelight table {shlex.quote(str(json_output))} synthetic.csv"
     return (
         "Synthetic rows, for nothing: run the plan again with --json releases.json (the stored release comes back), "

@@ -11,14 +11,20 @@ from rich.text import Text
 
 from sidelight.accounting import Remaining, Spent
 from sidelight.accounting.remaining import RouteSpent
-from sidelight.guarantees import short_text
+from sidelight.cli.answers import prints_json
+from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.report import Account, Use
+from sidelight.report.words import reading, unit_word
 
 
 def console() -> Console:
-    """Return standard output; in a pipe it is wide enough for every table and has no colours."""
-    probe = Console(highlight=False)
-    return probe if probe.is_terminal else Console(highlight=False, width=max(probe.width, 140))
+    """Return standard output, or standard error where the former is taken by JSON.
+
+    In a pipe it is wide enough for every table and has no colours.
+    """
+    error = prints_json()
+    probe = Console(highlight=False, stderr=error)
+    return probe if probe.is_terminal else Console(highlight=False, stderr=error, width=max(probe.width, 140))
 
 
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
@@ -48,9 +54,17 @@ def today() -> str:
 
 
 def account_of(
-    *, statement: str, spent: Spent, remaining: Remaining, place: str | None, scope: str, head: str | None
+    *,
+    statement: str,
+    spent: Spent,
+    remaining: Remaining,
+    place: str | None,
+    scope: str,
+    head: str | None,
+    budget: Claim,
 ) -> Account:
     """Put statement, totals and what is left together for a report."""
+    epsilon, delta = reading(Claims.of(budget))
     uses = [
         Use(
             route=name if route.open else f"{name}, closed",
@@ -67,6 +81,9 @@ def account_of(
         place=place,
         scope=scope if place else None,
         head=head,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        unit=unit_word(budget.unit),
     )
 
 

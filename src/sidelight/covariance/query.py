@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, get_args
@@ -205,7 +205,7 @@ class Covariance:
         """Return the declaration of a bare one-dimensional array."""
         return bare_number(self.columns)
 
-    def release(self, data: Any) -> Release:
+    def release(self, data: Any) -> Release[Mapping[str, Any]]:
         """Release from a table, a two-dimensional array, or (with names) a frame, with exactly this query's budget."""
         return release_once(self, data if isinstance(data, Table) else self.table(data))
 

@@ -163,7 +163,7 @@ class Distribution:
             return hedge(prior_of(self.prediction), with_=default_prior(number), weight=_HEDGE)
         return self.prediction
 
-    def release(self, data: Any) -> Release:
+    def release(self, data: Any) -> Release[ReleasedDistribution]:
         """Release from a bare array, Series or column, or a table, with exactly this query's budget and no ledger."""
         return release_once(self, data)
 

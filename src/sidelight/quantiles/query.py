@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, Unpack, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.accounting import dearest_path
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import HedgeWarning, RangeError, SchemaError
-from sidelight.group_table import check_keys
+from sidelight.group_table import GroupTable, check_keys
 from sidelight.guarantees import Person, Row, Unit
 from sidelight.guarantees.amounts import decimal_text, exact, positive
 from sidelight.mechanisms.budget import Budget
@@ -49,8 +50,43 @@ from sidelight.session import release_once
 _COUNT_SHARE = Fraction(1, 10)
 
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    #: What comes out: numbers, one for each level; or a table with a row for each group.
+    QuantileValues = TypeVar("QuantileValues", default=NDArray[np.float64])
+else:
+    from typing import TypeVar
+
+    QuantileValues = TypeVar("QuantileValues")
+
+
+class QuantileOptions(TypedDict, total=False):
+    """The options of `Quantiles` that do not say what comes out, for type checkers; a test holds that all are here."""
+
+    epsilon: LevelLike | None
+    delta: LevelLike | None
+    rho: LevelLike | None
+    column: str | None
+    prediction: Any
+    granularity: LevelLike | None
+    lower: float | None
+    upper: float | None
+    resolution: LevelLike | None
+    form: Form
+    size: int | None
+    cells: Literal["selected", "predicted"]
+    branching: int
+    budget_power: LevelLike
+    adaptation: Adaptation
+    score: Score
+    max_groups: int | None
+    max_rows_per_group: int | None
+    borrow: Literal["total"] | None
+
+
 @dataclass(frozen=True)
-class Quantiles:
+class Quantiles(Generic[QuantileValues]):
     """Release many quantiles of one column with one budget, of all rows or by group.
 
     By group a row is in one group, so that each group's quantiles get the whole budget but for a tenth, which counts
@@ -121,6 +157,27 @@ class Quantiles:
     max_groups: int | None = field(default=None, kw_only=True)
     max_rows_per_group: int | None = field(default=None, kw_only=True)
     borrow: Literal["total"] | None = field(default=None, kw_only=True)
+
+    if TYPE_CHECKING:  # a vector without groups and conditions, a table with them
+
+        @overload
+        def __init__(
+            self: Quantiles[NDArray[np.float64]],
+            levels: LevelLike | Sequence[LevelLike],
+            **options: Unpack[QuantileOptions],
+        ) -> None: ...
+
+        @overload
+        def __init__(
+            self: Quantiles[GroupTable],
+            levels: LevelLike | Sequence[LevelLike],
+            *,
+            by: str | Expression | Sequence[str | Expression] = (),
+            where: Expression | str | None = None,
+            **options: Unpack[QuantileOptions],
+        ) -> None: ...
+
+        def __init__(self, levels: Any, **options: Any) -> None: ...
 
     def __post_init__(self) -> None:
         levels = exact_levels(self.levels)
@@ -313,7 +370,7 @@ class Quantiles:
         given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
         return {name: decimal_text(exact(each, name=name)) for name, each in given.items() if each is not None}
 
-    def _part(self, share: Fraction) -> Quantiles:
+    def _part(self, share: Fraction) -> Quantiles[QuantileValues]:
         """Return the query with a share of its price; a delta stays whole."""
         budget = self._budget.part(share)
         return replace(self, borrow=None, epsilon=budget.amount if budget.is_pure else None, rho=budget.rho)
@@ -406,7 +463,7 @@ class Quantiles:
             )
         return number
 
-    def release(self, data: Any) -> Release:
+    def release(self, data: Any) -> Release[QuantileValues]:
         """Release from a bare array, Series or column, or a table, with exactly this query's budget and no ledger."""
         return release_once(self, data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import PurePath
@@ -121,6 +122,12 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, engine={self.engine!r}, columns={list(self.schema.names)})"
+
+    def _repr_html_(self) -> str:
+        """Return the public declarations for a notebook; nothing of the rows, not even how many they are."""
+        rows = "".join(f"<tr><td>{html.escape(repr(column))}</td></tr>" for column in self.schema.columns)
+        caption = html.escape(f"{self.name} ({self.engine}): declared columns; the rows are private and not shown")
+        return f"<table><caption>{caption}</caption>{rows}</table>"
 
 
 def _name_of(source: Any) -> str:

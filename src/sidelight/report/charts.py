@@ -81,18 +81,30 @@ def _tiles(labels: Sequence[str], shares: np.ndarray, largest: float, *, width: 
     size, named = len(labels), len(labels) <= _LABELLED
     left = _room(labels, width) if named else 10
     side = min((width - left - 20) / size, 34.0)
+    across = min((width - left - 20) / size, 96.0)
+    written = [[short(share * largest, digits=3) for share in row] for row in shares.tolist()]
+    printed = named and max(text_width(text) for row in written for text in row) + 8 <= across
+    across = across if printed else side
     parts = []
+    if printed:  # names above the columns, too: a number is looked up by row and column
+        parts += [
+            text_part(left + (j + 0.5) * across, 12, cut(labels[j], across - 4), "tick middle") for j in range(size)
+        ]
+    top = 20.0 if printed else 0.0
     for i, row in enumerate(shares.tolist()):
         if named:
-            parts.append(text_part(left - 8, i * side + side / 2 + 4, cut(labels[i], left - 8), "tick end"))
+            parts.append(text_part(left - 8, top + i * side + side / 2 + 4, cut(labels[i], left - 8), "tick end"))
         for j, share in enumerate(row):
             sign = "minus" if share < 0 else "plus"
             parts.append(
-                f'<rect class="tile {sign}" x="{left + j * side:.1f}" y="{i * side:.1f}" width="{side - 1:.1f}" '
-                f'height="{side - 1:.1f}" fill-opacity="{max(abs(share), 0.02):.2f}"/>'
+                f'<rect class="tile {sign}" x="{left + j * across:.1f}" y="{top + i * side:.1f}" '
+                f'width="{across - 1:.1f}" height="{side - 1:.1f}" fill-opacity="{max(abs(share), 0.02):.2f}"/>'
             )
-    parts.append(text_part(left, size * side + 18, f"full colour: {short(largest)}", "caption"))
-    return svg_body(parts, width=width, height=size * side + 26)
+            if printed:
+                kind = "entry middle strong" if abs(share) > 0.6 else "entry middle"
+                parts.append(text_part(left + (j + 0.5) * across, top + i * side + side / 2 + 4, written[i][j], kind))
+    parts.append(text_part(left, top + size * side + 18, f"full colour: {short(largest)}", "caption"))
+    return svg_body(parts, width=width, height=top + size * side + 26)
 
 
 def _bars(labels: Sequence[str], values: Sequence[float], *, width: int) -> str:

@@ -37,6 +37,9 @@ class Account:
     scope: str | None = None
     head: str | None = None
     surely: str | None = None  # what held at every moment so far, where that may be said
+    epsilon: float | None = None  # of the whole budget, where it has them, for the sentence at the top
+    delta: float | None = None
+    unit: str = "row"  # what is protected: a row, a person or a report
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,9 @@ from markupsafe import Markup, escape
 
 from sidelight.group_table import ALL, GroupTable
 from sidelight.release import Release
+from sidelight.release.shown import INTERVAL, PREDICTED, beside, leading_statistic, statistics_of
 from sidelight.report.charts import Axis, line_part, svg_body
-from sidelight.report.words import shown
+from sidelight.report.words import shown, supported
 
 #: So many groups stand in the open, and so many at all; what comes after is counted.
 MOST_OPEN, MOST_LISTED = 12, 2000
@@ -24,9 +25,11 @@ _WIDTH, _HEIGHT = 190, 18
 #: More columns of numbers than this leave no room for bars.
 _MOST_BESIDE_BARS = 6
 _DIGITS = 6
-#: Columns that stand beside a statistic: its interval, what was expected, and how it was made.
-_LOW, _HIGH, _PREDICTED = "low", "high", "predicted"
-_TECHNICAL = ("plain", "unbiased", "noise_sd", "supported", "known")
+#: Intervals are drawn up to so many times the largest number; one that goes on has no end mark.
+_MOST_OF_INTERVALS = 1.5
+_LOW, _HIGH = INTERVAL
+#: The label of what was not declared.
+OTHER = "other"
 
 #: Notes of a table in words.
 _SAID = {"of": "counted"}
@@ -45,8 +48,8 @@ class Line:
 def groups_card(release: Release) -> Mapping[str, Any]:
     """Return what the page shows of a table by group."""
     table = release.dated(_with_prediction(release))
-    statistics = [name for name in table.columns if _is_statistic(name, table)]
-    first = _first(table)
+    statistics = statistics_of(table)
+    first = leading_statistic(table)
     titles = [title for name in statistics for title in _titles(table, name)]
     bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
     lines = [
@@ -58,7 +61,7 @@ def groups_card(release: Release) -> Mapping[str, Any]:
         )
         for place, group in enumerate(table.groups[:MOST_LISTED])
     ]
-    predicted = _beside(table, first, _PREDICTED)
+    predicted = beside(table, first, PREDICTED)
     return {
         "key_names": table.keys_of_groups,
         "titles": titles,
@@ -67,9 +70,10 @@ def groups_card(release: Release) -> Mapping[str, Any]:
         "left_out": max(0, table.rows - MOST_LISTED),
         "drawn": bars is not None,
         "first": first,
-        "interval": _beside(table, first, _LOW) is not None,
+        "interval": beside(table, first, _LOW) is not None,
         "predicted": bars is not None and predicted is not None,
         "noise": _noise(table, first),
+        "other": any(OTHER in group for group in table.groups),
         "confidence": _confidence(release.query.get("confidence")),
         "notes": sorted((_SAID.get(key, key.replace("_", " ")), _note(value)) for key, value in table.notes.items()),
     }
@@ -90,49 +94,33 @@ def _with_prediction(release: Release) -> GroupTable:
     return GroupTable(
         keys=table.keys_of_groups,
         groups=table.groups,
-        columns=columns | {f"{_first(table)}_{_PREDICTED}": predicted},
+        columns=columns | {f"{leading_statistic(table)}_{PREDICTED}": predicted},
         notes=table.notes,
     )
 
 
-def _is_statistic(name: str, table: GroupTable) -> bool:
-    """Return whether a column is a number that was asked for, and not its interval, twin or noise."""
-    beside = (_LOW, _HIGH, _PREDICTED, *_TECHNICAL)
-    return name not in beside and not any(name == f"{each}_{word}" for each in table.columns for word in beside)
-
-
-def _first(table: GroupTable) -> str:
-    """Return the statistic that is drawn, and that `low` and `high` belong to.
-
-    It is the first that is no rank; of a summary, which begins with the count, the mean.
-    """
-    found = [name for name in table.columns if _is_statistic(name, table)] or list(table.columns)
-    if {"mean", "q50"} <= set(found):
-        return "mean"
-    return next((name for name in found if name != "rank"), found[0])
-
-
-def _beside(table: GroupTable, name: str, word: str) -> Sequence[Any] | None:
-    """Return the column that stands beside a statistic: `mean_low`, or `low` for the first of the table."""
-    for column in (f"{name}_{word}", *([word] if name == _first(table) else [])):
-        if column in table.columns:
-            found: Sequence[Any] = table[column].tolist()
-            return found
-    return None
-
-
 def _titles(table: GroupTable, name: str) -> list[str]:
-    interval = [] if _beside(table, name, _LOW) is None else ["interval"]
-    predicted = [] if _beside(table, name, _PREDICTED) is None else ["predicted"]
+    interval = [] if beside(table, name, _LOW) is None else ["interval"]
+    predicted = [] if beside(table, name, PREDICTED) is None else ["predicted"]
     return [name.replace("_", " "), *interval, *predicted]
 
 
 def _texts(table: GroupTable, name: str, place: int) -> list[str]:
-    low, high, predicted = (_beside(table, name, word) for word in (_LOW, _HIGH, _PREDICTED))
-    found = [_number(table[name][place].item())]
-    if low is not None:
+    low, high, predicted = (beside(table, name, word) for word in (_LOW, _HIGH, PREDICTED))
+    value = table[name][place].item()
+    if low is None:
+        # a count beside another statistic is noisy: fractions of a row say nothing
+        found = [_number(round(value) if name == "count" and _finite(value) else value)]
+    else:
         both = (low[place], high[place] if high is not None else math.nan)
-        found.append(" to ".join(map(_number, both)) if all(map(_there, both)) else "–")
+        half = (both[1] - both[0]) / 2 if all(map(_finite, both)) else math.nan
+        found = [supported(value, half) if isinstance(value, float) and _finite(value) else _number(value)]
+        outwards = (math.floor, math.ceil)
+        ends = [
+            supported(each, half, rounded=away) if _finite(half) else _number(each)
+            for each, away in zip(both, outwards, strict=True)
+        ]
+        found.append(" to ".join(ends) if all(map(_there, both)) else "–")
     if predicted is not None:
         found.append(_number(predicted[place]))
     return found
@@ -143,9 +131,12 @@ def _bars(table: GroupTable, name: str) -> list[Markup] | None:
     values = table[name].tolist()[:MOST_LISTED]
     if name == "rank" or len(values) < 2 or table[name].dtype.kind not in "iuf" or not all(map(_finite, values)):
         return None
-    low, high, predicted = (_beside(table, name, word) or [math.nan] * table.rows for word in (_LOW, _HIGH, _PREDICTED))
-    drawn = [each for column in (values, low, high, predicted) for each in column[:MOST_LISTED] if _finite(each)]
-    least, most = min(0.0, *drawn), max(0.0, *drawn)
+    low, high, predicted = (beside(table, name, word) or [math.nan] * table.rows for word in (_LOW, _HIGH, PREDICTED))
+    drawn = [each for column in (values, predicted) for each in column[:MOST_LISTED] if _finite(each)]
+    most_seen = _MOST_OF_INTERVALS * max(map(abs, drawn)) or math.inf
+    # one group of two rows may lie anywhere: its interval would leave no room for all others
+    ends = [min(max(each, -most_seen), most_seen) for each in (*low, *high) if _finite(each)]
+    least, most = min(0.0, *drawn, *ends), max(0.0, *drawn, *ends)
     if not _finite(most - least):
         return None
     scale = Axis(low=least, high=most if most > least else least + 1.0, start=3, end=_WIDTH - 3)
@@ -163,8 +154,10 @@ def _bar(scale: Axis, value: float, low: float, high: float, predicted: float, *
     ]
     told = f"{name} {_number(value)}"
     if _finite(low) and _finite(high):
-        parts.append(line_part(scale(low), middle, scale(high), middle, "whisker"))
-        parts += [line_part(scale(each), middle - 4, scale(each), middle + 4, "whisker") for each in (low, high)]
+        start, stop = (scale(min(max(each, scale.low), scale.high)) for each in (low, high))
+        parts.append(line_part(start, middle, stop, middle, "whisker"))
+        inside = [each for each in (low, high) if scale.low <= each <= scale.high]
+        parts += [line_part(scale(each), middle - 4, scale(each), middle + 4, "whisker") for each in inside]
         told += f", from {_number(low)} to {_number(high)}"
     if _finite(predicted):
         parts.append(f'<circle class="expected" cx="{scale(predicted):.1f}" cy="{middle:.1f}" r="3.5"/>')
@@ -175,8 +168,8 @@ def _bar(scale: Axis, value: float, low: float, high: float, predicted: float, *
 
 def _noise(table: GroupTable, name: str) -> str | None:
     """Return the standard deviation of the noise in words, where it is one for all groups."""
-    found = {each for each in _beside(table, name, "noise_sd") or () if _finite(each)}
-    return _number(found.pop()) if len(found) == 1 else None
+    found = {each for each in beside(table, name, "noise_sd") or () if _finite(each)}
+    return shown(found.pop(), digits=3) if len(found) == 1 else None
 
 
 def _confidence(stated: Any) -> str:

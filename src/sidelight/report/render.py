@@ -14,6 +14,8 @@ from markupsafe import Markup
 
 from sidelight.errors import SidelightError, SourceError
 from sidelight.group_table import GroupTable
+from sidelight.guarantees import Claims, Neighbours
+from sidelight.guarantees.amounts import bound_text
 from sidelight.ledger.place import check_output
 from sidelight.registry import card_of
 from sidelight.release import Release
@@ -21,7 +23,7 @@ from sidelight.report.charts import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_c
 from sidelight.report.contents import Item, Report
 from sidelight.report.groups import groups_card
 from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
-from sidelight.report.words import at_most, counted, promise, shown, together
+from sidelight.report.words import Headline, at_most, counted, headline, promise, shown, together, unit_word
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
@@ -46,9 +48,9 @@ def render(report: Report) -> str:
     claims = [item.outcome.guarantee for item in report.items]
     return environment.get_template("report.html").render(
         report=report,
-        cards=[_card(item) for item in report.items],
+        cards=[_card(item, report) for item in report.items],
+        headline=_headline(report, claims),
         private=all(item.outcome.private for item in report.items),
-        together=together(claims) if claims and report.account is None and report.comparison is None else None,
         strips=None if report.comparison is None else strip_chart(report.comparison),
         style=Markup(files("sidelight.report").joinpath("templates/report.css").read_text(encoding="utf-8")),
         version=VERSION,
@@ -74,7 +76,42 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def _card(item: Item) -> Mapping[str, Any]:
+def _headline(report: Report, claims: list[Claims]) -> Headline | None:
+    """Return what all of the report promises: that of its budget, or the sum of its releases of one data set."""
+    account = report.account
+    if not all(item.outcome.private for item in report.items):
+        return None  # seeded noise promises nothing
+    if account is not None:
+        if account.epsilon is None:
+            return None
+        return headline(account.epsilon, account.delta or 0.0, unit=account.unit, term=account.statement)
+    one = len({item.outcome.circumstances.dataset for item in report.items}) == 1
+    total = together(claims) if claims and one and report.comparison is None else None
+    if total is None:
+        return None
+    several = f"{len(claims)} releases together, the sum of their epsilons" if len(claims) > 1 else "one release"
+    replaced = claims[0].neighbours is not Neighbours.ADD_REMOVE
+    term = f"PureDP(ε = {bound_text(total)}): {several}."
+    return headline(float(total), 0.0, unit=unit_word(claims[0].unit), term=term, replaced=replaced)
+
+
+def _rows_of(report: Report, dataset: str) -> str | None:
+    """Return about how many rows the data has, where a release of it on this page says so: a released number."""
+    for item in report.items:
+        outcome = item.outcome
+        if not isinstance(outcome, Release) or outcome.circumstances.dataset != dataset:
+            continue
+        value = outcome.value
+        rows = value.get("rows") if isinstance(value, Mapping) else None
+        if outcome.kind == "count" and isinstance(value, GroupTable) and "where" not in outcome.query:
+            of_rows = value.rows == 1 and "count" in value and value.notes.get("of") == "rows"  # ranks are not persons
+            rows = float(value["count"].sum()) if of_rows else rows
+        if isinstance(rows, int | float) and rows > 0:
+            return shown(float(f"{rows:.3g}"))
+    return None
+
+
+def _card(item: Item, report: Report) -> Mapping[str, Any]:
     outcome = item.outcome
     card = {
         "title": item.title,
@@ -92,6 +129,8 @@ def _card(item: Item) -> Mapping[str, Any]:
         "query": sorted((key, _plain(value)) for key, value in outcome.query.items() if key != "kind"),
         "error": None,
         "off_by": None,
+        "of_rows": None,
+        "measured": False,
     }
     if not isinstance(outcome, Release):
         return {**card, "refused": outcome.reason}
@@ -111,6 +150,8 @@ def _card(item: Item) -> Mapping[str, Any]:
         "chart": chart,
         "prediction": _prediction(outcome),
         "error": outcome.error,
+        "measured": outcome.error is not None and "that this was measured on" in outcome.error.assumption,
+        "of_rows": None if "where" in outcome.query else _rows_of(report, outcome.circumstances.dataset),
         # one bound for all of the value is a sentence, not a column
         "off_by": None if errors is None or listing.bounded else at_most(max(errors)),
     }

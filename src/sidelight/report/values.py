@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.release import Release
-from sidelight.report.words import shown
+from sidelight.report.words import shown, supported
 
 Row = tuple[str, str, str | None]  # label, value, bound
 
@@ -84,7 +84,7 @@ def listing_of(release: Release, errors: Sequence[float] | None, *, most: int = 
         for key in sorted(_TECHNICAL & value.keys()):
             technical += _lines(key, value[key], labels)
         cautions = [str(each) for each in value.get("warnings") or ()] + ([_WEAK] if value.get("weak") is True else [])
-        groups = _mapped(results, labels, bounds)
+        groups = _mapped(results, labels, bounds, off=_off_of_entries(release, errors))
     else:
         name = labels[0] if len(labels) == 1 and not isinstance(value, np.ndarray) else "value"
         groups = list(_groups(name, value, labels, bounds))
@@ -117,18 +117,33 @@ def vector_of(release: Release) -> tuple[tuple[str, ...], np.ndarray] | None:
     return (release.labels, value) if fits and value.dtype.kind in "if" and bool(np.all(np.isfinite(value))) else None
 
 
-def _mapped(value: Mapping[str, Any], labels: tuple[str, ...], bounds: Sequence[str] | None) -> list[Group]:
+def _off_of_entries(release: Release, errors: Sequence[float] | None) -> float:
+    """Return how far off every entry of a matrix can be; 0 where the bound is of something else."""
+    holds = release.error is not None and release.error.unit == "in operator norm" and bool(errors)
+    return max(errors) if errors and holds else 0.0
+
+
+def _mapped(
+    value: Mapping[str, Any], labels: tuple[str, ...], bounds: Sequence[str] | None, *, off: float
+) -> list[Group]:
     """Put single entries first, then vectors, then matrices; a value that comes back from JSON is in the same order."""
-    found = [group for key in sorted(value) for group in _groups(str(key), value[key], labels, bounds)]
+    found = [group for key in sorted(value) for group in _groups(str(key), value[key], labels, bounds, off=off)]
     single = [row for group in found if group.heading is None for row in group.rows]
     headed = sorted((group for group in found if group.heading is not None), key=lambda group: len(group.rows))
     return [Group(heading=None, rows=tuple(single)), *headed]
 
 
 def _groups(
-    name: str, value: Any, labels: tuple[str, ...], bounds: Sequence[str] | None, *, labelled: bool = False
+    name: str,
+    value: Any,
+    labels: tuple[str, ...],
+    bounds: Sequence[str] | None,
+    *,
+    labelled: bool = False,
+    off: float = 0.0,
 ) -> Iterator[Group]:
-    """Yield the rows of one entry; `labelled` says that a vector of the right length is one number a label."""
+    """Yield the rows of one entry; `labelled` says that a vector of the right length is one number a label, `off` how
+    far off each entry of a matrix can be: its digits end there."""
     whole = name in ("value", "quantiles")
     fits = isinstance(value, np.ndarray) and 0 < value.size <= _MOST_ENTRIES and value.shape[-1:] == (len(labels),)
     if isinstance(value, Mapping):
@@ -138,12 +153,16 @@ def _groups(
         fits and value.ndim == 1 and (whole or labelled or name == "mean")
     ):  # not weights, of which there may be as many
         marks = bounds if whole and bounds is not None else [None] * len(labels)
-        written = [shown(entry) if whole else _short(entry) for entry in value.tolist()]
+        written = [_short(entry) for entry in value.tolist()]
         # a vector that is the whole value needs no heading
         yield Group(heading=None if whole else name, rows=tuple(zip(labels, written, marks, strict=True)))
     elif fits and value.shape == (len(labels),) * 2 and np.array_equal(value, value.T, equal_nan=True):
         # a matrix of columns by columns is symmetric, so half of it is enough; as many means as columns are not
-        rows = [(f"{labels[i]} × {labels[j]}", _short(value[i, j].item()), None) for i, j in _upper(len(labels))]
+        entries = {(i, j): value[i, j].item() for i, j in _upper(len(labels))}
+        rows = [
+            (f"{labels[i]} × {labels[j]}", supported(entry, off) if off else _short(entry), None)
+            for (i, j), entry in entries.items()
+        ]
         yield Group(heading=None if whole else name, rows=tuple(rows))
     elif fits and value.ndim >= 2:
         for place, each in enumerate(value):

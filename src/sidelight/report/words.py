@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from sidelight.guarantees import Claims, Neighbours, Person
-from sidelight.guarantees.amounts import bound_text, grid_floor
+from sidelight.guarantees.amounts import bound_text, exact, grid_floor
 from sidelight.records.dates import date_text
 
 # Numbers as people read them, and the round numbers of an axis.
@@ -126,15 +127,103 @@ def promise(claims: Claims) -> Promise:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """The promise of a whole report in words, and the term in small."""
+
+    plain: str
+    term: str
+
+
+#: Beyond this epsilon the factor is so large that the sentence says so.
+_PROTECTS_LITTLE = 10.0
+
+
+def headline(epsilon: float, delta: float, *, unit: str, term: str, replaced: bool = False) -> Headline:
+    """Return the promise for one protected unit as a sentence.
+
+    Args:
+        epsilon: The sum of all that the sentence speaks of.
+        delta: The chance that is left out of it.
+        unit: What is protected: "row", "person" or "report".
+        term: The guarantee as experts write it.
+        replaced: Whether neighbours differ by what stands in a row, and not by whether it is there.
+
+    >>> headline(1.0, 0.0, unit="row", term="").plain.partition(" from all of this ")[2]
+    'can change by at most a factor of 2.72, whether your row is in the data or not.'
+    """
+    yours = "rows" if unit == "person" else unit
+    whether = "say what they say or anything else" if unit == "person" else "says what it says or anything else"
+    if not replaced:
+        whether = f"{'are' if unit == 'person' else 'is'} in the data or not"
+    plain = (
+        f"What anyone learns about you from all of this can change by at most a factor of "
+        f"{_large_factor(epsilon)}, whether your {yours} {whether}"
+    )
+    if delta > 0:
+        plain += f", but for a chance of one in {shown(float(grid_floor(1 / exact(delta, name='delta'), digits=3)))}"
+    if epsilon > _PROTECTS_LITTLE:
+        plain += ". So large a factor protects little"
+    return Headline(plain=f"{plain}.", term=term)
+
+
+def _large_factor(epsilon: float) -> str:
+    """Write exp(epsilon), rounded up; beyond a million as a power of ten, which is what it says."""
+    if epsilon < math.log(1e6):
+        return _factor(math.exp(epsilon))
+    return f"10 to the power of {math.ceil(epsilon / math.log(10))}"
+
+
+def supported(value: float, error: float, *, rounded: Callable[[Fraction], int] = round) -> str:
+    """Write a number with the digits that its error leaves: two of the error's own.
+
+    Args:
+        value: The number.
+        error: How far off it can be.
+        rounded: How the last digit is found: `math.floor` and `math.ceil` for the ends of an interval, which must hold.
+
+    >>> supported(1234567.89, 2470.0), supported(0.123456, 0.0031), supported(7.0, 0.0)
+    ('1,234,600', '0.1235', '7')
+    >>> supported(47.5678, 0.48, rounded=math.floor), supported(47.6612, 0.48, rounded=math.ceil)
+    ('47.56', '47.67')
+    """
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return shown(value, digits=6)
+    places = 1 - math.floor(math.log10(error))
+    steps = Fraction(value) * Fraction(10) ** places  # exact: an end that lies on a step stays there
+    found = float(rounded(steps) / Fraction(10) ** places)
+    return shown(found, digits=15 if abs(found) >= 1 else 12)
+
+
 def _epsilon(claims: Claims) -> tuple[float, str]:
     """Return an epsilon that the claims prove, and what to add when it does not hold surely."""
+    epsilon, delta = reading(claims)
+    if delta == 0:
+        return float(epsilon), ""
+    odds = f"one in {shown(float(grid_floor(1 / delta, digits=3)), digits=3)}"
+    return float(epsilon), f"This may fail with a chance of at most {bound_text(delta)}, {odds}."
+
+
+def reading(claims: Claims) -> tuple[Fraction, Fraction]:
+    """Return an epsilon and a delta that the claims prove; delta is 0 where they are pure.
+
+    >>> from sidelight.guarantees import PureDP
+    >>> [float(amount) for amount in reading(Claims.of(PureDP("0.5")))]
+    [0.5, 0.0]
+    """
     pure = claims.pure()
     if pure is not None:
-        return float(pure.epsilon), ""
+        return pure.epsilon, Fraction(0)
     approx = claims.items[0] if claims.items else claims.approx_at(USUAL_DELTA)
     assert approx is not None, "every claim that the library makes has an (epsilon, delta) reading"
-    odds = f"one in {shown(float(grid_floor(1 / approx.delta, digits=3)), digits=3)}"
-    return float(approx.epsilon), f"This may fail with a chance of at most {bound_text(approx.delta)}, {odds}."
+    return approx.epsilon, approx.delta
+
+
+def unit_word(unit: object) -> str:
+    """Return whom a guarantee protects, in one word."""
+    if isinstance(unit, Person):
+        return "person"
+    return "report" if str(unit) == "event" else "row"
 
 
 def _protected(unit: object) -> str:
@@ -156,7 +245,7 @@ def _up(value: float, places: int) -> float:
     return math.ceil(value * steps - 1e-9) / steps
 
 
-def together(several: Sequence[Claims]) -> float | None:
+def together(several: Sequence[Claims]) -> Fraction | None:
     """Return the sum of epsilons when every release has one and all protect the same: what holds for them together.
 
     Guarantee: basic composition, valid however the queries were chosen (accounting proof page, 2.3).
@@ -165,4 +254,4 @@ def together(several: Sequence[Claims]) -> float | None:
     pures = [claims.pure() for claims in several]
     if len(whom) != 1 or any(pure is None for pure in pures):
         return None
-    return float(sum(pure.epsilon for pure in pures if pure is not None))
+    return sum((pure.epsilon for pure in pures if pure is not None), Fraction(0))

@@ -13,7 +13,7 @@ from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.noise import Source
 from sidelight.records import Date, Number, Schema, Table
 from sidelight.records.rows import ReducesAway
-from sidelight.release import TailBound
+from sidelight.release import Release, TailBound, Value
 from sidelight.session.silence import silence
 
 
@@ -204,6 +204,14 @@ class SureQuery(Query, Protocol):
 
     def prepare(self, schema: Schema) -> SurePrepared:
         """Check the query against the schema and price it."""
+        ...
+
+
+class TypedQuery(SureQuery, Protocol[Value]):
+    """A query that is never refused and says of what type its value is, by what its own `release` returns."""
+
+    def release(self, data: Any) -> Release[Value]:
+        """Release from data with exactly this query's budget and no ledger."""
         ...
 
 

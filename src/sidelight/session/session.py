@@ -15,10 +15,18 @@ from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.records import Schema, Table
 from sidelight.registry import load_query
-from sidelight.release import Outcome, Release
+from sidelight.release import Outcome, Release, Value
 from sidelight.session.accounts import InProcessAccount, OneOffAccount
 from sidelight.session.door import release_batch_through, release_through
-from sidelight.session.query import ArrayQuery, Query, SureArrayQuery, SureQuery, check_source, prepare_query
+from sidelight.session.query import (
+    ArrayQuery,
+    Query,
+    SureArrayQuery,
+    SureQuery,
+    TypedQuery,
+    check_source,
+    prepare_query,
+)
 
 
 class Session:
@@ -84,6 +92,9 @@ class Session:
     def _check(self, ledger: Ledger) -> None:
         if ledger.testing:
             raise LedgerError("this ledger is for tests and holds seeded noise; open another for real data")
+
+    @overload
+    def release(self, query: TypedQuery[Value], *, key: str | None = None, resume: bool = False) -> Release[Value]: ...
 
     @overload
     def release(self, query: SureQuery, *, key: str | None = None, resume: bool = False) -> Release: ...

@@ -11,7 +11,7 @@ import numpy as np
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.aggregates.unit_norms import persons_in
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import check_keys
+from sidelight.group_table import GroupTable, check_keys
 from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema
@@ -180,7 +180,7 @@ class Grouped:
         """Refuse a bare array: statistics by group want named columns."""
         raise SchemaError("statistics of a table want sl.Table(data, schema=[...]), with the columns declared")
 
-    def release(self, data: Any) -> Release:
+    def release(self, data: Any) -> Release[GroupTable]:
         """Release from a table with exactly this query's budget and no ledger."""
-        outcome: Release = release_once(cast("SureArrayQuery", self), data)  # subclasses have `prepare`
+        outcome: Release[GroupTable] = release_once(cast("SureArrayQuery", self), data)  # subclasses have `prepare`
         return outcome

@@ -202,9 +202,9 @@ class SQL:
         """Refuse a bare array: a statement names columns."""
         raise SchemaError("a statement names columns; write sl.Table(data, schema=[...])")
 
-    def release(self, data: Any) -> Release:
+    def release(self, data: Any) -> Release[GroupTable]:
         """Release from a table with exactly this statement's budget and no ledger."""
-        outcome: Release = release_once(cast("SureArrayQuery", self), data)
+        outcome: Release[GroupTable] = release_once(cast("SureArrayQuery", self), data)
         return outcome
 
 

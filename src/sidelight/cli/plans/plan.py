@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from glob import glob
+from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -72,6 +73,12 @@ class Plan:
             table=self.table,
             engine=self.engine,
         )
+
+    def _repr_html_(self) -> str:
+        """Return the queries with their guarantees, for a notebook."""
+        cells = ((each.title, str(each.prepared.claims.strongest)) for each in self.queries)
+        rows = "".join(f"<tr><th scope='row'>{escape(title)}</th><td>{escape(cost)}</td></tr>" for title, cost in cells)
+        return f"<table><caption>{escape(f'{self.title} · budget {self.budget}')}</caption>{rows}</table>"
 
     @property
     def digest(self) -> str:

@@ -51,9 +51,9 @@ class _Listener(Section):
 
     def listen(self, key: str | None) -> _Listener:
         """Begin to note."""
-        fresh: dict[str, Any] = {"asked": key, "known": [], "taken": [], "options": []}
-        for name, value in fresh.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "asked", key)
+        for name in ("known", "taken", "options"):
+            object.__setattr__(self, name, [])
         return self
 
     def only(self, *known: str) -> Section:
@@ -70,12 +70,10 @@ class _Listener(Section):
         raise PlanError(f"{key}: {message}")
 
     def __contains__(self, key: str) -> bool:
-        held: Any = self.values
-        return dict.__contains__(held, key)
+        return key in self.values  # as `Section` does, and not as a look at the value
 
     def _value(self, key: str) -> Any:
-        held: Any = self.values
-        return dict.__getitem__(held, key)
+        return dict(self.values.items())[key]  # without a look that is noted
 
     def _read(self, key: str, kinds: tuple[type, ...], default: Any) -> Any:
         if key in self.values:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SHOWN_IN_TABLE = 20
 #: The picture of closed rounds: how many, actions with a row of their own, measures, and letters of a name.
 _ROUNDS = 60
-_ROWS = 10
+_ROWS = 24
 _WIDTH, _LEFT, _ROW, _BARS = 800, 150, 24, 44
 _NAME = 20
 
@@ -109,18 +109,19 @@ def _up(delta: float) -> str:
 
 
 def strip_chart(closed: Sequence[Closed], names: Sequence[str]) -> Markup | None:
-    """Return the last rounds as SVG: a row for each action that was chosen, most often on top. None without rounds.
+    """Return the last rounds as SVG: a lane for every action, chosen or not. None without rounds.
 
+    Of more actions than there is room for, those that were chosen most often have one, and the others share the last.
     A few rectangles, so by hand.
     """
     shown = list(closed[-_ROUNDS:])
     if not shown:
         return None
-    rows = _rows(shown)
+    rows = _rows(shown, len(names))
     step = min((_WIDTH - _LEFT) / len(shown), 26.0)
     bars = len(rows) * _ROW + 14
     parts = []
-    for place, action in enumerate([*rows, None] if len({each.action for each in shown}) > len(rows) else rows):
+    for place, action in enumerate([*rows, None] if len(names) > len(rows) else rows):
         y = place * _ROW + _ROW / 2
         name = "others" if action is None else names[action]
         parts.append(f'<text class="axis end" x="{_LEFT - 12}" y="{y + 4:.1f}">{escape(_short(name))}</text>')
@@ -145,12 +146,14 @@ def strip_chart(closed: Sequence[Closed], names: Sequence[str]) -> Markup | None
     return Markup(head + "".join(parts) + "</svg>")
 
 
-def _rows(shown: Sequence[Closed]) -> list[int]:
+def _rows(shown: Sequence[Closed], actions: int) -> list[int]:
+    if actions <= _ROWS:
+        return list(range(actions))
     counts: dict[int, int] = {}
     for each in shown:
         counts[each.action] = counts.get(each.action, 0) + 1
     often = sorted(counts, key=lambda action: (-counts[action], action))
-    return often if len(often) <= _ROWS else often[: _ROWS - 1]
+    return often[: _ROWS - 1]
 
 
 def _bar(kind: str, x: float, y: float, width: float, height: float) -> str:

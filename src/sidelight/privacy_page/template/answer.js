@@ -1,6 +1,6 @@
 // The part below the form: the answer, or what is still wanted for one, or why there is none.
 
-const SCALE_WORDS = "Equal steps on this scale multiply the odds equally. At 0 the model says nothing about you; nobody’s bound can lie beyond the worst case.";
+const SCALE_WORDS = "Equal steps on this scale multiply the odds equally. At 0 the model says nothing about you; nobody’s bound can lie beyond the worst case. The line at ε is the guarantee that everybody got: the change stays left of it, except with probability δ. A bound made for one row may lie to the right of it, even where ε = 1: it holds except with a probability of its own, and about somebody who sees a little more than was published. Then the guarantee is the sharper of the two promises, and both hold.";
 const CONTRADICTION = "This report contradicts itself: your bound lies beyond the worst case that it states. Please tell whoever published it, and trust neither number.";
 
 let shownBound = null;

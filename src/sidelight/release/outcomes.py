@@ -6,77 +6,34 @@ back without losing a bit, a claim or a brand.
 
 from __future__ import annotations
 
-import base64
 import datetime
 import html
 import json
-import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
 
 import numpy as np
 
-from sidelight.errors import RangeError, SourceError
+from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
-from sidelight.records.dates import Calendar, date_text
-from sidelight.released_distribution import ReleasedDistribution
+from sidelight.records.dates import date_text
+from sidelight.release.shown import bars, dated, drawn_entries, entries_of, number_text, plot
+from sidelight.release.tail_bound import TailBound
+from sidelight.release.values import decode_value, encode_value
 
 FORMAT = "1"
-#: Arrays with more entries are written as bytes.
-_LONG = 4096
-#: The columns of a table by group that lie where the numbers of the column lie, and the kinds whose `low` and `high`
-#: are the ends of a mean: in other tables they are those of a count, a sum or a spread.
-_MEANS = ("mean", "summary")
-_DATED = re.compile(r"(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # of the checker: with a default, so that a bare `Release` stays one
 
-@dataclass(frozen=True, kw_only=True)
-class TailBound:
-    """How far off the released numbers can be, as a public formula: fixed + per_log * log(1/failure probability).
+    Value = TypeVar("Value", covariant=True, default=Any)
+else:
+    from typing import TypeVar
 
-    The bound for entry i is at most exceeded with the stated probability, for all entries at once, if the public
-    `assumption` about the data holds. Privacy never depends on it.
-
-    >>> bound = TailBound(unit="ranks", assumption="no ties", fixed=(1.0,), per_log=(2.0,))
-    >>> bound.at(0.95).round(2).tolist()
-    [6.99]
-    """
-
-    unit: str
-    assumption: str
-    fixed: tuple[float, ...]
-    per_log: tuple[float, ...]
-
-    def at(self, confidence: float) -> np.ndarray:
-        """Return the bound of every entry at this confidence."""
-        if not 0 < confidence < 1:
-            raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
-        found = np.asarray(self.fixed) + np.asarray(self.per_log) * math.log(1 / (1 - confidence))
-        return np.maximum(found, 0.0)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return {
-            "unit": self.unit,
-            "assumption": self.assumption,
-            "fixed": list(self.fixed),
-            "per_log": list(self.per_log),
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TailBound:
-        """Read what `to_json` wrote."""
-        return cls(
-            unit=data["unit"],
-            assumption=data["assumption"],
-            fixed=tuple(data["fixed"]),
-            per_log=tuple(data["per_log"]),
-        )
+    Value = TypeVar("Value", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +50,14 @@ class Circumstances:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Release:
+class Release(Generic[Value]):
     """Hold a differentially private answer together with everything public about it.
 
     Queries, sessions and models make releases; nobody writes one by hand.
 
     Args:
         query: The public description of what was asked.
-        value: The answer.
+        value: The answer; its type is that of the query: `Release[GroupTable]` of a count by group
         labels: The names of its entries.
         guarantee: The claims that all hold for it.
         error: A public bound of how far off it can be, or None.
@@ -117,7 +74,7 @@ class Release:
     """
 
     query: Mapping[str, Any]
-    value: Any
+    value: Value
     labels: tuple[str, ...]
     guarantee: Claims
     error: TailBound | None
@@ -143,24 +100,7 @@ class Release:
 
     def dated(self, value: Any) -> Any:
         """Return a value of this release, or a part of it, with dates in place of numbers that count from a start."""
-        told = self.query.get("dates")
-        if not isinstance(told, Mapping):
-            return value
-        calendar = Calendar.since(told["start"], told["unit"], where="a release")
-        if isinstance(value, GroupTable):
-            ends = ("low", "high") if self.kind in _MEANS else ()
-            columns = {
-                name: calendar.datetimes(value[name]) if name in ends or _DATED.fullmatch(name) else value[name]
-                for name in value.columns
-            }
-            keys, groups = value.keys_of_groups, value.groups
-            return GroupTable(keys=keys, groups=groups, columns=columns, notes=value.notes)
-        if isinstance(value, Mapping):
-            return {key: self.dated(each) if key == "quantiles" else each for key, each in value.items()}
-        if self.kind not in ("quantiles", "stable_median") or not np.all(np.isreal(value)):
-            return value
-        found = calendar.datetimes(value)
-        return found if isinstance(value, np.ndarray) else found.item()
+        return dated(value, self.query.get("dates"), kind=self.kind)
 
     def error_bound(self, confidence: float) -> np.ndarray:
         """Return a public bound on the error of every entry at a confidence (unit and assumption: `release.error`)."""
@@ -225,7 +165,7 @@ class Release:
     def _records(self) -> list[dict[str, Any]]:
         if isinstance(self.value, GroupTable):
             return list(self.shown.to_records())
-        entries = _entries(self)
+        entries = entries_of(self.shown, self.labels)
         bounds = [] if self.error is None else [float(bound) for bound in np.ravel(self.error.at(0.95))]
         if len(bounds) != len(entries):
             return [{"label": label, "value": entry} for label, entry in entries]
@@ -233,6 +173,21 @@ class Release:
             {"label": label, "value": entry, "within_95": bound}
             for (label, entry), bound in zip(entries, bounds, strict=True)
         ]
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the answer with matplotlib: a bar an entry, and how far off it can be.
+
+        Args:
+            axes: Where to draw; left out, a new figure is made.
+
+        Returns:
+            The axes, to be changed or saved: `release.plot().figure.savefig("ages.svg")`.
+        """
+        title = f"{'' if self.private else 'NOT PRIVATE: '}{self.kind} · {self.guarantee}"
+        unit = ""
+        if self.error is not None:
+            unit = f"worst case at 95 %: off by {float(np.max(self.error.at(0.95))):.3g} {self.error.unit}"
+        return plot(self.shown, self.labels, title=title, unit=unit, axes=axes)
 
     @classmethod
     def from_json(cls, text: str) -> Release:
@@ -242,7 +197,7 @@ class Release:
             raise RangeError("expected the JSON of a release, got that of a refusal; use sidelight.outcome_from_json")
         return result
 
-    def at(self, *, entry_id: str | None, ledger_head: str | None) -> Release:
+    def at(self, *, entry_id: str | None, ledger_head: str | None) -> Self:
         """Return the same release with its place in a ledger."""
         return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
 
@@ -257,7 +212,7 @@ class Release:
         if isinstance(self.value, GroupTable):
             lines += [f"  {line}" for line in repr(self.shown).splitlines()]
         else:
-            lines += [f"  {label}: {_number(entry)}" for label, entry in _entries(self)]
+            lines += [f"  {label}: {number_text(entry)}" for label, entry in entries_of(self.shown, self.labels)]
         if self.error is not None:
             bound = float(np.max(self.error.at(0.95)))
             lines.append(f"  worst case at 95 %: off by {bound:.3g} {self.error.unit}, if {self.error.assumption}")
@@ -270,17 +225,21 @@ class Release:
     def _repr_html_(self) -> str:
         brand = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in _brand(self.circumstances))
         if isinstance(self.value, GroupTable):
-            return f"{brand}<p>{html.escape(f'{self.kind} · {self.guarantee}')}</p>{self.shown._repr_html_()}"
+            chart = bars(drawn_entries(self.value, self.labels))
+            said = html.escape(f"{self.kind} · {self.guarantee}")
+            return f"{brand}<p>{said}</p>{self.shown._repr_html_()}{chart}"
         rows = "".join(
-            f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(_number(entry))}</td></tr>"
-            for label, entry in _entries(self)
+            f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(number_text(entry))}</td></tr>"
+            for label, entry in entries_of(self.shown, self.labels)
         )
         caption = html.escape(f"{self.kind} · {self.guarantee}")
         off = ""
         if self.error is not None:
             bound = f"{float(np.max(self.error.at(0.95))):.3g} {self.error.unit}"
             off = f"<p>off by at most {html.escape(f'{bound} at 95 %, if {self.error.assumption}')}</p>"
-        return f"{brand}<table><caption>{caption}</caption>{rows}</table>{_bars(_entries(self))}{off}"
+        return (
+            f"{brand}<table><caption>{caption}</caption>{rows}</table>{bars(entries_of(self.shown, self.labels))}{off}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,7 +316,7 @@ def outcome_from_json(text: str) -> Outcome:
         return Refused(query=data["query"], reason=data["reason"], guarantee=guarantee, circumstances=circumstances)
     return Release(
         query=data["query"],
-        value=_decode_value(data["value"]),
+        value=decode_value(data["value"]),
         labels=tuple(data["labels"]),
         guarantee=guarantee,
         error=None if data["error"] is None else TailBound.from_json(data["error"]),
@@ -365,38 +324,6 @@ def outcome_from_json(text: str) -> Outcome:
         circumstances=circumstances,
         details=data.get("details"),
     )
-
-
-def read_outcomes(path: Path) -> list[tuple[str, Outcome]]:
-    """Read the outcomes of a JSON file, each with its title: one, a list, or what `sidelight run --json` wrote."""
-    text = stored_text(path)
-    wanted = "expected the JSON of releases or of `sidelight run --json`"
-    try:
-        data = json.loads(text)
-        if isinstance(data, dict) and data.get("type") == "report":
-            return [(str(item["title"]), outcome_from_json(json.dumps(item["outcome"]))) for item in data["items"]]
-        found = [entry if isinstance(entry, str) else json.dumps(entry) for entry in _listed(data)]
-        outcomes = [outcome_from_json(entry) for entry in found]
-    except json.JSONDecodeError as error:
-        raise RangeError(f"{wanted}, got a text that breaks off at line {error.lineno}: {error.msg}") from None
-    except RecursionError:
-        raise SourceError(f"{str(path)!r} is nested too deeply for releases; name a JSON file of releases") from None
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RangeError(f"{wanted}, got something else (at {error})") from None
-    return [(str(each.query.get("column") or each.query["kind"]), each) for each in outcomes]
-
-
-def stored_text(path: Path) -> str:
-    """Read a JSON file of releases."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise SourceError(f"{str(path)!r} cannot be read: {reason}; name a JSON file of releases") from None
-
-
-def _listed(data: Any) -> list[Any]:
-    return data if isinstance(data, list) else [data]
 
 
 def _stored(text: str) -> dict[str, Any]:
@@ -434,86 +361,5 @@ def _encode(kind: str, outcome: Outcome) -> str:
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-def encode_value(value: Any) -> Any:
-    """Return a released value as JSON values."""
-    if isinstance(value, np.ndarray) and value.size > _LONG and value.dtype.kind in "if":
-        return _encode_long(value)
-    if isinstance(value, np.ndarray):
-        return {"array": value.tolist(), "dtype": value.dtype.name}
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, GroupTable):
-        return {"groups": value.to_json()}
-    if isinstance(value, ReleasedDistribution):
-        return {"distribution": value.to_json()}
-    if isinstance(value, Mapping):
-        return {"mapping": {str(key): encode_value(entry) for key, entry in value.items()}}
-    if isinstance(value, list | tuple):
-        return [encode_value(entry) for entry in value]
-    return value
-
-
-def _encode_long(value: np.ndarray) -> dict[str, Any]:
-    """Write the bytes of a long array: as exact as digits, and fifty times quicker."""
-    if not np.all(np.isfinite(value)):
-        raise ValueError("a release holds finite numbers")  # as `allow_nan=False` says of short ones
-    written = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
-    text = base64.b64encode(written.tobytes()).decode("ascii")
-    return {"bytes": text, "dtype": value.dtype.name, "shape": list(value.shape)}
-
-
-def _decode_value(value: Any) -> Any:
-    if isinstance(value, dict) and "array" in value:
-        return np.array(value["array"], dtype=value["dtype"])
-    if isinstance(value, dict) and "bytes" in value:
-        little = np.dtype(value["dtype"]).newbyteorder("<")
-        read = np.frombuffer(base64.b64decode(value["bytes"], validate=True), dtype=little)
-        return read.astype(value["dtype"]).reshape(value["shape"])
-    if isinstance(value, dict) and "groups" in value:
-        return GroupTable.from_json(value["groups"])
-    if isinstance(value, dict) and "distribution" in value:
-        return ReleasedDistribution.from_json(value["distribution"])
-    if isinstance(value, dict):
-        return {key: _decode_value(entry) for key, entry in value["mapping"].items()}
-    if isinstance(value, list):
-        return [_decode_value(entry) for entry in value]
-    return value
-
-
 def _brand(circumstances: Circumstances) -> list[str]:
     return [] if circumstances.entropy == "os" else ["NOT PRIVATE: made with seeded noise, for tests only"]
-
-
-def _entries(release: Release) -> Sequence[tuple[str, Any]]:
-    value = release.shown
-    if isinstance(value, Mapping) and "quantiles" in value:
-        value = value["quantiles"]
-    if isinstance(value, np.ndarray) and value.ndim == 1 and len(release.labels) == len(value):
-        return list(zip(release.labels, value.tolist(), strict=True))
-    if isinstance(value, Mapping) and isinstance(value.get("summary"), str):
-        return [("value", value["summary"])]
-    if isinstance(value, Mapping) and "points" in value:  # the path of a descent, and its coordinates
-        value = {name: part for name, part in value.items() if name not in ("points", "map", "centre", "noise")}
-    return [("value", value)]
-
-
-def _bars(entries: Sequence[tuple[str, Any]]) -> str:
-    """Return a small chart of numbers with names, in the colours of its page; empty where none would help."""
-    numbers = [entry for _, entry in entries if isinstance(entry, int | float) and math.isfinite(entry)]
-    if not 2 <= len(entries) == len(numbers) <= 60:
-        return ""
-    low, high = min(0, *numbers), max(0, *numbers)
-    scale = 300 / ((high - low) or 1)
-    drawn = "".join(
-        f"<rect x='{(min(0, number) - low) * scale:.1f}' y='{12 * row}' width='{abs(number) * scale:.1f}' height='10'>"
-        f"<title>{html.escape(f'{label}: {_number(number)}')}</title></rect>"
-        for row, ((label, _), number) in enumerate(zip(entries, numbers, strict=True))
-    )
-    size = f"viewBox='0 0 300 {12 * len(numbers)}' width='300' height='{12 * len(numbers)}'"
-    return f"<svg xmlns='http://www.w3.org/2000/svg' role='img' {size} fill='currentColor' opacity='0.6'>{drawn}</svg>"
-
-
-def _number(entry: Any) -> str:
-    if isinstance(entry, datetime.date):
-        return date_text(entry)
-    return f"{entry:.10g}" if isinstance(entry, float) else str(entry)

@@ -1,0 +1,19 @@
+"""What leaves the door: releases and refusals, their JSON, and how far off they can be."""
+
+from sidelight.release.outcomes import Circumstances, Outcome, Refused, Release, Value, outcome_from_json
+from sidelight.release.stored import read_outcomes, stored_text
+from sidelight.release.tail_bound import TailBound
+from sidelight.release.values import encode_value
+
+__all__ = [
+    "Circumstances",
+    "Outcome",
+    "Refused",
+    "Release",
+    "TailBound",
+    "Value",
+    "encode_value",
+    "outcome_from_json",
+    "read_outcomes",
+    "stored_text",
+]

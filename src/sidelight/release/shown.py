@@ -1,0 +1,177 @@
+"""What a person sees of a released value: its entries with names, a small chart for notebooks, and a plot."""
+
+from __future__ import annotations
+
+import datetime
+import html
+import math
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from sidelight.errors import MissingPackageError, RangeError
+from sidelight.group_table import GroupTable
+from sidelight.records.dates import Calendar, date_text
+
+#: The columns of a table by group that lie where the numbers of the column lie, and the kinds whose `low` and `high`
+#: are the ends of a mean: in other tables they are those of a count, a sum or a spread.
+_MEANS = ("mean", "summary")
+_DATED = re.compile(r"(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
+#: Columns that stand beside a statistic: its interval, what was expected, and how it was made.
+INTERVAL, PREDICTED = ("low", "high"), "predicted"
+_BESIDE = (PREDICTED, "plain", "unbiased", "noise_sd", "supported", "known")
+
+
+def entries_of(value: Any, labels: Sequence[str]) -> Sequence[tuple[str, Any]]:
+    """Return the numbers of a released value with their names, or the value as a whole."""
+    if isinstance(value, Mapping) and "quantiles" in value:
+        value = value["quantiles"]
+    if isinstance(value, np.ndarray) and value.ndim == 1 and len(labels) == len(value):
+        return list(zip(labels, value.tolist(), strict=True))
+    if isinstance(value, Mapping) and isinstance(value.get("summary"), str):
+        return [("value", value["summary"])]
+    if isinstance(value, Mapping) and "points" in value:  # the path of a descent, and its coordinates
+        value = {name: part for name, part in value.items() if name not in ("points", "map", "centre", "noise")}
+    return [("value", value)]
+
+
+def bars(entries: Sequence[tuple[str, Any]]) -> str:
+    """Return a small chart of numbers with names, in the colours of its page; empty where none would help."""
+    numbers = [entry for _, entry in entries if isinstance(entry, int | float) and math.isfinite(entry)]
+    if not 2 <= len(entries) == len(numbers) <= 60:
+        return ""
+    low, high = min(0, *numbers), max(0, *numbers)
+    scale = 300 / ((high - low) or 1)
+    drawn = "".join(
+        f"<rect x='{(min(0, number) - low) * scale:.1f}' y='{12 * row}' width='{abs(number) * scale:.1f}' height='10'>"
+        f"<title>{html.escape(f'{label}: {number_text(number)}')}</title></rect>"
+        for row, ((label, _), number) in enumerate(zip(entries, numbers, strict=True))
+    )
+    size = f"viewBox='0 0 300 {12 * len(numbers)}' width='300' height='{12 * len(numbers)}'"
+    return f"<svg xmlns='http://www.w3.org/2000/svg' role='img' {size} fill='currentColor' opacity='0.6'>{drawn}</svg>"
+
+
+def number_text(entry: Any) -> str:
+    """Return a number or a date as people read it."""
+    if isinstance(entry, datetime.date):
+        return date_text(entry)
+    return f"{entry:.10g}" if isinstance(entry, float) else str(entry)
+
+
+def dated(value: Any, told: Any, *, kind: str) -> Any:
+    """Return a released value, or a part of it, with dates in place of numbers that count from a start.
+
+    Args:
+        value: The value.
+        told: What the query says of its dates: their start and unit; None where the column has none.
+        kind: The kind of the query.
+    """
+    if not isinstance(told, Mapping):
+        return value
+    calendar = Calendar.since(told["start"], told["unit"], where="a release")
+    if isinstance(value, GroupTable):
+        ends = INTERVAL if kind in _MEANS else ()
+        columns = {
+            name: calendar.datetimes(value[name]) if name in ends or _DATED.fullmatch(name) else value[name]
+            for name in value.columns
+        }
+        return GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=value.notes)
+    if isinstance(value, Mapping):
+        return {key: dated(each, told, kind=kind) if key == "quantiles" else each for key, each in value.items()}
+    if kind not in ("quantiles", "stable_median") or not np.all(np.isreal(value)):
+        return value
+    found = calendar.datetimes(value)
+    return found if isinstance(value, np.ndarray) else found.item()
+
+
+def statistics_of(table: GroupTable) -> list[str]:
+    """Return the columns of a table that were asked for, and are not an interval, a twin or a noise of another."""
+    words = (*INTERVAL, *_BESIDE)
+    beside = {*words, *(f"{each}_{word}" for each in table.columns for word in words)}
+    return [name for name in table.columns if name not in beside]
+
+
+def leading_statistic(table: GroupTable) -> str:
+    """Return the statistic that is drawn, and that `low` and `high` belong to.
+
+    It is the first that is no rank; of a summary, which begins with the count, the mean.
+    """
+    found = statistics_of(table) or list(table.columns)
+    if {"mean", "q50"} <= set(found):
+        return "mean"
+    return next((name for name in found if name != "rank"), found[0])
+
+
+def beside(table: GroupTable, name: str, word: str) -> Sequence[Any] | None:
+    """Return the column that stands beside a statistic: `mean_low`, or `low` for the leading one of the table."""
+    for column in (f"{name}_{word}", *([word] if name == leading_statistic(table) else [])):
+        if column in table.columns:
+            found: Sequence[Any] = table[column].tolist()
+            return found
+    return None
+
+
+def plot(value: Any, labels: Sequence[str], *, title: str, unit: str, axes: Any) -> Any:
+    """Draw the numbers of a released value with matplotlib, and return the axes.
+
+    Args:
+        value: The released value, with dates where it has them.
+        labels: The names of its entries.
+        title: What stands above.
+        unit: What stands below: how far off the numbers can be.
+        axes: Where to draw; None makes a new figure.
+    """
+    named = drawn_entries(value, labels)
+    if not named:
+        raise RangeError("a plot needs numbers with names, and this release has none; its parts are in release.value")
+    if axes is None:
+        try:
+            axes = import_module("matplotlib.pyplot").subplots(layout="constrained")[1]
+        except ImportError:
+            raise MissingPackageError("matplotlib is not installed; pip install matplotlib, or use to_dict()") from None
+    places, entries = np.arange(len(named)), [entry for _, entry in named]
+    if isinstance(entries[0], datetime.date):  # a bar from the year 1970 would say nothing
+        axes.plot(entries, places, "o")
+        for place, ends in enumerate(_ends(value)):
+            axes.plot(ends, [place, place], "-", color="gray", zorder=0)
+    else:
+        off = np.array([(entry - low, high - entry) for entry, (low, high) in zip(entries, _ends(value), strict=False)])
+        error = np.nan_to_num(np.maximum(off.T, 0.0)) if off.size else None
+        axes.barh(places, entries, xerr=error, alpha=0.7, error_kw={"capsize": 3})
+    axes.set_yticks(places, [name for name, _ in named])
+    axes.invert_yaxis()
+    axes.set_title(title, wrap=True)
+    if unit:
+        axes.set_xlabel(unit, wrap=True)
+    return axes
+
+
+def drawn_entries(value: Any, labels: Sequence[str]) -> list[tuple[str, Any]]:
+    """Return numbers or dates with names, of a table of groups its leading statistic; [] where one has no place."""
+    found: Sequence[tuple[str, Any]]
+    if isinstance(value, GroupTable):
+        name = leading_statistic(value)
+        found = [
+            (", ".join(group) or name, each) for group, each in zip(value.groups, value[name].tolist(), strict=True)
+        ]
+    else:
+        found = entries_of(value, labels)
+    return list(found) if all(_has_place(entry) for _, entry in found) else []
+
+
+def _ends(value: Any) -> list[tuple[Any, Any]]:
+    """Return from where to where each entry may lie, where a table of groups says it."""
+    if not isinstance(value, GroupTable):
+        return []
+    name = leading_statistic(value)
+    low, high = (beside(value, name, word) for word in INTERVAL)
+    return [] if low is None or high is None else list(zip(low, high, strict=True))
+
+
+def _has_place(entry: Any) -> bool:
+    return isinstance(entry, datetime.date) or (
+        isinstance(entry, int | float) and not isinstance(entry, bool) and math.isfinite(entry)
+    )
