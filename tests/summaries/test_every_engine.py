@@ -149,9 +149,9 @@ def test_parts_and_threads_change_no_integer(person, tmp_path, monkeypatch):
 def test_a_thread_that_fails_ends_the_others_and_quotes_nothing(tmp_path, monkeypatch):
     path = tmp_path / "rows.parquet"
     pq.write_table(_arrow(), path, row_group_size=20)
-    table = sl.Table(path, schema=SCHEMA)
     content = path.read_bytes()
     path.write_bytes(content[:4] + b"\xff" * (len(content) // 2) + content[4 + len(content) // 2 :])
+    table = sl.Table(path, schema=SCHEMA)
     with pytest.raises(SourceError, match="withheld"):
         sl.Count(by="job", epsilon=1).release(table)
 
