@@ -259,7 +259,7 @@ EVERY_KIND = {
 def test_a_plan_says_how_far_off_every_kind_will_be(kind, plan, sidelight) -> None:
     shown = sidelight("plan", plan(f'kind = "{kind}"\n{EVERY_KIND[kind]}\nepsilon = 1\n')).out
     assert "±" in shown
-    theorem = kind in ("count", "histogram", "sum", "top_k", "count_distinct")
+    theorem = kind in ("count", "histogram", "sum", "mean", "proportion", "top_k", "count_distinct")
     assert ("measured" in " ".join(shown.split())) != theorem
 
 
