@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import duckdb
 import narwhals.stable.v2 as nw
@@ -191,5 +192,6 @@ def test_wide_state_never_wraps():
     from sidelight.aggregates.moments import ClippedMoments, MomentState
 
     huge = np.array([[2**90]], object)
-    merged = ClippedMoments.merge(None, MomentState(1, huge[0], huge), MomentState(1, huge[0], huge))
+    moments = SimpleNamespace(coding=SimpleNamespace(levels=2**45))
+    merged = ClippedMoments.merge(moments, MomentState(1, huge[0], huge), MomentState(1, huge[0], huge))
     assert merged.second[0, 0] == 2**91
