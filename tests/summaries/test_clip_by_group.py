@@ -323,6 +323,42 @@ def test_a_group_without_support_is_what_it_is_drawn_to() -> None:
     told = sl.Predicted({"nobody": 123.0}, doubt=0.1)
     value = seeded_release(sl.Mean("x", by="job", epsilon=2, clip="by_group", prediction=told), table, seed=1).value
     assert value["mean"][4] == pytest.approx(123, rel=1e-6)
+    far = sl.Predicted({"nobody": 3e7}, doubt=0.1)  # beyond what other groups have: as declared, no further
+    value = seeded_release(sl.Mean("x", by="job", epsilon=2, clip="by_group", prediction=far), table, seed=1).value
+    assert value["mean"][4] == 1e7
+
+
+def test_an_empty_group_takes_no_prediction_of_a_sum_away() -> None:
+    """Its interval may lie anywhere, and its noise with it: it would outweigh all others."""
+    rng = np.random.default_rng(2)
+    names = [f"g{n}" for n in range(9)]
+    x = rng.exponential(100, size=8 * 1500)
+    told = sl.Predicted(
+        {name: float(x[1500 * n : 1500 * (n + 1)].sum()) for n, name in enumerate(names[:8])}, doubt=0.1
+    )
+    schema = [sl.Category("job", names, other=None), sl.Number("x", lower=0)]
+    table = sl.Table({"job": np.repeat(names[:8], 1500), "x": x}, schema=schema)
+    query = sl.Sum("x", by="job", per="row", clip="by_group", epsilon=1, prediction=told)
+    drawn = 0
+    for seed in range(8):
+        value = seeded_release(query, table, seed=seed).value
+        drawn += bool((value["sum"][:8] != value["unbiased"][:8]).any())
+        assert value["sum"][8] == max(value["unbiased"][8], 0)
+    assert drawn >= 6
+
+
+def test_sums_too_far_apart_to_compare_stay_as_they_are() -> None:
+    names = ["a", "b", "c", "d"]
+    far = np.repeat([-1e150, -1e150, -1e149, -1.0], 200)
+    table = sl.Table(
+        {"job": np.repeat(names, 200), "x": far},
+        schema=[sl.Category("job", names, other=None), sl.Number("x", upper=0)],
+    )
+    told = sl.Predicted(dict.fromkeys(names, -1.0), doubt=0.1)
+    query = sl.Sum("x", by="job", per="row", clip="by_group", epsilon=50, prediction=told)
+    with np.errstate(all="raise"):
+        value = seeded_release(query, table, seed=1).value
+    assert np.isfinite(value["sum"]).all()
 
 
 @pytest.mark.parametrize("price", PRICES)

@@ -69,9 +69,15 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GroupIntervals:
-    """Where the values of each group were clipped, found in each by itself: released."""
+    """Where the values of each group were clipped, found in each by itself: released.
+
+    Args:
+        intervals: One a group.
+        bounds: What was declared of all values.
+    """
 
     intervals: tuple[Interval, ...]
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     @cached_property
     def _ends(self) -> Any:

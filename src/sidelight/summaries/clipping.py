@@ -16,6 +16,7 @@ Each row moves the log-weights of its node within a range of e, so the outcomes 
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
@@ -101,7 +102,9 @@ class Clipping:
     def each_group(self, rows: GroupRows, of: int, source: Source) -> GroupIntervals:
         """Carry out steps A and B in every group by itself, on one of the numbers of some rows."""
         ranks = rows.ranks(of, self.subject.grid, source)
-        return GroupIntervals(intervals=tuple(self.reach(each, source) for each in ranks))
+        lower, upper = self.subject.lower, self.subject.upper
+        bounds = (-math.inf if lower is None else float(lower), math.inf if upper is None else float(upper))
+        return GroupIntervals(intervals=tuple(self.reach(each, source) for each in ranks), bounds=bounds)
 
     def run(self, table: Table, groups: Groups, source: Source) -> Interval:
         """Return the interval: the declared one, or a private one. Nothing about the rows raises."""

@@ -79,15 +79,16 @@ class MeanReading:
         there = measured.supported
         if self.table is None and len(there) < LEAST_GROUPS:
             return measured.number(measured.taus) if self.finds else None
+        told = np.full(len(there), np.nan) if self.table is None else self.table.on(measured.names).values
+        told = np.clip(told, *measured.interval.bounds)
         if not there.any():
-            plain = measured.number(measured.taus)
-            told = plain if self.table is None else self.table.on(measured.names).values
-            return np.where(np.isfinite(told), told, plain)
+            return np.where(np.isfinite(told), told, measured.number(measured.taus))
         common = measured.common
         drawn = self._drawn(common)
         assert drawn is not None
         found = common.number(drawn)
-        return np.where(there, np.clip(found, measured.lower, measured.upper), found)
+        within = np.clip(found, measured.lower, measured.upper)
+        return np.where(there, within, np.where(np.isfinite(told), told, found))
 
     def _drawn(self, measured: Measured) -> Floats | None:
         """Return group means of t drawn to the prediction, else to the overall mean; None where there is neither."""

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.group_rows import level_value
@@ -271,7 +272,13 @@ class PreparedSum(SurePrepared):
         unbiased = sums * unit
         ends = around(unbiased, bound * unit, lowest=-math.inf)
         low, high = np.where(reach[0] >= 0, 0.0, -math.inf), np.where(reach[1] <= 0, 0.0, math.inf)
-        drawn = self._drawn(sums, variance, width, unit, names)
+        there = np.ones(len(names), bool)
+        if pair:
+            count = (noisy[0] + noisy[1]) / value.levels
+            there = (count > SUPPORT * math.sqrt(2 * variance) / value.levels) & interval.enough(count)
+        # an interval that was found in no rows may lie anywhere, and its sum says nothing about the prediction
+        judged = there if isinstance(interval, GroupIntervals) else np.ones_like(there)
+        drawn = self._drawn(sums, variance, width, unit, names, judged)
         columns: dict[str, Any] = {
             "sum": np.clip(drawn * unit, low, high),
             "unbiased": unbiased,
@@ -280,21 +287,21 @@ class PreparedSum(SurePrepared):
             "high": np.clip(ends.high, low, high),
         }
         if pair:
-            count = (noisy[0] + noisy[1]) / value.levels
-            spread = math.sqrt(2 * variance) / value.levels
-            supported = (count > SUPPORT * spread) & interval.enough(count)
-            columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count, "supported": supported}
+            columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count, "supported": there}
         return self.plan.answer(columns | interval.columns, names, keys=query.keys, **interval.notes)
 
-    def _drawn(self, sums: Floats, variance: float, width: Any, unit: Any, names: tuple[Group, ...]) -> Floats:
+    def _drawn(
+        self, sums: Floats, variance: float, width: Any, unit: Any, names: tuple[Group, ...], judged: NDArray[np.bool_]
+    ) -> Floats:
         """Return sums drawn to predicted ones, in units of the noise's grid; as they are without a prediction."""
         if self.table is None:
             return sums
         candidates = [
-            self._towards(each, sums, variance, width, unit, names) for each in (self.table, *self.table.others)
+            self._towards(each, sums, variance, width, unit, names, judged) for each in (self.table, *self.table.others)
         ]
-        best = best_of(candidates, sums / width) if len(candidates) > 1 else candidates[0]
-        return np.asarray(best.values * width)
+        with np.errstate(all="ignore"):  # what is not drawn stays what it is
+            best = best_of(candidates, sums / width) if len(candidates) > 1 else candidates[0]
+            return np.where(best.kept == 1, sums, best.values * width)
 
     def _towards(
         self,
@@ -304,19 +311,23 @@ class PreparedSum(SurePrepared):
         width: Any,
         unit: Any,
         names: tuple[Group, ...],
+        judged: NDArray[np.bool_],
     ) -> Shrunk:
         """Return sums in units of the width drawn to one predicted table."""
         matched = table.on(names)
         # in units of the width, so that no square is too large
-        with np.errstate(over="ignore"):  # a prediction without a finite number is none
+        with np.errstate(all="ignore"):  # a prediction without a finite number is none
             y, p, v = sums / width, matched.values / unit / width, variance / width**2
             doubt = sum_doubt(p, width=1.0, **({} if matched.relative is None else {"relative": matched.relative}))
             if table.sd is not None:
                 doubt = np.full_like(p, table.sd / unit / width) ** 2
             elif matched.relative is None:  # what an earlier release was off by, on top of what has changed since
                 doubt = doubt + np.where(np.isfinite(matched.sds), (matched.sds / unit / width) ** 2, 0.0)
-        p = np.where(np.isfinite(doubt) & (np.abs(p) < _FARTHEST), p, np.nan)
-        return shrink(y, p, variance=v, directions=directions(v, doubt), step=1 / width)
+        near = np.isfinite(doubt) & (np.abs(p) < _FARTHEST) & (np.abs(y) < _FARTHEST) & (v < _FARTHEST)
+        near = near & judged & (width > 1 / _FARTHEST)
+        y, v, doubt = (np.where(near, each, 0.0) for each in (y, v, doubt))
+        step = 1 / np.where(near, width, 1.0)
+        return shrink(y, np.where(near, p, np.nan), variance=v, directions=directions(v, doubt), step=step)
 
 
 def noise_of(budget: Budget, bounded: Bounded) -> Noise:
