@@ -161,7 +161,7 @@ def test_rows_with_a_date_are_generated(unit: str) -> None:
 
 
 def test_a_forecast_that_fails_in_any_way_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    query = sl.Mean("pay", by="renewed", epsilon=1)
+    query = sl.Mean("pay", by="renewed", epsilon=1, clip="private")
     prepared = query.prepare(PEOPLE)
 
     def failing(self: object, table: Table, source: object) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.accuracy.forecast import MOST_ROWS, USUAL_ROWS, as_cells, forecast, generated
+from sidelight.accuracy.forecast import MOST_ROWS, USUAL_ROWS, as_cells, forecast, generated, rows_of
 from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees.amounts import Amount, exact
@@ -26,6 +26,7 @@ from sidelight.records import Category, Number, Schema, Table
 from sidelight.release import Release, TailBound
 from sidelight.report.words import at_most
 from sidelight.session.query import Prepared, prepare_query
+from sidelight.summaries.mean import PreparedMean
 from sidelight.testing import seeded_release
 
 Floats = NDArray[np.float64]
@@ -79,6 +80,11 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
     """
     if prepared.error is not None:
         return _of_bound(prepared.error, confidence)
+    if isinstance(prepared, PreparedMean):  # a theorem says it once the number of rows is known
+        rows = rows_of(query)
+        if (told := prepared.error_of(rows, confidence=confidence)) is not None:
+            size, condition = told
+            return Expected(size=size, unit="", basis="bound", condition=condition)
     if type(prepared).__module__.startswith("sidelight.summaries."):
         found = forecast(query, prepared, schema, confidence=confidence)
         if found is not None:

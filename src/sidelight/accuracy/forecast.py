@@ -1,6 +1,6 @@
 """How accurate a statistic by group is likely to be where no theorem says it beforehand: tried on generated rows.
 
-The error of a mean depends on how many rows there are, and without bounds on where they lie. So the query runs once on
+Without bounds the error of a mean depends on where rows lie, and that of a spread always. So the query runs once on
 rows that are made from the schema alone, and what it says of its own noise is shown as a forecast, marked as one. No
 row of the source is read, and nothing is charged.
 """
@@ -38,8 +38,7 @@ def forecast(
         schema: The public declarations, which rows are made from.
         confidence: With which probability the error is not larger.
     """
-    wanted = getattr(query, "expected_rows", None)
-    rows = int(min(max(USUAL_ROWS if wanted is None else wanted, 10), MOST_ROWS))
+    rows = rows_of(query)
     try:
         table = Table(as_cells(generated(schema, rows, query), schema), schema=schema)
         with Source(SeededEntropy("forecast")) as source:
@@ -54,6 +53,12 @@ def forecast(
         normal = NormalDist()
         half *= normal.inv_cdf((1 + confidence) / 2) / normal.inv_cdf((1 + stated) / 2)
     return half, rows, "sd of the values" if _scale_unknown(query, schema) else ""
+
+
+def rows_of(query: Any) -> int:
+    """Return how many rows a query expects, within what is generated."""
+    wanted = getattr(query, "expected_rows", None)
+    return int(min(max(USUAL_ROWS if wanted is None else wanted, 10), MOST_ROWS))
 
 
 def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import reduce
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,10 @@ from sidelight.aggregates.coding import Coding, NumberCoding
 from sidelight.aggregates.collect import coded_frame, coded_rows, reduced_apart, rows_that_count
 from sidelight.aggregates.fixed_point import Encoding, FixedPoint
 from sidelight.aggregates.float_codes import FloatCodes
+from sidelight.aggregates.group_rows import rows_by_group
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.label_groups import labelled_rows
 from sidelight.aggregates.ranks import Codes, CountedCodes, DitheredRanks, count_codes, order_codes
-from sidelight.errors import SchemaError
 from sidelight.grid import Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.records import Number, Table
@@ -201,31 +200,17 @@ def ranks_by_group(
 
     Guarantee: that of `collect_group_ranks`.
     """
-    if groups.label is not None:
-        raise SchemaError("ranks by group need declared labels; declare a Category")
     if isinstance(table.rows, ReducesAway):
         counted = rows_that_count(table, groups.coding(coding), cap=groups.cap)
         return tuple(
             DitheredRanks(each, grid, source) for each in away_codes_by_group(table.rows, counted, groups.shape)
         )
-    cells, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for *axes, code in coded_rows(table, groups.coding(coding), cap=groups.cap):
-        cell = np.zeros(len(code), np.int64)
-        for axis, size in zip(axes, groups.shape, strict=True):
-            cell = cell * size + axis
-        cells.append(cell)
-        codes.append(code)
-    all_cells, all_codes = np.concatenate(cells), np.concatenate(codes)
-    order = np.argsort(all_cells, kind="stable")
-    ends = np.searchsorted(all_cells[order], np.arange(groups.cells + 1))
-    return tuple(
-        DitheredRanks(order_codes(all_codes[order[start:end]]), grid, source) for start, end in pairwise(ends.tolist())
-    )
+    return rows_by_group(table, groups, [coding]).ranks(0, grid, source)
 
 
 def adds_up_by_group(coding: Coding, groups: Groups) -> bool:
     """Tell whether ranks by group need no rows one by one: labels are declared, and all codes fit into 63 bits."""
-    return groups.label is None and fits_in_groups(coding, groups.shape)
+    return groups.label is None and not groups.totals and fits_in_groups(coding, groups.shape)
 
 
 def collect_codes(table: Table, coding: Coding, groups: Groups) -> Codes:

@@ -93,7 +93,7 @@ def _level(
     within = told[np.isfinite(told)]
     said = float((rows * np.where(known, told, 0.0)).sum()) / max(float(rows.sum()), 1.0)
     middle = float(np.clip(said, within.min(), within.max()))
-    total = float(np.where(known, moments.total - overall * moments.count, 0.0).sum())
+    total = float(np.where(known, moments.sums - overall * moments.count, 0.0).sum())
     share = believed_share([total], [variance], [float(rows.sum())], [middle - overall], spread=0.0)
     return share * (middle - overall), middle
 

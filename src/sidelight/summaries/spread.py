@@ -96,7 +96,7 @@ class PreparedSpread(SurePrepared):
     @property
     def adds_up(self) -> bool:
         """Whether rows are only added up."""
-        return self.plan.groups.label is None
+        return self.plan.adds_up
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, read all groups, and make the table."""
@@ -104,6 +104,7 @@ class PreparedSpread(SurePrepared):
         name = "sd" if isinstance(self.query, StandardDeviation) else "variance"
         columns: dict[str, Any] = spread_columns(measured, name, self.query.confidence, ddof=self.query.ddof)
         columns |= {"mean": measured.number(measured.taus), **measured.counts, "supported": measured.supported}
+        columns |= measured.interval.columns
         return self.plan.answer(columns, measured.names, keys=self.query.keys, **measured.interval.notes)
 
 
