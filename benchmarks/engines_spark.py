@@ -48,6 +48,7 @@ def measure() -> dict[str, float]:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.driver.memory", "6g")  # for the percentiles of Spark SQL, which hold all values
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )

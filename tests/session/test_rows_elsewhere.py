@@ -80,6 +80,8 @@ def test_what_needs_single_rows_is_refused_before_the_charge(people: pa.Table) -
         sl.Mean("height", by="job", epsilon=1, delta=1e-6),
         sl.Covariance(["height", "age"], radius=300, centre="pairs", epsilon=1, delta=1e-6),
         sl.CountDistinct("job", epsilon=1),
+        sl.Mean("height", by="sex", clip="by_group", epsilon=1),
+        sl.Sum("height", by="sex", clip="by_group", epsilon=1),
     ]
     for query in refused:
         session = sl.Session(table, budget=sl.ApproxDP(9, 1e-3))

@@ -236,7 +236,7 @@ def ranks_by_group(
 
 def adds_up_by_group(coding: Coding, groups: Groups) -> bool:
     """Tell whether ranks by group need no rows one by one: labels are declared, and all codes fit into 63 bits."""
-    return groups.label is None and fits_in_groups(coding, groups.shape)
+    return groups.label is None and not groups.totals and fits_in_groups(coding, groups.shape)
 
 
 def collect_codes(table: Table, coding: Coding, groups: Groups) -> Codes:

@@ -201,7 +201,8 @@ class ClippedMoments:
         """Add the moments of two sets of rows: in 64 bits while no sum can leave them, as Python integers beyond."""
         first, second = MomentState(*first), MomentState(*second)  # a state that was read from bytes is a plain tuple
         rows = first.rows + second.rows
-        kind = np.int64 if rows * self.coding.levels**2 < VALUE_LIMIT else object
+        wide = object in (first.second.dtype, second.second.dtype)
+        kind = object if wide or rows * self.coding.levels**2 >= VALUE_LIMIT else np.int64
         return MomentState(
             rows,
             first.total.astype(kind) + second.total.astype(kind),

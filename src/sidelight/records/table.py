@@ -14,7 +14,7 @@ from sidelight.records.dates import Date
 from sidelight.records.engines import open_rows
 from sidelight.records.engines.arrays import ArrayRows, check_no_texts
 from sidelight.records.engines.frames import ColumnRows
-from sidelight.records.rows import TWICE, ChecksRecords, ColumnType, Rows
+from sidelight.records.rows import TWICE, ChecksRecords, ColumnType, ReducesAway, Rows
 from sidelight.records.schema import Schema
 
 _FIT = {
@@ -105,6 +105,11 @@ class Table:
     def in_memory(self) -> bool:
         """Whether the rows are in memory already: public, as the engine is. How many they are is not."""
         return self._rows.length is not None
+
+    @property
+    def hands_rows_over(self) -> bool:
+        """Whether rows can be looked at one by one here: public. Otherwise they are only added up, where they are."""
+        return not isinstance(self._rows, ReducesAway)
 
     @property
     def rows(self) -> Rows:

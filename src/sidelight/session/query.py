@@ -12,7 +12,6 @@ from sidelight.errors import RangeError, SourceError
 from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.noise import Source
 from sidelight.records import Date, Number, Schema, Table
-from sidelight.records.rows import ReducesAway
 from sidelight.release import Release, TailBound, Value
 from sidelight.session.silence import silence
 
@@ -122,7 +121,7 @@ def check_source(prepared: Prepared, table: Table) -> None:
     gets an error and nothing else: no charge, no entry in the ledger, no release.
     """
     prepared.check_source(PublicSource.of(table))
-    if isinstance(table.rows, ReducesAway) and not (prepared.brings_rows or prepared.adds_up):
+    if not table.hands_rows_over and not (prepared.brings_rows or prepared.adds_up):
         raise SourceError(
             f"{prepared.request.get('kind', 'this query')} looks at rows one by one, and the engine {table.engine!r} "
             "only adds rows up where they are; it runs on files, DuckDB and frames in memory: write the columns that "

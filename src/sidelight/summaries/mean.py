@@ -222,6 +222,11 @@ class PreparedMean(SurePrepared):
     plan: Measurement
     reading: MeanReading
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.plan.adds_up
+
     def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
         """Return how far means are off if there are so many rows, and what that rests on; None if no theorem says it.
 
@@ -235,11 +240,6 @@ class PreparedMean(SurePrepared):
         found = mean_error(self.plan, each, confidence=confidence)
         where = "the group has" if self.keys else "there are"
         return None if found is None else (found, f"{where} at least {math.floor(each):,} rows")
-
-    @property
-    def adds_up(self) -> bool:
-        """Whether rows are only added up."""
-        return self.plan.adds_up
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, read all groups, and make the table."""

@@ -120,7 +120,8 @@ class SparkRows:
         if wanted.person is None:
             return frame
         # With a number, Spark's optimizer leaves the partitions alone: a person with rows in two would count twice.
-        parts = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+        said = str(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
+        parts = int(said) if said.isdecimal() else 200  # some have words for it
         person = self._places[wanted.person]
         return frame.where(f"{person} IS NOT NULL").repartition(parts, person)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -151,7 +152,8 @@ def _columns_of_folders(frame: Any) -> frozenset[str]:
 
 
 def _session(builder: Any) -> Any:
-    """Start a session on this machine, or on what the environment names (SPARK_REMOTE, spark-defaults.conf)."""
+    """Start a session on this machine, or on what spark-defaults.conf names."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise whatever is called python3
     found = (
         builder.builder.appName("sidelight")
         .config("spark.ui.showConsoleProgress", "false")  # it would print how long rows took
