@@ -17,7 +17,7 @@ demo: $(STAMP)            ## quantiles with and without side information, in the
 
 test: $(STAMP)            ## checks and the tests (minutes)
 	$(MAKE) check
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow" --disable-warnings
 
 check: $(STAMP)           ## style, types, import contracts
 	$(BIN)/ruff check .
@@ -26,7 +26,7 @@ check: $(STAMP)           ## style, types, import contracts
 	$(BIN)/lint-imports --no-cache
 
 audit: $(STAMP)           ## the long statistical audits
-	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 -m slow --disable-warnings
 
 bench: $(STAMP)           ## the speed table
 	$(BIN)/python -m benchmarks

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -180,3 +181,9 @@ def test_docstrings_say_what_is_returned_or_done() -> None:
                 if words and words[0] in ("Give", "Gives", "Say", "Says", "None."):
                     found.append(f"{path.name}:{node.lineno} {node.name}")
     assert not found
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    """pytest imports test files by their names: the second of two is not run, and only a run of all of them says so."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("*.py") if path.name != "conftest.py")
+    assert [name for name, times in names.items() if times > 1 and name != "__init__.py"] == []

@@ -103,11 +103,18 @@ class Grid:
 
     def value(self, index: int) -> float:
         """Return the released value of an outcome index, correctly rounded to a float."""
-        return float((index >> self.dither_bits) * self.resolution)
+        # a quotient of two integers is rounded correctly, and much quicker than by way of a Fraction
+        return (index >> self.dither_bits) * self.resolution.numerator / self.resolution.denominator
+
+    def reach(self, index: int) -> float:
+        """Return how far the cell of an outcome index reaches: its value. It never falls as the index grows."""
+        return self.value(index)
 
     def index_of(self, value: float) -> int:
         """Return the first outcome index of the cell that holds a public value, clamped to the grid."""
-        code = (Fraction(value) / self.resolution + Fraction(self.half_step)).__floor__()
+        above, below = float(value).as_integer_ratio()
+        above, below = above * self.resolution.denominator, below * self.resolution.numerator
+        code = above // below if self.snap == "floor" else (2 * above + below) // (2 * below)
         return min(max(code, self.first), self.last) << self.dither_bits
 
 
@@ -193,6 +200,18 @@ class FloatGrid:
         doubles = (sign * _double(pattern) for pattern in patterns)
         inside = [x + 0.0 for x in doubles if self.lowest <= x <= self.highest]
         return min(inside, key=lambda x: (_digits(x), abs(x)))
+
+    def reach(self, index: int) -> float:
+        """Return how far the cell of an outcome index of at least 0 reaches: its largest double. Quicker than `value`.
+
+        It never falls as the index grows, and is not below the value.
+
+        >>> grid = FloatGrid(lowest=0.0)
+        >>> 0.1 <= grid.reach(grid.index_of(0.1)) < 0.1 * (1 + 2**-47)
+        True
+        """
+        code = max(index >> self.dither_bits, 0)
+        return min(_double((code << DROPPED_BITS) + (1 << DROPPED_BITS) - 1), self.highest)
 
     def index_of(self, value: float) -> int:
         """Return the first outcome index of the code that holds a public value, clamped to the grid."""

@@ -197,6 +197,19 @@ class GroupTable(Mapping[str, Any]):
         return found
 
 
+def check_keys(keys: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse key columns that are called as a column of numbers of the same table: in a frame one would be lost.
+
+    >>> check_keys(["job"], ["count", "low", "high"])
+    """
+    taken = sorted(set(keys) & set(columns))
+    if taken:
+        raise RangeError(
+            f"groups by {taken[0]!r} would be called as a column of the table that comes out, and be lost; rename the "
+            "column"
+        )
+
+
 def _column(values: ArrayLike, rows: int, name: str) -> Column:
     column = np.array(values)
     if column.shape != (rows,) or column.dtype.kind not in "biufM":

@@ -30,8 +30,10 @@ FORMAT = "1"
 _WANTED = "expected the JSON of releases, as release.to_json() writes it"
 #: Arrays with more entries are written as bytes.
 _LONG = 4096
-#: The columns of a table by group that lie where the numbers of the column lie.
-_DATED = re.compile(r"low|high|(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
+#: The columns of a table by group that lie where the numbers of the column lie, and the kinds whose `low` and `high`
+#: are the ends of a mean: in other tables they are those of a count, a sum or a spread.
+_MEANS = ("mean", "summary")
+_DATED = re.compile(r"(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +149,9 @@ class Release:
             return value
         calendar = Calendar.since(told["start"], told["unit"], where="a release")
         if isinstance(value, GroupTable):
+            ends = ("low", "high") if self.kind in _MEANS else ()
             columns = {
-                name: calendar.datetimes(value[name]) if _DATED.fullmatch(name) else value[name]
+                name: calendar.datetimes(value[name]) if name in ends or _DATED.fullmatch(name) else value[name]
                 for name in value.columns
             }
             keys, groups = value.keys_of_groups, value.groups

@@ -102,3 +102,12 @@ def test_brute_force_tree_of_randomised_responses() -> None:
     assert price is not None
     assert worst <= float(price.epsilon) + 1e-12
     assert worst > float(price.epsilon) - 1e-9  # and it is attained
+
+
+def test_an_item_that_was_asked_for_counts_where_it_is_below_the_pure_claim() -> None:
+    both = Claims.of(PureDP("1.2"), ApproxDP("0.9", "1e-6"))
+    noise = Claims.of(PureDP("0.1"))
+    total = dearest_path([[both, noise]])
+    assert (total.pure(), total.items) == (PureDP("1.3"), (ApproxDP(1, "1e-6"),))
+    needless = Claims.of(PureDP("0.9"), ApproxDP("0.9", "1e-6"))
+    assert not dearest_path([[needless, noise]]).items

@@ -140,3 +140,32 @@ def test_the_commands_answer_with_a_number_and_a_chart(tmp_path: Path) -> None:
     wrong = runner.invoke(app, ["accuracy", path, "--query", "3", "--within", "10"])
     assert wrong.exit_code == 2
     assert "--query must be from 1 to 2" in wrong.output
+
+
+@pytest.mark.parametrize("unit", ["day", "hour"])
+def test_rows_with_a_date_are_generated(unit: str) -> None:
+    """A schema with a `Date` has forecasts, of its own numbers and of those beside it."""
+    visit = sl.Date("visit", start="2020-01-01", end="2025-12-31", unit=unit)  # type: ignore[arg-type]
+    schema = Schema([visit, *PEOPLE.columns])
+    queries = (
+        sl.Mean("visit", by="renewed", epsilon=1),
+        sl.Mean("pay", by="renewed", epsilon=1),
+        sl.Quantiles([0.5], column="visit", by="renewed", epsilon=1),
+        sl.ModelQuery(model=sl.LinearRegression(epsilon=5, delta="1e-6"), target="pay", features=["visit", "age"]),
+        sl.Covariance(columns=["visit", "pay"], radius=3000, epsilon=5),
+    )
+    for query in queries:
+        found = expected(query, query.prepare(schema), schema, confidence=0.95)
+        assert found.basis != "nothing", (query, found.condition)
+        assert math.isfinite(found.size)
+
+
+def test_a_forecast_that_fails_in_any_way_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    query = sl.Mean("pay", by="renewed", epsilon=1, clip="private")
+    prepared = query.prepare(PEOPLE)
+
+    def failing(self: object, table: Table, source: object) -> None:
+        raise ValueError("of a library")
+
+    monkeypatch.setattr(type(prepared), "run", failing)
+    assert expected(query, prepared, PEOPLE, confidence=0.95).basis == "nothing"

@@ -173,3 +173,9 @@ def test_mistakes_are_refused(wrong: dict[str, int], words: str) -> None:
         audit_query(sl.Count(epsilon=1), SCHEMA, failure=1.5)
     with pytest.raises(ClaimError, match="give a delta"):
         judge(([], []), Claims.of(RDP(RenyiOrders.of({2: "0.1"}))), delta=None, failure=0.05, surely=1e-7)
+
+
+def test_a_schema_with_a_date_is_audited() -> None:
+    visit = sl.Date("visit", start="2020-01-01", end="2025-12-31")
+    query = sl.Count(where=sl.col("visit") >= "2022-01-01", epsilon=1)
+    assert not audit_query(query, [visit], runs=100, tries=6).refuted

@@ -287,3 +287,16 @@ def test_shown_as_dates() -> None:
     assert column("day").calendar.text(Fraction(1)) == "2020-01-02"
     assert column("day").calendar.text(-1e300) == "0001-01-01"
     assert calendar.text(math.nan) == ""
+
+
+@pytest.mark.parametrize("text", ["2024-01-31 14:00:00.5", "2024-01-31T14:00:09Z", "2024-01-31 14:00:00,000000001"])
+def test_a_constant_inside_an_hour_is_refused(text: str) -> None:
+    with pytest.raises(SchemaError, match="lies inside"):
+        Calendar("hour", 0).of_constant(text, where="a test")
+    assert Calendar("hour", 0).of_constant("2024-01-31 14:00:00.000", where="a test") % 24 == 14
+
+
+def test_zoned_nanoseconds_of_pandas_are_read_from_a_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"visit": pd.Series(pd.to_datetime(STAMPS[:2], utc=True)).astype("datetime64[ns, UTC]")})
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert read(str(tmp_path / "t.parquet"), "hour") == read(frame, "hour") == expected("hour", STAMPS[:2])

@@ -1,6 +1,7 @@
 """What `prediction=` takes becomes coefficients and rows in the units of a fit, or is refused before any charge."""
 
 import pickle
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from sidelight.regression.model_predictions import (
     PredictedCoefficients,
     PredictedFit,
     PublicExamples,
+    are_rows_of,
     declared_rows,
     refuse_private_rows,
 )
@@ -374,3 +376,22 @@ def test_public_rows_follow_the_policies_of_the_schema() -> None:
     assert rows[1, 0] == 0  # an age of 50, the middle
     np.testing.assert_array_equal(rows[1, 2:] > 0, [False, False, True])
     assert targets.max() == pytest.approx(100)
+
+
+ODD_CELLS = [np.complex128(1 + 1j), np.longdouble("1e400"), np.ma.masked]
+
+
+@pytest.mark.parametrize("cell", ODD_CELLS, ids=["complex", "beyond a double", "masked"])
+def test_no_cell_warns_while_public_rows_are_compared(cell) -> None:
+    """This is before the charge: a warning would tell that the cell is there."""
+    rows = [list(row) for row in ROWS]
+    rows[7][1] = cell
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not are_rows_of(RNG.normal(size=(30, 3)), rows)
+
+
+def test_coefficients_beyond_all_sums_are_refused_before_the_charge() -> None:
+    narrow = replace(NUMBER, target_range=(0.0, 1.2e-208), middle=6e-209, half=6e-209)
+    with pytest.raises(RangeError, match="too large"):
+        predictions_of(sl.CoefficientPrediction([1e100, 0, 0]), narrow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,3 +51,26 @@ def test_numbers_that_are_no_dates_stay_numbers() -> None:
     assert release.value["mean"].dtype.kind == "f"
     spread = sl.StandardDeviation("visit", epsilon=50).release(VISITS)
     assert spread.shown[spread.value.columns[0]].dtype.kind == "f"
+
+
+#: Every statistic of a number, and which columns of its table are dates.
+STATISTICS: list[tuple[Any, set[str]]] = [
+    (sl.Mean("visit", by="sex", epsilon=50), {"mean", "mean_plain", "low", "high"}),
+    (sl.Summary("visit", epsilon=50), {"mean", "q25", "q50", "q75", "low", "high"}),
+    (sl.Quantiles([0.5], column="visit", by="sex", epsilon=50), {"q50"}),
+    (sl.Sum("visit", by="sex", epsilon=50), set()),
+    (sl.Variance("visit", by="sex", epsilon=50), {"mean"}),
+    (sl.StandardDeviation("visit", by="sex", epsilon=50), {"mean"}),
+    (sl.Histogram("visit", bins=2, epsilon=50), set()),
+    (sl.Histogram("visit", bins="private", epsilon=50), set()),
+    (sl.Count(by=sl.col("visit").cut(["2022-01-01"]), epsilon=50), set()),
+]
+
+
+@pytest.mark.parametrize(("query", "dates"), STATISTICS)
+def test_only_what_lies_among_the_dates_is_shown_as_one(query: Any, dates: set[str]) -> None:
+    shown = query.release(VISITS).shown
+    found = {name for name in shown.columns if shown[name].dtype.kind == "M"}
+    assert found == dates & set(shown.columns)
+    for name in found:
+        assert np.all((shown[name] > np.datetime64("2019-06-01")) & (shown[name] < np.datetime64("2026-06-01")))

@@ -16,7 +16,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SchemaError
 from sidelight.quantiles import prepared as prepared_module
-from sidelight.session.door import silence
+from sidelight.session.silence import silence
 from sidelight.testing import seeded_release
 
 AGES = sl.Table({"age": [31.0, 47.0] * 20}, schema=[sl.Number("age", lower=0, upper=120)])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import sidelight as sl
 from sidelight.summaries.believed import believed_share, clean_shares
 from sidelight.summaries.clipping import Interval
 from sidelight.summaries.mean_tables import MeanReading
@@ -106,3 +109,25 @@ def test_noise_that_falls_with_size_is_seen_and_scatter_is_not_taken_for_it() ->
     # nothing to learn from: all of it is believed
     for deviations in ([5.0, -5.0], [0.0] * 9, []):
         assert (clean_shares(deviations, np.ones(len(deviations))) == 1).all()
+
+
+@pytest.mark.parametrize("price", [{"epsilon": 700}, {"mu": 300}, {"rho": 40000}])
+@pytest.mark.parametrize("told", [None, {"a": 0.5, "b": 0.1, "c": 0.3, "d": 0.0}])
+@pytest.mark.parametrize("more", [0, 1])
+def test_noise_of_no_variance_fails_for_no_empty_group(
+    price: dict[str, Any], told: dict[str, float] | None, more: int
+) -> None:
+    """Whether a release fails after the charge would say whether the group `d` has a row."""
+    labels, values = (["a", "b", "c"] * 50 + ["d"])[: 150 + more], ([0, 1, 1] * 50 + [1])[: 150 + more]
+    schema = [sl.Category("g", ["a", "b", "c", "d"], other=None), sl.Number("x", lower=0, upper=1, granularity=1)]
+    table = sl.Table({"g": labels, "x": values}, schema=schema)
+    queries: list[Any] = [
+        kind("x", by="g", **price) for kind in (sl.Mean, sl.Sum, sl.Variance, sl.StandardDeviation, sl.Summary)
+    ]
+    if told is not None:
+        queries = [kind("x", by="g", prediction=told, **price) for kind in (sl.Mean, sl.Sum)]
+        queries.append(sl.Count(by="g", prediction={label: 40 * value for label, value in told.items()}, **price))
+    queries.append(sl.Proportion(sl.col("x") == 1, by="g", **price))
+    for query in queries:
+        with np.errstate(all="raise"):
+            assert isinstance(query.release(table), sl.Release), query

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import chisquare
 
@@ -140,6 +142,33 @@ def test_nothing_to_show_is_a_table_without_rows(data: dict[str, Any]) -> None:
 def test_mistakes_are_found_before_anything_is_charged(query: Any, said: str) -> None:
     with pytest.raises((RangeError, SchemaError), match=said):
         prepare_query(query(), sl.Schema([EMPLOYER, SEX]))
+
+
+COLUMN = ["acme", "zeta", "acme"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [np.array(COLUMN), pd.Series(COLUMN), pd.Series(COLUMN, dtype="category"), pl.Series(COLUMN), pa.array(COLUMN),
+     pa.chunked_array([COLUMN]), pd.DataFrame({"employer": COLUMN}), sl.Table({"employer": COLUMN, "sex": ["F"] * 3},
+                                                                              schema=[EMPLOYER, SEX])],
+    ids=lambda each: type(each).__name__,
+)  # fmt: skip
+def test_a_column_of_rows_is_no_list_of_known_labels(column: Any) -> None:
+    """Out of the private table it would publish every label for nothing; said to be public it is taken."""
+    query = sl.Count(by="employer", known=column, epsilon=1)
+    with pytest.raises(RangeError, match="public"):
+        prepare_query(query, sl.Schema([EMPLOYER, SEX]))
+
+
+def test_public_columns_are_known_labels_and_lists_of_rows_are_warned_of() -> None:
+    schema = sl.Schema([EMPLOYER, SEX])
+    for column in (np.array(COLUMN), pd.Series(COLUMN)):
+        known = sl.PublicData(column, "register of firms")
+        prepared = prepare_query(sl.Count(by="employer", known=known, epsilon=1), schema)
+        assert prepared.known == (("acme",), ("zeta",))  # type: ignore[attr-defined]
+    with pytest.warns(sl.errors.SidelightWarning, match="more than once"):
+        prepare_query(sl.Count(by="employer", known=COLUMN, epsilon=1), schema)
 
 
 @pytest.mark.parametrize(("factor", "right"), [(1.0, True), (1.3, False)])

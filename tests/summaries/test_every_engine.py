@@ -45,6 +45,8 @@ QUERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "where": lambda limits: sl.Mean("age", by="sex", where=ADULT, epsilon=1, **limits),
     "derived": lambda limits: sl.Mean(sl.col("age") * 2 - 1, by=[FIELD, TWENTY], mu=1, **limits),
     "without bounds": lambda limits: sl.Mean("pay", by="sex", epsilon=1, **limits),
+    "by group": lambda limits: sl.Mean("pay", by="sex", epsilon=1, clip="by_group", **limits),
+    "summary of labels": lambda limits: sl.Summary("pay", by="employer", epsilon=3, delta=1e-3, **limits),
     "spread": lambda limits: sl.Variance("age", by="job", rho=0.5, **limits),
     "sum": lambda limits: sl.Sum("age", by="sex", epsilon=1, **limits),
     "mean by labels": lambda limits: sl.Mean("age", by="employer", **PRICE, **limits),

@@ -44,6 +44,9 @@ KINDS: dict[str, Callable[..., Any]] = {
     "variance": lambda **more: sl.Variance("pay", by="firm", **more),
     "sd": lambda **more: sl.StandardDeviation("free", by="firm", **more),
     "proportion": lambda **more: sl.Proportion(sl.col("pay") >= 40, by="firm", **more),
+    "summary": lambda **more: sl.Summary("pay", by="firm", **more),
+    "summary without bounds": lambda **more: sl.Summary("free", by="firm", **more),
+    "mean clipped by group": lambda **more: sl.Mean("free", by="firm", clip="by_group", **more),
 }
 
 
@@ -96,6 +99,13 @@ def test_large_groups_are_found_and_measured(kind: str) -> None:
     assert not table["known"].any()
     assert table.notes["shown_from"] > 15
     assert table.row("acme")["known"] is np.False_ or not table.row("acme")["known"]
+    if kind.startswith("summary"):
+        assert np.abs(table["q50"] - (42, 22)).max() < 2
+        assert (np.diff([table["q25"], table["q50"], table["q75"]], axis=0) >= 0).all()
+        assert np.abs(table["count_unbiased"] - (2000, 3000)).max() < 100
+        assert 20 < table.notes["all_q50"] < 45
+        assert np.abs(table["mean"] - (42, 22)).max() < 6
+        return
     truth = {"mean": (42, 22), "sum": (84_000, 66_000), "variance": (2, 2), "sd": (2**0.5, 2**0.5),
              "proportion": (1, 0)}[table.columns[0]]  # fmt: skip
     scale = {"mean": 1, "sum": 3000, "variance": 20, "sd": 4, "proportion": 0.05}[table.columns[0]]
@@ -161,8 +171,8 @@ def test_predictions_move_groups_that_were_found() -> None:
         (lambda: sl.Mean("pay", known=["F"], **PRICE), "declared ones"),
         (lambda: sl.Variance("pay", by="firm", known="acme", **PRICE), "list of labels"),
         (lambda: sl.Mean("pay", by="firm", known=["a"], epsilon=1, prediction={"b": 3}), "none of the 1 groups"),
-        (lambda: sl.Summary("pay", by="firm", **PRICE), "nobody declared"),
-        (lambda: sl.Summary("pay", by="sex", known=["F"], **PRICE), "leave known out"),
+        (lambda: sl.Summary("pay", by="firm", epsilon=1), "needs epsilon with delta"),
+        (lambda: sl.Summary("pay", by="sex", known=["F"], **PRICE), "nobody declared"),
         (lambda: sl.Count(by="firm", prefer="threshold", **PRICE), "'labels' or 'count'"),
         (lambda: sl.Count(by="sex", prefer="count", **PRICE), "leave it out"),
     ],
@@ -288,3 +298,26 @@ def test_sql_asks_for_means_of_labels() -> None:
     assert value["firm"] == ["acme", "zeta"]
     assert np.abs(value["pay"] - [22, 42]).max() < 2
     assert np.abs(value["n"] - [2000, 3000]).max() < 60
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        sl.Mean("pay", by="firm", max_groups=1, epsilon=1, delta="1e-3"),
+        sl.Mean("pay", by="firm", max_groups=1, epsilon=1, delta="1e-3", clip="by_group"),
+        sl.Summary("pay", by="firm", max_groups=1, epsilon=1, delta="1e-3"),
+    ],
+    ids=["mean", "by group", "summary"],
+)
+def test_labels_that_are_shown_because_they_are_there_are_found_out(query: Any) -> None:
+    """Planted: all labels that occur are shown, as by a scan of the data; a person alone with one is seen surely."""
+    prepared: Any = prepare_query(query, sl.Schema([sl.PersonId("id", max_rows=ROWS), FIRM, PAY]))
+    assert not attack(prepared)
+    labels = prepared.plan.labels
+
+    class Scan(type(labels.selection)):  # type: ignore[misc]
+        def new(self, found: dict[Any, int], source: Source) -> list[tuple[Any, int]]:
+            return [(group, units) for group, units in found.items() if group != ("big",)]
+
+    scan = Scan(**{name: getattr(labels.selection, name) for name in ("persons", "law", "known", "place")})
+    assert attack(replace(prepared, plan=replace(prepared.plan, labels=replace(labels, selection=scan))))

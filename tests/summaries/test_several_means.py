@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -220,3 +221,32 @@ def test_an_attack_on_all_columns_at_once_is_caught_where_each_pays_as_if_alone(
 
     found = audit(sampler(6, 1), sampler(5, 2), draws=6000)
     assert found.refutes(sl.GDP(1)) == (columns == 1)
+
+
+@pytest.mark.parametrize("share", [4, 1])
+def test_an_attack_on_all_pairs_at_once_is_caught_where_each_has_the_whole_price(share: int) -> None:
+    """Pure: one row at the upper end of four columns moves four pairs; each may cost a quarter of the price."""
+    names = [f"x{n}" for n in range(4)]
+    schema = sl.Schema([sl.Number(name, lower=0, upper=1) for name in names])
+    prepared = prepare_query(sl.Mean(names, epsilon=1), schema)
+    assert isinstance(prepared, PreparedMeans)
+    assert [plan.budget.amount for plan in prepared.plans] == [Fraction(1, 4)] * 4
+    values = [value_of(schema, name) for name in names]
+    groups, budget = prepared.plans[0].groups, Budget("epsilon", Fraction(1, share))
+
+    def sampler(rows: int, seed: int) -> Any:
+        table = sl.Table({name: np.ones(rows) for name in names}, schema=list(schema.columns))
+        found = group_statistics(table, groups, values, kind="pair", norm="l1").values
+        source = Source(SeededEntropy(seed))
+
+        def draws(count: int) -> list[float]:
+            total = np.zeros(count)
+            for value, exact in zip(values, found, strict=True):
+                upper = np.full(count, int(np.asarray(exact.value).reshape(2)[0]), object)
+                noisy = np.asarray(budget.on(replace(exact, value=upper)).release(source)).astype(float) / value.levels
+                total += np.abs(noisy - 5) - np.abs(noisy - 6)  # what tells five rows from six best
+            return list(total.round(3))
+
+        return draws
+
+    assert audit(sampler(6, 1), sampler(5, 2), draws=4000).refutes(sl.PureDP(1)) == (share == 1)

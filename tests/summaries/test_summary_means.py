@@ -1,6 +1,7 @@
 """Means and proportions: how good they are, what they cost, and that nothing about rows raises."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
 import sidelight as sl
+from sidelight.accuracy.expected import expected
 from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import GroupTable
 from sidelight.mechanisms.budget import Budget
@@ -480,3 +482,28 @@ def test_an_interval_without_a_hint_wants_rows_and_says_so() -> None:
 def test_a_condition_is_no_function_and_no_column_of_rows(where: object) -> None:
     with pytest.raises(RangeError, match="where must be a condition on declared columns"):
         sl.Count(where=where, epsilon=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("price", PRICES)
+@pytest.mark.parametrize("query", [sl.Mean("x", by="g", epsilon=1), sl.Proportion("x > 35", by="g", epsilon=1)])
+def test_the_error_is_known_before_where_bounds_are_declared(many, price, query):
+    """By Theorem 5, for a group of 100 rows and the worst mean, which is an end of the interval."""
+    table, truth = many
+    query = replace(query, **({"epsilon": None} | price))
+    prepared = query.prepare(table.schema)
+    size, condition = prepared.error_of(100_000, confidence=0.95)
+    assert condition == "the group has at least 100 rows"
+    value = seeded(replace(query, pull=False), table, seed=4).value
+    name = "mean" if isinstance(query, sl.Mean) and not isinstance(query, sl.Proportion) else "proportion"
+    errors = np.abs(value[name] - (truth if name == "mean" else 0.5))
+    assert binomtest(int((errors <= size).sum()), 1000, 0.95, alternative="less").pvalue > 1e-6
+    # at an end the noise is up to twice that of the middle, and noise of 0/1 is a whole step coarser
+    assert size < (3.5 if name == "mean" else 4.5) * np.quantile(errors, 0.95)
+    far = np.quantile(errors, 0.999)
+    assert prepared.error_of(100_000, confidence=0.9999)[0] > far
+    assert prepared.error_of(100_000, confidence=0.5)[0] < size
+    assert prepared.error_of(1000, confidence=0.95)[0] == (100 if name == "mean" else 1)  # a row: nothing is known
+    found = expected(query, prepared, table.schema, confidence=0.95)
+    assert found.basis == "bound"
+    free = sl.Mean("y", epsilon=1).prepare(sl.Schema([sl.Number("y")]))
+    assert free.error_of(1000, confidence=0.95) is None

@@ -83,24 +83,33 @@ def _gdp(paths: list[list[Claims]], like: Claims) -> GDP | None:
 
 
 def _approx(paths: list[list[Claims]], like: Claims) -> ApproxDP | None:
-    """Sum (epsilon, delta) items; for each path the totals of both, since the dearest may differ."""
-    if not any(claims.pure() is None and claims.items for path in paths for claims in path):
+    """Sum (epsilon, delta) items; for each path the totals of both, since the dearest may differ.
+
+    Where a query has both, the item counts if its epsilon is smaller than the pure one: it was asked for.
+    """
+    if not any(_item(claims) for path in paths for claims in path):
         return None
     epsilons, deltas = [], []
     for path in paths:
         epsilon, delta = Fraction(0), Fraction(0)
         for claims in path:
-            pure = claims.pure()
-            if pure is not None:
-                epsilon += pure.epsilon
-            elif claims.items:
-                item = min(claims.items, key=lambda i: (i.delta, i.epsilon))
+            pure, item = claims.pure(), _item(claims)
+            if item is not None:
                 epsilon, delta = epsilon + item.epsilon, delta + item.delta
+            elif pure is not None:
+                epsilon += pure.epsilon
             else:
                 return None
         epsilons.append(epsilon)
         deltas.append(delta)
     return ApproxDP(max(epsilons), max(deltas), **like.context) if max(deltas) < 1 else None
+
+
+def _item(claims: Claims) -> ApproxDP | None:
+    """Return the (epsilon, delta) that counts for a query; None where it has none, or its pure one says more."""
+    item = min(claims.items, key=lambda i: (i.delta, i.epsilon), default=None)
+    pure = claims.pure()
+    return None if item is None or (pure is not None and pure.epsilon <= item.epsilon) else item
 
 
 def _renyi(paths: list[list[Claims]], like: Claims) -> RDP | None:

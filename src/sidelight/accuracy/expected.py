@@ -18,14 +18,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.accuracy.forecast import MOST_ROWS, USUAL_ROWS, forecast, generated
-from sidelight.errors import RangeError, SidelightError
+from sidelight.accuracy.forecast import MOST_ROWS, USUAL_ROWS, as_cells, forecast, generated, rows_of
+from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees.amounts import Amount, exact
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.release import Release, TailBound
 from sidelight.report.words import at_most
 from sidelight.session.query import Prepared, prepare_query
+from sidelight.summaries.mean import PreparedMean
 from sidelight.testing import seeded_release
 
 Floats = NDArray[np.float64]
@@ -79,6 +80,11 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
     """
     if prepared.error is not None:
         return _of_bound(prepared.error, confidence)
+    if isinstance(prepared, PreparedMean):  # a theorem says it once the number of rows is known
+        rows = rows_of(query)
+        if (told := prepared.error_of(rows, confidence=confidence)) is not None:
+            size, condition = told
+            return Expected(size=size, unit="", basis="bound", condition=condition)
     if type(prepared).__module__.startswith("sidelight.summaries."):
         found = forecast(query, prepared, schema, confidence=confidence)
         if found is not None:
@@ -89,7 +95,7 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
         warnings.simplefilter("ignore")  # of generated rows
         try:
             return _measured(query, prepared, schema, confidence=confidence)
-        except (SidelightError, ArithmeticError):  # a forecast is not worth an error
+        except Exception:  # a forecast is not worth an error, whatever it fails by: no private row is near
             return _nothing("no forecast: it is not answered on generated rows")
 
 
@@ -110,7 +116,7 @@ def _measured(query: Any, prepared: Prepared, schema: Schema, *, confidence: flo
     wanted = getattr(inner(query), "rows", None)
     rows = int(min(max(USUAL_ROWS if not isinstance(wanted, int) else wanted, 10), MOST_ROWS))
     columns = _columns(query, schema, rows)
-    table = Table(columns, schema=schema)
+    table = Table(as_cells(columns, schema), schema=schema)
     kind = str(prepared.request["kind"])
     first = seeded_release(query, table, seed="expected 0")
     if isinstance(first, Release) and first.error is not None:  # its bound depends on how many rows there are
@@ -171,15 +177,14 @@ def _standard(values: Floats) -> Floats:
 Distance = Callable[[Any], float]
 
 
-def _distance(
-    query: Any, kind: str, target: Release, columns: Mapping[str, Any], schema: Schema
-) -> tuple[Distance, str]:
+def _distance(query: Any, kind: str, target: Release, columns: dict[str, Any], schema: Schema) -> tuple[Distance, str]:
     asked, value = inner(query), target.value
     if kind == "linear_model":
         linked, unit = _linked(asked, target)
-        known = linked(asked.scores(value, columns, schema))
+        cells = as_cells(columns, schema)
+        known = linked(asked.scores(value, cells, schema))
         return (
-            lambda found: _usual(np.abs(linked(asked.scores(found, columns, schema)) - known).reshape(len(known), -1)),
+            lambda found: _usual(np.abs(linked(asked.scores(found, cells, schema)) - known).reshape(len(known), -1)),
             unit,
         )
     if kind == "adassp":

@@ -1,6 +1,6 @@
 """How accurate a statistic by group is likely to be where no theorem says it beforehand: tried on generated rows.
 
-The error of a mean depends on how many rows there are, and without bounds on where they lie. So the query runs once on
+Without bounds the error of a mean depends on where rows lie, and that of a spread always. So the query runs once on
 rows that are made from the schema alone, and what it says of its own noise is shown as a forecast, marked as one. No
 row of the source is read, and nothing is charged.
 """
@@ -13,11 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.errors import SidelightError
 from sidelight.group_table import ALL, GroupTable
 from sidelight.noise import Source
 from sidelight.predictions import Prior
-from sidelight.records import Category, Number, PersonId, Schema, Table
+from sidelight.records import Category, Date, Number, PersonId, Schema, Table
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy
 
@@ -39,13 +38,12 @@ def forecast(
         schema: The public declarations, which rows are made from.
         confidence: With which probability the error is not larger.
     """
-    wanted = getattr(query, "expected_rows", None)
-    rows = int(min(max(USUAL_ROWS if wanted is None else wanted, 10), MOST_ROWS))
+    rows = rows_of(query)
     try:
-        table = Table(generated(schema, rows, query), schema=schema)
+        table = Table(as_cells(generated(schema, rows, query), schema), schema=schema)
         with Source(SeededEntropy("forecast")) as source:
             answer = prepared.run(table, source)
-    except SidelightError:  # a forecast is not worth an error
+    except Exception:  # a forecast is not worth an error, whatever it fails by: no private row is near
         return None
     half = _half_width(getattr(answer, "value", None))
     if half is None:
@@ -55,6 +53,12 @@ def forecast(
         normal = NormalDist()
         half *= normal.inv_cdf((1 + confidence) / 2) / normal.inv_cdf((1 + stated) / 2)
     return half, rows, "sd of the values" if _scale_unknown(query, schema) else ""
+
+
+def rows_of(query: Any) -> int:
+    """Return how many rows a query expects, within what is generated."""
+    wanted = getattr(query, "expected_rows", None)
+    return int(min(max(USUAL_ROWS if wanted is None else wanted, 10), MOST_ROWS))
 
 
 def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:
@@ -70,6 +74,12 @@ def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:
             labels = column.labels if isinstance(column, Category) else [f"label {n}" for n in range(_LABELS)]
             columns[column.name] = [labels[at] for at in (spread * len(labels)).astype(np.int64).tolist()]
     return columns
+
+
+def as_cells(columns: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Return columns of numbers as a source holds them: those of a `Date` as dates."""
+    calendars = {each.name: each.calendar for each in schema.columns if isinstance(each, Date)}
+    return {name: calendars[name].datetimes(cells) if name in calendars else cells for name, cells in columns.items()}
 
 
 def _spread_out(rows: int, place: int) -> Any:

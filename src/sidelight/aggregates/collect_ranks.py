@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ from sidelight.aggregates.coding import Coding, NumberCoding
 from sidelight.aggregates.collect import coded_frame, coded_rows
 from sidelight.aggregates.fixed_point import Encoding, FixedPoint
 from sidelight.aggregates.float_codes import FloatCodes
+from sidelight.aggregates.group_rows import rows_by_group
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.label_groups import labelled_rows
 from sidelight.aggregates.ranks import Codes, CountedCodes, DitheredRanks, count_codes, order_codes
-from sidelight.errors import SchemaError
 from sidelight.grid import Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.records import Number, Table
@@ -175,31 +174,7 @@ def collect_group_ranks(
     groups, at most `groups.norms.linf` in each.
     """
     coding = NumberCoding(column, encoding_of(table.schema.number(column), grid))
-    return ranks_by_group(table, coding, grid, source, groups=groups)
-
-
-def ranks_by_group(
-    table: Table, coding: Coding, grid: Outcomes, source: Source, *, groups: Groups
-) -> tuple[DitheredRanks, ...]:
-    """Return the ranks of any coded number in each declared group, in the order of the cells.
-
-    Guarantee: that of `collect_group_ranks`.
-    """
-    if groups.label is not None:
-        raise SchemaError("ranks by group need declared labels; declare a Category")
-    cells, codes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for *axes, code in coded_rows(table, groups.coding(coding), cap=groups.cap):
-        cell = np.zeros(len(code), np.int64)
-        for axis, size in zip(axes, groups.shape, strict=True):
-            cell = cell * size + axis
-        cells.append(cell)
-        codes.append(code)
-    all_cells, all_codes = np.concatenate(cells), np.concatenate(codes)
-    order = np.argsort(all_cells, kind="stable")
-    ends = np.searchsorted(all_cells[order], np.arange(groups.cells + 1))
-    return tuple(
-        DitheredRanks(order_codes(all_codes[order[start:end]]), grid, source) for start, end in pairwise(ends.tolist())
-    )
+    return rows_by_group(table, groups, [coding]).ranks(0, grid, source)
 
 
 def collect_codes(table: Table, coding: Coding, groups: Groups) -> Codes:

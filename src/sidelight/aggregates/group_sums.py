@@ -230,6 +230,19 @@ def group_statistics(
         state = collect(table, sums, lowering=lowering).reshape(-1, *groups.shape)
     else:
         present, state = _sums_of_labels(table, sums)
+    return statistics_of(groups, state, given, kind=kind, norm=norm, present=present)
+
+
+def statistics_of(
+    groups: Groups,
+    state: Whole,
+    values: Sequence[Value],
+    *,
+    kind: Kind,
+    norm: Norm,
+    present: tuple[tuple[str, ...], ...] | None = None,
+) -> GroupStatistics:
+    """Make statistics with their sensitivities of a state: the number of rows, then the sums of the terms, by group."""
 
     def bounded(value: Any, width: int, *, signed: bool = False) -> Bounded:
         reach = groups.norms.sensitivity(norm, Fraction(width), signed=signed)
@@ -237,7 +250,7 @@ def group_statistics(
 
     rows = state[0]
     found, at = [], 1
-    for value in given:
+    for value in values:
         used = 1 + (kind in ("triple", "disc"))
         found.append(_statistic(value, kind, rows.astype(object), state[at : at + used].astype(object), bounded))
         at += used
@@ -326,9 +339,18 @@ def distinct_counts(
 def _sums_of_labels(table: Table, sums: GroupSums) -> tuple[tuple[tuple[str, ...], ...], Whole]:
     names, codes = labelled_rows(table, sums.groups, sums.coding)
     keys, places = present_groups(sums.groups, names, codes)
-    state = np.zeros((1 + len(sums.terms), len(keys)), np.int64)
     values = codes[len(sums.groups.axes) + 1 :]
+    clamped = [value.clamped(code) for value, code in zip(sums.values, values, strict=False)]
+    return keys, chunk_sums(sums.groups, sums.values, sums.kind, len(keys), places, clamped)
+
+
+def chunk_sums(
+    groups: Groups, values: Sequence[Value], kind: Kind, size: int, places: Whole, codes: Sequence[Whole]
+) -> Whole:
+    """Return the state of rows in memory, by the places of their groups and their codes of 0..M."""
+    terms = GroupSums(groups=groups, values=tuple(values), kind=kind).terms
+    state = np.zeros((1 + len(terms), size), np.int64)
     for start in range(0, len(places), _CHUNK):
-        part = tuple(code[start : start + _CHUNK] for code in values)
-        add_terms(state, places[start : start + _CHUNK], sums.terms_of(part))
-    return keys, state
+        part = slice(start, start + _CHUNK)
+        add_terms(state, places[part], [term(codes[of][part]) for of, term in terms])
+    return state

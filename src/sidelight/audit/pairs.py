@@ -17,7 +17,7 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source, below
-from sidelight.records import Category, Column, Label, Number, PersonId, Schema, Table
+from sidelight.records import Category, Column, Date, Label, Number, PersonId, Schema, Table
 
 Row = tuple[Any, ...]
 Unit = tuple[Row, ...]
@@ -80,7 +80,8 @@ def columns_of(units: tuple[Unit, ...], schema: Schema) -> dict[str, Any]:
         cells = [row[place] for row in rows]
         place += 1
         if isinstance(column, Number):
-            found[column.name] = np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+            numbers = np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+            found[column.name] = column.calendar.datetimes(numbers) if isinstance(column, Date) else numbers
         else:
             found[column.name] = np.array(cells, dtype=object)
     return found

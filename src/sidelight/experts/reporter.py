@@ -24,7 +24,7 @@ from sidelight.ledger import Ledger, Scope, Stored, open_ledger
 from sidelight.noise import Entropy, OSEntropy, Source, rounded_gaussian
 from sidelight.noise.source import OS_BRANDING
 from sidelight.records.cells import numbers_of
-from sidelight.session.door import silence
+from sidelight.session.silence import silence
 
 # From whatever a client holds to bounded integers, before any noise, without ever raising for what a value is.
 #

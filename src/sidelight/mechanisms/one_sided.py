@@ -80,7 +80,7 @@ def rows_around(ranks: Ranks, centre: int) -> Inside:
 
 
 def rows_near(ranks: Ranks, grid: Outcomes, centre: float, radii: Outcomes) -> Inside:
-    """Count the rows between centre - R and centre + R, R = radii.value(j): for any two grids, such as those of floats.
+    """Count the rows between centre - R and centre + R, R = radii.reach(j): for any two grids, such as those of floats.
 
     A row in the same cell as an end counts as inside. Rounding of the two ends is monotone in R, so a row that is
     inside stays inside as j grows, which is all that the guarantee asks.
@@ -93,7 +93,7 @@ def rows_near(ranks: Ranks, grid: Outcomes, centre: float, radii: Outcomes) -> I
     """
 
     def inside(j: int) -> int:
-        radius = radii.value(j)
+        radius = radii.reach(j)
         low = grid.index_of(max(centre - radius, -sys.float_info.max))
         high = grid.index_of(min(centre + radius, sys.float_info.max)) + (1 << grid.dither_bits)
         return ranks.below(high) - ranks.below(low)

@@ -99,6 +99,10 @@ class PreparedQuantiles(SurePrepared):
         return Found(indices, {}, error)
 
 
+#: What the table of quantiles by group has beside its keys and levels.
+GROUP_COLUMNS = ("count", "count_unbiased", "supported")
+
+
 class CellPrior(NamedTuple):
     """The priors of one group, one for each level, and their masses on the grid."""
 
@@ -171,11 +175,8 @@ class PreparedGroupQuantiles(PreparedQuantiles):
         ]
         values = np.array([answer.value for answer in answers])
         columns: dict[str, Any] = {level_name(level): values[:, place] for place, level in enumerate(self.rule.levels)}
-        columns |= {
-            "count": np.maximum(counts, 0),
-            "count_unbiased": counts,
-            "supported": counts > _SUPPORT * noise.deviation,
-        }
+        beside = (np.maximum(counts, 0), counts, counts > _SUPPORT * noise.deviation)
+        columns |= dict(zip(GROUP_COLUMNS, beside, strict=True))
         cells = tuple(product(*self.groups.keys))
         forms = [answer.details for answer in answers if answer.details]
         return Answer(

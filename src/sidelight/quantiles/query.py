@@ -15,6 +15,7 @@ import numpy as np
 from sidelight.accounting import dearest_path
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import HedgeWarning, RangeError, SchemaError
+from sidelight.group_table import check_keys
 from sidelight.guarantees import Person, Row, Unit
 from sidelight.guarantees.amounts import decimal_text, exact, positive
 from sidelight.mechanisms.budget import Budget
@@ -29,7 +30,14 @@ from sidelight.quantiles.group_priors import (
     with_cell_priors,
 )
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
-from sidelight.quantiles.prepared import PreparedGroupQuantiles, PreparedQuantiles, by_rows, counted
+from sidelight.quantiles.prepared import (
+    GROUP_COLUMNS,
+    PreparedGroupQuantiles,
+    PreparedQuantiles,
+    by_rows,
+    counted,
+    level_name,
+)
 from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, exact_levels, quantile_tree
 from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
@@ -353,6 +361,8 @@ class Quantiles:
         budget = self._budget.part(_COUNT_SHARE)
         noise = budget.on(counted(groups, np.zeros(groups.cells, np.int64), budget))
         cells = tuple(product(*groups.keys))
+        keys = tuple(str(each) for each in self.by)
+        check_keys(keys, [*(level_name(level) for level in prepared.rule.levels), *GROUP_COLUMNS])
         limits = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group, "where": self.where}
         quantiles = prepared.claims.with_unit(groups.unit) if budget.is_pure else by_rows(prepared.claims, groups)
         return PreparedGroupQuantiles(
@@ -360,7 +370,7 @@ class Quantiles:
             request={
                 **prepared.request,
                 "kind": "group_quantiles",
-                "by": [str(each) for each in self.by],
+                "by": list(keys),
                 **{name: str(limit) for name, limit in limits.items() if limit is not None},
             },
             labels=tuple(" / ".join(cell) or "all rows" for cell in cells),
@@ -375,7 +385,7 @@ class Quantiles:
             score=prepared.score,
             rule=prepared.rule,
             groups=groups,
-            keys=tuple(str(each) for each in self.by),
+            keys=keys,
             sizes_budget=budget,
         )
 

@@ -137,7 +137,7 @@ class Calendar:
         minutes = minutes_of_text(text) if isinstance(text, str) else None
         if minutes is None:
             raise SchemaError(f'{where}: {text!r} is no date; write "2024-01-31", or "2024-01-31 14:00" for an hour')
-        if minutes % self.minutes or re.search(r":[0-5][0-9]:(?!00)", text):
+        if minutes % self.minutes or re.search(r":[0-5][0-9]:[0-9.,]*[1-9]", text):
             raise SchemaError(f"{where}: {text!r} lies inside a {self.unit}, and the column counts whole {self.unit}s")
         return Fraction(self.of_minutes(minutes))
 

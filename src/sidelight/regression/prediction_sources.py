@@ -40,6 +40,8 @@ from sidelight.regression.model_predictions import (
 from sidelight.regression.table_units import TableUnits
 from sidelight.release import Release
 
+#: Coefficients in the fit's units beyond this are no prediction: their sums with rows must stay finite.
+_FARTHEST = 1e100
 #: Public rows below this number are no prediction: nothing can be said about how far off they are.
 FEWEST_ROWS = 10
 #: Predictions of one fit: each is a candidate of the paid choice, which then has less to say.
@@ -288,8 +290,9 @@ def _coefficients(model: StatedModel, wanted: PredictedFit) -> PredictedCoeffici
         if (np.abs(shifted) > 1e-9 * (1 + np.abs(weights * stretch).sum(axis=1))).any():
             raise SchemaError("the prediction has an intercept, and this model none; fit_intercept=True gives it one")
         shifted = np.zeros_like(shifted)
-    theta = np.vstack([(weights * stretch).T, shifted[None, :]])
-    if not np.isfinite(theta).all():
+    with np.errstate(over="ignore"):  # the error below says it
+        theta = np.vstack([(weights * stretch).T, shifted[None, :]])
+    if not (np.abs(theta) <= _FARTHEST).all():  # NaN, too
         raise RangeError("the prediction has coefficients too large for this model's units; check their unit")
     basis, variances = None, None
     if wanted.features <= _WITH_GEOMETRY and (model.noise is not None or model.spread is not None):

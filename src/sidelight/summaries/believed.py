@@ -62,7 +62,8 @@ def believed_means(moments: Moments, told: ArrayLike, *, overall: float) -> Beli
     r, v = residuals(moments, UNIT, base)
     level, middle = _level(moments, given, known, overall, float(v[known].sum()))
     deviations = np.where(known, given - middle, 0.0)
-    sizes = np.sqrt(counts**2 + moments.count_variance)
+    # above 0, as `clean_shares` wants it, also of an empty group under noise whose variance is 0
+    sizes = np.sqrt(np.maximum(counts**2 + moments.count_variance, 1e-12))
     clean = np.where(known, clean_shares(deviations, sizes, known), 0.0)
     spread = _spread(moments, np.where(known, given, base))
     lifted = np.where(known, level, 0.0)
@@ -92,7 +93,7 @@ def _level(
     within = told[np.isfinite(told)]
     said = float((rows * np.where(known, told, 0.0)).sum()) / max(float(rows.sum()), 1.0)
     middle = float(np.clip(said, within.min(), within.max()))
-    total = float(np.where(known, moments.total - overall * moments.count, 0.0).sum())
+    total = float(np.where(known, moments.sums - overall * moments.count, 0.0).sum())
     share = believed_share([total], [variance], [float(rows.sum())], [middle - overall], spread=0.0)
     return share * (middle - overall), middle
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from sidelight.aggregates.coding import Coding, NumberCoding
 from sidelight.aggregates.collect_ranks import collect_codes, encoding_of
@@ -22,6 +26,8 @@ from sidelight.records.shapes import Reals, Steps, Truths
 
 #: Codes beyond this are ends of the integers, not declared bounds.
 _DECLARED = 1 << 53
+#: No group's interval is narrower, so that a step of it stays a number.
+_NARROWEST = Fraction(1, 2**900)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +52,69 @@ class Interval:
         if self.rows_wanted:
             found["rows_wanted"] = float(math.ceil(self.rows_wanted))
         return found
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What each group's row says of it: nothing, it is the same for all."""
+        return {}
+
+    def ends(self, value: Value) -> tuple[float, float]:
+        """Return what the first and the last code of a value clipped to it stand for, as two different floats."""
+        return _two_floats(value.lower, value.upper)
+
+    def enough(self, counts: Any) -> Any:
+        """Return whether there are rows enough to have found it: of all groups together."""
+        return counts.sum() >= self.rows_wanted
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GroupIntervals:
+    """Where the values of each group were clipped, found in each by itself: released."""
+
+    intervals: tuple[Interval, ...]
+
+    @cached_property
+    def _ends(self) -> Any:
+        pairs = [_two_floats(each.lower, max(each.upper, each.lower + _NARROWEST)) for each in self.intervals]
+        return np.array(pairs).reshape(-1, 2).T
+
+    @property
+    def lower(self) -> Any:
+        """Where each group's interval begins."""
+        return self._ends[0]
+
+    @property
+    def upper(self) -> Any:
+        """Where each group's interval ends, above that."""
+        return self._ends[1]
+
+    @property
+    def rows_wanted(self) -> float:
+        """How many rows a group needs where nothing is known."""
+        return max((each.rows_wanted for each in self.intervals), default=0.0)
+
+    @property
+    def notes(self) -> dict[str, float]:
+        """What a table says of all of them."""
+        return {"rows_wanted": float(math.ceil(self.rows_wanted))} if self.rows_wanted else {}
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """What each group's row says of its own."""
+        return {"clip_lower": self.lower, "clip_upper": self.upper}
+
+    def ends(self, value: Value) -> tuple[Any, Any]:
+        """Return what the first and the last code stand for in each group."""
+        return self.lower, self.upper
+
+    def enough(self, counts: Any) -> Any:
+        """Return of each group whether it has rows enough to have found its interval."""
+        return counts >= self.rows_wanted
+
+
+def _two_floats(lower: Fraction, upper: Fraction) -> tuple[float, float]:
+    low, high = float(lower), float(upper)
+    return low, high if low < high else math.nextafter(low, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)

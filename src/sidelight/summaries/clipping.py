@@ -5,6 +5,10 @@ far to reach, by the one-sided score of `mechanisms.one_sided`; C measures in th
 declared bounds nothing is spent. A and B see all rows that count, in whatever group, so that a person with K of them
 pays K times: slopes are ε/K under every price.
 
+With `clip="by_group"` A and B run in every group by itself. A person's rows in different groups meet different trees:
+c_g rows in group g cost c_g²ρ there for ρ a row, together L2² times it, the norm of counts by group; ε still adds up
+over all K rows. Rows of the row unit are in one group, where the whole price holds.
+
 Step A for a person. The nodes of one depth of the tree hold disjoint rows; r_i of the person's K rows are in node i.
 Each row moves the log-weights of its node within a range of e, so the outcomes of a depth together have range
 Σ r_i e <= K e, whatever was released above. Depths follow one another adaptively: BoundedRange(K e) for each.
@@ -17,6 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+from sidelight.aggregates.group_rows import GroupRows
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
@@ -31,17 +36,18 @@ from sidelight.predictions.compiled import CompiledPrior
 from sidelight.predictions.power_law import PowerLaw
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.outcomes import default_prior
+from sidelight.quantiles.prepared import by_rows
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
 from sidelight.records import Number, Table
 from sidelight.records.numbers import Real, exact_number
-from sidelight.summaries.clip_subject import Distances
+from sidelight.summaries.clip_subject import Distances, GroupIntervals
 from sidelight.summaries.clip_subject import Interval as Interval
 from sidelight.summaries.clip_subject import Subject as Subject
 from sidelight.summaries.clip_subject import subject_of as subject_of
 from sidelight.summaries.shares import ClipShares, clip_shares
 
 #: How to clip: by declared bounds where there are two and nothing is predicted, else privately; or at public ends.
-Clip = Literal["auto", "declared", "private"] | tuple[Real, Real]
+Clip = Literal["auto", "declared", "private", "by_group"] | tuple[Real, Real]
 Centre = Literal["auto", "private", "predicted"]
 Side = Literal["around", "up", "down", "zero"]
 
@@ -75,6 +81,7 @@ class Clipping:
         radius_epsilon: The price of step B for one unit.
         rows_per_unit: K.
         rows_wanted: How many rows it takes where nothing is known.
+        by_group: Whether each group has an interval of its own (`each_group`).
     """
 
     measure: Budget
@@ -89,6 +96,12 @@ class Clipping:
     radius_epsilon: Fraction = Fraction(0)
     rows_per_unit: int = 1
     rows_wanted: float = 0.0
+    by_group: bool = False
+
+    def each_group(self, rows: GroupRows, of: int, source: Source) -> GroupIntervals:
+        """Carry out steps A and B in every group by itself, on one of the numbers of some rows."""
+        ranks = rows.ranks(of, self.subject.grid, source)
+        return GroupIntervals(intervals=tuple(self.reach(each, source) for each in ranks))
 
     def run(self, table: Table, groups: Groups, source: Source) -> Interval:
         """Return the interval: the declared one, or a private one. Nothing about the rows raises."""
@@ -158,7 +171,8 @@ def clipping_of(
         groups: Which rows count; their groups do not matter here.
         budget: The price of all three steps.
         clip: "auto" takes both declared bounds if nothing is predicted of the values; "declared" insists on them;
-            "private" looks for an interval within them; a pair of public numbers is the interval.
+            "private" looks for an interval within them, "by_group" for one in each group; a pair of public numbers is
+            the interval.
         values: A prediction of the values: its middle, and how far they spread.
         centre: "predicted" takes the predicted centre as it is; "auto" does so where few rows are expected.
         expected_rows: How many rows are expected, a public guess.
@@ -167,7 +181,7 @@ def clipping_of(
         shares: Of the steps, where a caller has its own.
 
     Raises:
-        SchemaError: `clip="declared"` without two bounds.
+        SchemaError: `clip="declared"` without two bounds, `clip="by_group"` without groups.
         RangeError: an interval without a number in it, a share that is none, bounds too far away.
     """
     for bound in (subject.lower, subject.upper):
@@ -175,8 +189,10 @@ def clipping_of(
             raise RangeError("bounds beyond 2**500 (about 3e150) cannot be measured in; change the unit of the column")
     if isinstance(clip, tuple):
         return Clipping(measure=budget, subject=subject, interval=_asked(subject, clip))
-    if clip not in ("auto", "declared", "private"):
-        raise RangeError(f"clip must be 'auto', 'declared', 'private' or (lower, upper), got {clip!r}")
+    if clip not in ("auto", "declared", "private", "by_group"):
+        raise RangeError(f"clip must be 'auto', 'declared', 'private', 'by_group' or (lower, upper), got {clip!r}")
+    if clip == "by_group" and not groups.axes and groups.label is None:
+        raise SchemaError("clip='by_group' finds an interval in each group, and there are none; give by=...")
     if centre not in ("auto", "private", "predicted"):
         raise RangeError(f"centre must be 'auto', 'private' or 'predicted', got {centre!r}")
     if clip == "declared" or (clip == "auto" and values is None):
@@ -195,6 +211,7 @@ def clipping_of(
         location_share=location_share,
         around_zero=around_zero,
         shares=shares,
+        by_group=clip == "by_group",
     )
 
 
@@ -208,6 +225,7 @@ def _private(
     location_share: Any,
     around_zero: bool,
     shares: ClipShares | None,
+    by_group: bool,
 ) -> Clipping:
     known: Literal["nothing", "values", "centre"] = (
         "centre" if trusted else "values" if values is not None else "nothing"
@@ -218,8 +236,6 @@ def _private(
         if not 0 < part < 1 - given.radius:
             raise RangeError(f"location_share must lie between 0 and {1 - given.radius}, got {location_share}")
         given = ClipShares(centre=part, radius=given.radius, measure=1 - part - given.radius)
-    rows = groups.norms.total
-    context: Context = {"neighbours": groups.norms.neighbours, "unit": groups.unit}
     side = _side(subject, around_zero=around_zero)
     location, scale = (None, None) if values is None else middle_and_spread(values)
     start = {"around": None, "up": subject.lower, "down": subject.upper, "zero": Fraction(0)}[side]
@@ -235,15 +251,15 @@ def _private(
         levels = _levels(side, predicted=values is not None)
         depth = 2 if len(levels) > 1 else 1
         if given.centre > 0:
-            node = budget.part(given.centre / depth)
-            tree = quantile_tree(levels, epsilon=depth * node.spread / rows)
-            parts.append((depth, node.selection_claims(**context)))
+            slope, claims = _of_a_row(budget.part(given.centre / depth), groups, by_group=by_group)
+            tree = quantile_tree(levels, epsilon=depth * slope)
+            parts.append((depth, claims))
         prior = _location_prior(subject, side, location, scale).compile(_location_grid(subject, side))
         anchor = scale if side == "around" and scale is not None else None
-    radius = budget.part(given.radius)
-    if radius.spread / rows < SMALLEST_EPSILON:
+    slope, claims = _of_a_row(budget.part(given.radius), groups, by_group=by_group)
+    if slope < SMALLEST_EPSILON:
         raise RangeError("this price is too small to find where to clip; declare both bounds, or pay more")
-    parts.append((1, radius.selection_claims(**context)))
+    parts.append((1, claims))
     return Clipping(
         measure=budget.part(given.measure),
         parts=tuple(parts),
@@ -253,10 +269,24 @@ def _private(
         prior=prior,
         centre=fixed,
         anchor=anchor,
-        radius_epsilon=radius.spread,
-        rows_per_unit=rows,
+        radius_epsilon=slope * (1 if by_group else groups.norms.total),
+        rows_per_unit=1 if by_group else groups.norms.total,
+        by_group=by_group,
         rows_wanted=_ROWS_BY_STEP_A / float(tree.epsilon) if known == "nothing" and tree is not None else 0.0,
     )
+
+
+def _of_a_row(part: Budget, groups: Groups, *, by_group: bool) -> tuple[Fraction, Claims]:
+    """Return the slope for one row of selections that a part of the price pays, and what they cost a unit.
+
+    All rows are in one selection: a unit's K rows move its exponents by K slopes. By group: see the head of this file.
+    """
+    norms = groups.norms
+    context: Context = {"neighbours": norms.neighbours, "unit": groups.unit}
+    if not by_group:
+        return part.spread / norms.total, part.selection_claims(**context)
+    row = Budget(part.kind, part.amount / (norms.total if part.is_pure else norms.l2_squared))
+    return row.spread, by_rows(row.selection_claims(**context), groups)
 
 
 def middle_and_spread(values: Prior) -> tuple[float, float]:

@@ -77,7 +77,7 @@ def standard_deviation(section: Section) -> Query:
 
 def summary(section: Section) -> Query:
     """Read `kind = "summary"`: count, mean, spread and quartiles of a number."""
-    return _read(section, "column", *_OF_NUMBER)
+    return _read(section, "column", "known", *_OF_NUMBER)
 
 
 def sql(section: Section) -> Query:
@@ -126,7 +126,7 @@ def _value(section: Section, key: str) -> Any:
     if key == "clip" and isinstance(section.values[key], list):
         return tuple(section.amounts(key))
     if key == "clip":
-        return section.choice(key, ["auto", "private", "declared"])
+        return section.choice(key, ["auto", "private", "by_group", "declared"])
     if key == "bins" and isinstance(section.values[key], str):
         return section.choice(key, ["private"])
     if key == "bins" and isinstance(section.values[key], list):

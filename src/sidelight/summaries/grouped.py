@@ -11,6 +11,7 @@ import numpy as np
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.aggregates.unit_norms import persons_in
 from sidelight.errors import RangeError, SchemaError
+from sidelight.group_table import check_keys
 from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema
@@ -25,8 +26,21 @@ from sidelight.summaries.same_thing import check_same_thing
 NoiseKind = Literal["auto", "laplace", "gaussian"]
 #: Parameters of the queries that are True or False: "no", or a number of people, would count as True.
 _FLAGS = ("pull", "population", "rollup", "persons")
-#: Columns of tables by group beside the value itself.
-_COLUMNS = ("count", "count_unbiased", "unbiased", "noise_sd", "low", "high", "supported", "known", "sd")
+_NOISE = ("noise_sd", "low", "high")
+_COUNTED = ("count", "count_unbiased", "supported", "known")
+#: The columns that tables of each kind have beside their keys, some of them only with some parameters.
+TABLE_COLUMNS: dict[str, tuple[str, ...]] = {
+    "count": ("count", "unbiased", *_NOISE, "known"),
+    "histogram": ("count", "unbiased", *_NOISE),
+    "count_distinct": ("distinct", "unbiased", *_NOISE),
+    "top_k": ("rank", "count", "unbiased", *_NOISE, "known"),
+    "sum": ("sum", "unbiased", *_NOISE, *_COUNTED),
+    "mean": ("mean", "mean_plain", *_NOISE, *_COUNTED, "sd"),
+    "proportion": ("proportion", "proportion_plain", *_NOISE, *_COUNTED),
+    "variance": ("variance", *_NOISE, "mean", *_COUNTED),
+    "standard_deviation": ("sd", *_NOISE, "mean", *_COUNTED),
+    "summary": ("mean", "sd", "q25", "q50", "q75", *_NOISE, *_COUNTED),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +100,10 @@ class Grouped:
         assert isinstance(self.by, tuple)
         return tuple(str(each) for each in self.by)
 
+    def table_columns(self, kind: str) -> tuple[str, ...]:
+        """Return the columns that the table that comes out has beside its keys, or may have by this kind of query."""
+        return TABLE_COLUMNS[kind]
+
     def groups(self, schema: Schema, *, totals: bool = False, per_group: int | None = None) -> Groups:
         """Check groups and condition against a schema. Reads no row.
 
@@ -137,12 +155,7 @@ class Grouped:
             kind: The kind of the query.
             more: What the query adds; None is left out.
         """
-        taken = sorted({*_COLUMNS, kind, f"{kind}_plain"} & set(self.keys))
-        if taken:
-            raise RangeError(
-                f"groups by {taken[0]!r} would be called as a column of the table that comes out, and be lost; rename "
-                "the column"
-            )
+        check_keys(self.keys, self.table_columns(kind))
         price = {
             name: decimal_text(exact(amount, name=name)) for name, amount in self.price.items() if amount is not None
         }

@@ -160,6 +160,46 @@ def mean_from_pair(
     return _fieller(a, a + b, half_width, 0.0, 1.0, lower, upper)
 
 
+def pair_error(rows: float, *, scale: float, confidence: float = 0.95) -> float:
+    """Return how far the mean of so many rows is off at most, in widths of the interval, from a noisy pair.
+
+    û - u = (z_A(1-u) - z_B·u)/n̂ (Theorem 5). The numerator exceeds its quantile at the worst u = 1, and n̂ falls below
+    n by more than its own, with probability β/2 each: the quotient of both holds with the confidence.
+
+    Args:
+        rows: n, of the group.
+        scale: Of the noise of A and B, in rows, with a code step for whole noise.
+        confidence: 1 - β.
+    """
+    miss = 1 - confidence
+    farthest = float(laplace_difference_quantile(1.0, confidence=1 - miss / 2)) * scale * _WIDENED
+    # z_A + z_B below -t: one side of the two that the quantile at u = 1/2 is of
+    lost = 2 * float(laplace_difference_quantile(0.5, confidence=confidence)) * scale * _WIDENED
+    return _quotient(farthest, rows - lost)
+
+
+def count_and_sum_error(
+    rows: float, *, count_scale: float, sum_scale: float, rounding: float = 0.0, confidence: float = 0.95
+) -> float:
+    """Return how far the mean of so many rows is off at most, in widths, from a noisy count and centred sum: |τ| = 1.
+
+    Args:
+        rows: n, of the group.
+        count_scale: Of the noise of n̂.
+        sum_scale: Of the noise of Σt.
+        rounding: What rounding the noise of Σt adds, one step of its grid.
+        confidence: Half of what is left of it for each of the two.
+    """
+    miss = 1 - confidence
+    reach = _normal_quantile(miss / 2) * math.hypot(count_scale, sum_scale) + 0.5 * (1 + rounding)
+    lost = _normal_quantile(miss) * count_scale + 0.5  # one side: half of both
+    return _quotient(reach / 2, rows - lost)  # the width is 2 in units of t
+
+
+def _quotient(above: float, below: float) -> float:
+    return min(above / below, 1.0) if below >= 1 else 1.0
+
+
 def mean_from_count_and_sum(
     count: ArrayLike,
     total: ArrayLike,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -20,7 +21,7 @@ import numpy as np
 from sidelight.aggregates.counts import MAX_CELLS
 from sidelight.aggregates.group_sums import group_statistics
 from sidelight.aggregates.groups import Groups, groups_of
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, SidelightWarning
 from sidelight.group_table import ALL, GroupTable
 from sidelight.guarantees import ApproxDP, Claims, Context, native_claims, positive
 from sidelight.mechanisms.budget import Budget
@@ -29,6 +30,7 @@ from sidelight.mechanisms.label_counts import LabelCounts
 from sidelight.mechanisms.truncated_laplace import TruncatedLaplace, truncated_laplace
 from sidelight.noise import Source
 from sidelight.noise.source import SEEDED_BRANDING
+from sidelight.predictions.public_data import PublicData, refuse_private
 from sidelight.records import Label, Schema, Table
 from sidelight.records.expressions import Expression, Named
 from sidelight.release import Release
@@ -211,18 +213,37 @@ def label_price(query: Grouped, schema: Schema, groups: Groups, *, known: Any, w
 def known_labels(known: Any, label: Label) -> tuple[str, ...]:
     """Return the labels that are known, each once and as the column's rules spell it.
 
+    A column of rows, an array or a series, is refused unless it is `sl.PublicData`: out of the private table it would
+    publish every label. A list that names labels twice, as a list of rows does, is warned of.
+
     >>> known_labels(["Acme ", "acme", "Zeta"], Label("employer", casefold=True))
     ('acme', 'zeta')
     """
     if known is None:
         return ()
+    refuse_private(known)
     table = known.value if isinstance(known, Release) else known
+    if isinstance(table, PublicData):
+        table = list(dict.fromkeys(table.column().tolist()))
     if isinstance(table, GroupTable):
         if label.name not in table.keys_of_groups:
             raise RangeError(f"the table of known labels has no key column {label.name!r}")
         given: Iterable[Any] = [text for text in table[label.name] if text != ALL]
+    elif hasattr(table, "dtype") or hasattr(table, "__array__") or hasattr(table, "to_pylist"):
+        raise RangeError(
+            "known is a column of rows here, and a column of the table itself would publish every label without a "
+            "price; if it is public, write known=sl.PublicData(column, 'register of firms'), or a list of labels"
+        )
     elif isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
-        given = table
+        given = list(table)
+        texts = [text for text in given if isinstance(text, str)]
+        if len(set(texts)) < len(texts):
+            warnings.warn(
+                "known names some labels more than once, as rows of a table do; labels out of the private table would "
+                "be published without a price. Known labels come from a public register or an earlier release",
+                SidelightWarning,
+                stacklevel=2,
+            )
     else:
         raise RangeError(f"known takes a list of labels or an earlier release by them, got {type(known).__name__}")
     found: dict[str, None] = {}

@@ -27,8 +27,9 @@ from sidelight.summaries.measured import (
     Measurement,
     check_prediction,
     labels_and_budget,
+    mean_error,
+    measure_together,
     parts_together,
-    read_together,
 )
 from sidelight.summaries.of_number import OfNumber, joined, number_of, predictions_of
 from sidelight.summaries.predicted import PredictedTable, check_single, read_prediction
@@ -65,9 +66,11 @@ class Mean(OfNumber):
             `noise_sd`, which releases have, says how noisy each predicted mean is itself (of a sample: its standard
             error).
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an
-            interval; "declared" insists on bounds; (lower, upper) is a public interval.
+            interval; "by_group" finds one in each group, for groups that are large and far apart: each then needs the
+            rows that "private" needs in all; "declared" insists on bounds; (lower, upper) is a public interval.
         centre: "predicted" takes the centre of the predicted values as it is; "private" measures it; "auto" decides.
         expected_rows: How many rows are expected, a public guess: with few of them "auto" trusts the predicted centre.
+            With `clip="by_group"`: in each group.
         location_share: The share of the price that finds the centre; 1/4 helps where rows are few.
         pull: Whether group means are drawn to the prediction or the overall mean.
         population: Whether intervals are for the population that rows are a sample of: wider by the sampling error.
@@ -102,8 +105,20 @@ class Mean(OfNumber):
         for each in self.column if isinstance(self.column, tuple) else (self.column,):
             if not isinstance(each, (str, Expression)):
                 raise SchemaError(f"{self.kind} takes the name of a column or an expression, got {type(each).__name__}")
+        if self.per_cell_cap is not None and self.clip == "by_group":
+            raise RangeError("per_cell_cap holds where all groups share an interval; leave it out, or clip='private'")
         if self.per_cell_cap is not None and not 0 < self.per_cell_cap < math.inf:
             raise RangeError(f"per_cell_cap must be a number above 0, got {self.per_cell_cap}; 1 is usual")
+
+    def table_columns(self, kind: str) -> tuple[str, ...]:
+        """Return the columns that the table may have; of several numbers each has its own, and one count is of all."""
+        columns = super().table_columns(kind)
+        if not isinstance(self.column, tuple):
+            return columns
+        own = [each.removeprefix("mean_") for each in columns if each not in (*_SHARED, "mean", "known")]
+        names = [str(each) for each in self.column]
+        return (*(f"mean_{name}" for name in names), *(f"mean_{name}_{end}" for name in names for end in own),
+                *_SHARED, "known")  # fmt: skip
 
     def prepare(self, schema: Schema) -> PreparedMean | PreparedMeans:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
@@ -207,6 +222,20 @@ class PreparedMean(SurePrepared):
     plan: Measurement
     reading: MeanReading
 
+    def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
+        """Return how far means are off if there are so many rows, and what that rests on; None if no theorem says it.
+
+        Args:
+            rows: Of the whole table, a public guess.
+            confidence: With which probability each group's mean, as measured, is no further off.
+        """
+        if self.plan.finds or self.reading.population:
+            return None
+        each = rows / max(len(self.plan.known), 1)
+        found = mean_error(self.plan, each, confidence=confidence)
+        where = "the group has" if self.keys else "there are"
+        return None if found is None else (found, f"{where} at least {math.floor(each):,} rows")
+
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, read all groups, and make the table."""
         measured = self.plan.run(table, source)
@@ -227,8 +256,7 @@ class PreparedMeans(SurePrepared):
         """Find where to clip each column, read all of them together, and make the table."""
         first = self.plans[0]
         names = first.shown(table, source)
-        intervals = [plan.clipping.run(table, plan.groups, source) for plan in self.plans]
-        measured = read_together(self.plans, table, intervals, source, names=names)
+        measured = measure_together(self.plans, table, source, names=names)
         columns: dict[str, Any] = {}
         notes: dict[str, Any] = {}
         for name, reading, each in zip(self.names, self.readings, measured, strict=True):
@@ -243,7 +271,7 @@ class PreparedMeans(SurePrepared):
 
 
 #: What stands beside each mean of several columns: `mean_age_low`.
-_BESIDE = ("plain", "noise_sd", "low", "high", "sd")
+_BESIDE = ("plain", "noise_sd", "low", "high", "sd", "clip_lower", "clip_upper")
 #: Columns that the means of several columns have in common.
 _SHARED = ("count", "count_unbiased", "supported")
 

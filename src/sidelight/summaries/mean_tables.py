@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.summaries.believed import believed_means
+from sidelight.summaries.clip_subject import Interval
 from sidelight.summaries.predicted import PredictedTable
 from sidelight.summaries.ratio import Floats, deviation_of, residuals
 from sidelight.summaries.reading import UNIT, Measured
@@ -56,15 +57,37 @@ class MeanReading:
         name = self.name
         ends = measured.mean_ends(self.confidence, population=self.population)
         columns: dict[str, Any] = {name: measured.number(measured.taus)}
-        drawn = self._drawn(measured) if self.pull else None
+        drawn = self._numbers(measured) if self.pull else None
         if drawn is not None:
-            columns = {name: measured.number(drawn), f"{name}_plain": columns[name]}
+            columns = {name: drawn, f"{name}_plain": columns[name]}
         columns |= {"noise_sd": measured.noise_sd, "low": ends.low, "high": ends.high}
         columns |= measured.counts
         if measured.moments.squares is not None and name == "mean":
             columns["sd"] = measured.half * deviation_of(measured.moments, UNIT)
         columns["supported"] = measured.supported
-        return columns
+        return columns | measured.interval.columns
+
+    def _numbers(self, measured: Measured) -> Floats | None:
+        """Return the drawn means of each group; None where nothing is drawn.
+
+        Where each group has an interval of its own, its mean stays in it; a group without support, whose interval may
+        lie anywhere, is what it is drawn to.
+        """
+        if isinstance(measured.interval, Interval):
+            drawn = self._drawn(measured)
+            return None if drawn is None else measured.number(drawn)
+        there = measured.supported
+        if self.table is None and len(there) < LEAST_GROUPS:
+            return measured.number(measured.taus) if self.finds else None
+        if not there.any():
+            plain = measured.number(measured.taus)
+            told = plain if self.table is None else self.table.on(measured.names).values
+            return np.where(np.isfinite(told), told, plain)
+        common = measured.common
+        drawn = self._drawn(common)
+        assert drawn is not None
+        found = common.number(drawn)
+        return np.where(there, np.clip(found, measured.lower, measured.upper), found)
 
     def _drawn(self, measured: Measured) -> Floats | None:
         """Return group means of t drawn to the prediction, else to the overall mean; None where there is neither."""
@@ -116,6 +139,8 @@ class MeanReading:
         return noisy_prediction(told, noise, drift=drift, overall=measured.overall, scatter=scatter)
 
     def _pulled(self, measured: Measured, prediction: Floats, **more: Any) -> Pulled:
+        # clipped rows lie in their group's interval: a prediction beyond it would only draw in the noise of the count
+        prediction = np.clip(prediction, *measured.within)
         r, v = residuals(measured.moments, UNIT, prediction)
         return pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, **more)
 

@@ -5,7 +5,7 @@ Means, sums, proportions and spreads are all planned so. What comes out is a `re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.aggregates.bounded import Norm
+from sidelight.aggregates.group_rows import GroupRows, level_value, rows_by_group
 from sidelight.aggregates.group_sums import GroupStatistics, Kind, group_statistics
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import Value, value_of
@@ -26,13 +27,16 @@ from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.session.query import Answer
-from sidelight.summaries.clipping import Clipping, Interval
+from sidelight.summaries.clip_subject import GroupIntervals, Interval, Subject
+from sidelight.summaries.clipping import Clipping
 from sidelight.summaries.count_tables import check_noise, group_labels
 from sidelight.summaries.grouped import Grouped
+from sidelight.summaries.intervals import count_and_sum_error, pair_error
 from sidelight.summaries.label_selection import LabelPrice, label_price, least_shown
 from sidelight.summaries.noise_choice import choose_noise
 from sidelight.summaries.predicted import Group, PredictedTable
 from sidelight.summaries.reading import Measured, gaussian_readings, pure_readings
+from sidelight.summaries.shares import count_and_sums
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,6 +100,11 @@ class Measurement:
         found = group_statistics(table, self.groups, values, kind=kind, norm=norm)
         return found if self.labels is None else found.only(self.labels.selection.inside(names))
 
+    def rows(self, table: Table, names: Sequence[Group], subjects: Sequence[Subject]) -> GroupRows:
+        """Read the rows of the groups of these names into memory, with some numbers of them. Private."""
+        only = None if self.labels is None else self.labels.selection.inside(names)
+        return rows_by_group(table, self.groups, [subject.coding for subject in subjects], only=only)
+
     def answer(self, columns: dict[str, Any], names: Sequence[Group], *, keys: Sequence[str], **notes: Any) -> Answer:
         """Return the answer of a table with these columns; where groups were found it says which were known before."""
         shown = {}
@@ -108,14 +117,33 @@ class Measurement:
 
     def run(self, table: Table, source: Source) -> Measured:
         """Find the groups and the interval, and read all groups in it. Nothing about the rows raises."""
-        names = self.shown(table, source)
-        return self.read(table, self.clipping.run(table, self.groups, source), source, names=names)
+        return measure_together([self], table, source, names=self.shown(table, source))[0]
 
     def read(
         self, table: Table, interval: Interval, source: Source, *, names: tuple[Group, ...] | None = None
     ) -> Measured:
         """Read all groups, or those of these names, in a public or released interval."""
         return read_together([self], table, [interval], source, names=self.known if names is None else names)[0]
+
+
+def measure_together(
+    plans: Sequence[Measurement], table: Table, source: Source, *, names: tuple[Group, ...]
+) -> list[Measured]:
+    """Find where to clip each of several numbers of the same rows, in all rows or in each group, and read them."""
+    first = plans[0]
+    if not first.clipping.by_group:
+        intervals = [plan.clipping.run(table, plan.groups, source) for plan in plans]
+        return read_together(plans, table, intervals, source, names=names)
+    rows = first.rows(table, names, [plan.clipping.subject for plan in plans])
+    found = [plan.clipping.each_group(rows, place, source) for place, plan in enumerate(plans)]
+    values = [level_value(plan.clipping.subject.coding) for plan in plans]
+    codes = [
+        rows.clipped(place, plan.clipping.subject.grid, value, each.lower, each.upper)
+        for place, (plan, value, each) in enumerate(zip(plans, values, found, strict=True))
+    ]
+    return _noisy(
+        plans, lambda kind, norm: rows.statistics(values, codes, kind=kind, norm=norm), values, found, source, names
+    )
 
 
 def read_together(
@@ -138,16 +166,31 @@ def read_together(
         source: Of the noise.
         names: The groups that are read.
     """
-    first, budget = plans[0], whole_budget(plans)
-    schema = first.groups.schema
+    schema = plans[0].groups.schema
     pairs = zip(plans, intervals, strict=True)
     values = [value_of(schema, plan.of, lower=each.lower, upper=each.upper) for plan, each in pairs]
+
+    def statistics(kind: Kind, norm: Norm) -> GroupStatistics:
+        return plans[0].statistics(table, names, values, kind=kind, norm=norm)
+
+    return _noisy(plans, statistics, values, intervals, source, names)
+
+
+def _noisy(
+    plans: Sequence[Measurement],
+    statistics: Callable[[Kind, Norm], GroupStatistics],
+    values: Sequence[Value],
+    intervals: Sequence[Interval | GroupIntervals],
+    source: Source,
+    names: tuple[Group, ...],
+) -> list[Measured]:
+    """Add the noise that the budgets of all plans buy together to statistics of values that are clipped."""
+    first, budget = plans[0], whole_budget(plans)
     if budget.is_pure:
-        kind: Kind = "triple" if first.spread else "pair"
-        found = first.statistics(table, names, values, kind=kind, norm="l1")
+        found = statistics("triple" if first.spread else "pair", "l1")
         each = budget.part(Fraction(1, len(plans)))
         return pure_readings(found, values, intervals, each, source, spread=first.spread, names=names)
-    found = first.statistics(table, names, values, kind="disc", norm="l2")
+    found = statistics("disc", "l2")
     return gaussian_readings(found, values, intervals, mu_of(budget), first.groups.norms, source, names=names)
 
 
@@ -165,6 +208,30 @@ def parts_together(plans: Sequence[Measurement]) -> tuple[tuple[int, Claims], ..
     else:
         reading = native_claims(GDP(mu_of(budget), **context), mechanism="rounded_gaussian")
     return (*(part for plan in plans for part in plan.clipping.parts), (1, reading))
+
+
+def mean_error(plan: Measurement, rows: float, *, confidence: float) -> float | None:
+    """Return how far the mean of a group of so many rows is off at most, as measured, by Theorem 5; reads no row.
+
+    None where the interval has to be found, or the second moment is measured with it under pure noise.
+    """
+    interval, groups, budget = plan.clipping.interval, plan.groups, plan.budget
+    if interval is None or (budget.is_pure and plan.spread):
+        return None
+    value = value_of(groups.schema, plan.of, lower=interval.lower, upper=interval.upper)
+    width = float(value.upper - value.lower)
+    if budget.is_pure:
+        scale = (groups.norms.total * float(1 / budget.amount) * value.levels + 1) / value.levels
+        return width * pair_error(rows, scale=scale, confidence=confidence)
+    levels = value.square_levels
+    scales = count_and_sums(mu=mu_of(budget), l2_squared=groups.norms.l2_squared * groups.norms.times, levels=levels)
+    return width * count_and_sum_error(
+        rows,
+        count_scale=float(scales.count_scale),
+        sum_scale=float(scales.sum_scale / levels),
+        rounding=1 / levels,
+        confidence=confidence,
+    )
 
 
 def mu_of(budget: Budget) -> Fraction:
@@ -198,16 +265,6 @@ def labels_and_budget(
     if known is not None:
         raise SchemaError("known= is for labels that nobody declared; by names declared ones, which all are known")
     return None, whole
-
-
-def check_declared(groups: Groups) -> Groups:
-    """Refuse groups of labels that nobody declared: their names would have to be paid for."""
-    if groups.label is not None:
-        raise SchemaError(
-            f"by names {groups.label.name!r}, whose labels nobody declared; release them with sl.Count(by=...) and "
-            "declare sl.Category with what comes out"
-        )
-    return groups
 
 
 def check_prediction(table: PredictedTable | None, plan: Measurement) -> None:

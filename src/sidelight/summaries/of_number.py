@@ -33,6 +33,11 @@ class OfNumber(Grouped):
     known: Any = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = ""
 
+    def table_columns(self, kind: str) -> tuple[str, ...]:
+        """Return the columns that the table may have; where each group has an interval, its ends among them."""
+        clipped = ("clip_lower", "clip_upper") if self.clip == "by_group" else ()
+        return (*super().table_columns(kind), *clipped)
+
     def _plan(self, schema: Schema, of: str | Expression, *, spread: bool = False) -> Measurement:
         """Return what is measured how, against a schema. Reads no row."""
         groups = self.groups(schema)

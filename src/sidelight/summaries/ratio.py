@@ -47,18 +47,25 @@ class Moments:
     """What a release says of each group, in the unit -1..1 of the bounds: count, Σt, Σt², and the noise of each.
 
     `count_variance`, `sum_variance` and `square_variance` are those of n̂, Σt and Σt²; the three covariances are those
-    of the noise of the pair, triple or disc. `count`, `total` and `squares` are unbiased. `squares` is None for a pair.
+    of the noise of the pair, triple or disc. `count`, `total` and `squares` are unbiased. `squares` is None for a
+    pair. Where groups were clipped apart `total` is Σ(t - about), whose noise has nothing of the count's in it.
     """
 
     count: Floats
     total: Floats
     squares: Floats | None
     count_variance: float
-    total_variance: float
+    total_variance: float | Floats
     squares_variance: float = 0.0
     count_total: float = 0.0
     count_squares: float = 0.0
     total_squares: float = 0.0
+    about: float | Floats = 0.0
+
+    @property
+    def sums(self) -> Floats:
+        """Σt of each group."""
+        return np.asarray(self.total + self.about * self.count)
 
 
 def from_pair(first: ArrayLike, second: ArrayLike, *, levels: int, variance: float) -> Moments:
@@ -127,7 +134,7 @@ def sum_of(moments: Moments, bounds: Bounds) -> Floats:
     return np.asarray(bounds.centre * moments.count + bounds.width / 2 * moments.total)
 
 
-def sum_variance(moments: Moments, bounds: Bounds) -> float:
+def sum_variance(moments: Moments, bounds: Bounds) -> float | Floats:
     """Return the noise variance of `sum_of`."""
     c, h = bounds.centre, bounds.width / 2
     return c * c * moments.count_variance + h * h * moments.total_variance + 2 * c * h * moments.count_total
@@ -149,6 +156,7 @@ def residuals(moments: Moments, bounds: Bounds, prediction: ArrayLike) -> tuple[
     h = bounds.width / 2
     p = np.broadcast_to(_floats(prediction), moments.count.shape)
     tau = np.clip((np.where(np.isfinite(p), p, bounds.centre) - bounds.centre) / h, -1.0, 1.0)
+    tau = tau - moments.about
     noise = moments.total_variance + tau**2 * moments.count_variance - 2 * tau * moments.count_total
     return np.asarray(h * (moments.total - tau * moments.count)), np.asarray(h * h * noise)
 

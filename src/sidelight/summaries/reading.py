@@ -21,7 +21,7 @@ from sidelight.aggregates.unit_norms import UnitNorms
 from sidelight.aggregates.values import Value
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source, rounded_gaussian
-from sidelight.summaries.clipping import Interval
+from sidelight.summaries.clip_subject import GroupIntervals, Interval
 from sidelight.summaries.intervals import Ends, mean_from_count_and_sum, mean_from_pair
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
 from sidelight.summaries.predicted import Group
@@ -50,39 +50,41 @@ class Measured:
 
     Args:
         moments: Counts, sums and squares of t.
-        interval: Where values were clipped.
-        lower, upper: What -1 and 1 stand for.
+        interval: Where values were clipped; of each group, where each has an interval of its own.
+        lower, upper: What -1 and 1 stand for: for all groups, or for each.
         pair: The noisy pair and its noise scale, where that is what was released.
         scales: Otherwise the noise scales of the count and of Σt.
         names: The labels of each group.
+        within: Where the values of each group can lie, in units of t.
     """
 
     moments: Moments
-    interval: Interval
-    lower: float
-    upper: float
+    interval: Interval | GroupIntervals
+    lower: Any
+    upper: Any
     pair: tuple[Any, Any, float] | None = None
     scales: tuple[float, float] = (0.0, 0.0)
     names: tuple[Group, ...] = ()
+    within: tuple[Any, Any] = (-1.0, 1.0)
 
     @property
-    def centre(self) -> float:
+    def centre(self) -> Any:
         """What t = 0 stands for."""
         return self.lower + self.half
 
     @property
-    def half(self) -> float:
+    def half(self) -> Any:
         """What one unit of t is worth."""
         return self.upper / 2 - self.lower / 2
 
     def number(self, t: Floats) -> Floats:
         """Return the numbers that some t stand for."""
-        return np.clip(self.centre + self.half * t, self.lower, self.upper)
+        return np.asarray(np.clip(self.centre + self.half * t, self.lower, self.upper))
 
     def unit(self, x: Floats) -> Floats:
         """Return the t of some numbers, cut to -1..1; NaN stays."""
         with np.errstate(over="ignore"):  # however far a prediction is off, it is no warning of the data
-            return np.clip((x - self.centre) / self.half, -1.0, 1.0)
+            return np.asarray(np.clip((x - self.centre) / self.half, -1.0, 1.0))
 
     @property
     def taus(self) -> Floats:
@@ -92,12 +94,12 @@ class Measured:
     @property
     def overall(self) -> float:
         """The mean of t in all groups together."""
-        return float(np.clip(self.moments.total.sum() / max(self.moments.count.sum(), 1.0), -1.0, 1.0))
+        return float(np.clip(self.moments.sums.sum() / max(self.moments.count.sum(), 1.0), -1.0, 1.0))
 
     @property
     def noise_sd(self) -> Floats:
         """The standard deviation of the noise of each mean."""
-        return self.half * np.sqrt(mean_noise_variance(self.moments, UNIT))
+        return np.asarray(self.half * np.sqrt(mean_noise_variance(self.moments, UNIT)))
 
     @property
     def counts(self) -> dict[str, Floats]:
@@ -108,8 +110,34 @@ class Measured:
     @property
     def supported(self) -> Any:
         """Whether the noisy counts say that a group has rows, and all together enough to have found the interval."""
-        enough = self.moments.count.sum() >= self.interval.rows_wanted
+        enough = self.interval.enough(self.moments.count)
         return (self.moments.count > SUPPORT * math.sqrt(self.moments.count_variance)) & enough
+
+    @property
+    def common(self) -> Measured:
+        """The same in one unit for all groups, where each was clipped to an interval of its own.
+
+        -1..1 is what the intervals of groups with support cover together. A group without support may have found its
+        interval anywhere: it is one without rows here.
+        """
+        own, there = self.moments, self.supported
+        lower, upper = (self.lower[there].min(), self.upper[there].max()) if there.any() else (0.0, 1.0)
+        half = upper / 2 - lower / 2
+        # a + b·t in the new unit; sums are kept about a, where nothing cancels however small a group's interval is
+        a = np.where(there, (self.centre - (lower + half)) / half, 0.0)
+        b = np.where(there, self.half / half, 1.0)
+        moments = Moments(
+            count=np.where(there, own.count, 0.0),
+            total=np.where(there, b * own.total, 0.0),
+            squares=None,
+            count_variance=own.count_variance,
+            total_variance=b * b * own.total_variance,
+            about=a,
+        )
+        within = (np.where(there, a - b, -1.0), np.where(there, a + b, 1.0))
+        return Measured(
+            moments=moments, interval=self.interval, lower=lower, upper=upper, names=self.names, within=within
+        )
 
     def mean_ends(self, confidence: float, *, population: bool = False) -> Ends:
         """Return the interval of each mean; of the table's clipped rows, or of the population that they come from."""
@@ -135,7 +163,7 @@ class Measured:
 def pure_readings(
     found: GroupStatistics,
     values: Sequence[Value],
-    intervals: Sequence[Interval],
+    intervals: Sequence[Interval | GroupIntervals],
     budget: Budget,
     source: Source,
     *,
@@ -145,7 +173,7 @@ def pure_readings(
     """Add Laplace noise to the pair or the triple of each number, each for this budget."""
     readings = []
     for value, interval, statistic in zip(values, intervals, found.values, strict=True):
-        lower, upper = float_ends(value)
+        lower, upper = interval.ends(value)
         noise = budget.on(statistic)
         noisy = np.asarray(noise.release(source)).reshape(3 if spread else 2, len(names)).astype(np.float64)
         variance = laplace_variance(noise.scale)
@@ -164,7 +192,7 @@ def pure_readings(
 def gaussian_readings(
     found: GroupStatistics,
     values: Sequence[Value],
-    intervals: Sequence[Interval],
+    intervals: Sequence[Interval | GroupIntervals],
     mu: Fraction,
     norms: UnitNorms,
     source: Source,
@@ -195,13 +223,7 @@ def gaussian_readings(
             total_variance=gaussian_variance(own.sum_scale),
             rest_variance=gaussian_variance(own.square_scale),
         )
-        lower, upper = float_ends(value)
+        lower, upper = interval.ends(value)
         sds = (float(own.count_scale), float(own.sum_scale / levels))
         readings.append(Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds, names=names))
     return readings
-
-
-def float_ends(value: Value) -> tuple[float, float]:
-    """Return the ends of an interval as two different floats."""
-    lower, upper = float(value.lower), float(value.upper)
-    return lower, upper if lower < upper else math.nextafter(lower, math.inf)

@@ -39,7 +39,7 @@ def shrink(
     *,
     variance: ArrayLike,
     directions: ArrayLike,
-    step: float = 1.0,
+    step: ArrayLike = 1.0,
     fitted: bool = False,
     largest_eigenvalue: float | None = None,
 ) -> Shrunk:
@@ -53,8 +53,8 @@ def shrink(
         prediction: p; NaN where there is none, which leaves that value alone.
         variance: d, the noise variance of each value, or one for all.
         directions: a >= 0, public: how much to draw each value (`count_directions`).
-        step: The grid of the noise in the unit of y: 1 for counts. Integer noise is exactly 0 with positive
-            probability, and without k an exact prediction of small cells would drag a large one along.
+        step: The grid of the noise of each value, or of all, in the unit of y: 1 for counts. Integer noise is exactly 0
+            with positive probability, and without k an exact prediction of small cells would drag a large one along.
         fitted: Whether the prediction was scaled to the sum of these very values: one more is taken off c.
         largest_eigenvalue: Of the covariance of correlated noise, whose diagonal `variance` then is.
 
@@ -62,10 +62,11 @@ def shrink(
     [2.313196, -0.771065, 3.084261, 0.771065, -3.855326]
     """
     y = np.asarray(values, dtype=np.float64)
-    p, d, a = (
-        np.broadcast_to(np.asarray(each, dtype=np.float64), y.shape) for each in (prediction, variance, directions)
+    p, d, a, grid = (
+        np.broadcast_to(np.asarray(each, dtype=np.float64), y.shape)
+        for each in (prediction, variance, directions, step)
     )
-    if y.ndim != 1 or (a < 0).any() or (d < 0).any() or step < 0:
+    if y.ndim != 1 or (a < 0).any() or (d < 0).any() or (grid < 0).any():
         raise RangeError("shrinking needs a list of values, and variances, directions and a step of at least 0")
     absent = ~np.isfinite(p)
     a = np.where(absent, 0.0, a)
@@ -75,7 +76,7 @@ def shrink(
     if largest_eigenvalue is not None:
         strongest = max(strongest, largest_eigenvalue * float(a.max(initial=0.0)))
     weight = float(da.sum()) - (3.0 if fitted else 2.0) * strongest
-    spread = float((a * a).sum()) * step * step / 12 + float((a * a * r * r).sum())
+    spread = float((a * a * grid * grid).sum()) / 12 + float((a * a * r * r).sum())
     if weight <= 0 or spread <= 0:
         # S = 0: nothing deviates and the noise has no grid, so prediction and value agree where a > 0
         return Shrunk(values=y.copy(), kept=np.ones_like(y), change=0.0)

@@ -99,6 +99,7 @@ class PreparedSpread(SurePrepared):
         name = "sd" if isinstance(self.query, StandardDeviation) else "variance"
         columns: dict[str, Any] = spread_columns(measured, name, self.query.confidence, ddof=self.query.ddof)
         columns |= {"mean": measured.number(measured.taus), **measured.counts, "supported": measured.supported}
+        columns |= measured.interval.columns
         return self.plan.answer(columns, measured.names, keys=self.query.keys, **measured.interval.notes)
 
 

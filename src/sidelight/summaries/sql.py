@@ -210,6 +210,11 @@ class _Reader:
         return case_groups(whens, None if default is None else self._label(default), self._schema)
 
     def _label(self, node: Any) -> str:
+        if node.key == "null":
+            raise RangeError(
+                "NULL is no group of a CASE: rows that no branch takes are in none, so leave ELSE NULL out, and keep "
+                "rows of THEN NULL away by WHERE; or give them a label in 'single quotes'"
+            )
         found = self.number(node, 1)
         if not isinstance(found, Literally) or not isinstance(found.value, str):
             raise RangeError(f"the groups of a CASE are labels in 'single quotes', got {sql_text(node)}")

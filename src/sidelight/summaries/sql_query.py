@@ -63,7 +63,8 @@ class SQL:
 
     Args:
         statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]. A group is a declared
-            column, or CASE WHEN age < 18 THEN 'child' ELSE 'adult' END AS name. Aggregates are
+            column, or CASE WHEN age < 18 THEN 'child' ELSE 'adult' END AS name; a row whose age is missing is in none
+            of its groups, where other databases put it into that of ELSE. Aggregates are
             COUNT(*), COUNT(column), COUNT(DISTINCT person), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN and
             QUANTILE(column, level); AVG of a condition is a proportion.
         epsilon, delta, rho, mu: The price of all numbers: exactly one of epsilon, epsilon with delta, rho, and mu.

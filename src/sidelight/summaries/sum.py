@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.group_rows import level_value
 from sidelight.aggregates.group_sums import Kind
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import Value, total_of, value_of
@@ -24,6 +25,7 @@ from sidelight.records.expressions import Expression
 from sidelight.release import TailBound
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
+from sidelight.summaries.clip_subject import GroupIntervals
 from sidelight.summaries.clipping import Clipping, Interval, Subject, clipping_of, subject_of
 from sidelight.summaries.count import bounded_words
 from sidelight.summaries.count_tables import group_labels, tail_bound
@@ -70,7 +72,8 @@ class Sum(OfNumber):
             of which the one that fits best after the noise is used), or of the values or totals themselves:
             `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an interval
-            around 0; "declared" insists on bounds; (lower, upper) is a public interval, of totals for persons.
+            around 0, "by_group" one in each group; "declared" insists on bounds; (lower, upper) is a public interval,
+            of totals for persons.
         centre, expected_rows: As for `Mean`: how far a predicted spread is trusted.
         location_share: The share of the price that finds how large values are.
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
@@ -197,42 +200,73 @@ class PreparedSum(SurePrepared):
     def run(self, table: Table, source: Source) -> Answer:
         """Find where to clip, add up all groups, and make the table."""
         names = self.plan.shown(table, source)
+        if self.plan.clipping.by_group:
+            return self._each_group(table, names, source)
         interval = self.plan.clipping.run(table, self.plan.groups, source)
-        value = self._value(interval)
+        value = _summed(self.plan, interval, self.query.step)
         # From 0 on the sum is one entry of the pair, which then tells the count for nothing.
         pair = 0 in (value.first, value.last)
-        budget = self.plan.budget
         kind: Kind = "pair" if pair else "whole"
-        found = self.plan.statistics(table, names, [value], kind=kind, norm=budget.norm).values[0]
-        noise = noise_of(budget, found)
-        noisy = np.asarray(noise.release(source)).reshape(2 if pair else 1, len(names)).astype(np.float64)
-        if not pair:
-            return self._tabled(noisy[0], value.whole_step, noise, interval, value, names)
-        sums = noisy[0] if value.first == 0 else -noisy[1]
-        count = (noisy[0] + noisy[1]) / value.levels
-        return self._tabled(sums, value.code_step, noise, interval, value, names, count)
+        found = self.plan.statistics(table, names, [value], kind=kind, norm=self.plan.budget.norm).values[0]
+        step = value.code_step if pair else value.whole_step
+        width = float(max(abs(value.lower), abs(value.upper)) / step)
+        reach = (float(value.lower), float(value.upper))
+        return self._tabled(found, value, float(step), width, reach, interval, names, source, pair=pair)
 
-    def _value(self, interval: Interval) -> Value:
-        return _summed(self.plan, interval, self.query.step)
+    def _each_group(self, table: Table, names: tuple[Group, ...], source: Source) -> Answer:
+        """Find an interval in each group, and add up codes of it: as many levels in every group."""
+        clipping = self.plan.clipping
+        subject, pair = clipping.subject, clipping.side in ("up", "down")
+        rows = self.plan.rows(table, names, [subject])
+        intervals = clipping.each_group(rows, 0, source)
+        value = level_value(subject.coding, signed=not pair)
+        codes = rows.clipped(0, subject.grid, value, intervals.lower, intervals.upper)
+        kind: Kind = "pair" if pair else "whole"
+        found = rows.statistics([value], [codes], kind=kind, norm=self.plan.budget.norm).values[0]
+        farthest = np.maximum(np.abs(intervals.lower), np.abs(intervals.upper))
+        unit = farthest / (value.levels if pair else value.farthest)
+        usual = float(np.median(farthest)) if len(names) else 1.0  # the unit in which groups are compared
+        if clipping.side == "down":
+            value = replace(value, first=-value.last, last=0)
+        reach = (intervals.lower, intervals.upper)
+        return self._tabled(found, value, unit, usual / unit, reach, intervals, names, source, pair=pair)
 
     def _tabled(
         self,
-        sums: Floats,
-        step: Fraction,
-        noise: Noise,
-        interval: Interval,
+        found: Bounded,
         value: Value,
+        unit: Any,
+        width: Any,
+        reach: tuple[Any, Any],
+        interval: Interval | GroupIntervals,
         names: tuple[Group, ...],
-        count: Floats | None = None,
+        source: Source,
+        *,
+        pair: bool,
     ) -> Answer:
-        query, unit = self.query, float(step)
+        """Add the noise and make the table.
+
+        Args:
+            found: The sums of each group, or pairs of them.
+            value: What was added up.
+            unit: What one unit of a sum is worth: in all groups, or in each.
+            width: How many units the width is that groups are compared in.
+            reach: The smallest and the largest value of a record.
+            interval: Where records were clipped.
+            names: The labels of each group.
+            source: Of the noise.
+            pair: Whether sums are one entry of a pair.
+        """
+        query, noise = self.query, noise_of(self.plan.budget, found)
+        noisy = np.asarray(noise.release(source)).reshape(2 if pair else 1, len(names)).astype(np.float64)
+        sums = -noisy[1] if pair and value.first != 0 else noisy[0]
         laplace = noise.law == "laplace"
         variance = laplace_variance(noise.scale) if laplace else gaussian_variance(noise.scale)
         bound = (laplace_bound if laplace else gaussian_bound)(noise.scale, confidence=query.confidence)
         unbiased = sums * unit
         ends = around(unbiased, bound * unit, lowest=-math.inf)
-        low, high = (0.0 if value.lower >= 0 else -math.inf), (0.0 if value.upper <= 0 else math.inf)
-        drawn = self._drawn(sums, variance, float(max(abs(value.lower), abs(value.upper)) / step), unit, names)
+        low, high = np.where(reach[0] >= 0, 0.0, -math.inf), np.where(reach[1] <= 0, 0.0, math.inf)
+        drawn = self._drawn(sums, variance, width, unit, names)
         columns: dict[str, Any] = {
             "sum": np.clip(drawn * unit, low, high),
             "unbiased": unbiased,
@@ -240,28 +274,30 @@ class PreparedSum(SurePrepared):
             "low": np.clip(ends.low, low, high),
             "high": np.clip(ends.high, low, high),
         }
-        if count is not None:
+        if pair:
+            count = (noisy[0] + noisy[1]) / value.levels
             spread = math.sqrt(2 * variance) / value.levels
-            supported = (count > SUPPORT * spread) & (count.sum() >= interval.rows_wanted)
+            supported = (count > SUPPORT * spread) & interval.enough(count)
             columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count, "supported": supported}
-        return self.plan.answer(columns, names, keys=query.keys, **interval.notes)
+        return self.plan.answer(columns | interval.columns, names, keys=query.keys, **interval.notes)
 
-    def _drawn(self, sums: Floats, variance: float, width: float, unit: float, names: tuple[Group, ...]) -> Floats:
+    def _drawn(self, sums: Floats, variance: float, width: Any, unit: Any, names: tuple[Group, ...]) -> Floats:
         """Return sums drawn to predicted ones, in units of the noise's grid; as they are without a prediction."""
         if self.table is None:
             return sums
         candidates = [
             self._towards(each, sums, variance, width, unit, names) for each in (self.table, *self.table.others)
         ]
-        return (best_of(candidates, sums / width) if len(candidates) > 1 else candidates[0]).values * width
+        best = best_of(candidates, sums / width) if len(candidates) > 1 else candidates[0]
+        return np.asarray(best.values * width)
 
     def _towards(
         self,
         table: PredictedTable,
         sums: Floats,
         variance: float,
-        width: float,
-        unit: float,
+        width: Any,
+        unit: Any,
         names: tuple[Group, ...],
     ) -> Shrunk:
         """Return sums in units of the width drawn to one predicted table."""

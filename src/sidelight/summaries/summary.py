@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sidelight.aggregates.collect_ranks import ranks_by_group
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims, Context
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
@@ -26,8 +24,9 @@ from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import HEDGE, Clipping, Interval, least_anchor, location_prior, subject_of
 from sidelight.summaries.count_tables import group_labels
-from sidelight.summaries.measured import Measurement, budget_of, check_declared, group_names
+from sidelight.summaries.measured import Measurement, labels_and_budget
 from sidelight.summaries.of_number import OfNumber, number_of
+from sidelight.summaries.predicted import Group
 from sidelight.summaries.ratio import deviation_of
 from sidelight.summaries.reading import UNIT
 from sidelight.summaries.shares import summary_shares
@@ -62,7 +61,7 @@ class Summary(OfNumber):
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread.
         clip: "auto" clips at declared bounds if there are two; "private" finds an interval; "declared" insists.
         centre, expected_rows, location_share: Idle: the quartiles are the centre.
-        known: Stays empty: groups are declared.
+        known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
 
     >>> import sidelight as sl
     >>> table = sl.Table({"age": list(range(20, 80)) * 100}, schema=[sl.Number("age", granularity=1)])
@@ -86,23 +85,22 @@ class Summary(OfNumber):
             raise RangeError(f"clip must be 'auto', 'declared' or 'private' in a summary, got {self.clip!r}")
         if (self.centre, self.expected_rows, self.location_share) != ("auto", None, None):
             raise RangeError("centre, expected_rows and location_share are for means; a summary has its quartiles")
-        if self.known is not None:
-            raise RangeError("a summary is of declared groups; leave known out, or ask sl.Mean by labels")
 
     def prepare(self, schema: Schema) -> PreparedSummary:
         """Check the query against the schema, share the price, and say what it costs. Opens no data."""
         of = number_of(schema, self.column)
-        groups = check_declared(self.groups(schema))
-        subject, budget = subject_of(schema, of), budget_of(self, groups)
+        groups = self.groups(schema)
+        labels, budget = labels_and_budget(self, schema, groups, self.known)
+        subject, by_groups = subject_of(schema, of), bool(groups.axes) or groups.label is not None
         declared = None
         if self.clip != "private" and subject.lower is not None and subject.upper is not None:
             declared = Interval(lower=subject.lower, upper=subject.upper)
         elif self.clip == "declared":
             raise SchemaError("clip='declared' needs both bounds; declare Number(..., lower=..., upper=...)")
-        shares = summary_shares(by_groups=bool(groups.axes), bounded=declared is not None)
+        shares = summary_shares(by_groups=by_groups, bounded=declared is not None)
         tree, parts = _quartiles(budget.part(shares.quartiles), groups)
         group_tree = None
-        if groups.axes:
+        if by_groups:
             group_tree, more = _quartiles(budget.part(shares.group_quartiles), groups)
             parts = (*parts, *more)
         radius = Fraction(0)
@@ -119,11 +117,11 @@ class Summary(OfNumber):
             radius_epsilon=radius,
             rows_per_unit=groups.norms.total,
         )
-        plan = Measurement(groups=groups, of=of, clipping=clipping, spread=True)
+        plan = Measurement(groups=groups, of=of, clipping=clipping, spread=True, labels=labels)
         return PreparedSummary(
             claims=plan.claims,
             request=self.asked(plan),
-            labels=group_labels(group_names(groups), self.kind),
+            labels=group_labels(plan.known, self.kind),
             prediction=self._described(None),
             query=self,
             plan=plan,
@@ -153,6 +151,7 @@ class PreparedSummary(SurePrepared):
     def run(self, table: Table, source: Source) -> Answer:
         """Find the quartiles, where to clip, and the moments of each group."""
         clipping, groups = self.plan.clipping, self.plan.groups
+        names = self.plan.shown(table, source)
         ranks = clipping.subject.ranks(table, groups, source)
         assert clipping.tree is not None
         assert clipping.prior is not None
@@ -164,8 +163,8 @@ class PreparedSummary(SurePrepared):
             interval = clipping.widen(ranks, overall[1], min(overall[2] - overall[0], 1e300), source)
         quartiles = np.array([overall])
         if self.group_tree is not None:
-            quartiles = self._by_group(table, overall, source)
-        measured = self.plan.read(table, interval, source)
+            quartiles = self._by_group(table, names, overall, source)
+        measured = self.plan.read(table, interval, source, names=names)
         ends = measured.mean_ends(self.query.confidence)
         columns: dict[str, Any] = {
             **measured.counts,
@@ -177,12 +176,12 @@ class PreparedSummary(SurePrepared):
             "high": ends.high,
             "supported": measured.supported,
         }
-        notes: dict[str, Any] = {"noise": self.plan.law, **interval.notes}
+        notes: dict[str, Any] = {**interval.notes}
         if self.group_tree is not None:
             notes |= {f"all_{name}": value for name, value in zip(_NAMES, overall, strict=True)}
-        return Answer(value=GroupTable(keys=self.query.keys, groups=group_names(groups), columns=columns, notes=notes))
+        return self.plan.answer(columns, names, keys=self.query.keys, **notes)
 
-    def _by_group(self, table: Table, overall: list[float], source: Source) -> Any:
+    def _by_group(self, table: Table, names: tuple[Group, ...], overall: list[float], source: Source) -> Any:
         """Return the quartiles of each group: those of all rows are their prior, next to knowing nothing."""
         assert self.group_tree is not None
         subject = self.plan.clipping.subject
@@ -196,5 +195,5 @@ class PreparedSummary(SurePrepared):
             found = descend(self.group_tree, ranks, priors=priors, source=source)  # type: ignore[arg-type]
             return [subject.grid.value(index) for index in found]
 
-        by_group = ranks_by_group(table, subject.coding, subject.grid, source, groups=self.plan.groups)
-        return np.array([quartiles(ranks) for ranks in by_group])
+        by_group = self.plan.rows(table, names, [subject]).ranks(0, subject.grid, source)
+        return np.array([quartiles(ranks) for ranks in by_group]).reshape(-1, len(_NAMES))

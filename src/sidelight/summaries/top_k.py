@@ -11,7 +11,7 @@ import numpy as np
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import GroupTable
+from sidelight.group_table import GroupTable, check_keys
 from sidelight.guarantees import Context, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.peeling import Peeling, peeling, popularity
@@ -91,6 +91,7 @@ class TopK(Count):
         """Choose the route, and check column, limits, price and prediction against a schema; no row is read."""
         shared = {each.name: getattr(self, each.name) for each in fields(Count)}
         count = Count(**{**shared, "by": (self.column,)})
+        check_keys(self.keys, self.table_columns(self.kind_name))
         counted = self.counted(schema)
         bare = groups_of(schema, by=self.column, max_groups=1)
         if bare.label is not None and self.route == "peeling":

@@ -14,7 +14,7 @@ import sidelight as sl
 from sidelight.errors import LedgerError, RangeError, SchemaError
 from sidelight.ledger import Ledger
 from sidelight.predictions import Laplace, Mixture
-from sidelight.quantiles import PubPrev, PubProx, nonprivate_gap
+from sidelight.quantiles import PubPrev, PubProx, Sequence, nonprivate_gap
 
 
 def test_a_week_of_releases(make: Make, ledger: Ledger) -> None:
@@ -223,3 +223,12 @@ def test_real_sequences_stay_off_ledgers_for_tests(ledger: Ledger) -> None:
     query = sl.Quantiles([0.5], column="minutes", epsilon=1)
     with pytest.raises(LedgerError, match="for tests"):
         sl.Sequence(query, PubPrev(1, 1), schema=SCHEMA, budget=sl.PureDP(2), ledger=ledger, scope="x")
+
+
+@pytest.mark.parametrize("some", [{"by": "town"}, {"where": "minutes < 20"}, {"by": "town", "where": "minutes < 20"}])
+def test_days_of_groups_and_of_some_rows_are_refused(ledger: Ledger, some: dict[str, Any]) -> None:
+    """A day reads all rows of all groups: the caps of groups would be told and not kept."""
+    schema = [*SCHEMA, sl.Category("town", ["a", "b"])]
+    query = sl.Quantiles([0.5], column="minutes", epsilon="0.1", **some)
+    with pytest.raises(RangeError, match="leave by and where out"):
+        Sequence(query, PubPrev(8, 2), ledger=ledger, scope="trips", schema=schema, budget=sl.PureDP(9))

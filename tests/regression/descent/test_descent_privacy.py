@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import nullcontext
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from sidelight.guarantees import GDP, Person, Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions.origin import guess
+from sidelight.regression.descent import fit
 from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
@@ -240,3 +243,21 @@ class Fixed:
     def release(self, source: Source) -> Any:
         del source
         return self._answer
+
+
+def test_a_range_of_targets_whose_codes_would_be_no_numbers_is_refused() -> None:
+    """2¹⁴ over half the range must be finite: a target at its centre would be NaN, and decide the whole sum."""
+    with pytest.raises(RangeError, match="wider than 1e-290"):
+        planned(targets=Targets(kind="squared", target_range=(0.0, 1e-304)))
+    codes, _ = Targets(kind="squared", target_range=(0.0, 1e-289)).admit(np.array([0.0, 5e-290, 1e-289]))
+    assert np.isfinite(codes).all()
+
+
+def test_the_number_of_rows_does_not_decide_whether_progress_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table of few rows is kept in memory after the first pass, a longer one is not: nobody may see which."""
+    shown: list[str] = []
+    monkeypatch.setattr(fit, "progress", lambda name, total: shown.append(name) or nullcontext(lambda: None))
+    for few in (True, False):
+        rows = SimpleNamespace(in_memory=few)
+        fit.MappedRows.progress(SimpleNamespace(_rows=rows), 3)  # type: ignore[arg-type]
+    assert shown == ["steps of descent"] * 2

@@ -54,6 +54,11 @@ class SequencePlan:
             raise RangeError(
                 "a sequence predicts by itself: leave prediction out of the query, tell the learner instead"
             )
+        if self.query.by or self.query.where is not None:
+            raise RangeError(
+                "a sequence releases quantiles of all rows of a day: leave by and where out of its query. A filtered "
+                "table, or a session a day with Quantiles(by=...), releases those of groups"
+            )
         days = self.days_per_person
         if days is not None and (isinstance(days, bool) or not isinstance(days, int) or days < 1):
             raise RangeError(f"days_per_person must be a whole number of at least 1, or left out, got {days!r}")
@@ -64,7 +69,7 @@ class SequencePlan:
     def bare(self) -> PreparedQuantiles:
         """The query without a prediction, fitted to the schema."""
         prepared = self.query.prepare(self.schema)
-        assert isinstance(prepared, PreparedQuantiles)  # days have no groups
+        assert type(prepared) is PreparedQuantiles  # days have no groups, and those of groups are a subclass
         return prepared
 
     @cached_property

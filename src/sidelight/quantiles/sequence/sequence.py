@@ -264,7 +264,7 @@ class DayQuery:
     def prepare(self, schema: Schema) -> PreparedDay:
         """Fit the query to the schema; the request names the day."""
         quantiles = self.query.prepare(schema)
-        assert isinstance(quantiles, PreparedQuantiles)  # days have no groups
+        assert type(quantiles) is PreparedQuantiles  # days have no groups
         request = {**quantiles.request, "sequence": dict(self.about)}
         claims = quantiles.claims
         if self.step is not None:

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrow_cells import distinct_of_arrow, kind_of, numbers_of_arrow
+from sidelight.records.engines.arrow_cells import (
+    distinct_of_arrow,
+    handed_to_duckdb,
+    kind_of,
+    numbers_of_arrow,
+    type_for_duckdb,
+)
 from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, Wanted
 
 if TYPE_CHECKING:
@@ -61,20 +67,24 @@ class ArrowRows:
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
         """Let DuckDB scan the table in place: Arrow itself has no window functions."""
-        return self._relation().frame(wanted)
+        return self._relation(wanted).frame(wanted)
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and stream its integer columns."""
-        return self._relation().stream(frame, columns)
+        from sidelight.records.engines.duckdb import RelationRows
 
-    def _relation(self) -> RelationRows:
+        return RelationRows.stream(frame, columns)
+
+    def _relation(self, wanted: Wanted) -> RelationRows:
         from sidelight.records.engines.duckdb import RelationRows, connect
 
-        table = self._table
+        names = dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])])
+        table, told = self._table.select(list(names)), dict(self._dates)
         for place, field in enumerate(table.schema):
-            if field.type == pa.float16():  # DuckDB knows no such floats
-                table = table.set_column(place, field.name, table.column(place).cast(pa.float32()))
-        return RelationRows(connect().from_arrow(table), name=self.name, dates=self._dates)
+            if type_for_duckdb(field.type) != field.type:
+                column = handed_to_duckdb(table.column(place), told.pop(field.name, None))
+                table = table.set_column(place, field.name, column)
+        return RelationRows(connect().from_arrow(table), name=self.name, dates=told)
 
 
 def table_of(source: Any, names: Sequence[str]) -> pa.Table:

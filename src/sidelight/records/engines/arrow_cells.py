@@ -21,6 +21,8 @@ def numbers_of_arrow(column: Any, calendar: Calendar | None = None) -> NDArray[n
         return _dates_of_arrow(column, calendar)
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
+    if pa.types.is_decimal(column.type):  # as the nearest float, by its digits: the cast itself is off by some units
+        column = quietly(lambda: pc.cast(column, pa.string()))
     # safe=False: the safe cast raises for an integer beyond 2**53, an error that a value decides.
     floats = column if column.type == pa.float64() else quietly(lambda: pc.cast(column, pa.float64(), safe=False))
     whole = isinstance(floats, pa.ChunkedArray)  # these have no such argument
@@ -36,8 +38,33 @@ def _dates_of_arrow(column: Any, calendar: Calendar) -> NDArray[np.float64]:
     resolution = "D" if pa.types.is_date32(column.type) else getattr(column.type, "unit", "ms")  # date64 counts these
     missing = np.asarray(column.is_null().to_numpy(**_copied(column)))
     raw = column.cast(pa.int32()).cast(pa.int64()) if resolution == "D" else column.cast(pa.int64())
-    counts = np.asarray(raw.fill_null(0).to_numpy(**_copied(column)), np.int64)
+    # the least count is no date for NumPy, and one for everybody else: its neighbour stands for it
+    counts = np.maximum(np.asarray(raw.fill_null(0).to_numpy(**_copied(column)), np.int64), -(2**63) + 1)
     return np.where(missing, np.nan, calendar.of_array(counts.view(f"datetime64[{resolution}]")))
+
+
+def handed_to_duckdb(column: Any, calendar: Calendar | None = None) -> Any:
+    """Return a column as DuckDB is to read it: what it reads otherwise than Arrow, or not at all, is read here.
+
+    Dates come as whole numbers that the calendar counts, all null without one; decimals as floats.
+    """
+    kind = type_for_duckdb(column.type)
+    if kind_of(column.type) == "date":
+        counts = np.full(len(column), np.nan) if calendar is None else _dates_of_arrow(column, calendar)
+        missing = np.isnan(counts)
+        return pa.array(np.where(missing, 0.0, counts).astype(np.int64), kind, mask=missing)
+    if pa.types.is_decimal(column.type):
+        return pa.array(numbers_of_arrow(column), kind, from_pandas=True)
+    return column if column.type == kind else column.cast(kind, safe=False)
+
+
+def type_for_duckdb(kind: pa.DataType) -> pa.DataType:
+    """Return the type of such a column."""
+    if kind_of(kind) == "date":
+        return pa.int64()
+    if pa.types.is_decimal(kind):
+        return pa.float64()
+    return pa.float32() if kind == pa.float16() else kind
 
 
 def _copied(column: Any) -> dict[str, bool]:

@@ -117,7 +117,8 @@ class RelationRows:
 
     def _opaque_number(self, name: str) -> str:
         number = self._number(name)
-        never_nan = self._untyped or name in self._dates or self._own_kind(name) in ("integer", "boolean")
+        plain = self._own_kind(name) in ("integer", "boolean") or self._is_decimal(name)
+        never_nan = self._untyped or name in self._dates or plain
         return number if never_nan else f"TRY_CAST(CAST({number} AS VARCHAR) AS DOUBLE)"
 
     def _quoted(self, name: str) -> str:
@@ -130,7 +131,12 @@ class RelationRows:
             return self._date(name, own)
         if own in ("other", "date"):
             return "CAST(NULL AS DOUBLE)"
+        if self._is_decimal(name):  # the nearest float, by its digits: a cast is off by some units
+            return f"TRY_CAST(CAST({self._quoted(name)} AS VARCHAR) AS DOUBLE)"
         return f"TRY_CAST({self._quoted(name)} AS DOUBLE)"
+
+    def _is_decimal(self, name: str) -> bool:
+        return not self._untyped and name in self._columns and self.types[name].native.startswith("DECIMAL")
 
     def _date(self, name: str, own: TypeKind) -> str:
         """Count a cell's days or hours since the calendar's start; null where it is no date."""
@@ -170,31 +176,37 @@ def _whole(cell: str) -> str:
 
 #: How many steps of a type's own clock an hour has, and what counts them from 1970.
 _CLOCKS = {
+    "TIMESTAMPTZ_NS": ("epoch_ns", 3600 * 10**9),
     "TIMESTAMP_NS": ("epoch_ns", 3600 * 10**9),
     "TIMESTAMP WITH TIME ZONE": ("epoch_us", 3600 * 10**6),
     "TIMESTAMP": ("epoch_us", 3600 * 10**6),
     "TIMESTAMP_MS": ("epoch_ms", 3600 * 10**3),
     "TIMESTAMP_S": ("epoch_ms", 3600 * 10**3),
 }
+#: How a type is compared with a day, where that is not done by comparing the two.
+_COMPARED = {
+    "TIMESTAMPTZ_NS": "CAST({} AS TIMESTAMP_NS) > TIMESTAMP_NS '1970-01-01 00:00:00'",
+    "TIMESTAMP WITH TIME ZONE": "{} > TIMESTAMPTZ '1970-01-01 00:00:00+00'",
+}
 
 
 def _of_stamp(cell: str, native: str, calendar: Calendar) -> str:
-    """Count the units to a date or a time stamp in whole numbers; an infinite one goes to its end."""
+    """Count the units to a date or a time stamp in whole numbers; one that cannot be counted goes to its end.
+
+    Such are infinities, and seconds or milliseconds that have no microsecond of 64 bits: DuckDB fails for those.
+    """
     hours = calendar.minutes // 60
     if native == "DATE":
-        counted = f"(CAST(date_diff('day', DATE '1970-01-01', {cell}) AS DOUBLE) * {24 // hours})"
+        days = f"CASE WHEN isfinite({cell}) THEN date_diff('day', DATE '1970-01-01', {cell}) END"
+        counted = f"(CAST({days} AS DOUBLE) * {24 // hours})"
     else:
         clock, per_hour = _CLOCKS[native]
-        count, step = f"CAST({clock}({cell}) AS HUGEINT)", hours * per_hour
+        count, step = f"CAST(TRY({clock}({cell})) AS HUGEINT)", hours * per_hour
         # the remainder of a number below 0 is below 0
         counted = f"CAST(({count} - ((({count} % {step}) + {step}) % {step})) // {step} AS DOUBLE)"
-    middle = _A_DAY[native == "TIMESTAMP WITH TIME ZONE"]
-    ends = f"WHEN isinf({cell}) THEN (CASE WHEN {cell} > {middle} THEN 1e18 ELSE -1e18 END)"
-    return f"(CASE WHEN {cell} IS NULL THEN NULL {ends} ELSE {counted} - {calendar.start} END)"
-
-
-#: Something to compare infinities with.
-_A_DAY = ("DATE '1970-01-01'", "TIMESTAMPTZ '1970-01-01 00:00:00+00'")
+    later = _COMPARED.get(native, "{} > DATE '1970-01-01'").format(cell)
+    end = f"CASE WHEN coalesce(TRY({later}), TRUE) THEN 1e18 ELSE -1e18 END"
+    return f"(CASE WHEN {cell} IS NULL THEN NULL ELSE coalesce({counted} - {calendar.start}, {end}) END)"
 
 
 def _of_text(text: str, calendar: Calendar) -> str:

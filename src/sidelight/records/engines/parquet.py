@@ -1,11 +1,13 @@
-"""Parquet files: the footers are looked at, and DuckDB runs what is asked of the columns.
+"""Parquet files: the footers are looked at, Arrow reads the rows, and DuckDB runs what is asked of the columns.
 
 Batches of plain numbers and texts are read by Arrow alone, one ahead of the work, to the same bits.
 
-DuckDB reads the files itself as long as no texts are wanted. Its reader refuses a file for one text that is no UTF-8;
-so columns with texts are read by Arrow, which takes them as they are, and DuckDB makes such a cell null. Arrow takes
-them so only as long as it reads plain texts: what type they had in memory, which Arrow's writers note in the footer,
-may be a dictionary, and then it checks the texts on the way there and fails for one. That note is left out.
+DuckDB never reads the rows of a file itself. It would read some cells otherwise than Arrow (a time stamp of 96 bits, a
+decimal of more than 38 digits), and how many rows there are decides which of the two is asked: one record more would
+move all others. And it fails for one cell, a time that has no microsecond of 64 bits or a text that is no UTF-8. So
+Arrow hands over what it read: dates counted, texts as they are, of which DuckDB makes one that is no UTF-8 null. Arrow
+takes texts so only as long as it reads plain ones: what type they had in memory, which Arrow's writers note in the
+footer, may be a dictionary, and then it checks the texts on the way there and fails for one. That note is left out.
 
 Several files are one table: the first by name says which types the columns have, and its types are public. A cell of
 another file is read by the type of its own file, as the kind of the first: no file changes a cell of another.
@@ -31,7 +33,13 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, numbers_of_arrow
+from sidelight.records.engines.arrow_cells import (
+    KnownTexts,
+    distinct_of_arrow,
+    handed_to_duckdb,
+    numbers_of_arrow,
+    type_for_duckdb,
+)
 from sidelight.records.engines.duckdb import RelationRows, connect
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted, cores, quietly
 
@@ -43,7 +51,7 @@ _PLAIN_ROWS = 1 << 18
 _FEW_ROWS = 1 << 22
 _PLAIN = (
     *("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "VARCHAR"),
-    *("DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"),
+    *("DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
 )
 #: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
 #: knows takes its place.
@@ -68,6 +76,7 @@ class ColumnStream:
 
     footers: tuple[Footer, ...]
     names: tuple[str, ...]
+    dates: Mapping[str, Calendar]
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand a new stream over; no row is read before its first batch is asked for."""
@@ -78,7 +87,7 @@ class ColumnStream:
         """Return the columns of one file as they are handed over."""
         with _open(footer.path) as file:
             kinds = [file.schema_arrow.field(footer.places[name]).type for name in self.names]
-        return pa.schema([(f"c{at}", _for_duckdb(kind)) for at, kind in enumerate(kinds)])
+        return pa.schema([(f"c{at}", type_for_duckdb(kind)) for at, kind in enumerate(kinds)])
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for footer in self.footers:
@@ -89,7 +98,10 @@ class ColumnStream:
                 places = [footer.places[name] for name in self.names]
                 for batch in file.iter_batches(_STREAM_ROWS, columns=[own[place] for place in places]):
                     found = [_named(batch, own[place], own[:place].count(own[place])) for place in places]
-                    columns = [column.cast(field.type, safe=False) for column, field in zip(found, schema, strict=True)]
+                    columns = [
+                        handed_to_duckdb(column, self.dates.get(name))
+                        for name, column in zip(self.names, found, strict=True)
+                    ]
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -106,7 +118,11 @@ class ParquetRows:
 
     @property
     def fits_in_memory(self) -> bool:
-        """Whether few rows are in all files: private, it decides about time and memory only."""
+        """Whether few rows are in all files: private, it decides about time and memory only.
+
+        So it must not decide who reads a cell: Arrow reads all of them, whether DuckDB runs the query or not
+        (`tests/records/test_readers_agree.py` plants the extremes of every type).
+        """
         return sum(footer.rows for footer in self._footers) <= _FEW_ROWS
 
     @property
@@ -185,16 +201,13 @@ class ParquetRows:
         for _, group in groupby(sorted(self._footers, key=_shape), key=_shape):
             footers = tuple(group)
             types = footers[0].types
-            if any(types[name].kind == "text" for name in names):
-                read = tuple(name for name in names if types[name].kind != "other")
-                columns = {name: f"c{at}" for at, name in enumerate(read)}
-                relations = [connection.from_arrow(stream) for stream in _streams(footers, read)]
-            else:
-                relations = [_read(connection, [footer.path for footer in footers])]
-                columns = {name: relations[0].columns[footers[0].places[name]] for name in names}
+            read = tuple(name for name in names if types[name].kind != "other")
+            columns = {name: f"c{at}" for at, name in enumerate(read)}
+            # dates are counted by the stream; texts that say dates are read by DuckDB
+            told = {name: calendar for name, calendar in self._dates.items() if types[name].kind != "date"}
             parts += [
-                RelationRows(each, name=self.name, columns=columns, kinds=kinds, dates=self._dates)
-                for each in relations
+                RelationRows(connection.from_arrow(each), name=self.name, columns=columns, kinds=kinds, dates=told)
+                for each in _streams(footers, read, self._dates)
             ]
         return parts
 
@@ -222,15 +235,17 @@ def open_parquet(
     return ParquetRows(footers, dates=dates)
 
 
-def _streams(footers: Sequence[Footer], names: tuple[str, ...]) -> Iterator[ColumnStream]:
+def _streams(
+    footers: Sequence[Footer], names: tuple[str, ...], dates: Mapping[str, Calendar]
+) -> Iterator[ColumnStream]:
     """Return one stream for the files that Arrow has the same types for."""
-    whole = ColumnStream(tuple(footers), names)
+    whole = ColumnStream(tuple(footers), names, dates)
 
     def types(footer: Footer) -> str:
         return str(whole.schema(footer).types)
 
     for _, group in groupby(sorted(footers, key=types), key=types):
-        yield ColumnStream(tuple(group), names)
+        yield ColumnStream(tuple(group), names, dates)
 
 
 def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
@@ -293,18 +308,12 @@ def _open(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
         footer = file.read()[:-8]
     # a column of that name is called otherwise here, and its own place still finds it
     plain = pq.read_metadata(pa.BufferReader(_MAGIC + footer.replace(_NOTE, _NO_NOTE) + end))
-    return pq.ParquetFile(path, metadata=plain, read_dictionary=list(read_dictionary))
+    # time stamps of 96 bits fit into milliseconds; into nanoseconds, years beyond 2262 would not
+    return pq.ParquetFile(path, metadata=plain, read_dictionary=list(read_dictionary), coerce_int96_timestamp_unit="ms")
 
 
 def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:
     return batch.column([at for at, each in enumerate(batch.schema.names) if each == name][turn])
-
-
-def _for_duckdb(kind: pa.DataType) -> pa.DataType:
-    """Return the type itself, or one to cast to where DuckDB can read it from a file and not from Arrow."""
-    if kind == pa.float16():
-        return pa.float32()
-    return pa.float64() if pa.types.is_decimal256(kind) else kind
 
 
 def _footer_of(path: str, connection: duckdb.DuckDBPyConnection) -> Footer:

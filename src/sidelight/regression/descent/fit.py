@@ -48,7 +48,7 @@ from sidelight.regression.descent.rules import (
 from sidelight.regression.descent.shrinkage import average_noise, shrink
 from sidelight.regression.descent.starts import Start, start_of
 from sidelight.regression.descent.targets import Targets
-from sidelight.regression.rows import Block, Rows
+from sidelight.regression.rows import ArrayRows, Block, Rows
 
 #: Mapped rows of a stream that take no more than this are kept after the first pass.
 KEPT_BYTES = 1 << 28
@@ -143,8 +143,8 @@ class MappedRows:
                 yield z[piece].astype(np.float64), norms[piece], targets[piece]
 
     def progress(self, passes: int) -> AbstractContextManager[Callable[..., None]]:
-        """Show how many passes are done where the rows are read in each of them."""
-        if self._rows.in_memory:
+        """Show how many passes are done over a table; how many rows it has must not decide whether."""
+        if isinstance(self._rows, ArrayRows):
             return nullcontext(lambda: None)
         return progress("steps of descent", total=passes)
 
