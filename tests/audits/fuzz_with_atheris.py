@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 
-import atheris
 
-with atheris.instrument_imports(include=["sidelight"]):
-    import fuzz_targets
+def main(name: str, *options: str) -> None:
+    """Load sidelight so that its branches are counted, and fuzz until the options say stop."""
+    import atheris
 
-    fuzz_targets.TARGETS[sys.argv[1]](b"")  # loads what is loaded late
+    with atheris.instrument_imports(include=["sidelight"]):
+        import fuzz_targets
 
-atheris.Setup([sys.argv[0], "-max_len=80", "-len_control=0", *sys.argv[2:]], fuzz_targets.TARGETS[sys.argv[1]])
-atheris.Fuzz()
+        fuzz_targets.TARGETS[name](b"")  # loads what is loaded late
+    atheris.Setup([sys.argv[0], "-max_len=80", "-len_control=0", *options], fuzz_targets.TARGETS[name])
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
