@@ -80,10 +80,7 @@ and fits the same method many times with and without that person. Without protec
 def render(numbers: Mapping[str, Any], security: str) -> str:
     """Return the page; parts that were not measured say so."""
     found = {name: part["found"] for name, part in numbers.items()}
-    days = "; ".join(
-        f"{name} {each['day']}, {each['seconds']} s, version {each['version']}"
-        for name, each in sorted(numbers.items())
-    )
+    days = "; ".join(f"{name} {each['day']} (version {each['version']})" for name, each in sorted(numbers.items()))
     classes, bugs = defects(security), found.get("planted", {})
     parts = [_TOP.format(days=days), _MECHANISMS, _mechanisms(found.get("queries", {}), bugs, classes)]
     parts += [_TIGHT, _tight(found.get("tight", {})), _ELSEWHERE, _elsewhere(), _planted(bugs)]
