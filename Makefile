@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.ready
 
-.PHONY: demo test test-spark check bench targets figures docs audit dist browser clean
+.PHONY: demo test test-spark check bench targets figures docs audit trust fuzz dist browser clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sidelight needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -31,8 +31,17 @@ check: $(STAMP)           ## style, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-audit: $(STAMP)           ## the long statistical audits
+audit: $(STAMP)           ## the long statistical audits, and the trust page with their numbers
+	$(BIN)/python -m benchmarks.trust_page --long
 	$(BIN)/pytest -n 2 -m "slow and not spark" --disable-warnings
+
+trust: $(STAMP)           ## quick audits of everything, and docs/trust.md with their numbers (minutes)
+	$(BIN)/python -m benchmarks.trust_page
+
+fuzz: $(STAMP)            ## random inputs for ten minutes; guided by coverage where atheris can be installed
+	-$(BIN)/pip install --quiet --disable-pip-version-check atheris
+	$(BIN)/python tests/audits/fuzz_targets.py $(or $(SECONDS),60)
+	$(BIN)/python tests/audits/fuzz_targets.py --guided $(or $(SECONDS),60)
 
 bench: $(STAMP)           ## the speed table
 	$(BIN)/python -m benchmarks

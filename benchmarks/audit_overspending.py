@@ -24,6 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.temporary_postgres import quick_place
+
 INTERLEAVINGS = 200
 SEED = 15
 CHARGES = 4  # that the budget allows
@@ -263,7 +265,7 @@ def _greet(ledger: str) -> Any:
     return lines
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Import and compile once what every child needs, with a ledger in memory."""
     from sidelight.guarantees import Claims, PureDP
     from sidelight.ledger import Reservation, open_ledger
@@ -278,10 +280,9 @@ def _warm_up() -> None:
 
 def main(interleavings: int, seed: int) -> dict[str, int]:
     """Run the interleavings and add up what they found."""
-    _warm_up()
+    warm_up()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    memory = Path("/dev/shm")
-    quick = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
+    quick = quick_place(megabytes=100)
     found: dict[str, int] = {"interleavings": interleavings}
     for number in range(interleavings):
         folder = Path(tempfile.mkdtemp(prefix="sidelight-audit-", dir=quick))

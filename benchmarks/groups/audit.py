@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from benchmarks import audit_couplings, audit_failures, audit_overspending, audit_queries, planted_bugs
+from benchmarks import (
+    audit_couplings,
+    audit_failures,
+    audit_kills,
+    audit_overspending,
+    audit_queries,
+    audit_tight,
+    fuzzing,
+    membership,
+    planted_bugs,
+    power_loss,
+)
 from benchmarks.target import Target
 
 TARGETS = [
@@ -12,8 +23,19 @@ TARGETS = [
     Target("refuted-claims", audit_queries.measure, "refuted", "<=", 0),
     Target("queries-without-audit", audit_queries.measure, "without", "<=", 0),
     Target("failures-by-rows", audit_queries.measure, "raised", "<=", 0),
-    Target("share-of-tight-claims", audit_queries.measure, "tight", ">=", 0.6),
+    Target("share-of-tight-claims", audit_tight.measure, "share", ">=", 0.6),
+    Target("refuted-tight-claims", audit_tight.measure, "refuted", "<=", 0),
     Target("seconds-of-quick-audits", audit_queries.measure, "seconds", "<=", 600),
     Target("planted-bugs-caught", planted_bugs.measure, "caught", ">=", 30),
     Target("planted-bugs-missed", planted_bugs.measure, "missed", "<=", 0),
+    Target("planted-bugs-not-run", planted_bugs.measure, "not run", "<=", 10),
+    Target("kills", audit_kills.measure, "kills", ">=", 200),
+    Target("charges-lost-by-kills", audit_kills.measure, "lost", "<=", 0),
+    Target("charges-doubled-by-kills", audit_kills.measure, "doubled", "<=", 0),
+    Target("lost-with-the-power", power_loss.measure, "lost", "<=", 0),
+    Target("broken-with-the-power", power_loss.measure, "broken", "<=", 0),
+    Target("fuzzed-inputs", fuzzing.measure, "inputs", ">=", 500),
+    Target("defects-by-fuzzing", fuzzing.measure, "defects", "<=", 0),
+    Target("membership-without-protection", membership.measure, "unprotected", ">=", 1),
+    Target("membership-claims-refuted", membership.measure, "refuted", "<=", 0),
 ]

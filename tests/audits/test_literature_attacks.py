@@ -15,6 +15,7 @@ import pytest
 from broken_mechanisms import SCHEMA, of
 
 import sidelight as sl
+from benchmarks import membership
 from sidelight.audit import audit, audit_runs
 from sidelight.errors import BudgetError
 from sidelight.guarantees import Claims
@@ -60,6 +61,29 @@ def test_the_last_bits_of_our_noise_tell_nothing() -> None:
         released = [float(seeded_release(query, table, seed=seed).value["sum"][0]) for seed in range(60)]
         seen.append({math.frexp(value)[0] * 2**53 % 2**12 for value in released if value})
     assert all(last == {0.0} for last in seen), "the last 12 of 53 bits are zero: the grid is far coarser than a double"
+
+
+def finer_than_a_double_of_one(released: Any) -> list[bool]:
+    """Return whether a number has bits below 2**-53: beside a value of 1 noise in doubles cannot have any."""
+    return [float(y) * 2**53 % 1 != 0 for y in released]
+
+
+@pytest.mark.planted("Gaussian noise in doubles: bits below those of the value tell that it is 0")
+def test_the_last_bits_of_textbook_gaussian_noise_tell_the_value() -> None:
+    rng = np.random.default_rng(3)
+
+    def bits(value: float) -> Any:
+        return lambda count: finer_than_a_double_of_one(value + rng.normal(size=count))
+
+    assert audit(bits(0.0), bits(1.0), draws=20_000).refutes(sl.GDP(1))
+
+
+def test_the_last_bits_of_our_gaussian_noise_tell_nothing() -> None:
+    query, column = sl.Sum("x", mu=1), [sl.Number("x", lower=0, upper=1)]
+    for rows in ([], [1.0]):
+        table = sl.Table({"x": np.array(rows, dtype=float)}, schema=column)
+        released = [seeded_release(query, table, seed=seed).value["sum"][0] for seed in range(60)]
+        assert not any(finer_than_a_double_of_one(released))
 
 
 # --- order, precision and overflow of sums ---------------------------------------------------------------------------
@@ -127,14 +151,24 @@ def test_reconstruction_works_without_a_budget_and_the_ledger_refuses_first() ->
 # --- membership -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.planted("a model that is the rows")
+def test_membership_in_a_model_without_protection_is_seen_by_shadow_models() -> None:
+    assert membership.shadowed(membership.unprotected_model, ONE, runs=400).surely > 1
+
+
 @pytest.mark.planted("synthetic rows that are drawn from the rows")
-def test_membership_in_a_synthetic_table() -> None:
-    """The attacker looks whether a row like the one in question is among the synthetic ones."""
+def test_membership_in_rows_that_are_drawn_from_the_rows_is_seen_by_shadow_models() -> None:
+    assert membership.shadowed(membership.unprotected_table, ONE, runs=400).surely > 1
 
-    def resampled(rows: Any) -> Any:
-        if not len(rows.x):
-            return [0.0] * 5
-        chosen = np.abs(rows.noise(1000, 5)).astype(int) % len(rows.x)
-        return rows.clamped[chosen].tolist()
 
-    assert audit_runs(of(resampled), SCHEMA, claims=ONE, kind="synthetic", runs=600, tries=16).refuted
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sl.LogisticRegression", "sl.SyntheticTable"])
+def test_membership_in_ours_stays_below_the_claim(name: str, record_property: Any) -> None:
+    found = membership.cases(long=True)[name]()
+    record_property("audit", f"membership: {name}: {found.runs} shadow models of each kind; {found.refuted:.2f} shown")
+    assert found.surely <= found.claimed
+
+
+def test_few_shadow_models_of_ours() -> None:
+    found = membership.shadowed(membership.our_model, membership.claims_of(membership.MODEL), runs=24)
+    assert found.surely <= found.claimed

@@ -116,7 +116,7 @@ def test_a_budget_that_is_not_divided_along_the_path_is_refuted(monkeypatch):
     def undivided(levels, *, epsilon, **rest):
         return quantile_tree(levels, epsilon=2 * epsilon, **rest)
 
-    monkeypatch.setattr("sidelight.quantiles.query.quantile_tree", undivided)
+    monkeypatch.setattr("sidelight.quantiles.query._known_tree", undivided)
     found, _ = attacked(QUARTILES, BEFORE, AFTER, draws=12_000, schema=WIDE)
     assert found.refutes(claims)  # the mu that is claimed falls first
 

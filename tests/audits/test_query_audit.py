@@ -11,7 +11,7 @@ from broken_mechanisms import BROKEN, HONEST, PERSONS, SCHEMA, of
 
 import sidelight as sl
 from sidelight.audit import QueryAudit, audit_query, audit_runs
-from sidelight.audit.attacks import judge
+from sidelight.audit.attacks import _worth, judge, measures_of
 from sidelight.audit.features import Seen, look
 from sidelight.audit.pairs import Pair, PairSearch, columns_of
 from sidelight.errors import ClaimError, RangeError
@@ -103,6 +103,23 @@ def test_what_is_judged_was_not_looked_at_before() -> None:
 
     found = [judge((drawn(), drawn()), ONE, delta=None, failure=0.05, surely=1e-7)[0].refuted for _ in range(12)]
     assert sum(value > 0 for value in found) <= 7  # of 12 at 5 %: eight or more has probability below 1e-7
+
+
+@pytest.mark.parametrize("claim", [sl.PureDP(1), sl.ZCDP("0.5"), sl.GDP(1)], ids=str)
+def test_an_attack_is_chosen_by_what_its_event_is_worth_however_often_it_comes(claim: sl.PureDP) -> None:
+    """A column's event may come in more than half of the runs that choose it: its worth is still a number."""
+    rng = np.random.default_rng(2)
+    seen = [
+        [Seen(numbers={"noise": rng.normal(), "told": float(rng.random() < share)}, raised=False, seconds=0.0)]
+        for share in (0.95, 0.1)
+        for _ in range(200)
+    ]
+    first, second = ([each for (each,) in part] for part in (seen[:200], seen[200:]))
+    ((_, claimed, measure),) = measures_of(Claims.of(claim), delta=None)
+    column = tuple(np.array([each.numbers["told"] for each in part]) for part in (first, second))
+    assert _worth(column, measure, 0.05, among=200) > claimed
+    (found,) = judge((first, second), Claims.of(claim), delta=None, failure=0.05, surely=1e-7)
+    assert found.refuted > claimed
 
 
 def test_an_audit_survives_its_json_and_says_what_it_found() -> None:

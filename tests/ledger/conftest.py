@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
-import shutil
-import subprocess
 import tempfile
 import traceback
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.temporary_postgres import NoServerError, empty_database, quick_place, temporary_server
 
 from sidelight.ledger import Ledger, open_ledger
-
-
-def _quick_place(*, megabytes: int) -> str | None:
-    """Return a directory in memory, where a commit need not wait for a disk, or None; no test cuts the power."""
-    memory = Path("/dev/shm")
-    usable = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > megabytes * 2**20
-    return str(memory) if usable else None
 
 
 @pytest.fixture
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
     """The usual temporary directory, in memory where that can be had."""
-    quick = _quick_place(megabytes=100)
+    quick = quick_place(megabytes=100)
     if quick is None:
         yield tmp_path
         return
@@ -129,18 +119,8 @@ def _obey(orders: Any, answers: Any) -> None:
 @pytest.fixture
 def postgres_address(postgres_server: str) -> Iterator[str]:
     """An empty database of its own."""
-    import sqlalchemy as sa
-
-    name = f"sidelight_{uuid.uuid4().hex}"
-    server = sa.make_url(postgres_server).set(drivername="postgresql+psycopg")
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    address = server.set(database=name, drivername="postgresql")
-    yield address.render_as_string(hide_password=False)
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
-    engine.dispose()
+    with empty_database(postgres_server) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -151,36 +131,8 @@ def postgres_server() -> Iterator[str]:
         yield given
         return
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'sidelight[postgres]'")
-    programs = _programs()
-    if programs is None:
-        pytest.skip(
-            "no PostgreSQL: initdb is not installed (apt-get install postgresql), SIDELIGHT_TEST_POSTGRES not set"
-        )
-    as_user: list[str] = []
-    user = getpass.getuser()
-    if os.geteuid() == 0:  # initdb refuses root
-        if shutil.which("runuser") is None or subprocess.run(["id", "postgres"], capture_output=True).returncode:
-            pytest.skip("no PostgreSQL: running as root, and there is no runuser or no user postgres to start it as")
-        as_user, user = ["runuser", "-u", "postgres", "--"], "postgres"
-    with tempfile.TemporaryDirectory(prefix="sidelight-pg-", dir=_quick_place(megabytes=1000)) as place:
-        os.chmod(place, 0o777)
-        data = f"{place}/data"
-        start = [*as_user, programs / "initdb", "-D", data, "-A", "trust", "-U", user, "-E", "UTF8", "--locale=C"]
-        subprocess.run(start, check=True, capture_output=True, cwd="/")
-        control = [*as_user, programs / "pg_ctl", "-D", data, "-w"]
-        options = f"-c listen_addresses='' -k {place} -c max_connections=60"
-        subprocess.run(
-            [*control, "-l", f"{data}/log", "-o", options, "start"], check=True, capture_output=True, cwd="/"
-        )
-        try:
-            yield f"postgresql://{user}@/postgres?host={place}"
-        finally:
-            subprocess.run([*control, "-m", "immediate", "stop"], check=False, capture_output=True, cwd="/")
-
-
-def _programs() -> Path | None:
-    found = shutil.which("initdb")
-    if found:
-        return Path(found).parent
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    return installed[-1].parent if installed else None
+    try:
+        with temporary_server() as server:
+            yield server.address
+    except NoServerError as reason:
+        pytest.skip(f"no PostgreSQL: {reason}")

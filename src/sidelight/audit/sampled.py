@@ -109,7 +109,7 @@ class Audit:
         half = self.failure / 2
 
         def judge(favoured: Counts, other: Counts) -> Floats:
-            draws = self.draws // 2
+            draws = int(self.choosing[0].sum())  # not of the test half: a search may choose on another number
             p, q = lower_bounds(favoured, draws, failure=half), upper_bounds(other, draws, failure=half)
             return strength(p, q)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
 
 import numpy as np
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
 from sidelight.records.dates import date_text
@@ -25,6 +25,7 @@ from sidelight.release.tail_bound import TailBound
 from sidelight.release.values import decode_value, encode_value
 
 FORMAT = "1"
+_WANTED = "expected the JSON of releases, as release.to_json() writes it"
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of the checker: with a default, so that a bare `Release` stays one
@@ -310,8 +311,29 @@ def outcome_from_json(text: str) -> Outcome:
     True
     """
     data = _stored(text)
+    try:
+        outcome = _outcome(data)
+        outcome.to_json()  # what cannot be written or shown is no release: better said here than where it is used
+        str(outcome)
+        if isinstance(outcome, Release):
+            outcome._repr_html_()
+    except SidelightError:
+        raise
+    except Exception as error:
+        raise RangeError(f"{_WANTED}, got JSON that was changed or is not whole ({type(error).__name__})") from None
+    return outcome
+
+
+def _outcome(data: Mapping[str, Any]) -> Outcome:
     guarantee = Claims.from_json(data["guarantee"])
     circumstances = Circumstances(**data["circumstances"])
+    texts = [data["query"]["kind"], *(each for each in vars(circumstances).values() if each is not None)]
+    if data["type"] == "refused":
+        texts.append(data["reason"])
+    else:
+        texts += [*data["labels"], *(() if data["prediction"] is None else [data["prediction"]["description"]])]
+    if not all(isinstance(each, str) for each in texts):
+        raise TypeError("a text of a release is something else")
     if data["type"] == "refused":
         return Refused(query=data["query"], reason=data["reason"], guarantee=guarantee, circumstances=circumstances)
     return Release(
@@ -327,15 +349,14 @@ def outcome_from_json(text: str) -> Outcome:
 
 
 def _stored(text: str) -> dict[str, Any]:
-    wanted = "expected the JSON of releases, as release.to_json() writes it"
     if not isinstance(text, str | bytes | bytearray):
-        raise RangeError(f"{wanted}, got {type(text).__name__}; of a file pass its text: Path(...).read_text()")
+        raise RangeError(f"{_WANTED}, got {type(text).__name__}; of a file pass its text: Path(...).read_text()")
     try:
         data = json.loads(text)
-    except ValueError:
-        raise RangeError(f"{wanted}, got a text that is not JSON; is it the whole text?") from None
+    except (ValueError, RecursionError):
+        raise RangeError(f"{_WANTED}, got a text that is not JSON; is it the whole text?") from None
     if not isinstance(data, dict) or "format" not in data or "circumstances" not in data:
-        raise RangeError(f"{wanted}, got other JSON; what `sidelight run --json` wrote is for `sidelight report`")
+        raise RangeError(f"{_WANTED}, got other JSON; what `sidelight run --json` wrote is for `sidelight report`")
     if data["format"] != FORMAT:
         raise RangeError(f"this is release format {data['format']!r}; this version reads {FORMAT!r}: upgrade sidelight")
     return data
