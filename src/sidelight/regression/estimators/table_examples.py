@@ -23,7 +23,7 @@ from sidelight.regression.rows import RowPolicy, StreamedRows
 
 @dataclass(frozen=True, repr=False)
 class TableExamples:
-    """Features and target of a table's rows, at most one row a person, not yet looked at.
+    """Features and target of a table's rows, at most `max_rows` of a person, not yet looked at.
 
     `labels` holds what each code of a category stands for, None where its rows take no part; it is None for a number.
     """
