@@ -119,6 +119,10 @@ def test_a_refusal_is_told_in_the_file_and_a_mistake_leaves_none(sidelight: Run,
     found = answer(sidelight, "plan", "large.toml", status=1)
     assert found["fits"] is False
     assert "does not fit its budget" in found["error"]
+    refused = answer(sidelight, "run", "large.toml", status=1)
+    assert set(refused) == {"command", "version", "ok", "error"}
+    asked = 'SELECT COUNT(*) FROM "people"'
+    assert "translation" in answer(sidelight, "sql", "plan.toml", asked, "--epsilon", "99", status=1)
     wrong = sidelight("plan", "nowhere.toml", "--json", "out.json")
     assert wrong.status == 2
     assert not (folder / "out.json").exists()
@@ -129,11 +133,25 @@ def test_nothing_but_json_is_written_over(sidelight: Run, folder: Path, place: s
     before = (folder / place).read_bytes()
     result = sidelight("explain", "epsilon", "--json", place)
     assert result.status == 2
-    assert "is no JSON" in result.err
+    assert "is no answer of `sidelight explain`" in result.err
     assert (folder / place).read_bytes() == before
     assert sidelight("explain", "epsilon", "--json", "out.json").status == 0
     assert sidelight("explain", "delta", "--json", "out.json").status == 0
     assert list(json.loads((folder / "out.json").read_text(encoding="utf-8"))["terms"]) == ["delta"]
+
+
+def test_nothing_that_a_command_reads_or_writes_otherwise_is_lost(sidelight: Run, folder: Path) -> None:
+    assert sidelight("run", "plan.toml", "-o", "same.html", "--json", "same.html").status == 2
+    found = answer(sidelight, "run", "plan.toml")
+    kept = _written(folder, found)
+    before = Path(kept).read_bytes()
+    for command in (
+        ("report", kept, "-o", "r.html", "--json", kept),
+        ("report", kept, "-o", kept),
+        ("explain", "epsilon", "--json", kept),
+    ):
+        assert sidelight(*command).status == 2, command
+        assert Path(kept).read_bytes() == before
 
 
 def test_what_people_read_goes_to_standard_error(sidelight: Run) -> None:

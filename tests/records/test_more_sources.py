@@ -404,3 +404,32 @@ def test_files_of_a_pattern_are_named_without_the_cells_in_their_folders(tmp_pat
     with pytest.raises(SourceError, match=r"year=\.\.\./ward=\.\.\./part-0\.parquet") as error:
         clipped_sum(table, "x")
     assert "2025" not in str(error.value)
+
+
+def test_datasets_of_parts_of_files_are_refused(tmp_path: Path) -> None:
+    """A file would be read once for each of its parts, and every record counted as often."""
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"x": [float(n) for n in range(10)]}), path, row_group_size=2)
+    whole = ds.dataset(str(path))
+    (fragment,) = whole.get_fragments()
+    parts = {
+        "split": fragment.split_by_row_group(),
+        "chosen": [fragment.subset(ds.field("x") > 7)],
+    }
+    schema = [Number("x", lower=0, upper=100)]
+    for fragments in parts.values():
+        some = ds.FileSystemDataset(fragments, whole.schema, fragment.format, fragment.filesystem)
+        with pytest.raises(SourceError, match="parts of files"):
+            Table(some, schema=schema)
+    assert row_count(Table(whole, schema=schema)).value == 10
+
+
+@pytest.mark.parametrize("ending", ["csv", "dat", "json"])
+def test_no_message_about_a_file_shows_a_cell_of_its_folder(tmp_path: Path, ending: str) -> None:
+    for ward, text in (("A", "x\n1\n"), ("zeugin-41b", 'y\n1\n"2\n')):
+        (tmp_path / f"ward={ward}").mkdir()
+        (tmp_path / f"ward={ward}" / f"p.{ending}").write_text(text, encoding="utf-8")
+    for pattern in (f"*/p.{ending}", f"*z*/p.{ending}"):
+        with pytest.raises((SourceError, SchemaError)) as caught:
+            row_count(Table(tmp_path / pattern, schema=[Number("x", lower=0, upper=9)]))
+        assert "zeugin" not in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -262,3 +263,14 @@ def test_numbers_read_well() -> None:
     assert [short(x) for x in (9_999, 10_000, 2_500_000, 3e9, -20_000)] == ["9,999", "10k", "2.5M", "3G", "-20k"]
     assert ticks(0, 1, about=5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert ticks(5, 5, about=3) == [5]
+
+
+def test_the_headline_keeps_what_qualifies_its_claim(make_release: Callable[..., Release]) -> None:
+    """Of one release or of several: one that is idealized makes their sum so, and persons stay persons."""
+    rough = make_release(claims=Claims.of(PureDP("0.5", numerics="idealized")))
+    assert "PureDP(ε = 0.5; idealized): one release" in html.unescape(page_of(rough)).replace("\u00a0", " ")
+    assert "PureDP(ε = 1; idealized): 2 releases" in html.unescape(page_of(make_release(), rough)).replace(
+        "\u00a0", " "
+    )
+    person = make_release(claims=Claims.of(PureDP("0.5", unit=Person("id", 3))))
+    assert "PureDP(ε = 0.5): one release" not in html.unescape(page_of(person)).replace("\u00a0", " ")

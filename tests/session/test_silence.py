@@ -18,6 +18,7 @@ import sidelight as sl
 from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SchemaError
 from sidelight.quantiles import prepared as prepared_module
 from sidelight.records.rows import WORKERS
+from sidelight.regression.rows import side_by_side
 from sidelight.session.silence import silence
 from sidelight.testing import seeded_release
 
@@ -84,6 +85,7 @@ def test_other_threads_are_heard_and_engines_are_not() -> None:
             warn("of the release")
             with ThreadPoolExecutor(1, thread_name_prefix=WORKERS) as pool:
                 pool.submit(warn, "of a thread that adds rows up").result()
+            list(side_by_side(warn, ["of rows that are bounded side by side"] * 3))
             _in_a_thread_of_an_engine(lambda: warn("of an engine"))
         _in_a_thread_of_an_engine(lambda: warn("of an engine afterwards"))
     assert heard == ["of another thread", "of an engine afterwards"]

@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,11 @@ def test_paths_that_spark_cannot_read(spark: Any, tmp_path: Path) -> None:
         sl.Table(tmp_path / "a.csv", schema=SCHEMA, engine="spark")
     with pytest.raises(SourceError, match="Spark cannot read"):
         sl.Table(tmp_path / "nowhere", schema=SCHEMA, engine="spark")
+    for place, column in (("1", pa.array([1], pa.int64())), ("2", pa.array([Decimal("12.34")], pa.decimal128(18, 2)))):
+        (tmp_path / "mixed").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"x": column}), tmp_path / "mixed" / f"{place}.parquet")
+    with pytest.raises(SourceError, match="same types"):  # by the first file alone, 12.34 would be 1234
+        sl.Table(tmp_path / "mixed", schema=SCHEMA, engine="spark")
     with pytest.raises(SourceError, match="engine must be"):
         sl.Table(tmp_path / "a.csv", schema=SCHEMA, engine="dask")  # type: ignore[arg-type]
     with pytest.raises(SourceError, match="for paths"):

@@ -328,6 +328,20 @@ def test_a_group_without_support_is_what_it_is_drawn_to() -> None:
     assert value["mean"][4] == 1e7
 
 
+def test_a_measured_group_is_not_overwritten_by_its_prediction() -> None:
+    """Too few rows for an interval of its own are still rows: a wrong prediction does not replace them."""
+    rng = np.random.default_rng(7)
+    names = ["a", "b", "c", "d"]
+    x = rng.normal(33, 4, size=4 * 600)
+    schema = [sl.Category("job", names, other=None), sl.Number("x")]
+    table = sl.Table({"job": np.repeat(names, 600), "x": x}, schema=schema)
+    base = sl.Mean("x", by="job", epsilon=1, clip="by_group", prediction=dict.fromkeys(names, 5.0))
+    for seed in range(6):
+        value = seeded_release(base, table, seed=seed).value
+        if value["supported"].any():
+            assert (np.abs(value["mean"] - 5) > 5).all()
+
+
 def test_an_empty_group_takes_no_prediction_of_a_sum_away() -> None:
     """Its interval may lie anywhere, and its noise with it: it would outweigh all others."""
     rng = np.random.default_rng(2)

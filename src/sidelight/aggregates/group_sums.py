@@ -100,7 +100,7 @@ class GroupSums:
 
     def merge(self, first: Whole, second: Whole) -> Whole:
         """Add two states."""
-        both: Whole = np.minimum(first + second, VALUE_LIMIT)
+        both: Whole = np.minimum(first, VALUE_LIMIT - second) + second  # the sum itself could leave 64 bits
         return both
 
     def finish(self, state: Whole) -> Whole:

@@ -122,10 +122,14 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 
 
+#: What is written where a command was refused, beside the reason: nothing, or what was found before.
+_REFUSED: dict[str, tuple[dict[str, Any], ...]] = {"sql": ({}, {"translation": ANSWERS["sql"][0]["translation"]})}
+
+
 def answer_schema(command: str) -> dict[str, Any]:
     """Return the JSON schema of what a command writes with `--json`.
 
-    >>> answer_schema("explain")["oneOf"][0]["required"]
+    >>> answer_schema("explain")["anyOf"][0]["required"]
     ['command', 'version', 'ok', 'error', 'terms']
     """
     if command not in ANSWERS:
@@ -134,5 +138,5 @@ def answer_schema(command: str) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"sidelight {command} --json",
-        "oneOf": [_thing(**(every | form)) for form in ANSWERS[command]],
+        "anyOf": [_thing(**(every | form)) for form in (*ANSWERS[command], *_REFUSED.get(command, ({},)))],
     }

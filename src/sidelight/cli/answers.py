@@ -10,7 +10,7 @@ import functools
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sidelight.cli.failures import REFUSALS
 from sidelight.errors import SidelightError, SourceError
 from sidelight.version import VERSION
 
@@ -62,7 +63,8 @@ def answered(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         @functools.wraps(command)
         def run(*args: Any, json: Path | None = None, **options: Any) -> None:
             own = {"json": json} if "json" in asked.parameters else {}
-            with _answering(name, json):
+            given = asked.bind_partial(*args, **options).arguments.values()
+            with _answering(name, json, others=[each for each in given if isinstance(each, Path)]):
                 command(*args, **options, **own)
 
         added = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Place)
@@ -74,39 +76,46 @@ def answered(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 @contextmanager
-def _answering(name: str, place: Path | None) -> Iterator[None]:
+def _answering(name: str, place: Path | None, *, others: Iterable[Path]) -> Iterator[None]:
     if place is None:
         yield
         return
-    _check_place(place)
+    _check_place(name, place, others)
     notes: dict[str, Any] = {}
     tokens = _noted.set(notes), _printed.set(place == STANDARD_OUTPUT)
-    error = None
+    error, refused = None, False
     try:
         yield
     except BaseException as raised:
-        error = _told(raised)
+        error, refused = _told(raised), isinstance(raised, REFUSALS)
         raise
     finally:
         _noted.reset(tokens[0])
         _printed.reset(tokens[1])
-        if error is None or notes:  # a mistake in what was asked leaves no file
+        if error is None or notes or refused:  # a mistake in what was asked leaves no file
             _write(place, {"command": name, "version": VERSION, "ok": error is None, "error": error} | notes)
 
 
-def _check_place(place: Path) -> None:
+def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
+    """Refuse a place that the command reads or writes otherwise, and a file that no such command wrote."""
     from sidelight.report import check_writable
 
     if place == STANDARD_OUTPUT:
         return
-    check_writable(place)
+    check_writable(place, inputs=others)
     try:
-        with place.open("rb") as there:
-            begins = there.read(1)
+        text = place.read_bytes()
     except OSError:  # it is not there, which is what we want
         return
-    if begins not in (b"", b"{", b"["):
-        raise SourceError(f"{str(place)!r} is there and is no JSON: it would be lost; name another file after --json")
+    try:
+        found = json.loads(text) if text else {"command": name}
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("command") != name:
+        raise SourceError(
+            f"{str(place)!r} is there and is no answer of `sidelight {name}`: it would be lost; name another file "
+            "after --json"
+        )
 
 
 def _told(error: BaseException) -> str:

@@ -28,7 +28,7 @@ MISTAKE = 2
 #: A defect of sidelight.
 DEFECT = 3
 
-_REFUSALS = (BudgetError, InProgressError, NoiseError, ReleaseFailedError)
+REFUSALS = (BudgetError, InProgressError, NoiseError, ReleaseFailedError)
 
 
 class Commands(TyperGroup):
@@ -84,7 +84,7 @@ def warnings_told() -> Iterator[None]:
 
 
 def _status(error: Exception) -> int:
-    if isinstance(error, (FailedError, *_REFUSALS)):
+    if isinstance(error, (FailedError, *REFUSALS)):
         return REFUSED
     return MISTAKE if isinstance(error, SidelightError) else DEFECT
 

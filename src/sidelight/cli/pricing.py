@@ -163,8 +163,9 @@ def _forecasts(plan: Plan) -> Iterable[str]:
         if hasattr(asked, "forecast"):
             try:
                 yield f"Forecast of {planned.title!r} on new rows: {asked.forecast(plan.schema)}."
-            except SidelightError as error:  # a forecast is not worth an error
-                yield f"Forecast of {planned.title!r}: none ({error})."
+            except Exception as error:  # a forecast is not worth an error, whatever it fails by: no private row is near
+                why = f" ({error})" if isinstance(error, SidelightError) else ""
+                yield f"Forecast of {planned.title!r}: none{why}."
 
 
 def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:

@@ -24,7 +24,7 @@ def read_stored(path: Path, *, title: str = "Private releases") -> Report:
 
 def write_stored(releases: Path, *, output: Path, title: str) -> None:
     """Read stored releases and write their report."""
-    check_writable(output)
+    check_writable(output, inputs=[releases])
     report = read_stored(releases, title=title)
     write_report(report, output)
     tell(f"{counted(len(report.items), 'release')}. Report: {output}")
@@ -36,7 +36,7 @@ def write_stored(releases: Path, *, output: Path, title: str) -> None:
 
 def write_privacy_page(report: Path, *, output: Path) -> None:
     """Read a published privacy report, strictly, and write its page."""
-    check_writable(output)
+    check_writable(output, inputs=[report])
     try:
         text = report.read_bytes()
     except OSError as error:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sqlite3
+import threading
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -51,6 +52,14 @@ class _Opened:
         return self.process == os.getpid() and not self.left_alone and self.unchanged()
 
 
+class _Turn:
+    """One thread at a time opens a file: of a connection that is not in the list yet, the descriptor looks foreign."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # a connection may be collected, and another closed, while one is opened
+
+
+_turn = _Turn()
 _open: dict[int, _Opened] = {}  # by the connection's id; it leaves when it is closed
 _inherited: set[Identity] = set()  # files that a parent process had open when this one was forked from it
 
@@ -94,12 +103,17 @@ class FileConnection(sqlite3.Connection):
             super().rollback()
 
     def __del__(
-        self, keep: Any = ctypes.pythonapi.Py_IncRef, named: Any = ctypes.py_object, opened: Any = _open
+        self,
+        keep: Any = ctypes.pythonapi.Py_IncRef,
+        named: Any = ctypes.py_object,
+        opened: Any = _open,
+        close: Any = sqlite3.Connection.close,
     ) -> None:
         if self._began is None:
             return
         if self._began.may_close():
-            opened.pop(id(self), None)  # and Python closes it now
+            close(self)  # before it leaves the list, or its descriptor would look like somebody else's
+            opened.pop(id(self), None)
         else:
             keep(named(self))  # the system will close it when the process ends
 
@@ -131,14 +145,15 @@ def log_of(path: Path) -> Path:
 
 def connect_writing(path: Path, wait_seconds: float) -> FileConnection:
     """Open a file for charges: with a write-ahead log, and with commits that are on the disk when they return."""
-    check_alone(path, spends=True)
-    before = identity_of_file(path)
-    # isolation_level=None: the driver begins nothing by itself; the store does, with IMMEDIATE
-    connection = sqlite3.connect(
-        path, timeout=wait_seconds, isolation_level=None, check_same_thread=False, factory=FileConnection
-    )
-    try:
+    with _turn.lock:
+        check_alone(path, spends=True)
+        before = identity_of_file(path)
+        # isolation_level=None: the driver begins nothing by itself; the store does, with IMMEDIATE
+        connection = sqlite3.connect(
+            path, timeout=wait_seconds, isolation_level=None, check_same_thread=False, factory=FileConnection
+        )
         began = connection.began(path)
+    try:
         prepare(connection, wait_seconds, journal="wal")
         # having read, SQLite has opened the log and holds the lock that keeps it there until the connection is closed
         _patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)
@@ -159,16 +174,17 @@ def connect_reading(path: Path, wait_seconds: float, *, lockless: bool) -> FileC
     in which this user cannot make the log's files. With a log the newest commits are in there, and it must be read too.
     Who reads as it stands takes no lock, and looks afterwards whether the file was written meanwhile.
     """
-    check_alone(path, spends=False)
-    connection = sqlite3.connect(
-        f"{path.as_uri()}?mode=ro{'&immutable=1' if lockless else ''}",
-        uri=True,
-        timeout=wait_seconds,
-        isolation_level=None,
-        check_same_thread=False,
-        factory=FileConnection,
-    )
-    connection.began(path)
+    with _turn.lock:
+        check_alone(path, spends=False)
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode=ro{'&immutable=1' if lockless else ''}",
+            uri=True,
+            timeout=wait_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=FileConnection,
+        )
+        connection.began(path)
     connection.execute("PRAGMA query_only = 1")
     return connection
 
@@ -306,6 +322,7 @@ def _held_otherwise(file: Identity) -> bool:
 
 
 def _remember_what_was_open() -> None:
+    _turn.__init__()  # type: ignore[misc]  # a thread that the child does not have may hold it
     _inherited.update(each.file for each in list(_open.values()) if each.file is not None)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.records.rows import cores
+from sidelight.records.rows import WORKERS, cores
 from sidelight.regression.clipping import OnViolation, bounded_rows, is_sparse
 from sidelight.regression.losses import Floats
 from sidelight.regression.losses.loss import Mask
@@ -221,7 +221,7 @@ def side_by_side(work: Callable[[Given], Made], items: Iterable[Given]) -> Itera
     if threads < 2:
         yield from map(work, items)
         return
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix=WORKERS) as pool:  # silenced as the release is
         waiting: deque[Future[Made]] = deque()
         for item in items:
             waiting.append(pool.submit(work, item))

@@ -14,8 +14,7 @@ from markupsafe import Markup
 
 from sidelight.errors import SidelightError, SourceError
 from sidelight.group_table import GroupTable
-from sidelight.guarantees import Claims, Neighbours
-from sidelight.guarantees.amounts import bound_text
+from sidelight.guarantees import Claims, Neighbours, PureDP
 from sidelight.ledger.place import check_output
 from sidelight.registry import card_of
 from sidelight.release import Release
@@ -91,7 +90,8 @@ def _headline(report: Report, claims: list[Claims]) -> Headline | None:
         return None
     several = f"{len(claims)} releases together, the sum of their epsilons" if len(claims) > 1 else "one release"
     replaced = claims[0].neighbours is not Neighbours.ADD_REMOVE
-    term = f"PureDP(ε = {bound_text(total)}): {several}."
+    like = next((each for each in claims if each.numerics == "idealized"), claims[0])  # one of them makes all so
+    term = f"{PureDP(total, **like.context)}: {several}."
     return headline(float(total), 0.0, unit=unit_word(claims[0].unit), term=term, replaced=replaced)
 
 

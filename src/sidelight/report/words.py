@@ -250,7 +250,7 @@ def together(several: Sequence[Claims]) -> Fraction | None:
 
     Guarantee: basic composition, valid however the queries were chosen (accounting proof page, 2.3).
     """
-    whom = {(claims.unit, claims.neighbours) for claims in several}
+    whom = {(claims.unit, claims.neighbours, claims.context["audience"]) for claims in several}
     pures = [claims.pure() for claims in several]
     if len(whom) != 1 or any(pure is None for pure in pures):
         return None

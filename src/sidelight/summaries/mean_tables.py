@@ -5,6 +5,7 @@ Post-processing of released numbers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from sidelight.summaries.believed import believed_means
 from sidelight.summaries.clip_subject import Interval
 from sidelight.summaries.predicted import PredictedTable
 from sidelight.summaries.ratio import Floats, deviation_of, residuals
-from sidelight.summaries.reading import UNIT, Measured
+from sidelight.summaries.reading import SUPPORT, UNIT, Measured
 from sidelight.summaries.shrink import (
     Pulled,
     noisy_prediction,
@@ -88,7 +89,13 @@ class MeanReading:
         assert drawn is not None
         found = common.number(drawn)
         within = np.clip(found, measured.lower, measured.upper)
-        return np.where(there, within, np.where(np.isfinite(told), told, found))
+        # a group with too few rows for an interval is drawn as all are; of one without rows nothing but the prediction
+        # is known, and it is taken where its doubt was stated
+        seen = measured.moments.count > SUPPORT * math.sqrt(measured.moments.count_variance)
+        stated = self.table is not None and (
+            self.table.sd is not None or self.table.on(measured.names).relative is not None
+        )
+        return np.where(there, within, np.where(np.isfinite(told) & ~seen & stated, told, found))
 
     def _drawn(self, measured: Measured) -> Floats | None:
         """Return group means of t drawn to the prediction, else to the overall mean; None where there is neither."""

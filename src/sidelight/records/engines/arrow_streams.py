@@ -179,6 +179,11 @@ def open_dataset(
         )
     members = []
     for fragment in source.get_fragments():
+        if len(fragment.row_groups) != fragment.metadata.num_row_groups:
+            raise SourceError(
+                "the Arrow dataset has parts of files (row groups), and a record would be read once for each part; "
+                "give whole files, and say where=... in the query"
+            )
         keys = ds.get_partition_keys(fragment.partition_expression)
         cells = {key: cell for key, cell in cells_in(fragment.path).items() if key in keys}
         if cells.keys() != keys.keys():

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import SourceError
+from sidelight.records.engines.folders import shown
 from sidelight.records.engines.splitting import RECORD_LIMIT, Records
 from sidelight.records.rows import WORKERS, cores
 
@@ -64,7 +65,7 @@ def _check_unchanged(path: str, raw: IO[bytes], unchanged: Identity | None) -> N
 
 def changed(path: str) -> str:
     """Return the words for a file that is not what it was."""
-    return f"{path!r} was changed after its records were checked; let nothing write to it while a release runs"
+    return f"{shown(path)!r} was changed after its records were checked; let nothing write to it while a release runs"
 
 
 def blocks_of(

@@ -25,6 +25,7 @@ from sidelight.errors import SchemaError, SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.blocks import Identity, blocks_of, changed, identity_of, in_order, open_bytes
 from sidelight.records.engines.duckdb import RelationRows, connect, stream_of
+from sidelight.records.engines.folders import shown
 from sidelight.records.engines.scanning import BYTE_ORDER_MARK, first_fault, refusal, scan
 from sidelight.records.engines.splitting import Records, cells_of, odd_widths, split
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
@@ -158,17 +159,18 @@ def open_csv(
     for other, found in headers.items():
         if (found.delimiter, found.names) != (header.delimiter, header.names):
             raise SchemaError(
-                f"{other!r} has another header than {paths[0]!r}; files of one table have the same columns"
+                f"{shown(other)!r} has another header than {shown(paths[0])!r}; "
+                "files of one table have the same columns"
             )
     if names and not set(names) & set(header.names):
         raise SchemaError(
-            f"the source has no column {names[0]!r}, nor any other declared one: the first line of {paths[0]!r} must "
-            "name the columns, letter for letter and without spaces around them. Nothing of it is shown, because it "
-            "may be a record"
+            f"the source has no column {names[0]!r}, nor any other declared one: the first line of "
+            f"{shown(paths[0])!r} must name the columns, letter for letter and without spaces around them. Nothing of "
+            "it is shown, because it may be a record"
         )
     twice = sorted({name for name in names if header.names.count(name) > 1})
     if twice:
-        raise SchemaError(f"the header of {paths[0]!r} names column {twice[0]!r} twice; rename one of them")
+        raise SchemaError(f"the header of {shown(paths[0])!r} names column {twice[0]!r} twice; rename one of them")
     return CsvRows(headers, records=records, dates=dates)
 
 
@@ -187,12 +189,16 @@ def _header_of(path: str, names: Sequence[str], *, records: Records) -> _Header:
         raw = b""
     line = raw.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
     if line.count(b'"') % 2:
-        raise SourceError(f"the header of {path!r} has a quotation mark that is not closed; nothing of it is shown")
+        raise SourceError(
+            f"the header of {shown(path)!r} has a quotation mark that is not closed; nothing of it is shown"
+        )
     if b"\r" in re.sub(rb'"[^"]*"', b"", line) or len(raw) >= _HEADER_LIMIT:
         # Nothing of this "header" may be quoted: it is probably the whole file.
-        raise SourceError(f"the lines of {path!r} do not end with a line feed; write the file with \\n or \\r\\n")
+        raise SourceError(
+            f"the lines of {shown(path)!r} do not end with a line feed; write the file with \\n or \\r\\n"
+        )
     if not line.strip() or not _is_text(line):
-        raise SourceError(f"{path!r} has no header line in UTF-8; the first line must name the columns")
+        raise SourceError(f"{shown(path)!r} has no header line in UTF-8; the first line must name the columns")
     found = [(delimiter, tuple(cells_of(line, delimiter) or ())) for delimiter in _DELIMITERS]
     delimiter, columns = max(found, key=lambda each: (len(set(names) & set(each[1])), len(each[1])))
     fault = first_fault(BytesIO(raw), delimiter) if records == "standard" else None

@@ -14,7 +14,7 @@ from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.csv import CsvRows, open_csv
 from sidelight.records.engines.duckdb import RelationRows, open_database
-from sidelight.records.engines.folders import Member, members_of
+from sidelight.records.engines.folders import Member, members_of, shown
 from sidelight.records.engines.parquet import ParquetRows, open_parquet
 from sidelight.records.engines.splitting import Records
 
@@ -53,8 +53,8 @@ def open_file(
         return open_csv(paths, names, records=records, dates=dates)
     for ending, advice in _ADVICE.items():
         if plain.endswith(ending):
-            raise SourceError(f"{paths[0]!r} cannot be read as it is; {advice}")
-    raise SourceError(f"cannot tell the format of {paths[0]!r}; name it .csv, .tsv, .csv.gz or .parquet")
+            raise SourceError(f"{shown(paths[0])!r} cannot be read as it is; {advice}")
+    raise SourceError(f"cannot tell the format of {shown(paths[0])!r}; name it .csv, .tsv, .csv.gz or .parquet")
 
 
 #: What to write instead, by the ending of a file.

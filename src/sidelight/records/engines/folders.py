@@ -83,6 +83,15 @@ def cells_in(path: str) -> dict[str, str | None]:
     return dict(_cell(name) for name in folders if _names_a_cell(name))
 
 
+def shown(path: str) -> str:
+    """Return a path for a message: no folder says what a cell is.
+
+    >>> shown("visits/ward=A/part-0.csv")
+    'visits/ward=.../part-0.csv'
+    """
+    return shown_path(path, cells_in(path))
+
+
 def shown_path(path: str, keys: Collection[str]) -> str:
     """Return a path in which the folders of these columns do not say what their cells are.
 

@@ -162,7 +162,7 @@ def footer_of(member: Member, connection: duckdb.DuckDBPyConnection) -> Footer:
         unique = len({name.lower() for name in own}) == len(own) and own == list(relation.columns)
         places = {name: place for place, name in enumerate(relation.columns)}
         return Footer(member, identity, places, types, unique, groups, rows)
-    except duckdb.Error as error:
+    except (duckdb.Error, OSError, pa.ArrowException) as error:
         reason = type(error).__name__
     raise SourceError(f"the footer of {member.shown!r} cannot be read ({reason}); write the file again")
 

@@ -28,6 +28,7 @@ import numpy as np
 
 from sidelight.errors import SourceError
 from sidelight.records.engines.blocks import BLOCK_BYTES, Identity, identity_of, in_order, open_bytes
+from sidelight.records.engines.folders import shown
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_FEED, _RETURN, _QUOTE = b'\n\r"'
@@ -79,7 +80,7 @@ def scan(path: str, delimiter: str, *, size: int = BLOCK_BYTES) -> Identity:
     except (OSError, EOFError, zlib.error) as error:  # also a .gz file that is broken or cut off
         failed = type(error).__name__
     if failed:
-        raise SourceError(f"{path!r} cannot be read to its end ({failed}); write it again. Nothing was charged")
+        raise SourceError(f"{shown(path)!r} cannot be read to its end ({failed}); write it again. Nothing was charged")
     if fault is not None:
         raise SourceError(refusal(path, fault, line=line))
     return identity
@@ -88,9 +89,9 @@ def scan(path: str, delimiter: str, *, size: int = BLOCK_BYTES) -> Identity:
 def refusal(path: str, fault: Fault, *, line: int) -> str:
     """Return the words of a refusal: where and what, and nothing of the cells."""
     return (
-        f"{path!r}, line {line}: {fault.words}. No standard writer writes that, and where records end cannot be told; "
-        "nothing was charged. Write the file again with the writer of pandas, Polars, DuckDB or Python, or declare "
-        'records="lines" if every line is a record'
+        f"{shown(path)!r}, line {line}: {fault.words}. No standard writer writes that, and where records end cannot be "
+        "told; nothing was charged. Write the file again with the writer of pandas, Polars, DuckDB or Python, or "
+        'declare records="lines" if every line is a record'
     )
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from sidelight.errors import SourceError
-from sidelight.records.engines.folders import FOLDERS
+from sidelight.records.engines.folders import FOLDERS, shown
 from sidelight.records.rows import TWICE, ColumnType, TypeKind
 
 #: Spark's own words for types, up to a bracket or a space.
@@ -32,6 +32,7 @@ _CHANCE = (
     *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
     *("spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
     *("first", "last", "first_value", "last_value", "any_value", "nth_value", "row_number", "ntile", "lag", "lead"),
+    *("max_by", "min_by", "mode", "percentile_approx", "approx_percentile"),
     *("collect_list", "array_agg", "current_timestamp", "current_date", "localtimestamp", "now"),
 )
 _PARTS = re.compile(rf"^[\s:+\-|]*({'|'.join(_CHOOSES)})\b", re.MULTILINE)
@@ -73,6 +74,8 @@ def _chance_in(frame: Any) -> str:
         text, known = analyzed.toString(), analyzed.deterministic()
     else:
         text, known = _analyzed(frame._explain_string(extended=True)), True
+    if not text.strip():
+        return "a plan that Spark does not show"
     found = _PARTS.search(text) or _CALLS.search(text)
     if found:
         return found[1]
@@ -126,7 +129,7 @@ def open_path(path: str) -> tuple[Any, frozenset[str]]:
     frame, folders, reason = None, frozenset[str](), ""
     try:
         session = SparkSession.getActiveSession() or _session(SparkSession)
-        options = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED", "mergeSchema": "false"}
+        options = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED", "mergeSchema": "true"}
         reader = session.read.options(**options)
         frame = reader.parquet(path)
         folders = _columns_of_folders(frame)
@@ -139,7 +142,10 @@ def open_path(path: str) -> tuple[Any, frozenset[str]]:
     except Exception as error:  # a name of a folder may stand in what Spark raises
         reason = type(error).__name__
     if reason or frame is None:
-        raise SourceError(f"Spark cannot read {path!r} as Parquet files ({reason}); check the path and its permissions")
+        raise SourceError(
+            f"Spark cannot read {shown(path)!r} as Parquet files ({reason}); check the path, its permissions, and "
+            "that all files have columns of the same types"
+        )
     return frame, folders
 
 
