@@ -117,10 +117,16 @@ def test_a_good_guess_with_a_scale_is_believed_and_a_bad_one_is_not_chosen():
     X, y = number(5000, 1)
     (T, yt) = number(4000, 2)
     make = MODELS["regression"][1]
-    good = make(epsilon="0.1", rows=5000, prediction=sl.CoefficientPrediction(WEIGHTS, 0.0, scale=0.2)).fit(X, y)
-    alone = make(epsilon="0.1").fit(X, y)
-    assert good.score(T, yt) > alone.score(T, yt)
-    bad = make(epsilon=1, rows=5000, prediction=sl.CoefficientPrediction(-5 * WEIGHTS, 3.0, scale=0.2)).fit(X, y)
+    right = sl.CoefficientPrediction(WEIGHTS, 0.0, scale=0.2)
+    wrong = sl.CoefficientPrediction(-5 * WEIGHTS, 3.0, scale=0.2)
+    good, alone = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sl.NotPrivateWarning)
+        for seed in range(4):
+            good.append(make(epsilon="0.1", rows=5000, prediction=right, random_state=seed).fit(X, y).score(T, yt))
+            alone.append(make(epsilon="0.1", random_state=seed).fit(X, y).score(T, yt))
+        bad = make(epsilon=1, rows=5000, prediction=wrong, random_state=1).fit(X, y)
+    assert np.mean(good) > np.mean(alone)
     assert bad.prediction_.chosen is None
     assert bad.score(T, yt) > 0.5
 

@@ -48,7 +48,7 @@ class Expected:
     unit: str
     basis: Basis
     condition: str  # what it rests on
-    rows: int | None = None  # how many generated rows it was measured on
+    rows: int | None = None  # how many generated rows it was measured on, or how many a bound rests on
 
     def __str__(self) -> str:
         if self.basis == "nothing":
@@ -56,7 +56,9 @@ class Expected:
         if self.size == 0:
             return f"exact, if {self.condition}"
         told = f"± {at_most(self.size)} {self.unit}".rstrip()
-        return told if self.basis == "bound" else f"about {told} (measured: {self.rows:,} generated rows)"
+        if self.basis == "bound":
+            return told if self.rows is None else f"{told}, if {self.condition}"
+        return f"about {told} (measured: {self.rows:,} generated rows)"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; a size that nothing is known of is null."""
@@ -84,9 +86,10 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
     """
     if prepared.error is not None:
         return _of_bound(prepared.error, confidence)
-    if (told := prepared.error_of(rows_of(query), confidence=confidence)) is not None:
+    rows = rows_of(query)
+    if (told := prepared.error_of(rows, confidence=confidence)) is not None:
         size, condition = told
-        return Expected(size=size, unit="", basis="bound", condition=condition)
+        return Expected(size=size, unit="", basis="bound", condition=condition, rows=rows)
     if type(prepared).__module__.startswith("sidelight.summaries."):
         found = forecast(query, prepared, schema, confidence=confidence)
         if found is not None:
