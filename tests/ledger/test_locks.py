@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,30 @@ def test_threads_that_open_close_and_spend(path: Path) -> None:
     assert len(grants) == 16
     with opened(path) as ledger:
         assert ledger.verify().ok
+
+
+def test_a_connection_that_is_being_opened_is_nobody_else_s(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its descriptor is there before it is in the list: a thread that looks in between must not call it foreign."""
+    opened(path).close()
+    began, failures = connections.FileConnection.began, []
+
+    def slowly(self: connections.FileConnection, place: Path) -> object:
+        time.sleep(0.2)
+        return began(self, place)
+
+    def work() -> None:
+        try:
+            connections.connect_writing(path, 5).close()
+        except LedgerError as error:
+            failures.append(str(error))
+
+    monkeypatch.setattr(connections.FileConnection, "began", slowly)
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
 
 
 def test_a_forked_child_is_told_to_open_after_the_fork(path: Path) -> None:

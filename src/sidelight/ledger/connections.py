@@ -52,14 +52,8 @@ class _Opened:
         return self.process == os.getpid() and not self.left_alone and self.unchanged()
 
 
-class _Turn:
-    """One thread at a time opens a file: of a connection that is not in the list yet, the descriptor looks foreign."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()  # a connection may be collected, and another closed, while one is opened
-
-
-_turn = _Turn()
+#: One thread at a time opens a file: of a connection that is not in the list yet, the descriptor looks foreign.
+_turn = threading.RLock()  # again by the same thread: another connection may be collected while one is opened
 _open: dict[int, _Opened] = {}  # by the connection's id; it leaves when it is closed
 _inherited: set[Identity] = set()  # files that a parent process had open when this one was forked from it
 
@@ -145,7 +139,7 @@ def log_of(path: Path) -> Path:
 
 def connect_writing(path: Path, wait_seconds: float) -> FileConnection:
     """Open a file for charges: with a write-ahead log, and with commits that are on the disk when they return."""
-    with _turn.lock:
+    with _turn:
         check_alone(path, spends=True)
         before = identity_of_file(path)
         # isolation_level=None: the driver begins nothing by itself; the store does, with IMMEDIATE
@@ -174,7 +168,7 @@ def connect_reading(path: Path, wait_seconds: float, *, lockless: bool) -> FileC
     in which this user cannot make the log's files. With a log the newest commits are in there, and it must be read too.
     Who reads as it stands takes no lock, and looks afterwards whether the file was written meanwhile.
     """
-    with _turn.lock:
+    with _turn:
         check_alone(path, spends=False)
         connection = sqlite3.connect(
             f"{path.as_uri()}?mode=ro{'&immutable=1' if lockless else ''}",
@@ -322,7 +316,8 @@ def _held_otherwise(file: Identity) -> bool:
 
 
 def _remember_what_was_open() -> None:
-    _turn.__init__()  # type: ignore[misc]  # a thread that the child does not have may hold it
+    global _turn
+    _turn = threading.RLock()  # a thread that the child does not have may hold the parent's
     _inherited.update(each.file for each in list(_open.values()) if each.file is not None)
 
 
