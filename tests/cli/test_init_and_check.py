@@ -47,6 +47,19 @@ def test_flags_become_a_plan_that_prices_and_runs() -> None:
     assert Path("report.html").exists()
 
 
+def test_labels_may_have_spaces_between_them_and_commas_within() -> None:
+    """`F, M` has no label with a space before it, which no row would have; quotation marks keep what is inside."""
+    typed("init", "people.csv", "--category", "sex:F, M:1", "--category", 'note:"a, b",c, " d"')
+    plan = tomllib.loads(Path("plan.toml").read_text())
+    assert [column["categories"] for column in plan["column"]] == [["F", "M"], ["a, b", "c", " d"]]
+
+
+def test_a_declaration_of_one_label_a_person_is_checked() -> None:
+    """Each of the 40 people has a row with F and one with M: all of them have more labels than declared."""
+    typed("init", "people.csv", "--person", "id", "--max-rows", "2", "--category", "sex:F,M:1")
+    assert "sex: 40 of 40 people with more than 1 label, where per_person says 1" in typed("check", "plan.toml")
+
+
 def test_the_header_alone_decides_what_init_writes() -> None:
     typed("init", "people.csv", *FLAGS)
     first = Path("plan.toml").read_text()

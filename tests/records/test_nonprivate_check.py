@@ -93,3 +93,26 @@ def test_broken_lines_and_another_reader(tmp_path: Path) -> None:
 def test_nothing_to_say(tmp_path: Path) -> None:
     table = sl.Table({"age": [1, 2]}, schema=[sl.Number("age", lower=0, upper=9)])
     assert str(sl.nonprivate_check(table)).endswith("every cell is read as declared")
+
+
+@pytest.mark.parametrize("engine", ["csv", "pandas", "arrow"])
+def test_people_with_more_labels_than_declared_are_counted(engine: str, tmp_path: Path) -> None:
+    """What `per_person` cuts is cut silently by group, so that counts are short; None is no label and no person."""
+    rows: dict[str, list[Any]] = {
+        "id": ["a", "a", "a", "b", "b", "c", None, None],
+        "sex": ["F", "F", "M", "F", None, "x", "F", "M"],
+        "place": ["1", "2", "3", "1", "2", "1", "2", "1"],
+    }
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    source: Any = {"csv": str(tmp_path / "rows.csv"), "pandas": frame, "arrow": pa.table(rows)}[engine]
+    schema = [
+        sl.PersonId("id", max_rows=3),
+        sl.Category("sex", ["F", "M"], per_person=1),
+        sl.Category("place", ["1", "2", "3"], per_person=2),
+    ]
+    found = sl.nonprivate_check(sl.Table(source, schema=schema))
+    assert [column.beyond_labels for column in found.columns] == [0, 1, 1]
+    assert any(
+        "place: 1 of 3 people with more than 2 labels, where per_person says 2" in each for each in found.problems
+    )

@@ -125,7 +125,7 @@ def _declare(answers: Answers, types: Mapping[str, ColumnType]) -> None:
         name, rest = _split(spec, types, "--category sex:F,M")
         labels, _, count = rest.rpartition(":")
         labels, per_person = (labels, int(count)) if labels and count.isdecimal() else (rest, None)
-        found = [label for label in next(csv.reader([labels]), []) if label]
+        found = [label for label in next(csv.reader([labels], skipinitialspace=True), []) if label]
         _add(answers, Declared(Category(name, found, per_person=per_person)))
     for spec in answers.dates:
         name, rest = _split(spec, types, "--date visit:2020-01-01:2025-12-31")

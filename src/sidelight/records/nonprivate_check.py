@@ -39,10 +39,12 @@ _FORMS = (
 
 @dataclass(frozen=True, kw_only=True)
 class NonPrivateColumnCheck:
-    """Exact counts of one column's cells: NOT PRIVATE."""
+    """Exact counts of one column's cells, and of people with more of its labels than declared: NOT PRIVATE."""
 
     name: str
     kind: str
+    per_person: int | None = None
+    beyond_labels: int = 0
     missing: int = 0
     unreadable: int = 0
     below: int = 0
@@ -81,6 +83,7 @@ class NonPrivateCheck:
     def problems(self) -> tuple[str, ...]:
         """What to look at, in sentences; empty where every cell is read as declared."""
         found = [sentence for column in self.columns for sentence in _sentences(column, self.rows)]
+        found += [_of_labels(column, self.persons or 0) for column in self.columns if column.beyond_labels]
         if self.beyond_cap:
             found.append(f"{_of(self.beyond_cap, self.rows, 'rows')} left out: their person has more than max_rows")
         if self.broken_lines:
@@ -172,6 +175,7 @@ class _Counting:
     unknown: int = 0
     empty: int | None = None
     labels: Counter[str] = field(default_factory=Counter)
+    of_persons: dict[str, set[str]] = field(default_factory=dict)
     forms: Counter[str] = field(default_factory=Counter)
 
     def count(self, batch: Batch) -> None:
@@ -191,6 +195,11 @@ class _Counting:
                 elif known is not None and text not in known:
                     self.unknown += count
                     self.labels[text] += count
+            if self.column.per_person is not None and batch.person is not None:
+                pairs = set(zip(batch.person.tolist(), batch.texts[self.column.name].tolist(), strict=True))
+                for person, text in pairs:
+                    if person is not None and text is not None:
+                        self.of_persons.setdefault(person, set()).add(text)
 
     def count_texts(self, batch: Batch) -> None:
         """Count empty cells of a number that is read from texts, and what the unreadable ones look like."""
@@ -206,9 +215,13 @@ class _Counting:
     def result(self, nobody: int) -> NonPrivateColumnCheck:
         """Return what was counted."""
         empty = self.missing if self.empty is None else min(self.empty, self.missing)
+        most = getattr(self.column, "per_person", None)
+        beyond = 0 if most is None else sum(len(labels) > most for labels in self.of_persons.values())
         return NonPrivateColumnCheck(
             name=self.column.name,
             kind="person" if isinstance(self.column, PersonId) else type(self.column).__name__.lower(),
+            per_person=most,
+            beyond_labels=beyond,
             missing=nobody if isinstance(self.column, PersonId) else empty,
             unreadable=self.missing - empty,
             below=self.below,
@@ -255,6 +268,14 @@ def _sentences(column: NonPrivateColumnCheck, rows: int) -> list[str]:
         unknown = f"{_of(column.unknown, rows)} with a label that is not declared"
         found.append(f"{name}: {unknown} ({_share(column.unknown, rows)}): {labels}")
     return found
+
+
+def _of_labels(column: NonPrivateColumnCheck, persons: int) -> str:
+    many = f"more than {column.per_person} label{'' if column.per_person == 1 else 's'}"
+    return (
+        f"{column.name}: {_of(column.beyond_labels, persons, 'people')} with {many}, where per_person says "
+        f"{column.per_person} ({_share(column.beyond_labels, persons)}): what is beyond it is left out by group"
+    )
 
 
 def _of(count: int, rows: int, what: str = "cells") -> str:
