@@ -7,12 +7,11 @@ largest over the levels i/(m+1), averaged over trials.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +20,7 @@ import numpy as np
 from scipy.stats import beta
 
 import sidelight as sl
-from benchmarks import peers
+from benchmarks.peers.environments import PeersError, prepare, run, save_data
 from sidelight.quantiles.tree import even_levels
 
 LEVELS = (9, 49, 99, 199, 999)
@@ -159,22 +158,21 @@ def histogram_quantiles(ranks: np.ndarray, kind: Kind, count: int) -> np.ndarray
     return np.asarray(found if kind.granularity is None else np.rint(found))
 
 
-def opendp_outputs(python: Path, data: list[np.ndarray], kind: Kind, epsilon: str) -> dict[int, list[list[float]]]:
-    """Run OpenDP's tree on the arrays, in the peers' environment."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for place, values in enumerate(data):
-            np.save(folder / f"{place}.npy", np.clip(values, kind.edges[0], kind.edges[-1]))
-        job = {"epsilon": float(epsilon), "levels": LEVELS, "edges": kind.edges.tolist(), "trials": len(data)}
-        (folder / "job.json").write_text(json.dumps(job))
-        program = Path(__file__).with_name("many_quantiles_peer_program.py")
-        done = subprocess.run([str(python), str(program), name], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise peers.PeersError(f"OpenDP failed: {done.stderr.strip().splitlines()[-1]}")
-        return {int(count): outputs for count, outputs in json.loads(done.stdout).items()}
+def opendp_outputs(data: list[np.ndarray], kind: Kind, epsilon: str) -> dict[int, list[np.ndarray]]:
+    """Run OpenDP's tree on the arrays, in its own environment: one release each, read at the levels of all numbers."""
+    every = sorted({Fraction(place, count + 1) for count in LEVELS for place in range(1, count + 1)})
+    with tempfile.TemporaryDirectory() as folder:
+        save_data(Path(folder), [{"x": np.clip(values, kind.edges[0], kind.edges[-1])} for values in data])
+        told = {"epsilon": float(epsilon), "edges": kind.edges.tolist(), "levels": [float(level) for level in every]}
+        found = run("opendp", "quantiles", data=Path(folder), trials=len(data), seconds=600, **told)
+    if found.failure is not None:
+        raise PeersError(f"OpenDP: {found.failure}")
+    places = {level: place for place, level in enumerate(every)}
+    chosen = {count: [places[Fraction(i, count + 1)] for i in range(1, count + 1)] for count in LEVELS}
+    return {count: [answer[which] for answer in found.answers] for count, which in chosen.items()}
 
 
-def measure_kind(name: str, rows: int, epsilon: str, python: Path | None) -> dict[int, Cell]:
+def measure_kind(name: str, rows: int, epsilon: str, *, opendp: bool) -> dict[int, Cell]:
     """Run everything on the same data sets."""
     kind, rng = KINDS[name], np.random.default_rng([rows, len(name)])
     cells = {count: Cell({}, [], []) for count in LEVELS}
@@ -205,9 +203,9 @@ def measure_kind(name: str, rows: int, epsilon: str, python: Path | None) -> dic
             if count in (9, 99):
                 query = sl.Quantiles(levels, epsilon=epsilon, form="tree", **undeclared)
                 add("tree, no bounds", query.release(values).value)
-    if python is not None:
+    if opendp:
         few = data[: PEER_TRIALS[rows]]
-        for count, outputs in opendp_outputs(python, few, kind, epsilon).items():
+        for count, outputs in opendp_outputs(few, kind, epsilon).items():
             found = [
                 float(gaps_of(np.sort(values), np.rint(each) if kind.granularity else each, count).max())
                 for values, each in zip(few, outputs, strict=True)
@@ -219,14 +217,17 @@ def measure_kind(name: str, rows: int, epsilon: str, python: Path | None) -> dic
 @lru_cache(maxsize=1)
 def table(*, quick: bool = False) -> dict[tuple[int, str, str, int], Cell]:
     """Return every cell: rows, epsilon, distribution, number of levels."""
-    python, missing = peers.prepare()
-    if "opendp" in missing:
-        print(f"OpenDP was not measured: {missing['opendp']}", file=sys.stderr)
+    opendp = True
+    try:
+        prepare("opendp")
+    except PeersError as error:
+        opendp = False
+        print(f"OpenDP was not measured: {error}", file=sys.stderr)
     found = {}
     for rows in (10_000,) if quick else TRIALS:
         for epsilon in EPSILONS:
             for name in KINDS:
-                cells = measure_kind(name, rows, epsilon, None if "opendp" in missing else python)
+                cells = measure_kind(name, rows, epsilon, opendp=opendp)
                 for count, cell in cells.items():
                     print(cell_line(rows, epsilon, name, count, cell), file=sys.stderr, flush=True)
                 found.update({(rows, epsilon, name, count): cell for count, cell in cells.items()})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import covariance, covariance_peers, covariance_speed
+from benchmarks import covariance, covariance_speed
+from benchmarks.peers import covariance as covariance_peers
 from benchmarks.target import Target
 
 TARGETS = [

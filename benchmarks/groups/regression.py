@@ -10,11 +10,11 @@ from benchmarks import (
     linear_classes,
     linear_forecasts,
     linear_models,
-    linear_peers,
     linear_predictions,
     linear_regression_accuracy,
     linear_speed,
 )
+from benchmarks.peers import linear as linear_peers
 from benchmarks.target import Target
 
 #: The published accuracies of DP-SGD that was tuned for free (81.61, 83.54, 84.19), rounded; more at 0.1 by descent.

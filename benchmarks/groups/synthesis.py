@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import synthesis, synthesis_peers, synthesis_speed
+from benchmarks import synthesis, synthesis_speed
+from benchmarks.peers import synthesis as synthesis_peers
 from benchmarks.target import Target
 
 TARGETS = [

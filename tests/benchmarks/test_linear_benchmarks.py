@@ -171,8 +171,8 @@ def test_every_target_of_the_group_is_a_figure_of_its_script():
         "linear_classes",
         "linear_forecasts",
         "linear_models",
-        "linear_peers",
         "linear_predictions",
         "linear_regression_accuracy",
         "linear_speed",
+        "peers",
     }

@@ -6,41 +6,20 @@ libraries are given 45 seconds; so far neither has answered in that time.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
 
 import numpy as np
 
 import sidelight as sl
 from benchmarks.covariance import table_of
-from benchmarks.peers import PeersError, cache_folder
+from benchmarks.peers.cases import covariance_error
+from benchmarks.peers.environments import PeersError, run, save_data
 
 ROWS, RUNS, PATIENCE = 10_000, 24, 45
 PEERS = ("diffprivlib", "opendp")
-#: diffprivlib 0.6.6 works with scikit-learn up to 1.7.2 only; OpenDP's PCA draws from randomgen.
-PACKAGES = ["diffprivlib", "scikit-learn<=1.7.2", "opendp", "randomgen"]
-
-
-def prepare() -> Path:
-    """Return the Python of an environment with both libraries; make it when missing."""
-    folder = cache_folder().with_name("covariance-peers")
-    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    record = folder / "installed.json"
-    if record.exists() and json.loads(record.read_text()) == PACKAGES:
-        return python
-    print(f"preparing an environment in {folder} (once, about a minute) ...", file=sys.stderr, flush=True)
-    venv.create(folder, with_pip=True, clear=True)
-    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise PeersError(f"the libraries could not be installed: {done.stderr.strip()[-300:]}")
-    record.write_text(json.dumps(PACKAGES))
-    return python
 
 
 def unit_rows(d: int) -> np.ndarray:
@@ -73,26 +52,31 @@ def laplace_error(rows: np.ndarray) -> float:
     return float(np.median(errors))
 
 
-def peer(python: Path, name: str, rows: np.ndarray, *, trials: int, patience: float | None) -> dict[str, float] | None:
+def peer(name: str, rows: np.ndarray, *, trials: int, patience: float | None) -> dict[str, float] | None:
     """Run one peer in its environment; None if it has not answered in time."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.npy"
-        np.save(path, rows)
-        program = Path(__file__).with_name("covariance_peer_program.py")
-        command = [str(python), str(program), name, str(path), str(trials)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=patience)
-        except subprocess.TimeoutExpired:
-            return None
-    if done.returncode:
-        raise PeersError(f"{name} failed: {done.stderr.strip()[-300:]}")
-    found = json.loads(done.stdout)
-    return {"error": found["error"], "seconds": found["seconds"]}
+        save_data(Path(folder), [{"rows": rows}])
+        seconds = 600 if patience is None else patience
+        found = run(
+            name,
+            "covariance",
+            data=Path(folder),
+            trials=trials,
+            seconds=seconds,
+            patience=patience,
+            epsilon=1.0,
+            radius=1.0,
+        )
+    if not found.answers and found.failure is not None and found.failure.startswith("no answer"):
+        return None
+    if found.failure is not None:
+        raise PeersError(f"{name}: {found.failure}")
+    error = float(np.median([covariance_error({"rows": rows}, answer) for answer in found.answers]))
+    return {"error": error, "seconds": float(np.median(found.seconds))}
 
 
 def measure() -> dict[str, float]:
     """Return errors, seconds and ratios by name."""
-    python = prepare()
     narrow, wide = unit_rows(5), unit_rows(20)
     error5, _ = ours(narrow)
     error20, seconds20 = ours(wide)
@@ -105,11 +89,11 @@ def measure() -> dict[str, float]:
         "our_seconds_20": seconds20,
     }
     for name in PEERS:
-        found = peer(python, name, narrow, trials=20, patience=None)
+        found = peer(name, narrow, trials=20, patience=None)
         assert found is not None
         figures[f"{name}_error_5"] = found["error"]
         figures[f"our_error_5_vs_{name}"] = error5 / found["error"]
-        answer = peer(python, name, wide, trials=1, patience=PATIENCE)
+        answer = peer(name, wide, trials=1, patience=PATIENCE)
         figures[f"{name}_seconds_20"] = float("inf") if answer is None else answer["seconds"]
         said = f"no answer in {PATIENCE} s" if answer is None else f"error {answer['error']:.3f}"
         print(f"{name}, 20 columns, epsilon 1: {said}", file=sys.stderr)
