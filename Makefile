@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.ready
 
-.PHONY: demo test test-spark check bench targets figures docs audit trust fuzz dist browser clean
+.PHONY: demo test test-spark check bench bench-peers targets figures docs audit trust fuzz dist browser clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sidelight needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -45,6 +45,9 @@ fuzz: $(STAMP)            ## random inputs for ten minutes; guided by coverage w
 
 bench: $(STAMP)           ## the speed table
 	$(BIN)/python -m benchmarks
+
+bench-peers: $(STAMP)     ## OpenDP, diffprivlib, SmartNoise, PyDP, Tumult, InterpretML and us asked the same, and the page in the docs (a quarter of an hour)
+	$(BIN)/python -m benchmarks.peers.page $(if $(ONLY),--only "$(ONLY)")
 
 targets: $(STAMP)         ## every target, measured now; ONLY=quantiles for one group
 	$(BIN)/python -m benchmarks.targets $(if $(ONLY),--only $(ONLY))

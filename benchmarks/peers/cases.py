@@ -238,7 +238,7 @@ def generated() -> list[Case]:
     return [
         *(
             Case(
-                name=f"counts, epsilon {epsilon}",
+                name=f"counts at epsilon {epsilon}",
                 task="counts",
                 title=f"Counts by group, ε = {epsilon}",
                 rows=zipf,
@@ -275,7 +275,7 @@ def generated() -> list[Case]:
         ),
         *(
             Case(
-                name=f"covariance, {columns} columns",
+                name=f"covariance of {columns} columns",
                 task="covariance",
                 title=f"Covariance of {columns} columns",
                 rows=f"10,000 generated rows of length 1 in {columns} columns, variances falling as 1/i",
@@ -288,7 +288,7 @@ def generated() -> list[Case]:
         ),
         *(
             Case(
-                name=f"linear regression, {columns} column{'s' if columns > 1 else ''}",
+                name=f"linear regression on {columns} column{'s' if columns > 1 else ''}",
                 task="linear",
                 title=f"Linear regression on {columns} column{'s' if columns > 1 else ''}",
                 rows="10,000 generated rows of length at most 1, a line with noise of 0.1",
@@ -313,7 +313,7 @@ def generated() -> list[Case]:
         ),
         *(
             Case(
-                name="marginals" if delta is None else "marginals, with a delta",
+                name="marginals" if delta is None else "marginals with a delta",
                 task="marginals",
                 title=f"All pairs of six columns{'' if delta is None else ', with a δ'}",
                 rows="10,000 generated rows of 2, 3, 4, 5, 6 and 8 categories that depend on each other",

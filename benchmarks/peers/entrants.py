@@ -1,0 +1,201 @@
+"""Who answers which question, by which call, and at which budget: the same promise for all, as far as there is one.
+
+The budget of a question is epsilon for one row added or removed. A method that promises nothing about that, because it
+takes the number of rows as public and protects replacing a row, is given twice the epsilon: ours at epsilon promises
+twice epsilon for replacing, so both promise the same there, and ours hides the number of rows besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from benchmarks.peers.cases import PUBLIC_SHARE, Case
+from benchmarks.peers.environments import OURS
+from benchmarks.peers.ratios import LEAST_TRIALS
+from sidelight.guarantees.conversions import zcdp_within
+
+ADD_OR_REMOVE = "one row added or removed"
+REPLACE = "one row replaced, the number of rows public"
+SIZES_PUBLIC = "one row replaced within its group, the sizes of the groups public"
+#: Seconds after which no further release is begun.
+SECONDS = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrant:
+    """A method of a library that answers the questions of a task."""
+
+    peer: str
+    method: str
+    #: The call, in words or code.
+    call: str
+    neighbours: str = ADD_OR_REMOVE
+    #: Epsilon is multiplied by it: 2 where replacing is protected, and nothing said about adding or removing.
+    factor: int = 1
+    #: Whether it needs a delta (it is not asked pure questions), has no use for one, or takes what comes.
+    delta: str = "any"
+    #: Names of cases, where not all of the task.
+    only: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    seconds: float = SECONDS
+    patience: float | None = None
+    trials: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in the numbers."""
+        return f"{self.peer} {self.method}" + "".join(f" {key}={value}" for key, value in self.settings.items())
+
+    def enters(self, case: Case) -> bool:
+        """Say whether it answers this case."""
+        return (not self.only or case.name in self.only) and (self.delta != "needed" or case.delta is not None)
+
+    def public(self, case: Case) -> dict[str, Any]:
+        """Return what its program is told."""
+        epsilon = Fraction(case.epsilon) * self.factor
+        told = {**case.public, "epsilon": float(epsilon), "delta": case.delta, "public_share": PUBLIC_SHARE}
+        if case.delta is not None:  # for those who count in zCDP: the largest rho that proves this epsilon and delta
+            told["rho"] = float(zcdp_within(epsilon, Fraction(case.delta)))
+        return {**told, **({"settings": self.settings} if self.settings else {})}
+
+    def promise(self, case: Case) -> str:
+        """Return what it promises, in words."""
+        epsilon = f"ε = {float(Fraction(case.epsilon) * self.factor):g}"
+        delta = f", δ = {case.delta}" if case.delta is not None and self.delta != "none" else ""
+        return f"{epsilon}{delta}, {self.neighbours}"
+
+
+#: What the solver of the objective perturbation gets beside its default: what its users turn.
+_TURNED = {"C": 0.01, "fit_intercept": False}
+#: Spark takes a minute to begin, and seconds for each release.
+_SPARK: dict[str, Any] = {"peer": "tumult", "seconds": 80, "patience": 240, "trials": LEAST_TRIALS}
+#: Each query of a context is compiled for a second.
+_SLOW = 30.0
+#: By task, in the order of the page.
+ENTRANTS: dict[str, list[Entrant]] = {
+    "counts": [
+        Entrant(
+            peer="opendp", method="counts", call="`Context` over Polars, `group_by(...).agg(dp.len())`", seconds=_SLOW
+        ),
+        Entrant(peer="diffprivlib", method="counts", call="`tools.histogram`, a bin a group"),
+        Entrant(peer="smartnoise-sql", method="counts", call="`SELECT g, COUNT(*) ... GROUP BY g`"),
+        Entrant(peer="python-dp", method="counts", call="`Count` of each group"),
+        Entrant(method="counts", call="`groupby(keys).count()`", only=("counts at epsilon 1",), **_SPARK),
+    ],
+    "means": [
+        Entrant(
+            peer="opendp", method="means", call="`Context` over Polars, `.dp.mean(bounds)` by group", seconds=_SLOW
+        ),
+        Entrant(peer="diffprivlib", method="means", call="`tools.mean` of each group", neighbours=SIZES_PUBLIC),
+        Entrant(peer="smartnoise-sql", method="means", call="`SELECT g, AVG(x) ... GROUP BY g`"),
+        Entrant(peer="python-dp", method="means", call="`BoundedMean` of each group"),
+        Entrant(method="means", call="`groupby(keys).average(...)`", only=("means",), **_SPARK),
+    ],
+    "quantiles": [
+        Entrant(
+            peer="opendp", method="quantiles", call="a tree of 4096 counts, made consistent, from its constructors"
+        ),
+        Entrant(peer="diffprivlib", method="quantiles", call="`tools.quantile` for each level, a share each"),
+        Entrant(peer="python-dp", method="quantiles", call="`QuantileTree`, height 4, branching 16"),
+        Entrant(
+            method="quantiles", call="`quantile(...)` for each level, a share each", only=("9 quantiles",), **_SPARK
+        ),
+    ],
+    "covariance": [
+        Entrant(peer="opendp", method="covariance", call="`PCA`", neighbours=REPLACE, factor=2, patience=45),
+        Entrant(
+            peer="diffprivlib", method="covariance", call="`covariance_eig`", neighbours=REPLACE, factor=2, patience=45
+        ),
+    ],
+    "linear": [
+        Entrant(
+            peer="opendp",
+            method="linear",
+            call="`sklearn.linear_model.LinearRegression` (Theil-Sen; one predictor only)",
+            delta="none",
+            only=("linear regression on 1 column",),
+        ),
+        Entrant(
+            peer="diffprivlib",
+            method="linear",
+            call="`models.LinearRegression` (the functional mechanism)",
+            neighbours=REPLACE,
+            factor=2,
+            delta="none",
+        ),
+        Entrant(peer="interpret", method="linear", call="`DPExplainableBoostingRegressor`", seconds=20),
+    ],
+    "logistic": [
+        Entrant(
+            peer="diffprivlib",
+            method="logistic",
+            call="`models.LogisticRegression`, its defaults",
+            neighbours=REPLACE,
+            factor=2,
+            delta="none",
+        ),
+        Entrant(
+            peer="diffprivlib",
+            method="logistic",
+            call="`models.LogisticRegression(C=0.01, fit_intercept=False)`, turned by hand",
+            neighbours=REPLACE,
+            factor=2,
+            delta="none",
+            settings=_TURNED,
+        ),
+        Entrant(peer="interpret", method="logistic", call="`DPExplainableBoostingClassifier`", seconds=20),
+    ],
+    "marginals": [
+        Entrant(
+            peer="opendp",
+            method="marginals",
+            call="`Context` over Polars, a count a pair, a share each",
+            delta="none",
+            seconds=150,
+            patience=300,
+        ),
+        Entrant(peer="diffprivlib", method="marginals", call="`tools.histogram2d` a pair, a share each", delta="none"),
+        Entrant(
+            peer="smartnoise-sql",
+            method="marginals",
+            call="`SELECT a, b, COUNT(*)` a pair, a share each",
+            delta="none",
+            seconds=60,
+        ),
+        Entrant(
+            peer="smartnoise-synth", method="marginals_of_mwem", call="`mwem`, 12 rounds", delta="none", seconds=60
+        ),
+        Entrant(
+            peer="opendp",
+            method="marginals_of_mst",
+            call="`mbi.MST`, which measures a tree of five pairs",
+            delta="needed",
+            seconds=150,
+            patience=300,
+            trials=LEAST_TRIALS,
+        ),
+        Entrant(
+            peer="smartnoise-synth",
+            method="marginals_of_mst",
+            call="`mst`, which measures a tree of five pairs",
+            delta="needed",
+            seconds=60,
+        ),
+    ],
+}
+
+
+def ours(case: Case, *, predicted: bool = False) -> Entrant:
+    """Return our own entrant."""
+    return Entrant(peer=OURS, method=f"{case.task}{'_predicted' if predicted else ''}", call="", seconds=60)
+
+
+def entrants_of(case: Case) -> Iterable[Entrant]:
+    """Return who answers a case; pure methods answer the pure marginals only."""
+    for entrant in ENTRANTS[case.task]:
+        twice = case.task == "marginals" and case.delta is not None and entrant.delta == "none"
+        if entrant.enters(case) and not twice:
+            yield entrant

@@ -1,0 +1,159 @@
+"""The comparison with other libraries: one command asks everybody the same and writes docs/compared-with-others.md.
+
+    python -m benchmarks.peers.page                          ask everybody; `make bench-peers`
+    python -m benchmarks.peers.page --only counts,means      ask these tasks (or cases) again, keep the other numbers
+    python -m benchmarks.peers.page --render                 write the page from the last numbers
+
+The page is a function of `docs/compared-with-others.json`, which the same command measured, and of the lists in `cases`
+and `entrants`. Two programs run at a time; what is compared is the processor time of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers.cases import Case, generated
+from benchmarks.peers.entrants import ENTRANTS, Entrant, entrants_of, ours
+from benchmarks.peers.environments import PEERS, ROOT, Outcome, PeersError, prepare, run, save_data
+from benchmarks.peers.page_text import render
+from benchmarks.peers.ratios import ratio_of_medians
+from benchmarks.peers.real_cases import real
+from benchmarks.trust_page import read_numbers, write_numbers
+from sidelight.version import VERSION
+
+NUMBERS, PAGE = ROOT / "docs" / "compared-with-others.json", ROOT / "docs" / "compared-with-others.md"
+#: Programs that run at a time.
+AT_A_TIME = 2
+
+
+def cases() -> list[Case]:
+    """Return all cases, task by task: generated ones, and those on real sets that are here."""
+    return sorted([*generated(), *real()], key=lambda case: list(ENTRANTS).index(case.task))
+
+
+def judged(case: Case, entrant: Entrant, outcome: Outcome, data: Sequence[Any]) -> dict[str, Any]:
+    """Return the errors and seconds of one entrant, and why there are not more."""
+    answers = [np.asarray(answer, dtype=np.float64) for answer in outcome.answers]
+    errors = [case.error(data[trial % len(data)], answer) for trial, answer in enumerate(answers)]
+    told: dict[str, Any] = {
+        "peer": entrant.peer,
+        "call": entrant.call,
+        "promise": entrant.promise(case),
+        "errors": [error if np.isfinite(error) else None for error in errors],
+        "processor": outcome.processor,
+        "version": outcome.version,
+        "failure": outcome.failure,
+    }
+    return told
+
+
+def with_ratios(alone: Mapping[str, Any], predicted: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entrant with our errors and seconds over its own."""
+    theirs = [np.inf if error is None else error for error in other["errors"]]
+    told = dict(other)
+    for name, mine in (("ratio", alone["errors"]), ("predicted ratio", predicted["errors"])):
+        if mine and theirs and all(error is not None for error in mine):
+            told[name] = asdict(ratio_of_medians(mine, theirs))
+    if alone["processor"] and other["processor"]:
+        told["processor ratio"] = asdict(ratio_of_medians(alone["processor"], other["processor"]))
+    return told
+
+
+def ask(case: Case, pool: ThreadPoolExecutor, missing: Mapping[str, str]) -> dict[str, Any]:
+    """Ask everybody one question; a library that is missing, fails or is too slow is said to be, and stops nobody."""
+    data = case.data()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        save_data(folder, [{name: each[name] for name in each if not name.startswith("tru")} for each in data])
+
+        def one(entrant: Entrant) -> dict[str, Any]:
+            if entrant.peer in missing:
+                return judged(case, entrant, Outcome(failure="not installed"), data)
+            start = time.monotonic()
+            outcome = run(
+                entrant.peer,
+                entrant.method,
+                data=folder,
+                trials=min(case.trials, entrant.trials or case.trials),
+                seconds=entrant.seconds,
+                patience=entrant.patience,
+                **entrant.public(case),
+            )
+            said = f"{len(outcome.answers)} answers in {time.monotonic() - start:.0f} s"
+            print(f"{case.name}: {entrant.name}: {said}; {outcome.failure or 'whole'}", file=sys.stderr, flush=True)
+            return judged(case, entrant, outcome, data)
+
+        everybody = [ours(case), ours(case, predicted=True), *entrants_of(case)]
+        slowest_first = sorted(everybody, key=lambda entrant: -entrant.seconds)
+        waiting = {entrant.name: pool.submit(one, entrant) for entrant in slowest_first}
+        alone, predicted, *others = [waiting[entrant.name].result() for entrant in everybody]
+    return {"alone": alone, "predicted": predicted, "others": [with_ratios(alone, predicted, each) for each in others]}
+
+
+def missing_peers() -> dict[str, str]:
+    """Return why peers are not here, by name; makes the environments that are not there yet."""
+    found = {}
+    for peer in PEERS:
+        try:
+            prepare(peer)
+        except PeersError as error:
+            found[peer] = str(error)
+            print(f"{peer}: {error}", file=sys.stderr, flush=True)
+    return found
+
+
+def measure_into(place: Path, asked: Sequence[Case], *, keep: bool) -> None:
+    """Ask everybody these questions, and write the numbers after each; keep those of other questions, or not."""
+    begun = time.monotonic()
+    missing = missing_peers()
+    prepared = time.monotonic()
+    order = {case.name: place for place, case in enumerate(cases())}
+    known: dict[str, Any] = read_numbers(place).get("cases", {}) if keep else {}
+    with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
+        for case in asked:
+            start = time.monotonic()
+            words = {name: getattr(case, name) for name in ("title", "rows", "measure", "epsilon", "delta")}
+            known[case.name] = words | ask(case, pool, missing) | {"seconds": round(time.monotonic() - start)}
+            known = dict(sorted(known.items(), key=lambda item: order.get(item[0], len(order))))
+            numbers = {"version": VERSION, "machine": machine(), "missing": missing, "cases": known}
+            write_numbers(place, numbers)
+    minutes = [(end - start) / 60 for start, end in ((begun, prepared), (prepared, time.monotonic()))]
+    print(f"prepared in {minutes[0]:.1f} minutes, measured in {minutes[1]:.1f}", file=sys.stderr)
+
+
+def machine() -> str:
+    """Return the kind of machine."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return f"{platform.system()}, {platform.machine()}, {os.cpu_count()} cores, Python {python}, NumPy {np.__version__}"
+
+
+def main() -> None:
+    """Ask unless only the page is wanted, and write it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--render", action="store_true", help="only write the page")
+    parser.add_argument("--only", help="tasks or names of cases that are asked again, with commas")
+    asked = parser.parse_args()
+    if not asked.render:
+        names = None if asked.only is None else set(asked.only.split(","))
+        chosen = [case for case in cases() if names is None or {case.name, case.task} & names]
+        if not chosen:
+            known = ", ".join(dict.fromkeys(case.task for case in cases()))
+            sys.exit(f"no case is called {asked.only!r}; tasks are {known}")
+        measure_into(NUMBERS, chosen, keep=names is not None)
+    PAGE.write_text(render(read_numbers(NUMBERS)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
