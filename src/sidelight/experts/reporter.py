@@ -190,6 +190,7 @@ class Reporter:
             raise RangeError("index is the coordinate of a client whose terms say kind='coordinate', and of no other")
         if index is not None and not 0 <= index < reporting.actions:
             raise RangeError(f"index must lie in 0..{reporting.actions - 1}, got {index}")
+        reporting.noise_scale_of(client_id)  # sizes, if there are any, must name this client
         self.client_id = client_id
         self.reporting = reporting
         self.index = index
@@ -242,8 +243,8 @@ class Reporter:
 
     def _made(self, round_: int, codes: Any) -> Report:
         with Source(self._entropy, declared="exact") as source:
-            scale = self.reporting.noise_scale / self.reporting.grid
-            noise = rounded_gaussian(self.reporting.coordinates, scale, source)
+            eta = self.reporting.noise_scale_of(self.client_id)
+            noise = rounded_gaussian(self.reporting.coordinates, eta / self.reporting.grid, source)
             nonce = f"{source.bits(128):032x}"
             brand = source.branding
         return Report(
@@ -253,7 +254,7 @@ class Reporter:
             index=self.index,
             values=tuple(int(code) + int(draw) for code, draw in zip(codes, noise, strict=True)),
             grid_bits=self.reporting.grid_bits,
-            noise_scale=decimal_text(self.reporting.noise_scale),
+            noise_scale=decimal_text(eta),
             mu=decimal_text(self.reporting.exact_mu),
             nonce=nonce,
             entropy=brand,
