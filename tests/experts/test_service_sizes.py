@@ -56,7 +56,8 @@ def sized(tmp_path):
 def reporter(plan, name):
     ledger = open_ledger("sqlite://", testing=True)
     entropy = SeededEntropy("sizes", path=[name])
-    return Reporter(name, plan.reporting, ledger=ledger, index=plan.clients[name], entropy=entropy)
+    size = plan.reporting.sizes[name]
+    return Reporter(name, plan.reporting, ledger=ledger, index=plan.clients[name], size=size, entropy=entropy)
 
 
 def test_the_plan_names_the_size_of_every_client(tmp_path, sized):

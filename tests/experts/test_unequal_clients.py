@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import pickle
@@ -29,6 +30,7 @@ from sidelight.experts import (
     Server,
     Stream,
     ftpl_bound,
+    move_sensitivity,
 )
 from sidelight.experts.report import scales_of
 from sidelight.guarantees.curves import gaussian_floats
@@ -50,7 +52,8 @@ OWN = terms()
 def reporter(name, agreed=OWN, *, path="unequal"):
     index = PLACES[name] if agreed.kind == "coordinate" else None
     ledger = open_ledger("sqlite://", testing=True)
-    return Reporter(name, agreed, ledger=ledger, index=index, entropy=SeededEntropy(path, path=[name]))
+    size = None if agreed.sizes is None else agreed.sizes[name]
+    return Reporter(name, agreed, ledger=ledger, index=index, size=size, entropy=SeededEntropy(path, path=[name]))
 
 
 def made_player(kind, agreed=OWN):
@@ -129,7 +132,9 @@ def test_the_law_of_two_reports_by_brute_force(neighbours):
         ({"sizes": {3: 8}}, "printable"),
         ({"sizes": {"\n": 8}}, "printable"),
         ({"neighbours": "replace"}, "replace"),
-        ({"sensitivity": None}, "sensitivity is not declared"),
+        ({"sensitivity": None}, "not declared.*with sizes, size times gains"),
+        ({"sensitivity": "0.0354"}, "divided by a size already"),
+        ({"sensitivity": move_sensitivity(8)}, "divided by a size already"),
         ({"sizes": {"a": 1, "b": 10**12}}, "one grid"),
     ],
 )
@@ -149,6 +154,9 @@ def test_sizes_come_back_and_cannot_be_changed_afterwards():
     assert hash(agreed) == hash(OWN)
     with pytest.raises(TypeError):
         agreed.sizes["small"] = 8000
+    for whole in (OWN, terms(sizes=None, mu=1), terms(sizes=None, mu="1")):
+        again = pickle.loads(pickle.dumps(whole))
+        assert (again, copy.copy(whole), hash(again)) == (whole, whole, hash(whole))
     assert "sizes" not in terms(sizes=None).to_json()  # terms of equal noise are what they were, in every old ledger
 
 
@@ -157,12 +165,19 @@ def test_sizes_come_back_and_cannot_be_changed_afterwards():
 
 def test_a_reporter_needs_a_size_and_keeps_it():
     with pytest.raises(RangeError, match="no size"):
-        Reporter("stranger", OWN, ledger=open_ledger("sqlite://", testing=True), index=0)
+        Reporter("stranger", OWN, ledger=open_ledger("sqlite://", testing=True), index=0, size=3)
+    for size, words in ((None, "only the client can tell"), ("7.9", "its noise would be too small"), (0, "positive")):
+        with pytest.raises(RangeError, match=words):
+            Reporter("small", OWN, ledger=open_ledger("sqlite://", testing=True), index=0, size=size)
+    with pytest.raises(RangeError, match="exactly where the terms name sizes"):
+        Reporter("small", terms(sizes=None), ledger=open_ledger("sqlite://", testing=True), index=0, size=8)
     ledger = open_ledger("sqlite://", testing=True)
-    kept = {"ledger": ledger, "index": 0, "entropy": SeededEntropy("kept")}
+    kept = {"ledger": ledger, "index": 0, "size": 80, "entropy": SeededEntropy("kept")}
     Reporter("small", OWN, **kept).report(1, 0.5)
     with pytest.raises(LedgerError, match="sizes"):
         Reporter("small", terms(sizes={**SIZES, "small": 80}), **kept)
+    with pytest.raises(LedgerError, match="sizes"):
+        Reporter("small", terms(sizes=None), **{**kept, "size": None})
 
 
 def spread_fits(draws, scale):

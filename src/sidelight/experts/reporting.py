@@ -7,7 +7,7 @@ proof page, Theorem 1). The sensitivity is enlarged by what rounding to the grid
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -63,7 +63,8 @@ class Reporting:
         sensitivity: Δ, the largest Euclidean change of what one round reports between neighbours, in all clients' gains
             side by side, after filling and clipping. A person whom j clients report in vectors of their own moves them
             up to √j times as far as one of them; a gain that is a number only when somebody is there moves from `fill`.
-            With `sizes`: the largest Euclidean change of size times gains of one client, 1 where gains are shares.
+            With `sizes`: the largest Euclidean change of size times gains of one client, 1 where gains are shares and a
+            person counts in one action; never below `gain_range`.
         neighbours: What neighbours are: "presence" (one person present or not), "move" (or elsewhere), "replace" (any
             two inputs of one report: then the whole range must be covered).
         rounds: How many rounds a client will ever report; more are refused.
@@ -73,7 +74,9 @@ class Reporting:
         max_rounds_per_person: In how many rounds one person can take part.
         sizes: The public size b of each client by its name, if each adds noise by its own: a person is in one client a
             round ("presence"), or in one and then another ("move"), and moves its gains by at most sensitivity / b. A
-            size is a public number (staffed beds, never the patients who came), and fixed with the terms.
+            size is a public number (staffed beds, never the patients who came), fixed with the terms, and never above
+            what the client divides by: the guarantee would not hold, and only the client could notice. One person in j
+            clients a round needs √j times the sensitivity.
 
     >>> terms = Reporting(actions=24, mu=1, sensitivity=move_sensitivity(8), neighbours="move", rounds=148)
     >>> print(terms.claims, round(float(terms.noise_scale), 6))
@@ -100,9 +103,12 @@ class Reporting:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise RangeError(f"{name} must be a whole number of at least 1, got {value!r}")
         if self.sensitivity is None:
+            help_ = "presence_sensitivity and move_sensitivity help"
+            if self.sizes is not None:
+                help_ = "with sizes, size times gains of one client: 1 where gains are shares of the size"
             raise RangeError(
                 "sensitivity is not declared: say how far one person can move the gain vector of a round, from public "
-                "numbers (presence_sensitivity and move_sensitivity help)"
+                f"numbers ({help_})"
             )
         if self.neighbours is None:
             raise RangeError("neighbours is not declared: say 'presence', 'move' or 'replace'")
@@ -120,6 +126,12 @@ class Reporting:
         positive(self.mu, name="mu")
         if self.exact_fill > self.exact_gain_range:
             raise RangeError(f"fill must lie within the gains, 0..{decimal_text(self.exact_gain_range)}")
+        if self.sizes is not None and self.exact_sensitivity < self.exact_gain_range:
+            raise RangeError(
+                "with sizes, sensitivity is how far one person moves size times gains of one client, at least the gain "
+                f"range, {decimal_text(self.exact_gain_range)}: 1 where gains are shares of the size. It is smaller "
+                "here: was it divided by a size already? If gains never come near the range, declare a smaller one"
+            )
         if self.neighbours == "replace" and self.exact_sensitivity**2 < self._full_range_squared:
             raise RangeError(
                 "neighbours 'replace' means any two inputs of a report, which differ by the gain range in every "
@@ -281,7 +293,9 @@ class Reporting:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Reporting.from_json, (self.to_json(),)  # a view of sizes cannot be copied by itself
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        sizes = None if self.sizes is None else dict(self.sizes)  # a view of sizes cannot be copied by itself
+        return _again, ({**given, "sizes": sizes},)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Reporting:
@@ -299,6 +313,10 @@ class Reporting:
             max_rounds_per_person=None if k is None else int(k),
             sizes=data.get("sizes"),  # terms of equal noise do not name it
         )
+
+
+def _again(given: dict[str, Any]) -> Reporting:
+    return Reporting(**given)
 
 
 def presence_sensitivity(smallest_count: Amount) -> Fraction:
