@@ -67,7 +67,7 @@ class DayQuery:
             request |= {"kind": "counted_quantiles", "edges": edges}
             claims, error = self.counted.plan.claims, None
             prediction = {
-                "description": f"{len(edges) + 1} cells, cut where earlier days expect the quantiles",
+                "description": f"{len(edges) + 1} cells, cut where earlier days expect the quantiles ({self.origin})",
                 "edges": edges,
                 "origin": self.origin.to_json(),
             }

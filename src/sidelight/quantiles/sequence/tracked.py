@@ -45,7 +45,7 @@ _MOST_SIGNAL: Final = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class PubTrack:
-    """Follow the whole curve of quantiles from day to day, by counts in cells where the last days expect it.
+    """Count a day's rows in cells that the days before predict, and read its quantiles off the counts.
 
     The first day is released like any other query. From then on the rows of a day are counted in the cells between the
     quantiles that are expected of it, and the counts, whose noise is known, are drawn towards the expectation as far as
@@ -88,7 +88,12 @@ class PubTrack:
             )
 
     def numbers_of(self, given: Floats, day: datetime.date) -> Floats:
-        """Return the public features of a day: its weekday, one of seven, and those that were given."""
+        """Return the public features of a day: its weekday, one of seven, and those that were given.
+
+        Args:
+            given: The features that came with it.
+            day: The day.
+        """
         if not self.weekdays:
             return given
         return np.concatenate([[float(day.weekday() == each) for each in range(7)], given])
