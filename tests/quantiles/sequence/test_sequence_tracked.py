@@ -103,7 +103,8 @@ def neighbours(first: int, last: int) -> Iterator[tuple[list[int], int]]:
         yield from ((codes, added) for added in (first, first + 1, (first + last) // 2, last - 1, last))
 
 
-@pytest.mark.parametrize("planted", [None, "closed cells", "edge counted twice"])
+@pytest.mark.planted("a row in two cells of a counted day", of=("PubTrack",))
+@pytest.mark.parametrize("planted", [None, "closed cells", "a cell counted twice"])
 def test_one_row_moves_one_count_by_one_and_planted_bugs_do_not(monkeypatch: Any, planted: str | None) -> None:
     """The sensitivity of the counts, over small data sets, at edges, between them and at the ends of the grid."""
     plan = planned(schema=[sl.Number("minutes", lower=0, upper=1, granularity=1)]).tracking
@@ -125,10 +126,8 @@ def test_one_row_moves_one_count_by_one_and_planted_bugs_do_not(monkeypatch: Any
             )
 
         monkeypatch.setattr(module, "counts_of", closed)
-    if planted == "edge counted twice":
+    if planted == "a cell counted twice":
         cells_between = module.cells_between
-        monkeypatch.setattr(module, "cells_between", lambda grid, at: cells_between(grid, [*at[:2], *at[1:]]))
-        points = points[:2]
         monkeypatch.setattr(
             module, "cells_between", lambda grid, at: [*cells_between(grid, at), cells_between(grid, at)[-1]]
         )
@@ -141,6 +140,7 @@ def test_one_row_moves_one_count_by_one_and_planted_bugs_do_not(monkeypatch: Any
     assert (max(moved) == 1) == (planted is None)
 
 
+@pytest.mark.planted("half the noise of a counted day", of=("PubTrack",))
 def test_the_noise_of_counts_has_its_scale() -> None:
     """Discrete Laplace noise of scale 1/epsilon, and an audit that one of half the size fails."""
     plan = planned().tracking
