@@ -1,9 +1,9 @@
-"""What would a private learner of covariances along a sequence gain? Simulated noise (NOT PRIVATE), the same cost a day.
+"""What would a private learner of covariances along a sequence gain? Simulated noise (NOT PRIVATE), one cost a day.
 
 Three ways to know today's second moments before today is released: the last release; the mean of all releases, which is
 free; and the Schatten-regularised learner of the specification (private gradients of the trace-norm error, a tenth of
-rho, square-root sums over all days, its step the best of nine in hindsight, which flatters it). Mean trace-norm error of
-the prediction over the second half of the days. Run: `python -m benchmarks.covariance_sequence`.
+rho, square-root sums over all days, its step the best of nine in hindsight, which flatters it). Mean trace-norm error
+of the prediction over the second half of the days. Run: `python -m benchmarks.covariance_sequence`.
 """
 
 from __future__ import annotations

@@ -190,6 +190,20 @@ def test_it_is_far_better_than_days_on_their_own(make: Make) -> None:
     assert np.mean(tracked[5:]) < 0.75 * np.mean(alone[5:])
 
 
+def test_the_bound_of_a_counted_day_holds(make: Make) -> None:
+    """At 90 %, on days that the curve expects and on days that it does not; rejected at one in a million."""
+    sequence = make(PubTrack(), epsilon="0.2", budget=sl.PureDP(100))
+    exceeded = []
+    for t in range(60):
+        values = minutes(t, 300) * (4 if t % 10 == 0 else 1)
+        release = sequence.release({"minutes": values}, day=day(t))
+        if release.details is not None:
+            gaps = nonprivate_gap(values, LEVELS, release.value)
+            exceeded.append(bool((gaps > release.error_bound(0.9)).any()))
+    assert len(exceeded) > 40
+    assert sum(exceeded) <= 18  # of 59 with a chance of one in ten: P(more) < 1e-6
+
+
 def test_weekdays_are_expected(make: Make) -> None:
     sequence = make(PubTrack(), epsilon="0.5", budget=sl.PureDP(100))
     for t in range(56):

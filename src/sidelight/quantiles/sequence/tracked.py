@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.ranks import Ranks
@@ -35,6 +36,7 @@ from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.sequence.curve import CountedCells, CurveState, knots_of
 from sidelight.quantiles.sequence.start import Floats
 from sidelight.records import Number
+from sidelight.release import TailBound
 from sidelight.session.query import Answer
 
 #: Places of the curve are kept apart by this share of a step of the grid, and of their size where there are no steps.
@@ -261,6 +263,7 @@ class TrackPlan:
         indices = [index_at_or_below(self.grid, *float(place).as_integer_ratio()) for place in places.tolist()]
         return Answer(
             value=np.maximum.accumulate([self.grid.value(index) for index in indices]),
+            error=self._bound(np.searchsorted(day.points, indices, "right"), counts),
             details={
                 "form": "counted",
                 "edges": [float(edge).hex() for edge in day.edges],
@@ -268,6 +271,37 @@ class TrackPlan:
                 "counts": [str(count) for count in counts.tolist()],
                 "count_deviation": f"{math.sqrt(self.variance):.6g}",
             },
+        )
+
+    def _bound(self, cells: NDArray[np.intp], counts: np.ndarray) -> TailBound:
+        """Bound the gaps of values that lie in these cells.
+
+        A value has at least the rows below its cell under it, and at most those and the cell's. Both ranks are known
+        but for the noise of sums of counts, whose law is known.
+        """
+        from sidelight.quantiles.forms.count_noise import Terms, linear_bound  # days of trees do not load it
+
+        levels = np.array([float(level) for level in self.levels])
+        places = np.arange(len(counts))
+        lower, upper = (places < (cells + more)[:, None] for more in (0, 1))
+        contrasts = np.concatenate([levels[:, None] - lower, upper - levels[:, None]])
+        noise, none = [contrasts * math.sqrt(self.variance)], np.zeros(len(contrasts))
+        found, per_log = linear_bound(
+            Terms(
+                laplace=noise if self.budget.is_pure else (),
+                gaussian=() if self.budget.is_pure else noise,
+                chance=none,
+                selections=np.zeros((len(contrasts), 0)),
+                uneven=none,
+                rows=np.full(len(contrasts), float(len(contrasts))),
+            )
+        )
+        fixed, slope = ((contrasts @ counts + found).reshape(2, -1), per_log.reshape(2, -1))
+        return TailBound(
+            unit="ranks",
+            assumption="the noise is what it is: nothing is assumed about the data",
+            fixed=tuple(fixed.max(axis=0).tolist()),
+            per_log=tuple(slope.max(axis=0).tolist()),
         )
 
     def cells_of(self, edges: Floats, below: int, counts: np.ndarray) -> CountedCells:
