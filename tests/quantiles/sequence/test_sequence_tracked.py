@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from sidelight.quantiles.sequence.curve import CountedCells, CurveState, knots_o
 from sidelight.quantiles.sequence.plan import SequencePlan
 from sidelight.quantiles.sequence.tracked import PubTrack
 from sidelight.report import Item, Report, write_report
+from sidelight.testing import SeededSequence
 
 LEVELS = [0.25, 0.5, 0.75]
 
@@ -101,7 +103,8 @@ def neighbours(first: int, last: int) -> Iterator[tuple[list[int], int]]:
         yield from ((codes, added) for added in (first, first + 1, (first + last) // 2, last - 1, last))
 
 
-@pytest.mark.parametrize("planted", [None, "closed cells", "edge counted twice"])
+@pytest.mark.planted("a row in two cells of a counted day", of=("PubTrack",))
+@pytest.mark.parametrize("planted", [None, "closed cells", "a cell counted twice"])
 def test_one_row_moves_one_count_by_one_and_planted_bugs_do_not(monkeypatch: Any, planted: str | None) -> None:
     """The sensitivity of the counts, over small data sets, at edges, between them and at the ends of the grid."""
     plan = planned(schema=[sl.Number("minutes", lower=0, upper=1, granularity=1)]).tracking
@@ -123,10 +126,8 @@ def test_one_row_moves_one_count_by_one_and_planted_bugs_do_not(monkeypatch: Any
             )
 
         monkeypatch.setattr(module, "counts_of", closed)
-    if planted == "edge counted twice":
+    if planted == "a cell counted twice":
         cells_between = module.cells_between
-        monkeypatch.setattr(module, "cells_between", lambda grid, at: cells_between(grid, [*at[:2], *at[1:]]))
-        points = points[:2]
         monkeypatch.setattr(
             module, "cells_between", lambda grid, at: [*cells_between(grid, at), cells_between(grid, at)[-1]]
         )
@@ -139,6 +140,7 @@ def test_one_row_moves_one_count_by_one_and_planted_bugs_do_not(monkeypatch: Any
     assert (max(moved) == 1) == (planted is None)
 
 
+@pytest.mark.planted("half the noise of a counted day", of=("PubTrack",))
 def test_the_noise_of_counts_has_its_scale() -> None:
     """Discrete Laplace noise of scale 1/epsilon, and an audit that one of half the size fails."""
     plan = planned().tracking
@@ -333,3 +335,84 @@ def test_the_page_of_a_counted_day_shows_its_quantiles(make: Make, tmp_path: Pat
     page = (tmp_path / "report.html").read_text()
     assert "cut where earlier days expect the quantiles" in page
     assert f"{release.value[1]:g}" in page
+
+
+@pytest.mark.parametrize("levels", [[0.9], [0.5], [0.2, 0.7]])
+def test_a_day_that_asks_for_the_whole_curve_has_the_bound_of_its_own_levels(levels: list[float], make: Make) -> None:
+    plan = planned(levels)
+    whole = plan.of_curve(None).prepare(plan.schema)
+    assert plan.tracking is not None
+    wanted = [whole.error.at(0.95)[plan.tracking.knots.index(level)] for level in plan.tracking.levels]
+    (first,) = run(make(PubTrack(), levels=levels), range(1))
+    assert first.value.shape == (len(levels),)
+    assert first.error.at(0.95).tolist() == pytest.approx(wanted)
+
+
+def test_after_a_busy_day_days_are_counted_again() -> None:
+    plan = planned(epsilon=1).tracking
+    assert plan is not None
+    none = np.zeros(0)
+    levels = np.array([0.25, 0.5, 0.75])
+    state = plan.begin().after_values(none, levels, np.array([4.0, 8.0, 12.0]), memory=60.0)
+    busy = CurveState(**{**vars_of(state), "rows": 50_000.0})
+    days = 0
+    while plan.points(busy, none) is None:
+        busy, days = busy.after_values(none, levels, np.array([4.0, 8.0, 12.0]), memory=60.0), days + 1
+        assert days < 60
+    assert days > 10
+
+
+def vars_of(state: CurveState) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in state.__dataclass_fields__}
+
+
+@pytest.mark.parametrize(
+    ("prediction", "words"),
+    [
+        ((sl.priors.Cauchy(5, 1),) * 2, "2 priors for 3 levels"),
+        ([5, 6, 7], "must be a prior"),
+        ((), "must be a prior"),
+        ("Cauchy", "must be a prior"),
+    ],
+)
+def test_predictions_that_do_not_fit_are_refused_at_once(prediction: Any, words: str) -> None:
+    with pytest.raises(RangeError, match=words):
+        SequencePlan(
+            query=sl.Quantiles(LEVELS, column="minutes", epsilon=1),
+            schema=sl.Schema([sl.Number("minutes", lower=0, granularity="0.1")]),
+            learner=PubTrack(prediction=prediction),
+            days_per_person=None,
+        )
+
+
+def test_dates_stay_dates_on_counted_days(ledger: Ledger) -> None:
+    schema = [sl.Date("came", start="2020-01-01", end="2020-12-31")]
+    sequence = SeededSequence(
+        sl.Quantiles([0.25, 0.5, 0.75], column="came", epsilon=1),
+        schema=schema,
+        budget=sl.PureDP(9),
+        ledger=ledger,
+        scope="dates",
+        seed=1,
+    )
+    first = datetime.datetime(2020, 3, 1)
+    came = {"came": np.array([first + datetime.timedelta(days=place % 40) for place in range(400)])}
+    shown = [str(sequence.release(came, day=day(t))) for t in range(3)]
+    assert "counted_quantiles" in shown[1]
+    assert all("2020-03" in each for each in shown), shown
+
+
+@pytest.mark.parametrize(
+    ("more", "words"), [({"by": "site"}, "all rows of a day"), ({"form": "select", "delta": "1e-6"}, "rho")]
+)
+def test_private_learning_says_what_it_needs(more: dict[str, Any], words: str, ledger: Ledger) -> None:
+    schema = [sl.Number("minutes", lower=0, upper=50), sl.Category("site", ["a", "b"])]
+    with pytest.raises(RangeError, match=words):
+        sl.Sequence(
+            sl.Quantiles(LEVELS, column="minutes", epsilon=1, **more),
+            learn="private",
+            schema=schema,
+            budget=sl.PureDP(9),
+            ledger=ledger,
+            scope="private",
+        )

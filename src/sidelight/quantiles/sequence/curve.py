@@ -38,6 +38,8 @@ _LEAST_MOVES: Final = 0.003
 _SURPRISE: Final = 6.0
 #: What counts in a day of an expectation's mistake, and over how many days it is remembered.
 _WORST_MISTAKE, _MISTAKES_MEMORY, _FORGOTTEN = 9.0, 60.0, -12.0
+#: On days that are selected nobody counts the rows: after some of them, a day is counted again to see.
+_ROWS_FADE: Final = 0.9
 #: How far the number of rows moves from day to day, of itself; and a number below which that is not asked.
 _ROWS_MOVE, _FEW_CELLS_OF_NOISE = 0.3, 20.0
 #: Counts beyond the curve that are so many deviations off are believed; over how many days their mean is taken.
@@ -312,7 +314,8 @@ class CurveState:
         curve = self.expected(features)
         off = values - np.interp(levels, self.levels, curve)
         found = curve + np.interp(self.levels, levels, off)
-        moved = replace(self, slow=self.slow.learn(features, found), fast=self.fast.learn(features[:0], found))
+        slow, fast = self.slow.learn(features, found), self.fast.learn(features[:0], found)
+        moved = replace(self, slow=slow, fast=fast, rows=_ROWS_FADE * self.rows)
         return moved if moved._is_finite else replace(self, lost=True)
 
     def _begun(self, features: Floats, curve: Floats, *, memory: float, rows: float) -> CurveState:

@@ -19,6 +19,7 @@ from sidelight.quantiles.sequence.private import DayStep
 from sidelight.quantiles.sequence.start import Floats
 from sidelight.quantiles.sequence.tracked import CountedDay, TrackPlan
 from sidelight.records import Schema, Table
+from sidelight.release import TailBound
 from sidelight.session.query import Answer, SurePrepared
 
 
@@ -58,7 +59,10 @@ class DayQuery:
             request |= {"kind": "learned_quantiles", "learner": plan.learner.to_json()}
             claims = dearest_path([[claims, plan.claims]])
         if self.curve is not None:
-            labels = tuple(labels[self.curve.knots.index(level)] for level in self.curve.levels)
+            labels = tuple(labels[place] for place in self.curve.asked)
+            error = _bound_of(error, self.curve)
+            asked = [request["levels"][place] for place in self.curve.asked]
+            request |= {"levels": asked, "curve_levels": request["levels"]}
         if self.counted is not None:
             assert self.origin is not None
             unused = ("priors", "branching", "budget_power", "adaptation", "score", "form")
@@ -101,12 +105,20 @@ class PreparedDay(SurePrepared):
         answer = self.quantiles.answer(ranks, source)
         if self.curve is not None:
             found = np.asarray(answer.value, np.float64)
-            kept = [self.curve.knots.index(level) for level in self.curve.levels]
             details = {**(answer.details or {}), "curve": [float(value).hex() for value in found]}
-            return replace(answer, value=found[kept], details=details)
+            error = _bound_of(answer.error, self.curve)
+            return replace(answer, value=found[list(self.curve.asked)], details=details, error=error)
         if self.step is None:
             return answer
         return replace(answer, value={"quantiles": answer.value, **self.step.take(ranks, source)})
+
+
+def _bound_of(error: TailBound | None, curve: TrackPlan) -> TailBound | None:
+    """Return the bound of the levels that were asked for, of that of the whole curve."""
+    if error is None:
+        return None
+    fixed, per_log = ([each[place] for place in curve.asked] for each in (error.fixed, error.per_log))
+    return replace(error, fixed=tuple(fixed), per_log=tuple(per_log))
 
 
 def query_of_day(

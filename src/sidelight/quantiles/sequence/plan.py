@@ -37,6 +37,10 @@ Learned = CurveState | LastRelease | RegressionMap | CocobMap | LearnedHistogram
 Learn = Literal["released", "private"]
 #: What the gradients of a learner that was named "private" cost, of the quantiles' rho: together a tenth of the day's.
 _GRADIENT_SHARE: Final = Fraction(1, 9)
+_WHOLE_DAYS: Final = (
+    "a sequence releases quantiles of all rows of a day: leave by and where out of its query. A filtered table, or a "
+    "session a day with Quantiles(by=...), releases those of groups"
+)
 #: Where neither the schema nor the query says how fine values are: this share of the learner's first scale.
 _FINEST_SHARE: Final = 1e-8
 #: Where a day begins first: UTC+14.
@@ -63,13 +67,11 @@ class SequencePlan:
                 "a sequence predicts by itself: leave prediction out of the query, tell the learner instead"
             )
         if self.query.by or self.query.where is not None:
-            raise RangeError(
-                "a sequence releases quantiles of all rows of a day: leave by and where out of its query. A filtered "
-                "table, or a session a day with Quantiles(by=...), releases those of groups"
-            )
+            raise RangeError(_WHOLE_DAYS)
         days = self.days_per_person
         if days is not None and (isinstance(days, bool) or not isinstance(days, int) or days < 1):
             raise RangeError(f"days_per_person must be a whole number of at least 1, or left out, got {days!r}")
+        _ = self.tracking
         self.begin()  # guesses that do not fit the levels are found now
         _ = self.claims
 
@@ -243,10 +245,17 @@ def chosen_learner(learner: Learner | None, learn: Learn | None, *, query: Quant
         return PubTrack()
     if learn != "private":
         raise RangeError(f'learn must be "released" or "private", got {learn!r}; or give a learner')
+    if query.by or query.where is not None:
+        raise RangeError(_WHOLE_DAYS)
     prepared = query.prepare(schema)
     assert type(prepared) is PreparedQuantiles
     number, price = schema.number(prepared.column), prepared.claims.zcdp()
-    if number.lower is None or number.upper is None or price is None:
+    if price is None:
+        raise RangeError(
+            'learn="private" divides a price in rho, and this query has none: give it rho=, or give '
+            "sl.PrivateHistograms(lower, upper, rho=...)"
+        )
+    if number.lower is None or number.upper is None:
         raise RangeError(
             'learn="private" puts its bins between the bounds of the column: declare lower and upper of '
             f"{number.name!r}, or give sl.PrivateHistograms(lower, upper, rho=...)"

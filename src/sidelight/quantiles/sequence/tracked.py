@@ -43,18 +43,23 @@ from sidelight.session.query import Answer
 _APART_STEP, _APART_SIZE = 1 / 64, 2.0**-40
 #: From so many rows times epsilon on, selections inside the cells beat interpolation between their counts.
 _MOST_SIGNAL: Final = 600.0
+#: A prior's scale stays a float that can be doubled.
+_WIDEST_SCALE: Final = sys.float_info.max / 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class PubTrack:
     """Count a day's rows in cells that the days before predict, and read its quantiles off the counts.
 
-    The first day is released like any other query. From then on the rows of a day are counted in the cells between the
-    quantiles that are expected of it, and the counts, whose noise is known, are drawn towards the expectation as far as
-    the days before allow. A day that jumps out of its cells is found again on the next.
+    The first day is selected, as any other query is; where few levels are asked for, it asks for more of the curve
+    beside them, and is less accurate. From then on the rows of a day are counted in the cells between the quantiles
+    that are expected of it, and the counts, whose noise is known, are drawn towards the expectation as far as the days
+    before allow. A day that jumps out of its cells is less accurate, and so may be a few days after it.
 
     Guarantee: that of the query, day by day; a row is in one cell, so that counts with the whole budget cost just it.
-    Learning is a function of released numbers, public features and public parameters, and costs nothing.
+    Learning is a function of released numbers, public features and public parameters, and costs nothing. Under a
+    budget with delta, rho or mu give the query a price in rho: a day of counts priced in epsilon costs epsilon²/2
+    there, and one of selections an eighth of epsilon² or less.
 
     Args:
         features: How many numbers come with every day, beside the weekday; best of the order of 1.
@@ -83,7 +88,10 @@ class PubTrack:
             raise RangeError(f"memory must be more than one day, got {memory}; 60 forgets over two months")
         object.__setattr__(self, "memory", memory)
         if self.prediction is not None and not isinstance(self.prediction, Prior):
-            object.__setattr__(self, "prediction", tuple(self.prediction))
+            several = tuple(self.prediction) if isinstance(self.prediction, (list, tuple)) else (self.prediction,)
+            if not several or not all(isinstance(prior, Prior) for prior in several):
+                raise RangeError("prediction must be a prior such as sl.priors.Cauchy(10, 2), or one for each level")
+            object.__setattr__(self, "prediction", several)
         if isinstance(self.hedge_weight, str) or not 0 < self.hedge_weight < 1:
             raise RangeError(
                 f"hedge_weight must lie in (0, 1), got {self.hedge_weight}; it is the robust prior's share"
@@ -138,10 +146,22 @@ class TrackPlan:
     unit: Unit
     number: Number
 
+    def __post_init__(self) -> None:
+        given = self.learner.prediction
+        if isinstance(given, tuple) and len(given) != len(self.levels):
+            raise RangeError(
+                f"prediction has {len(given)} priors for {len(self.levels)} levels; give one for each, or one for all"
+            )
+
     @cached_property
     def knots(self) -> tuple[Fraction, ...]:
         """The levels of the curve that is followed."""
         return knots_of(self.levels)
+
+    @cached_property
+    def asked(self) -> tuple[int, ...]:
+        """Which of the knots are the levels, where all of those are knots."""
+        return tuple(self.knots.index(level) for level in self.levels)
 
     @property
     def has_more_knots(self) -> bool:
@@ -337,7 +357,7 @@ class TrackPlan:
         places, scales = (np.interp(levels, knots, each) for each in (curve, state.spread(curve)))
         resolution = float(getattr(self.grid, "resolution", 0) or np.spacing(np.abs(curve).max()))
         learned = [
-            Laplace(place, max(scale, resolution), origin=origin)
+            Laplace(place, min(max(scale, resolution), _WIDEST_SCALE), origin=origin)
             for place, scale in zip(places.tolist(), scales.tolist(), strict=True)
         ]
         robust = given if isinstance(given, tuple) else (given or default_prior(self.number),) * len(learned)
