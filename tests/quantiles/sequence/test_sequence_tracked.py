@@ -239,13 +239,13 @@ def test_a_jump_is_found_again(make: Make) -> None:
     ],
     ids=["zeros", "huge", "both ends", "tiny", "two values", "no rows", "fine step"],
 )
-@pytest.mark.parametrize("epsilon", ["1e-6", "2"])
+@pytest.mark.parametrize("epsilon", ["1e-6", "2", "5000"])
 def test_days_of_any_size_are_released(ledger: Ledger, number: Any, values: np.ndarray, epsilon: str) -> None:
     sequence = sl.testing.SeededSequence(
         sl.Quantiles([0.1, 0.5], column="minutes", epsilon=epsilon),
         PubTrack(),
         schema=[number],
-        budget=sl.PureDP(1000),
+        budget=sl.PureDP(100_000),
         ledger=ledger,
         scope="odd",
         seed=1,
@@ -255,6 +255,13 @@ def test_days_of_any_size_are_released(ledger: Ledger, number: Any, values: np.n
         assert np.isfinite(release.value).all()
         assert number.lower is None or release.value.min() >= number.lower
         assert number.upper is None or release.value.max() <= number.upper
+
+
+def test_features_of_any_size_are_taken(make: Make) -> None:
+    sequence = make(PubTrack(features=1))
+    for t, size in enumerate([1e300, -1e308, 5e-324, 1.0, 1.0]):
+        release = sequence.release(today(t), day=day(t), features=[size])
+        assert np.isfinite(release.value).all()
 
 
 def test_many_levels_and_one_share_a_curve_of_a_few_knots() -> None:

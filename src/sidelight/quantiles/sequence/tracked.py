@@ -41,6 +41,8 @@ from sidelight.session.query import Answer
 
 #: Places of the curve are kept apart by this share of a step of the grid, and of their size where there are no steps.
 _APART_STEP, _APART_SIZE = 1 / 64, 2.0**-40
+#: Noise that is smaller, of a budget that protects nobody, is taken to be so large.
+_LEAST_VARIANCE: Final = 1e-6
 #: From so many rows times epsilon on, selections inside the cells beat interpolation between their counts.
 _MOST_SIGNAL: Final = 600.0
 #: A prior's scale stays a float that can be doubled.
@@ -187,7 +189,7 @@ class TrackPlan:
     @cached_property
     def variance(self) -> float:
         """The variance of the noise of a count."""
-        return float(self._noise(np.zeros(2, np.int64)).deviation) ** 2
+        return max(float(self._noise(np.zeros(2, np.int64)).deviation) ** 2, _LEAST_VARIANCE)
 
     def begin(self) -> CurveState:
         """Return the state before the first day."""
@@ -280,6 +282,9 @@ class TrackPlan:
         reading = day.state.read(day.features, cells, apart=self._apart(float(np.abs(day.edges).min())))
         levels = np.array([float(level) for level in self.levels])
         places = day.state.quantiles(reading, cells, levels)
+        if not np.isfinite(places).all():  # a curve near the end of the floats: then what was expected
+            knots = day.edges[day.below : day.below + len(self.knots)]
+            places = np.interp(levels, [float(knot) for knot in self.knots], knots)
         indices = [index_at_or_below(self.grid, *float(place).as_integer_ratio()) for place in places.tolist()]
         return Answer(
             value=np.maximum.accumulate([self.grid.value(index) for index in indices]),
