@@ -1,12 +1,13 @@
 """What does the private learner of a sequence gain? Days of one population, every method at the same cost a day.
 
-`PubProx` learns from the releases, for nothing, so all of the budget goes to the quantiles; `PrivateHistograms` gives a
-tenth of it (as rho) to its gradients. Mean error in ranks over the second half of the days, three seeds, on generated
-data (NOT PRIVATE: seeded noise). Run: `python -m benchmarks.private_sequence [days]`.
+`PubTrack` and `PubProx` learn from the releases, for nothing, so all of the budget goes to the quantiles;
+`PrivateHistograms` gives a tenth of it (as rho) to its gradients. Mean error in ranks over the second half of the days,
+three seeds, on generated data (NOT PRIVATE: seeded noise). Run: `python -m benchmarks.private_sequence [days]`.
 """
 
 from __future__ import annotations
 
+import datetime
 import sys
 from fractions import Fraction
 from typing import Any
@@ -18,6 +19,7 @@ from sidelight.aggregates import collect_ranks
 from sidelight.noise import Source
 from sidelight.predictions import guess
 from sidelight.quantiles import nonprivate_gap
+from sidelight.quantiles.sequence.day import query_of_day
 from sidelight.quantiles.sequence.plan import SequencePlan
 from sidelight.quantiles.sequence.private import DayStep, LearnedHistograms
 from sidelight.testing import SeededEntropy, seeded_release
@@ -25,6 +27,7 @@ from sidelight.testing import SeededEntropy, seeded_release
 LEVELS = (0.25, 0.5, 0.75)
 SCHEMA = sl.Schema([sl.Number("minutes", lower=0, granularity="0.1")])
 SEEDS = (1, 2, 3)
+FIRST = datetime.date(2021, 1, 1)
 #: What a day may cost in all, as the epsilon of its quantiles alone.
 WHOLE = Fraction(1, 10)
 
@@ -59,8 +62,9 @@ def mean_gap(plan: SequencePlan, days: list[np.ndarray], seed: int) -> float:
     learned, run, none, gaps = plan.begin(), None, np.empty(0), []
     for t, values in enumerate(days):
         table = sl.Table({"minutes": values}, schema=SCHEMA)
-        priors = plan.priors(learned, none, guess("generated days"))
-        release = seeded_release(plan.with_prediction(priors), table, seed=f"{seed} {t}")
+        public = plan.numbers(none, FIRST + datetime.timedelta(t))
+        day = query_of_day(plan, learned, public, about={}, origin=guess("generated days"))
+        release = seeded_release(day, table, seed=f"{seed} {t}")
         gaps.append(float(nonprivate_gap(values, LEVELS, release.value).mean()))
         if isinstance(learned, LearnedHistograms) and plan.gradients is not None:
             if run is None or not run.goes_on:
@@ -70,7 +74,7 @@ def mean_gap(plan: SequencePlan, days: list[np.ndarray], seed: int) -> float:
                 ranks = collect_ranks(table, "minutes", plan.bare.grid, source)
                 learned = learned.learn(none, step.take(ranks, source))
         else:
-            learned = learned.learn(none, release.value)
+            learned = plan.learn(learned, public, release)
     return float(np.mean(gaps[len(gaps) // 2 :]))
 
 
@@ -78,6 +82,7 @@ def main(count: int = 200) -> None:
     """Print the table."""
     epsilon, rho = split(Fraction(1, 10))
     plans = {
+        "PubTrack": planned(sl.PubTrack(), WHOLE),
         "PubPrev": planned(sl.PubPrev(20, 5), WHOLE),
         "PubProx": planned(sl.PubProx(20, 5, plausible=(0, 60)), WHOLE),
         "static, robust": planned(sl.PubPrev(20, 10, hedge_weight=0.99), WHOLE),

@@ -192,6 +192,20 @@ def test_it_is_far_better_than_days_on_their_own(make: Make) -> None:
     assert np.mean(tracked[5:]) < 0.75 * np.mean(alone[5:])
 
 
+def test_the_bound_of_a_counted_day_holds(make: Make) -> None:
+    """At 90 %, on days that the curve expects and on days that it does not; rejected at one in a million."""
+    sequence = make(PubTrack(), epsilon="0.2", budget=sl.PureDP(100))
+    exceeded = []
+    for t in range(60):
+        values = minutes(t, 300) * (4 if t % 10 == 0 else 1)
+        release = sequence.release({"minutes": values}, day=day(t))
+        if release.details is not None:
+            gaps = nonprivate_gap(values, LEVELS, release.value)
+            exceeded.append(bool((gaps > release.error_bound(0.9)).any()))
+    assert len(exceeded) > 40
+    assert sum(exceeded) <= 18  # of 59 with a chance of one in ten: P(more) < 1e-6
+
+
 def test_weekdays_are_expected(make: Make) -> None:
     sequence = make(PubTrack(), epsilon="0.5", budget=sl.PureDP(100))
     for t in range(56):
@@ -225,13 +239,13 @@ def test_a_jump_is_found_again(make: Make) -> None:
     ],
     ids=["zeros", "huge", "both ends", "tiny", "two values", "no rows", "fine step"],
 )
-@pytest.mark.parametrize("epsilon", ["1e-6", "2"])
+@pytest.mark.parametrize("epsilon", ["1e-6", "2", "5000"])
 def test_days_of_any_size_are_released(ledger: Ledger, number: Any, values: np.ndarray, epsilon: str) -> None:
     sequence = sl.testing.SeededSequence(
         sl.Quantiles([0.1, 0.5], column="minutes", epsilon=epsilon),
         PubTrack(),
         schema=[number],
-        budget=sl.PureDP(1000),
+        budget=sl.PureDP(100_000),
         ledger=ledger,
         scope="odd",
         seed=1,
@@ -241,6 +255,13 @@ def test_days_of_any_size_are_released(ledger: Ledger, number: Any, values: np.n
         assert np.isfinite(release.value).all()
         assert number.lower is None or release.value.min() >= number.lower
         assert number.upper is None or release.value.max() <= number.upper
+
+
+def test_features_of_any_size_are_taken(make: Make) -> None:
+    sequence = make(PubTrack(features=1))
+    for t, size in enumerate([1e300, -1e308, 5e-324, 1.0, 1.0]):
+        release = sequence.release(today(t), day=day(t), features=[size])
+        assert np.isfinite(release.value).all()
 
 
 def test_many_levels_and_one_share_a_curve_of_a_few_knots() -> None:

@@ -391,10 +391,10 @@ def _inverted(shares: Floats, cells: CountedCells, levels: Floats, *, curve: Flo
         shares, edges = np.append(0.0, shares), np.append(low, edges)
     if np.isfinite(high) and high > edges[-1]:
         shares, edges = np.append(shares, 1.0), np.append(edges, high)
-    middle = float(np.median(curve))
-    reach = _LINEAR_REACH * max(float(np.median(np.diff(curve))), np.finfo(float).tiny)
     rising = shares + 1e-9 * np.arange(len(shares))  # equal shares: any place between is right, take the first
-    places = np.arcsinh(np.clip((edges - middle) / reach, -1e300, 1e300))
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # curves near the end of the floats
+        middle = float(np.median(curve))
+        reach = _LINEAR_REACH * max(float(np.median(np.diff(curve))), np.finfo(float).tiny)
+        places = np.arcsinh(np.clip((edges - middle) / reach, -1e300, 1e300))
         found = middle + reach * np.sinh(np.interp(levels, rising, places))
     return np.asarray(np.clip(found, edges[0], edges[-1]))

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.ranks import Ranks
@@ -35,10 +36,13 @@ from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.sequence.curve import CountedCells, CurveState, knots_of
 from sidelight.quantiles.sequence.start import Floats
 from sidelight.records import Number
+from sidelight.release import TailBound
 from sidelight.session.query import Answer
 
 #: Places of the curve are kept apart by this share of a step of the grid, and of their size where there are no steps.
 _APART_STEP, _APART_SIZE = 1 / 64, 2.0**-40
+#: Noise that is smaller, of a budget that protects nobody, is taken to be so large.
+_LEAST_VARIANCE: Final = 1e-6
 #: From so many rows times epsilon on, selections inside the cells beat interpolation between their counts.
 _MOST_SIGNAL: Final = 600.0
 #: A prior's scale stays a float that can be doubled.
@@ -185,7 +189,7 @@ class TrackPlan:
     @cached_property
     def variance(self) -> float:
         """The variance of the noise of a count."""
-        return float(self._noise(np.zeros(2, np.int64)).deviation) ** 2
+        return max(float(self._noise(np.zeros(2, np.int64)).deviation) ** 2, _LEAST_VARIANCE)
 
     def begin(self) -> CurveState:
         """Return the state before the first day."""
@@ -278,9 +282,13 @@ class TrackPlan:
         reading = day.state.read(day.features, cells, apart=self._apart(float(np.abs(day.edges).min())))
         levels = np.array([float(level) for level in self.levels])
         places = day.state.quantiles(reading, cells, levels)
+        if not np.isfinite(places).all():  # a curve near the end of the floats: then what was expected
+            knots = day.edges[day.below : day.below + len(self.knots)]
+            places = np.interp(levels, [float(knot) for knot in self.knots], knots)
         indices = [index_at_or_below(self.grid, *float(place).as_integer_ratio()) for place in places.tolist()]
         return Answer(
             value=np.maximum.accumulate([self.grid.value(index) for index in indices]),
+            error=self._bound(np.searchsorted(day.points, indices, "right"), counts),
             details={
                 "form": "counted",
                 "edges": [float(edge).hex() for edge in day.edges],
@@ -288,6 +296,37 @@ class TrackPlan:
                 "counts": [str(count) for count in counts.tolist()],
                 "count_deviation": f"{math.sqrt(self.variance):.6g}",
             },
+        )
+
+    def _bound(self, cells: NDArray[np.intp], counts: np.ndarray) -> TailBound:
+        """Bound the gaps of values that lie in these cells.
+
+        A value has at least the rows below its cell under it, and at most those and the cell's. Both ranks are known
+        but for the noise of sums of counts, whose law is known.
+        """
+        from sidelight.quantiles.forms.count_noise import Terms, linear_bound  # days of trees do not load it
+
+        levels = np.array([float(level) for level in self.levels])
+        places = np.arange(len(counts))
+        lower, upper = (places < (cells + more)[:, None] for more in (0, 1))
+        contrasts = np.concatenate([levels[:, None] - lower, upper - levels[:, None]])
+        noise, none = [contrasts * math.sqrt(self.variance)], np.zeros(len(contrasts))
+        found, per_log = linear_bound(
+            Terms(
+                laplace=noise if self.budget.is_pure else (),
+                gaussian=() if self.budget.is_pure else noise,
+                chance=none,
+                selections=np.zeros((len(contrasts), 0)),
+                uneven=none,
+                rows=np.full(len(contrasts), float(len(contrasts))),
+            )
+        )
+        fixed, slope = ((contrasts @ counts + found).reshape(2, -1), per_log.reshape(2, -1))
+        return TailBound(
+            unit="ranks",
+            assumption="the noise is what it is: nothing is assumed about the data",
+            fixed=tuple(fixed.max(axis=0).tolist()),
+            per_log=tuple(slope.max(axis=0).tolist()),
         )
 
     def cells_of(self, edges: Floats, below: int, counts: np.ndarray) -> CountedCells:
