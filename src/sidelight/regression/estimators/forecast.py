@@ -166,7 +166,7 @@ def _described(model: Any, schema: Any, *, target: str | None, features: Any) ->
         model._check_solver()
         goal = model._goal()
         model._check()
-        model._need("data_norm", "the public bound of a row's Euclidean norm")
+        model._need("data_norm")
         found = Examples(np.empty((0, width)), np.empty(0), width)
         read = model._predictions(goal, data_norm=model.data_norm, features=width, names=None)
         query = model._query(goal, found, read, data_norm=model.data_norm)
