@@ -21,9 +21,10 @@ from sidelight.noise import Source
 from sidelight.predictions.origin import guess
 from sidelight.regression.descent import fit as descent_fit
 from sidelight.regression.descent.choice import StartChoice
-from sidelight.regression.descent.fit import MappedRows, descend, integer_gradient
+from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import RowMap, clipped_errors, predictors, whole_norms
+from sidelight.regression.descent.passes import MappedRows, integer_gradient
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients

@@ -12,7 +12,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import BudgetError, RangeError, SchemaError
 from sidelight.regression import rows as bounded
-from sidelight.regression.descent import fit
+from sidelight.regression.descent import passes as adding
 from sidelight.regression.estimators import TableEncoding
 from sidelight.regression.estimators import table_examples as reading
 from sidelight.testing import SeededSession
@@ -191,7 +191,7 @@ class TestPasses:
 
         monkeypatch.setattr(reading.TableExamples, "batches", batches)
         monkeypatch.setattr(reading, "StreamedRows", Streamed)
-        monkeypatch.setattr(fit, "KEPT_BYTES", keep)
+        monkeypatch.setattr(adding, "KEPT_BYTES", keep)
         return passes
 
     @pytest.mark.parametrize(("solver", "fewest", "most"), [("objective", 3, 12), ("descent", 17, 17)])
@@ -206,7 +206,7 @@ class TestPasses:
 
     def test_mapped_rows_are_kept_where_the_source_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
         passes = self.counted(monkeypatch, keep=0)
-        monkeypatch.setattr(fit, "KEPT_BYTES", 1 << 28)
+        monkeypatch.setattr(adding, "KEPT_BYTES", 1 << 28)
         logistic(table(columns(60_000)))
         assert passes[0] == 2
 

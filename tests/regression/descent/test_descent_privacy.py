@@ -18,7 +18,7 @@ from sidelight.guarantees import GDP, Person, Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions.origin import guess
-from sidelight.regression.descent import fit
+from sidelight.regression.descent import passes as adding
 from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
@@ -256,8 +256,8 @@ def test_a_range_of_targets_whose_codes_would_be_no_numbers_is_refused() -> None
 def test_the_number_of_rows_does_not_decide_whether_progress_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of few rows is kept in memory after the first pass, a longer one is not: nobody may see which."""
     shown: list[str] = []
-    monkeypatch.setattr(fit, "progress", lambda name, total: shown.append(name) or nullcontext(lambda: None))
+    monkeypatch.setattr(adding, "progress", lambda name, total: shown.append(name) or nullcontext(lambda: None))
     for few in (True, False):
         rows = SimpleNamespace(in_memory=few)
-        fit.MappedRows.progress(SimpleNamespace(_rows=rows), 3)  # type: ignore[arg-type]
+        adding.MappedRows.progress(SimpleNamespace(_rows=rows), 3)  # type: ignore[arg-type]
     assert shown == ["steps of descent"] * 2

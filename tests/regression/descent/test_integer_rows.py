@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sidelight.regression.descent import fit as fitting
-from sidelight.regression.descent import integer_rows
+from sidelight.regression.descent import integer_rows, passes
 from sidelight.regression.descent.geometry import Geometry, NoisyGram, from_gram, without_map
 from sidelight.regression.descent.integer_rows import (
     GRAM_SENSITIVITY,
@@ -157,8 +156,8 @@ def sum_of(
     targets: Targets, geometry: Geometry, features: Any, labels: np.ndarray, theta: np.ndarray, size: int
 ) -> Any:
     mapping = RowMap(geometry=geometry)
-    mapped = fitting.MappedRows(Blocks(features, labels, size), mapping, data_norm=1.0)  # type: ignore[arg-type]
-    return fitting.integer_gradient(targets, mapped, theta, mapping, clip=3 << 24)
+    mapped = passes.MappedRows(Blocks(features, labels, size), mapping, data_norm=1.0)  # type: ignore[arg-type]
+    return passes.integer_gradient(targets, mapped, theta, mapping, clip=3 << 24)
 
 
 @GOALS
@@ -171,7 +170,7 @@ def test_sums_depend_on_no_order_and_no_block(targets: Targets, kind: str, monke
     shape = csr_array if kind == "sparse" else np.asarray
     whole = sum_of(targets, geometry, shape(rows), labels, theta, size=n)
     for cells in (1 << 17, 1):
-        monkeypatch.setattr(fitting, "_CELLS", cells)
+        monkeypatch.setattr(passes, "_CELLS", cells)
         for size in (1, 7, 64):
             np.testing.assert_array_equal(sum_of(targets, geometry, shape(rows), labels, theta, size), whole)
     order = RNG.permutation(n)
@@ -219,8 +218,8 @@ def test_integers_say_what_floats_say() -> None:
         else:
             errors = np.exp(u) / np.exp(u).sum(axis=1, keepdims=True) - np.eye(3)[labels[:, 0].astype(int)]
         wanted = z.T @ errors
-        mapped = fitting.MappedRows(Blocks(rows, labels, 512), mapping, data_norm=1.0)  # type: ignore[arg-type]
-        found = fitting.integer_gradient(targets, mapped, point, mapping, clip=1 << 40) * 2.0**-26
+        mapped = passes.MappedRows(Blocks(rows, labels, 512), mapping, data_norm=1.0)  # type: ignore[arg-type]
+        found = passes.integer_gradient(targets, mapped, point, mapping, clip=1 << 40) * 2.0**-26
         assert np.linalg.norm(found - wanted) < 2e-3 * np.linalg.norm(np.abs(z).T @ np.abs(errors))
 
 

@@ -17,9 +17,9 @@ from sidelight.guarantees import Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions.origin import guess
 from sidelight.regression.descent.choice import StartChoice, odds_of
-from sidelight.regression.descent.fit import MappedRows, _votes
 from sidelight.regression.descent.geometry import Geometry, NoisyGram, PublicMoments, from_gram, guarded
 from sidelight.regression.descent.integer_rows import RowMap, squared_votes
+from sidelight.regression.descent.passes import MappedRows, start_votes
 from sidelight.regression.descent.plan import plan_descent
 from sidelight.regression.descent.starts import Start, start_of
 from sidelight.regression.descent.targets import Targets
@@ -105,7 +105,7 @@ def test_adding_a_row_adds_its_own_votes() -> None:
 
     def scores(n: int) -> np.ndarray:
         mapped = MappedRows(ArrayRows(X[:n], y[:n], policy=plan.policy), RowMap(geometry=geometry), data_norm=1.0)
-        return -_votes(NUMBER, mapped, starts, RowMap(geometry=geometry))
+        return -start_votes(NUMBER, mapped, starts, RowMap(geometry=geometry))
 
     found = np.array([scores(n) for n in range(42)])
     assert (found[:, -1] == 0).all()

@@ -28,6 +28,8 @@ _LEAST_H = 0.1
 #: Half ranges², where no public rows say more.
 _USUAL_RESIDUAL = 0.1
 _LARGEST_CURVATURE = 1.9
+#: Of the rows that steps are made for, at least this share is taken to be there.
+_LEAST_SHARE = 0.25
 _ALONE = tuple(2.0**power for power in range(-21, 5))
 _TOWARDS = tuple(2.0**power for power in range(-6, 15))
 #: The variance of predictions that is expected without a prediction, in half ranges², and the deviation of its
@@ -71,6 +73,7 @@ def average_noise(
     rows_per_unit: int = 1,
     residual_variance: float | None = None,
     intercept: bool = True,
+    counted: float | None = None,
 ) -> AverageNoise:
     """Return the noise of the average of the last points, to first order.
 
@@ -84,12 +87,14 @@ def average_noise(
         rows_per_unit: How many rows a person may have.
         residual_variance: Of public rows that the start came from.
         intercept: Whether the last column is constant.
+        counted: The likely number of rows: steps that are made for more of them go less far.
     """
     share = schedule.clip_share
     left = {"squared": _SQUARED_CURVATURE, "logistic": 0.5 * (share / 0.5) ** 3, "softmax": 0.5 * share**3}[kind]
     step = schedule.lengths(len(h), intercept=intercept)
     varied = np.maximum(h, _LEAST_H)
-    k = np.minimum(left * varied, _LARGEST_CURVATURE / step)
+    there = 1.0 if counted is None else min(max(counted / rows, _LEAST_SHARE), 1.0)
+    k = np.minimum(left * varied * there, _LARGEST_CURVATURE / step)
     deviation = step * rows_per_unit * schedule.clip * math.sqrt(schedule.passes)
     deviation /= rows * curvature * mu_steps
     sampling = 1.0 if kind != "squared" else _USUAL_RESIDUAL if residual_variance is None else residual_variance
