@@ -247,16 +247,23 @@ class TestWhatPublicRowsSay:
 
     def test_a_fit_goes_to_the_mean_of_a_skewed_target(self) -> None:
         rng = np.random.default_rng(5)
-        rows = rng.normal(size=(6000, D)) * 0.2
-        targets = np.minimum(rng.exponential(1.0, 6000), 8.0)
+        rows = rng.normal(size=(5000, D)) * 0.2
+        targets = np.where(rng.random(5000) < 0.8, 0.0, rng.uniform(2, 8, 5000))
         public = sl.PublicData(np.column_stack([rows[:1000], targets[:1000]]), "the first thousand")
         off = []
         for seed in range(6):
             model = sl.LinearRegression(
-                epsilon=0.3, delta="1e-6", data_norm=1, target_range=(0, 8), prediction=public, random_state=seed
+                epsilon=0.3,
+                delta="1e-6",
+                data_norm=1,
+                target_range=(0, 8),
+                prediction=public,
+                odds=10**6,
+                shrinkage="none",
+                random_state=seed,
             ).fit(rows[1000:], targets[1000:])
             off.append(float(model.predict(rows).mean() - targets.mean()))
-        assert abs(np.mean(off)) < 0.05  # -0.1 where it goes to what the clip leaves
+        assert abs(np.mean(off)) < 0.07  # 0.01 ± 0.02; -0.14 ± 0.02 where it goes to what the clip leaves
 
 
 def test_steps_for_more_rows_than_there_are_leave_more_noise() -> None:
