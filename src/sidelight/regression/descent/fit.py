@@ -60,6 +60,7 @@ class FittedDescent:
         noise: The variance of the average in each coordinate, (columns,).
         chosen: The prediction that it started from, or None.
         factor: How far it was drawn (κ), None where it was not.
+        error: What the mean square of a usual row's error is made of, in half ranges² or log odds², some parts.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
     """
 
@@ -70,6 +71,7 @@ class FittedDescent:
     noise: Floats
     chosen: int | None
     factor: float | None
+    error: Floats
     points: Floats
 
     def value(self) -> dict[str, Any]:
@@ -229,7 +231,17 @@ def _averaged(
         trust=None if start is None else start.variances,
         intercept=geometry.intercept,
     )
-    return _fitted(plan, geometry, steps, shrunk.theta, noise.variance, chosen, shrunk.factor, points=np.array(seen))
+    return _fitted(
+        plan,
+        geometry,
+        steps,
+        shrunk.theta,
+        noise.variance,
+        chosen,
+        shrunk.factor,
+        error=noise.h * shrunk.variance,
+        points=np.array(seen),
+    )
 
 
 def _likely_h(geometry: Geometry, start: Start | None) -> Floats:
@@ -271,7 +283,13 @@ def _plain(
         step=PLAIN_STEP,
         constant_step=PLAIN_STEP,
     )
-    return _fitted(plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, points=np.array(seen))
+    # what noise of each step adds to the last point, were nothing of it forgotten; a row and its ½ have length √1.25
+    reached = [PLAIN_STEP * (1 - PLAIN_MOMENTUM**left) / (1 - PLAIN_MOMENTUM) for left in range(1, passes + 1)]
+    deviation = plan.rows_per_unit * PLAIN_CLIP * passes**0.5 / (plan.mu_steps * geometry.rows)
+    error = np.array([1.25 * deviation**2 * sum(each**2 for each in reached)])
+    return _fitted(
+        plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, error=error, points=np.array(seen)
+    )
 
 
 def _fitted(
@@ -283,6 +301,7 @@ def _fitted(
     chosen: int | None,
     factor: float | None,
     *,
+    error: Floats,
     points: Floats,
 ) -> FittedDescent:
     """Return coefficients in the units of the rows and of the target."""
@@ -298,5 +317,6 @@ def _fitted(
         noise=noise,
         chosen=chosen,
         factor=factor,
+        error=error,
         points=points,
     )

@@ -41,10 +41,14 @@ UNKNOWN = 1e12
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shrunk:
-    """The final coefficients, and how far they were drawn: `factor` is κ, None where nothing was drawn."""
+    """The final coefficients, and how far they were drawn: `factor` is κ, None where nothing was drawn.
+
+    `variance` (columns,) is what is not known of each: the noise, and what was lost of the truth by drawing.
+    """
 
     theta: Floats
     factor: float | None
+    variance: Floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,19 +150,23 @@ def shrink(
         intercept: Whether the last column is constant.
     """
     if rule == "none" or (start is None and kind != "squared"):
-        return Shrunk(theta=average, factor=None)
+        return Shrunk(theta=average, factor=None, variance=noise.variance / np.maximum(noise.arrived, _LEAST_H) ** 2)
     variance = np.broadcast_to(noise.variance[:, None], average.shape)
     towards = np.zeros_like(average) if start is None else start
     if rule == "stein":
         share = stein_share(average - towards, variance)
-        return Shrunk(theta=towards + share * (average - towards), factor=share)
+        return Shrunk(theta=towards + share * (average - towards), factor=share, variance=noise.variance)
     if start is None:
         kept, factor = _alone(average, noise, intercept=intercept)
-        return Shrunk(theta=kept * average, factor=factor)
+        # slopes of variance κ, seen as arrived·slope plus noise, are known to within this
+        unknown = noise.variance * kept[:, 0] / np.maximum(noise.arrived, _LEAST_H)
+        return Shrunk(theta=kept * average, factor=factor, variance=unknown)
     assert trust is not None
     own = np.broadcast_to(trust if trust.ndim == 2 else trust[:, None], average.shape)
     factor = most_evidence(average - towards, variance, own)
-    return Shrunk(theta=towards + _keep(factor, own, variance) * (average - towards), factor=factor)
+    kept = _keep(factor, own, variance)
+    unknown = (kept * variance).max(axis=1)  # κ·v·N/(κ·v + N)
+    return Shrunk(theta=towards + kept * (average - towards), factor=factor, variance=unknown)
 
 
 def _alone(average: Floats, noise: AverageNoise, *, intercept: bool) -> tuple[Floats, float]:

@@ -21,6 +21,7 @@ from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.fit_query import PlannedFit, Records
 from sidelight.regression.estimators.table_examples import refuse_rows_of_table
 from sidelight.regression.losses import Loss
+from sidelight.regression.model_error import descent_error, objective_error
 from sidelight.regression.model_predictions import Predictions
 from sidelight.regression.predicted_objective import PredictedPlan, plan_with_predictions
 from sidelight.session import Answer
@@ -125,7 +126,8 @@ class PreparedPrediction(PlannedFit):
         (plan,) = self.plans
         rows = self.examples.bounded(table, plan.policy)
         if isinstance(plan, DescentPlan):
-            return Answer(value=descend(plan, rows, source=source).value())
+            found = descend(plan, rows, source=source)
+            return Answer(value=found.value(), error=descent_error(plan, found))
         fit, chosen, counted = plan.run(rows, source=source)
         told = {"chosen": np.array(-1 if chosen is None else chosen), "rows": np.array(counted)}
-        return Answer(value=fit.model() | told)
+        return Answer(value=fit.model() | told, error=objective_error(plan.fit))
