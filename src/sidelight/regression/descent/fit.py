@@ -22,15 +22,14 @@ from sidelight.regression.descent.geometry import (
 )
 from sidelight.regression.descent.integer_rows import (
     CODE_BITS,
+    Integers,
     RowMap,
+    clipped_errors,
+    gradient_sum,
+    gram_of,
+    predictors,
 )
-from sidelight.regression.descent.passes import (
-    MappedRows,
-    gram_and_count,
-    integer_gradient,
-    start_losses,
-    start_votes,
-)
+from sidelight.regression.descent.mapped_rows import CodedRows, Mapped, MappedRows
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.rules import (
     PLAIN_CLIP,
@@ -42,6 +41,7 @@ from sidelight.regression.descent.rules import (
 )
 from sidelight.regression.descent.shrinkage import average_noise, shrink
 from sidelight.regression.descent.starts import Start, start_of, taken_off
+from sidelight.regression.descent.targets import Targets
 from sidelight.regression.rows import Rows
 
 #: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
@@ -102,17 +102,18 @@ def descend(plan: DescentPlan, rows: Rows, *, source: Source) -> FittedDescent:
 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
     """
-    geometry = _geometry(plan, rows, source=source)
-    mapped = MappedRows(rows, RowMap(geometry=geometry), data_norm=float(plan.data_norm))
+    coded = CodedRows(rows, data_norm=float(plan.data_norm))
+    geometry = _geometry(plan, coded, source=source)
+    mapped = MappedRows(coded, RowMap(geometry=geometry))
     chosen, start = _chosen(plan, geometry, mapped, source=source)
     steps = _plain if geometry.kind == "none" else _averaged
     return steps(plan, geometry, mapped, chosen, start, source=source)
 
 
-def _geometry(plan: DescentPlan, rows: Rows, *, source: Source) -> Geometry:
+def _geometry(plan: DescentPlan, rows: CodedRows, *, source: Source) -> Geometry:
     """Release what the coordinates need."""
     declared = counted = None if plan.rows is None else float(plan.rows)
-    total, count = gram_and_count(plan, rows)
+    total, count = _gram_and_count(plan, rows)
     gram = None
     if plan.shares.gram:
         noise = plan.gram_noise(total)
@@ -134,6 +135,19 @@ def _geometry(plan: DescentPlan, rows: Rows, *, source: Source) -> Geometry:
     return from_gram(gram, rows=declared, **more)
 
 
+def _gram_and_count(plan: DescentPlan, rows: CodedRows) -> tuple[Integers, int]:
+    """Read the rows once, where anything of it is needed."""
+    total = np.zeros((plan.features + 1,) * 2 if plan.shares.gram else (0, 0), np.int64)
+    count = 0
+    if not plan.shares.gram and not plan.shares.count:
+        return total, count
+    for codes, targets in rows.blocks(dense=plan.shares.gram > 0):
+        count += len(targets)
+        if plan.shares.gram:
+            total += gram_of(codes)
+    return total, count
+
+
 def _chosen(
     plan: DescentPlan, geometry: Geometry, mapped: MappedRows, *, source: Source
 ) -> tuple[int | None, Start | None]:
@@ -141,7 +155,7 @@ def _chosen(
     if plan.choice is None:
         return None, None
     starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
-    add_up = start_votes if plan.choice.votes else start_losses
+    add_up = _votes if plan.choice.votes else _losses
     totals = add_up(plan.targets, mapped, starts, RowMap(geometry=geometry))
     chosen = plan.choice.draw(totals, source)  # private rows, 3 of 4
     return chosen, None if chosen is None else starts[chosen]
@@ -154,6 +168,51 @@ def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> Start:
         one = start_of(candidate, geometry, kind="logistic", outputs=1)
         return replace(one, theta=np.hstack([-one.theta / 2, one.theta / 2]))
     return start_of(candidate, geometry, kind=targets.kind, outputs=targets.outputs)
+
+
+def _losses(targets: Targets, mapped: MappedRows, starts: list[Start], mapping: RowMap) -> Integers:
+    """Add up the losses of the starts and, last, of equal classes, in one pass."""
+    totals = np.zeros(len(starts) + 1, np.int64)
+    thetas = [start.theta for start in starts]
+    codes = [mapping.theta_codes(theta) for theta in (*thetas, np.zeros_like(thetas[0]))]
+    for z, _, labels in mapped.parts():
+        for place, code in enumerate(codes):
+            totals[place] += int(targets.losses(predictors(z, code, mapping.last), labels).sum())
+    return totals
+
+
+def _votes(targets: Targets, mapped: MappedRows, starts: list[Start], mapping: RowMap) -> Integers:
+    """Return by how many rows each start loses against the better of its rivals; 0 for none; in one pass.
+
+    The rivals: the middle of the range, and the start's own constant where it has one.
+    """
+    codes = [mapping.theta_codes(start.theta) for start in starts]
+    rivals = [
+        [mapping.theta_codes(rival) for rival in (np.zeros_like(start.theta), start.constant) if rival is not None]
+        for start in starts
+    ]
+    totals = [np.zeros(len(each), np.int64) for each in rivals]
+    for z, _, labels in mapped.parts():
+        for own, others, total in zip(codes, rivals, totals, strict=True):
+            u = predictors(z, own, mapping.last)
+            for place, other in enumerate(others):
+                total[place] += int(targets.votes(u, predictors(z, other, mapping.last), labels).sum())
+    return np.array([*(-total.min() for total in totals), 0], np.int64)
+
+
+def integer_gradient(targets: Targets, mapped: MappedRows, theta: Floats, mapping: RowMap, *, clip: int) -> Integers:
+    """Return the sum of the clipped integer gradients of all rows at a public point, exactly, in one pass.
+
+    Guarantee: one row more moves it by at most `clip` in Euclidean norm (the lemma of `integer_rows`).
+    """
+    code = mapping.theta_codes(theta)
+
+    def gradient(part: Mapped) -> Integers:
+        z, norms, labels = part
+        errors = clipped_errors(targets.errors(predictors(z, code, mapping.last), labels), norms, clip)
+        return gradient_sum(z, errors, mapping.last)
+
+    return np.zeros((mapping.geometry.columns, targets.outputs), np.int64) + mapped.added_up(gradient)
 
 
 def _noisy_gradient(
