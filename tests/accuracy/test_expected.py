@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,11 +100,12 @@ def test_at_the_stated_confidence_the_largest_of_the_draws_is_shown() -> None:
     assert usual.tail(0.95).at(0.9975).max() == pytest.approx(sure.size, rel=1e-6)
 
 
-def test_a_release_of_a_model_carries_what_was_measured() -> None:
+def test_a_release_of_a_model_carries_its_own_error_or_what_was_measured() -> None:
     query = sl.ModelQuery(model=sl.LinearRegression(epsilon=1, delta="1e-6"), target="pay", features=["age"])
     release = seeded_release(query, _rows(), seed=2)
-    assert release.error is None
-    told = with_expected(release, query, query.prepare(PEOPLE), PEOPLE)
+    assert release.error is not None
+    assert with_expected(release, query, query.prepare(PEOPLE), PEOPLE) is release
+    told = with_expected(replace(release, error=None), query, query.prepare(PEOPLE), PEOPLE)
     assert isinstance(told, Release)
     assert told.error is not None
     assert "generated" in told.error.assumption

@@ -53,6 +53,7 @@ def exact_variance(report: DescentReport, targets: Targets, rows: np.ndarray, la
         h=np.ones(d + report.intercept),
         trace=1.0,
         rows=1.0,
+        counted=1.0,
         intercept=report.intercept,
         kind="none" if report.map is None else "private",
     )

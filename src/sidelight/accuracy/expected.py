@@ -124,7 +124,8 @@ def _measured(query: Any, prepared: Prepared, schema: Schema, *, confidence: flo
     table = Table(as_cells(columns, schema), schema=schema)
     kind = str(prepared.request["kind"])
     first = seeded_release(query, table, seed="expected 0")
-    if isinstance(first, Release) and first.error is not None:  # its bound depends on how many rows there are
+    # its bound depends on how many rows there are; a model's speaks of the mean row, and is no measurement
+    if isinstance(first, Release) and first.error is not None and kind != "linear_model":
         bound = _of_bound(first.error, confidence)
         return replace(bound, basis="measured", condition=f"{bound.condition}; for {rows:,} rows", rows=rows)
     draws = SLOW_DRAWS if kind in _SLOW else DRAWS

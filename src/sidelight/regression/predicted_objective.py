@@ -33,7 +33,7 @@ from sidelight.regression.model_predictions import Candidate, PredictedCoefficie
 from sidelight.regression.plan import LinearPlan, certifiable, plan_linear
 from sidelight.regression.public_fit import penalised_fit
 from sidelight.regression.public_regulariser import PublicBounds, PublicRegulariser
-from sidelight.regression.rows import Block, Rows
+from sidelight.regression.rows import Block, RowPolicy, Rows
 
 #: Shares of mu² of the choice and of the count, as in a descent.
 _CHOICE, _COUNT = Fraction(1, 10), Fraction(3, 100)
@@ -112,6 +112,15 @@ class PredictedPlan:
             raise RangeError("the parts of this fit cost more than the whole; this is a defect, please report it")
         whole = ApproxDP(self.epsilon, self.fit.delta, unit=self.fit.unit, numerics="idealized")
         return native_claims(whole, mechanism="objective_perturbation")
+
+    @property
+    def policy(self) -> RowPolicy:
+        """How a raw record becomes a bounded one."""
+        return self.fit.policy
+
+    def cautions(self) -> tuple[str, ...]:
+        """Return public warnings about the parameters, for people."""
+        return self.fit.cautions()
 
     def request(self) -> dict[str, str]:
         """Describe the fit for a ledger, with strings only."""

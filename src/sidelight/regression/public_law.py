@@ -3,7 +3,8 @@
 Public rows of a prediction say most: how features vary, what they tell about the target, and how sure that is. The true
 coefficients are drawn anew about what a penalised fit of these rows finds, as far off as it may be, so that the
 prediction is as wrong as its own rows say. Without public rows there is a guess: features that fill their declared
-ranges, and a target of which they explain a half. Nothing here reads a private row; nothing moves a guarantee.
+ranges, and a target of which they explain any share, one half in the middle. Nothing here reads a private row; nothing
+moves a guarantee.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ Basis = Literal["public rows", "declared shape"]
 _SHAPE_ROWS = 4000
 #: A number in its range: the deviation of features and of the target, in halves of their ranges.
 _DEVIATION = 1 / 3
-#: Of the variance of a target the features explain this, and the log odds of two classes have this deviation.
-_EXPLAINED, _LOG_ODDS = 0.5, 2.0
+#: Of the variance of a target the features explain a share between these, as probable as any other; where somebody
+#: states coefficients, the middle.
+_LEAST_EXPLAINED, _MOST_EXPLAINED, _MIDDLE = 0.05, 0.95, 0.5
+#: The deviation of the log odds of two classes at which features explain a half.
+_LOG_ODDS = 2.0
 #: Penalties of a classifier of public rows, and in how many parts these are left out to choose one.
 _PENALTIES, _FOLDS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0), 5
 
@@ -121,8 +125,8 @@ class Law(Protocol):
         """The score of the prediction alone, on public rows that it has not seen; None where there are none."""
         ...
 
-    def population(self, dice: Dice) -> Population:
-        """Return one law that is possible."""
+    def population(self, dice: Dice, *, at: float = 0.5) -> Population:
+        """Return one law that is possible; `at`, from 0 to 1, says how much features tell where nothing else does."""
         ...
 
 
@@ -148,8 +152,9 @@ class LawOfRows:
         self._theta = np.append(found.weights, found.level - found.mean @ found.weights)[:, None]
         self.alone = 1 - found.left_out / max(float(targets.var()), 1e-300)
 
-    def population(self, dice: Dice) -> Population:
+    def population(self, dice: Dice, *, at: float = 0.5) -> Population:
         """Return a law whose coefficients are as far from the fitted ones as these are sure, and other such rows."""
+        del at  # public rows say it
         m = len(self._rows)
         again = dice.places(m, m)  # the public rows are a sample, too
         if self._ridge is None:
@@ -188,7 +193,7 @@ class LawOfShape:
     basis: Basis = "declared shape"
     alone: float | None = None
 
-    def population(self, dice: Dice) -> Population:
+    def population(self, dice: Dice, *, at: float = 0.5) -> Population:
         """Return a law whose coefficients point anywhere, or about where they are stated to."""
         size = max(_SHAPE_ROWS, 4 * sum(self.groups))
         share, parts = 1 / math.sqrt(len(self.groups)), []
@@ -198,7 +203,7 @@ class LawOfShape:
             else:
                 parts.append(share * (dice.places(width, size, 1) == np.arange(width)))
         rows = np.hstack(parts)
-        variance = _DEVIATION**2
+        variance, explained = _DEVIATION**2, _MIDDLE
         if self.stated is not None:
             theta = np.array(self.stated.theta, np.float64)
             if self.stated.basis is not None and self.stated.variances is not None:
@@ -207,11 +212,13 @@ class LawOfShape:
         else:
             theta = np.zeros((rows.shape[1] + 1, self.outputs))
             theta[:-1] = dice.normal(rows.shape[1], self.outputs) / np.maximum(rows.std(axis=0), 1e-9)[:, None]
-            wanted = _LOG_ODDS if self.classes else math.sqrt(_EXPLAINED * variance)
+            explained = _LEAST_EXPLAINED + (_MOST_EXPLAINED - _LEAST_EXPLAINED) * at
+            odds = math.sqrt(explained / (1 - explained))
+            wanted = _LOG_ODDS * odds if self.classes else math.sqrt(explained * variance)
             theta *= wanted / np.maximum((rows @ theta[:-1]).std(axis=0), 1e-300)
             if self.intercept:
                 theta[-1] = -rows.mean(axis=0) @ theta[:-1]
-        residuals = None if self.classes else math.sqrt((1 - _EXPLAINED) * variance) * dice.normal(size)
+        residuals = None if self.classes else math.sqrt((1 - explained) * variance) * dice.normal(size)
         return Population(rows=rows, apart=0.0, theta=theta, residuals=residuals)
 
 

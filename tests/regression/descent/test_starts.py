@@ -7,8 +7,9 @@ import pytest
 
 import sidelight as sl
 from sidelight.regression.descent.geometry import NoisyGram, PublicMoments, from_gram, guarded, without_map
-from sidelight.regression.descent.shrinkage import UNKNOWN, AverageNoise, most_evidence, shrink
-from sidelight.regression.descent.starts import nowhere, start_of
+from sidelight.regression.descent.rules import schedule
+from sidelight.regression.descent.shrinkage import UNKNOWN, AverageNoise, average_noise, most_evidence, shrink
+from sidelight.regression.descent.starts import nowhere, start_of, taken_off
 from sidelight.regression.model_predictions import PredictedFit
 from sidelight.regression.prediction_sources import predictions_of
 
@@ -201,3 +202,75 @@ def test_half_of_the_public_columns_constant_costs_little() -> None:
         lost.append(scores[0] - scores[1])
     assert np.mean(lost) < 0.02
     assert np.max(lost) < 0.1
+
+
+class TestWhatPublicRowsSay:
+    """How much public rows of a number say about slopes that they do not show, and about what the clip takes off."""
+
+    @staticmethod
+    def skewed(size=400, seed=3):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(size, D)) * [0.3, 0.25, 0.2, 0.2]
+        targets = np.clip(rng.exponential(0.3, size) - 0.9, -1, 1)  # nothing that a slope could explain
+        return rows, targets
+
+    @pytest.mark.parametrize("geometry", ["public", "released"])
+    def test_no_slope_in_few_rows_is_not_sure_knowledge_of_none(self, geometry: str) -> None:
+        rows, targets = self.skewed()
+        given = candidate(sl.PublicData(np.column_stack([rows, targets]), "skewed"))
+        made = (
+            guarded(PublicMoments.of(rows), gram(rows), rows=400.0) if geometry == "public" else from_gram(gram(rows))
+        )
+        start = start_of(given, made, kind="squared")
+        z = (given.features - made.centre) @ made.map
+        residual = start.residual_variance
+        # the variance of a coordinate that nobody shrinks, and a part of it that does not go to 0 with the slopes
+        alone = residual / (len(rows) * z.var(axis=0))
+        assert (start.variances[:D, 0] > 0.15 * alone).all()
+        assert (start.variances[:D, 0] < alone).all()
+
+    def test_what_the_clip_takes_off_is_that_of_the_gradients(self) -> None:
+        rows, targets = self.skewed()
+        given = candidate(sl.PublicData(np.column_stack([rows, targets]), "skewed"))
+        made = guarded(PublicMoments.of(rows), gram(rows), rows=400.0)
+        start = start_of(given, made, kind="squared")
+        z = np.column_stack([(given.features - made.centre) @ made.map, np.ones(len(rows))])
+        gradients = z * (z @ start.theta - targets[:, None])
+        clip = 0.8 * float(np.median(np.linalg.norm(gradients, axis=1)))
+        shorter = gradients * np.minimum(1, clip / np.linalg.norm(gradients, axis=1))[:, None]
+        found = taken_off(given, start, made, clip=clip)[:, 0]
+        mean = (shorter - gradients).mean(axis=0)
+        assert found[-1] == pytest.approx(mean[-1])
+        assert found[-1] > 0.02  # the middle of a skewed target is below its mean
+        assert (np.abs(found[:-1]) <= np.abs(mean[:-1])).all()  # chance is left out
+        np.testing.assert_allclose(taken_off(given, start, made, clip=1e9), 0.0, atol=1e-12)
+
+    def test_a_fit_goes_to_the_mean_of_a_skewed_target(self) -> None:
+        rng = np.random.default_rng(5)
+        rows = rng.normal(size=(5000, D)) * 0.2
+        targets = np.where(rng.random(5000) < 0.8, 0.0, rng.uniform(2, 8, 5000))
+        public = sl.PublicData(np.column_stack([rows[:1000], targets[:1000]]), "the first thousand")
+        off = []
+        for seed in range(6):
+            model = sl.LinearRegression(
+                epsilon=0.3,
+                delta="1e-6",
+                data_norm=1,
+                target_range=(0, 8),
+                prediction=public,
+                odds=10**6,
+                shrinkage="none",
+                random_state=seed,
+            ).fit(rows[1000:], targets[1000:])
+            off.append(float(model.predict(rows).mean() - targets.mean()))
+        assert abs(np.mean(off)) < 0.07  # 0.01 ± 0.02; -0.14 ± 0.02 where it goes to what the clip leaves
+
+
+def test_steps_for_more_rows_than_there_are_leave_more_noise() -> None:
+    steps = schedule("squared", trace=4.0, columns=5, intercept=True, outputs=1, rows=1500.0, mu_steps=0.02)
+    more = {"h": np.full(5, 0.5), "schedule": steps, "rows": 1500.0, "mu_steps": 0.02, "curvature": 1.0}
+    as_said = average_noise("squared", **more)
+    fewer = average_noise("squared", **more, counted=900.0)
+    assert (fewer.variance > 1.1 * as_said.variance).all()
+    assert (fewer.arrived < as_said.arrived).all()
+    np.testing.assert_array_equal(average_noise("squared", **more, counted=1500.0).variance, as_said.variance)

@@ -40,7 +40,7 @@ from sidelight.regression.descent.rules import (
     schedule,
 )
 from sidelight.regression.descent.shrinkage import average_noise, shrink
-from sidelight.regression.descent.starts import Start, start_of
+from sidelight.regression.descent.starts import Start, start_of, taken_off
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.rows import Rows
 
@@ -60,6 +60,7 @@ class FittedDescent:
         noise: The variance of the average in each coordinate, (columns,).
         chosen: The prediction that it started from, or None.
         factor: How far it was drawn (κ), None where it was not.
+        error: What the mean square of a usual row's error is made of, in half ranges² or log odds², some parts.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
     """
 
@@ -70,6 +71,7 @@ class FittedDescent:
     noise: Floats
     chosen: int | None
     factor: float | None
+    error: Floats
     points: Floats
 
     def value(self) -> dict[str, Any]:
@@ -110,7 +112,7 @@ def descend(plan: DescentPlan, rows: Rows, *, source: Source) -> FittedDescent:
 
 def _geometry(plan: DescentPlan, rows: CodedRows, *, source: Source) -> Geometry:
     """Release what the coordinates need."""
-    declared = None if plan.rows is None else float(plan.rows)
+    declared = counted = None if plan.rows is None else float(plan.rows)
     total, count = _gram_and_count(plan, rows)
     gram = None
     if plan.shares.gram:
@@ -121,14 +123,15 @@ def _geometry(plan: DescentPlan, rows: CodedRows, *, source: Source) -> Geometry
     if plan.shares.count:
         counting = plan.count_noise(count)
         noisy = float(counting.release(source))  # private rows, 2 of 4
-        declared = max(noisy, 0.0) + counting.deviation
+        counted = max(noisy, 0.0)
+        declared = counted + counting.deviation
     if gram is None:
         assert declared is not None
         return without_map(plan.features, rows=declared, intercept=plan.intercept)
     more: dict[str, Any] = {"intercept": plan.intercept, "outputs": plan.targets.outputs}
     if plan.public is not None:
         assert declared is not None
-        return guarded(plan.public, gram, rows=declared, **more)
+        return guarded(plan.public, gram, rows=declared, counted=counted, **more)
     return from_gram(gram, rows=declared, **more)
 
 
@@ -152,7 +155,8 @@ def _chosen(
     if plan.choice is None:
         return None, None
     starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
-    totals = (_votes if plan.choice.votes else _losses)(plan.targets, mapped, starts, RowMap(geometry=geometry))
+    add_up = _votes if plan.choice.votes else _losses
+    totals = add_up(plan.targets, mapped, starts, RowMap(geometry=geometry))
     chosen = plan.choice.draw(totals, source)  # private rows, 3 of 4
     return chosen, None if chosen is None else starts[chosen]
 
@@ -252,12 +256,15 @@ def _averaged(
     clip = max(1, int(steps.clip * 2.0**mapping.gradient_bits))
     theta = np.zeros((geometry.columns, targets.outputs)) if start is None else np.array(start.theta, np.float64)
     lengths = steps.lengths(geometry.columns, intercept=geometry.intercept)
+    lost: float | Floats = 0.0
+    if residual is not None and chosen is not None and start is not None:
+        lost = geometry.rows * taken_off(plan.candidates[chosen], start, geometry, clip=steps.clip)
     points, seen = [], []
     with mapped.progress(steps.passes) as one_more:
         for _ in range(steps.passes):  # all of them, always
             seen.append(mapping.seen(theta))
             gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=steps.passes, source=source)
-            theta = theta - lengths[:, None] / (geometry.rows * targets.curvature) * gradient
+            theta = theta - lengths[:, None] / (geometry.rows * targets.curvature) * (gradient - lost)
             points.append(theta)
             one_more()
     average = np.mean(points[-steps.tail :], axis=0)
@@ -271,6 +278,8 @@ def _averaged(
         rows_per_unit=plan.rows_per_unit,
         residual_variance=residual,
         intercept=geometry.intercept,
+        # how large slopes are without a prediction was fitted to the larger number
+        counted=None if start is None else geometry.counted,
     )
     shrunk = shrink(
         average,
@@ -281,7 +290,17 @@ def _averaged(
         trust=None if start is None else start.variances,
         intercept=geometry.intercept,
     )
-    return _fitted(plan, geometry, steps, shrunk.theta, noise.variance, chosen, shrunk.factor, points=np.array(seen))
+    return _fitted(
+        plan,
+        geometry,
+        steps,
+        shrunk.theta,
+        noise.variance,
+        chosen,
+        shrunk.factor,
+        error=noise.h * shrunk.variance,
+        points=np.array(seen),
+    )
 
 
 def _likely_h(geometry: Geometry, start: Start | None) -> Floats:
@@ -323,7 +342,13 @@ def _plain(
         step=PLAIN_STEP,
         constant_step=PLAIN_STEP,
     )
-    return _fitted(plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, points=np.array(seen))
+    # what noise of each step adds to the last point, were nothing of it forgotten; a row and its ½ have length √1.25
+    reached = [PLAIN_STEP * (1 - PLAIN_MOMENTUM**left) / (1 - PLAIN_MOMENTUM) for left in range(1, passes + 1)]
+    deviation = plan.rows_per_unit * PLAIN_CLIP * passes**0.5 / (plan.mu_steps * geometry.rows)
+    error = np.array([1.25 * deviation**2 * sum(each**2 for each in reached)])
+    return _fitted(
+        plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, error=error, points=np.array(seen)
+    )
 
 
 def _fitted(
@@ -335,6 +360,7 @@ def _fitted(
     chosen: int | None,
     factor: float | None,
     *,
+    error: Floats,
     points: Floats,
 ) -> FittedDescent:
     """Return coefficients in the units of the rows and of the target."""
@@ -350,5 +376,6 @@ def _fitted(
         noise=noise,
         chosen=chosen,
         factor=factor,
+        error=error,
         points=points,
     )

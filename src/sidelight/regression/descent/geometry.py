@@ -37,7 +37,8 @@ class Geometry:
         centre: (features,).
         h: The mean square of each column of z, the constant column's 1 last.
         trace: The mean square of a mapped row without the constant column, at least 1.
-        rows: The released or declared number of rows.
+        rows: The released or declared number of rows that steps are made for; a released one is a little too large.
+        counted: The same number without what was added to it.
         likely: The same mean squares with what the matrix's noise adds to them taken out; None for kind "none".
         step_factor: What shortens the step for a public geometry, None for a released one.
         intercept: Whether z has a constant column.
@@ -50,6 +51,7 @@ class Geometry:
     h: Floats
     trace: float
     rows: float
+    counted: float
     likely: Floats | None = None
     step_factor: float | None = None
     intercept: bool = True
@@ -103,10 +105,14 @@ class NoisyGram:
         return len(self.matrix) - 1
 
     @property
+    def counted(self) -> float:
+        """The number of rows."""
+        return max(float(self.matrix[-1, -1]) / CONSTANT**2, 0.0)
+
+    @property
     def rows(self) -> float:
         """The number of rows, one deviation too large: too small a number lets steps diverge."""
-        square = CONSTANT * CONSTANT
-        return max(float(self.matrix[-1, -1]) / square, 0.0) + self.noise_scale / square
+        return self.counted + self.noise_scale / CONSTANT**2
 
     def mean(self, rows: float) -> Floats:
         """Return the noisy mean row."""
@@ -150,11 +156,26 @@ def from_gram(gram: NoisyGram, *, rows: float | None = None, intercept: bool = T
     covariance = gram.matrix[:-1, :-1] / count - np.outer(centre, centre)
     ridge = 0.25 * gram.noise_scale * math.sqrt(2 * d) / count
     likely = _without_noise(covariance, noise=gram.noise_scale / count)
-    return _stretched(covariance, ridge, likely=likely, centre=centre, rows=count, intercept=intercept, outputs=outputs)
+    return _stretched(
+        covariance,
+        ridge,
+        likely=likely,
+        centre=centre,
+        rows=count,
+        counted=gram.counted if rows is None else rows,
+        intercept=intercept,
+        outputs=outputs,
+    )
 
 
 def guarded(
-    public: PublicMoments, gram: NoisyGram, *, rows: float, intercept: bool = True, outputs: int = 1
+    public: PublicMoments,
+    gram: NoisyGram,
+    *,
+    rows: float,
+    counted: float | None = None,
+    intercept: bool = True,
+    outputs: int = 1,
 ) -> Geometry:
     """Return the geometry of public rows, widened where the private rows certainly vary more.
 
@@ -164,6 +185,7 @@ def guarded(
         public: Moments of the public rows.
         gram: A release from the private rows.
         rows: The released or declared number of private rows.
+        counted: A released one without what was added to it.
         intercept: Whether rows are centred and get a constant column.
         outputs: Predictors of a row.
     """
@@ -183,6 +205,7 @@ def guarded(
         likely=known + _without_noise(seen - known, noise=gram.noise_scale / rows, sure=1.0),
         centre=centre,
         rows=rows,
+        counted=rows if counted is None else counted,
         intercept=intercept,
         outputs=outputs,
         step_factor=(1 - math.sqrt(d / m)) ** 2,
@@ -199,6 +222,7 @@ def without_map(features: int, *, rows: float, intercept: bool = True) -> Geomet
         h=np.ones(features + intercept),
         trace=1.0,
         rows=rows,
+        counted=rows,
         intercept=intercept,
         kind="none",
     )
@@ -233,6 +257,7 @@ def _stretched(
     likely: Floats,
     centre: Floats,
     rows: float,
+    counted: float,
     intercept: bool,
     outputs: int,
     step_factor: float | None = None,
@@ -255,6 +280,7 @@ def _stretched(
         h=np.append(h, 1.0) if intercept else h,
         trace=trace,
         rows=rows,
+        counted=counted,
         likely=np.append(varied, 1.0) if intercept else varied,
         step_factor=step_factor,
         intercept=intercept,

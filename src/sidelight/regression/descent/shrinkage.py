@@ -28,6 +28,8 @@ _LEAST_H = 0.1
 #: Half ranges², where no public rows say more.
 _USUAL_RESIDUAL = 0.1
 _LARGEST_CURVATURE = 1.9
+#: Of the rows that steps are made for, at least this share is taken to be there.
+_LEAST_SHARE = 0.25
 _ALONE = tuple(2.0**power for power in range(-21, 5))
 _TOWARDS = tuple(2.0**power for power in range(-6, 15))
 #: The variance of predictions that is expected without a prediction, in half ranges², and the deviation of its
@@ -39,10 +41,14 @@ UNKNOWN = 1e12
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shrunk:
-    """The final coefficients, and how far they were drawn: `factor` is κ, None where nothing was drawn."""
+    """The final coefficients, and how far they were drawn: `factor` is κ, None where nothing was drawn.
+
+    `variance` (columns,) is what is not known of each: the noise, and what was lost of the truth by drawing.
+    """
 
     theta: Floats
     factor: float | None
+    variance: Floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,6 +77,7 @@ def average_noise(
     rows_per_unit: int = 1,
     residual_variance: float | None = None,
     intercept: bool = True,
+    counted: float | None = None,
 ) -> AverageNoise:
     """Return the noise of the average of the last points, to first order.
 
@@ -84,12 +91,14 @@ def average_noise(
         rows_per_unit: How many rows a person may have.
         residual_variance: Of public rows that the start came from.
         intercept: Whether the last column is constant.
+        counted: The likely number of rows: steps that are made for more of them go less far.
     """
     share = schedule.clip_share
     left = {"squared": _SQUARED_CURVATURE, "logistic": 0.5 * (share / 0.5) ** 3, "softmax": 0.5 * share**3}[kind]
     step = schedule.lengths(len(h), intercept=intercept)
     varied = np.maximum(h, _LEAST_H)
-    k = np.minimum(left * varied, _LARGEST_CURVATURE / step)
+    there = 1.0 if counted is None else min(max(counted / rows, _LEAST_SHARE), 1.0)
+    k = np.minimum(left * varied * there, _LARGEST_CURVATURE / step)
     deviation = step * rows_per_unit * schedule.clip * math.sqrt(schedule.passes)
     deviation /= rows * curvature * mu_steps
     sampling = 1.0 if kind != "squared" else _USUAL_RESIDUAL if residual_variance is None else residual_variance
@@ -141,19 +150,23 @@ def shrink(
         intercept: Whether the last column is constant.
     """
     if rule == "none" or (start is None and kind != "squared"):
-        return Shrunk(theta=average, factor=None)
+        return Shrunk(theta=average, factor=None, variance=noise.variance / np.maximum(noise.arrived, _LEAST_H) ** 2)
     variance = np.broadcast_to(noise.variance[:, None], average.shape)
     towards = np.zeros_like(average) if start is None else start
     if rule == "stein":
         share = stein_share(average - towards, variance)
-        return Shrunk(theta=towards + share * (average - towards), factor=share)
+        return Shrunk(theta=towards + share * (average - towards), factor=share, variance=noise.variance)
     if start is None:
         kept, factor = _alone(average, noise, intercept=intercept)
-        return Shrunk(theta=kept * average, factor=factor)
+        # slopes of variance κ, seen as arrived·slope plus noise, are known to within this
+        unknown = noise.variance * kept[:, 0] / np.maximum(noise.arrived, _LEAST_H)
+        return Shrunk(theta=kept * average, factor=factor, variance=unknown)
     assert trust is not None
     own = np.broadcast_to(trust if trust.ndim == 2 else trust[:, None], average.shape)
     factor = most_evidence(average - towards, variance, own)
-    return Shrunk(theta=towards + _keep(factor, own, variance) * (average - towards), factor=factor)
+    kept = _keep(factor, own, variance)
+    unknown = (kept * variance).max(axis=1)  # κ·v·N/(κ·v + N)
+    return Shrunk(theta=towards + kept * (average - towards), factor=factor, variance=unknown)
 
 
 def _alone(average: Floats, noise: AverageNoise, *, intercept: bool) -> tuple[Floats, float]:

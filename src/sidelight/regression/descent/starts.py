@@ -9,6 +9,7 @@ public and released numbers; it moves accuracy only.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,24 +156,25 @@ def _ridge_of_rows(rows: Floats, targets: Floats, geometry: Geometry) -> tuple[F
     way = np.vstack(ways)
     along = (way @ found.ways.T) ** 2
     elsewhere = np.maximum((way**2).sum(axis=1) - along.sum(axis=1), 0.0)
-    variances = residual * (along @ (1 / (found.squares + found.penalty)) + elsewhere / found.penalty)
+    penalty = min(found.penalty, _most_penalty(found.squares))
+    variances = residual * (along @ (1 / (found.squares + penalty)) + elsewhere / penalty)
     if geometry.intercept:
         variances[-1] += residual / len(rows)
     return theta, variances, residual
 
 
 def _ridge_of_coordinates(z: Floats, targets: Floats, geometry: Geometry) -> tuple[Floats, Floats, float]:
-    """Fit mapped public rows; the penalty is the residual variance over the mean square coefficient."""
+    """Fit mapped public rows; the penalty is the residual variance over the mean square coefficient, or `most`."""
     m, columns = z.shape
     free = np.ones(columns)
     if geometry.intercept:
         free[-1] = 0.0  # neither penalised nor counted
-    penalty = 1.0
+    penalty, most = 1.0, _most_penalty(_covariance(z, geometry) * m)
     for _ in range(_RIDGE_ROUNDS + 1):
         used = penalty
         theta = _ridge_solution(z, targets, used * free + 1e-9 * m * (1 - free))
         residual = max(float(np.sum((targets - z @ theta) ** 2)) / max(m - columns, m / 2), 1e-12)
-        penalty = residual * columns / max(float(np.sum(free * theta**2)), 1e-12)
+        penalty = min(residual * columns / max(float(np.sum(free * theta**2)), 1e-12), most)
     if geometry.map is None:
         return theta, residual / (m * np.maximum(geometry.h, _LEAST_H) + used), residual
     # as sure as its own rows make it: of a direction in which they do not vary they say nothing
@@ -180,10 +182,24 @@ def _ridge_of_coordinates(z: Floats, targets: Floats, geometry: Geometry) -> tup
     return theta, np.where(_unseen(z, geometry), UNKNOWN, residual * np.diag(known)), residual
 
 
+def _covariance(z: Floats, geometry: Geometry) -> Floats:
+    """Return the covariance of mapped public rows, without the constant column."""
+    inside = z[:, : geometry.features]
+    return np.asarray(np.cov(inside, rowvar=False, bias=True).reshape((geometry.features,) * 2))
+
+
+def _most_penalty(squares: Floats) -> float:
+    """Return the largest penalty that rows with these sums of squares (or this matrix of them) can be sure of.
+
+    Estimates of variance s²/squares tell the mean square of true coefficients to within s²·√(2/Σ squares²). Public rows
+    that show no slope must not be surer than that that there is none, as a larger penalty would be.
+    """
+    return max(math.sqrt(float(np.sum(np.square(squares))) / 2), 1e-12)
+
+
 def _unseen(z: Floats, geometry: Geometry) -> NDArray[np.bool_]:
     """Return the columns of z that lie by more than a tenth in directions in which public rows do not vary at all."""
-    inside = z[:, : geometry.features]
-    values, vectors = np.linalg.eigh(np.cov(inside, rowvar=False, bias=True).reshape((geometry.features,) * 2))
+    values, vectors = np.linalg.eigh(_covariance(z, geometry))
     still = vectors[:, values < _STILL * max(float(values[-1]), 1e-300)]
     found = np.zeros(geometry.columns, bool)
     found[: geometry.features] = np.sum(still**2, axis=1) > _UNSEEN
@@ -206,6 +222,25 @@ def _class_loss(places: Floats, outputs: int) -> tuple[Loss, Floats]:
     if outputs == 1:
         return LogisticLoss(classes=(0, 1)), np.where(places == 1, 1.0, -1.0)[:, None]
     return SoftmaxLoss(classes=tuple(range(outputs))), places[:, None]
+
+
+def taken_off(public: PublicExamples, start: Start, geometry: Geometry, *, clip: float) -> Floats:
+    """Return what the clip takes off the gradient of a public row at its own fit, on average: (columns, 1).
+
+    Of a skewed target that is much, and the same of private rows of the same law: a descent that adds it back goes to
+    the mean, not to the middle. The constant's is taken as it is; another column's as far as it is no chance of few
+    public rows.
+    """
+    assert public.targets is not None
+    z = _coordinates(public.features, geometry)
+    errors = z @ start.theta[:, 0] - np.clip(public.targets, -1.0, 1.0)
+    most = clip / np.maximum(np.linalg.norm(z, axis=1), 1e-300)
+    each = z * (np.clip(errors, -most, most) - errors)[:, None]
+    mean, chance = each.mean(axis=0), each.var(axis=0) / len(each)
+    sure = np.maximum(1.0 - chance / np.maximum(mean**2, 1e-300), 0.0)
+    if geometry.intercept:
+        sure[-1] = 1.0
+    return np.asarray(np.nan_to_num(sure * mean)[:, None])
 
 
 def _coordinates(rows: Floats, geometry: Geometry) -> Floats:

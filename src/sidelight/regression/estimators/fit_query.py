@@ -27,6 +27,7 @@ from sidelight.noise import Entropy, Source
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.fit_core import private_fit
 from sidelight.regression.losses import Loss, OneVsRestLoss
+from sidelight.regression.model_error import objective_error
 from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.rows import RowPolicy, Rows
 from sidelight.release import Outcome
@@ -112,7 +113,8 @@ class PreparedFit(PlannedFit):
         """Read the examples and fit."""
         rows = ((plan, self.examples.bounded(table, plan.policy)) for plan in self.plans)
         models = [private_fit(plan, bounded, source=source).model() for plan, bounded in rows]
-        return Answer(value={part: np.concatenate([each[part] for each in models]) for part in models[0]})
+        value = {part: np.concatenate([each[part] for each in models]) for part in models[0]}
+        return Answer(value=value, error=objective_error(self.plans[0], fits=len(self.plans)))
 
 
 class _Watched:

@@ -9,27 +9,32 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from inspect import signature
-from numbers import Integral
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.errors import RangeError, SchemaError, WeakFitWarning, nearest
+from sidelight.errors import RangeError, SchemaError, WeakFitWarning
 from sidelight.guarantees import exact, positive
-from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.regression.clipping import OnViolation, bounded_rows
-from sidelight.regression.estimators.descent_query import DescentPrivacy, DescentQuery, UsedPrediction
+from sidelight.regression.clipping import bounded_rows
 from sidelight.regression.estimators.examples import examples, refuse_unusable
 from sidelight.regression.estimators.fit_query import FitQuery, PlansFits, Records, release_fit
 from sidelight.regression.estimators.fit_warnings import entropy_for, warn_of_repetition
+from sidelight.regression.estimators.fitted_privacy import DescentPrivacy, FittedPrivacy, UsedPrediction
 from sidelight.regression.estimators.forecast import ForecastMixin
 from sidelight.regression.estimators.goal import Goal
-from sidelight.regression.estimators.predicted_query import PredictedQuery
-from sidelight.regression.estimators.privacy_report import FittedPrivacy, PrivacyReportMixin
+from sidelight.regression.estimators.model_settings import (
+    DESCENT_SETTINGS,
+    OBJECTIVE_SETTINGS,
+    check_parameters,
+    check_solver,
+    needed,
+)
+from sidelight.regression.estimators.predicted_query import DescentQuery, PredictedObjectiveQuery
+from sidelight.regression.estimators.privacy_report import PrivacyReportMixin
 from sidelight.regression.estimators.table_encoding import TableEncoding, encoding_for, has_names, width_of
 from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
 from sidelight.regression.losses import Floats
@@ -41,54 +46,11 @@ from sidelight.regression.model_predictions import (
     refuse_private_rows,
 )
 from sidelight.regression.prediction_sources import predictions_of
-from sidelight.regression.solver import Solver
 from sidelight.regression.table_units import TableUnits
 from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import public_numbers
-
-OnMissing = Literal["drop", "raise"]
-_NEEDED = {
-    "epsilon": "the privacy budget of this fit; 1 is a common choice, 0.1 is strict",
-    "delta": "there is no default; 1e-6 is usual, and it should be far below one over the number of people",
-    "data_norm": "the public bound of a row's Euclidean norm; scale each feature by a public range to [-1, 1], divide "
-    "by the square root of their number, and it is 1",
-}
-ModelSolver = Literal["descent", "objective"]
-#: Parameters of a model that `plan_linear` takes as they are.
-_SETTINGS = (
-    "epsilon",
-    "delta",
-    "on_violation",
-    "regularisation",
-    "theta_norm",
-    "tolerance",
-    "rows_at_most",
-    "bound",
-)
-#: Parameters of a model that `plan_descent` takes as they are.
-_DESCENT_SETTINGS = ("epsilon", "delta", "on_violation", "geometry", "odds", "rows", "shrinkage", "passes")
-#: Parameters of one of the solvers, with what they are where they are left out.
-_OBJECTIVE_ONLY: dict[str, Any] = {
-    "regularisation": None,
-    "theta_norm": None,
-    "tolerance": None,
-    "bound": "tight",
-    "minimiser": "auto",
-}
-_DESCENT_ONLY: dict[str, Any] = {"geometry": "auto", "shrinkage": "evidence", "passes": None}
-_CHOICES = {
-    "bound": get_args(Bound),
-    "minimiser": get_args(Solver),
-    "on_violation": get_args(OnViolation),
-    "on_missing": get_args(OnMissing),
-}
-#: Why private models fail checks of scikit-learn on purpose.
-_ROWS = "wants an error for a row that cannot be used; here no row raises, unless on_missing='raise'"
-_LABELS = "wants an error for the labels that occur; they are private, and others than the declared take no part"
-_DECLARED = "learns classes from y; here they are declared, because which labels occur is private"
-_WEIGHTS = "weights of 1000 are noise of 1000 times the size"
 
 
 class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -144,7 +106,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         with public_numbers(type(self).__name__):
             goal = self._goal()
         self._check()
-        self._need("data_norm", _NEEDED["data_norm"])
+        self._need("data_norm")
         found = examples(X, y, target_kinds=goal.target_kinds)
         named = type(self)()  # another one takes the names first: a refused fit must leave this one as it was
         validate_data(named, X, skip_check_array=True)
@@ -201,49 +163,22 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         """Return what is to be learned; a table's target column fills in what the parameters leave out."""
         raise NotImplementedError
 
-    def _need(self, name: str, hint: str) -> Any:
-        value = getattr(self, name)
-        if value is None:
-            raise RangeError(f"{type(self).__name__} wants {name}=...: {hint}")
-        return value
+    def _need(self, name: str, hint: str = "") -> Any:
+        return needed(self, name, hint)
 
     @property
     def _descends(self) -> bool:
         return bool(self.solver == "descent")
 
     def _check_solver(self) -> None:
-        """Check the solver, and that no parameter of the other one is given: it would be ignored in silence."""
-        name = type(self).__name__
-        if self.solver not in get_args(ModelSolver):
-            hint = nearest(str(self.solver), get_args(ModelSolver))
-            if self.solver in get_args(Solver):
-                hint = f"write solver='objective', minimiser={self.solver!r}"
-            raise RangeError(f"solver is {self.solver!r}, which is no choice; {hint}")
-        others, needed = (_OBJECTIVE_ONLY, "objective") if self._descends else (_DESCENT_ONLY, "descent")
-        for parameter, default in others.items():
-            if getattr(self, parameter, default) != default:
-                raise RangeError(
-                    f"{parameter} of {name} belongs to solver={needed!r}; leave it out, or say solver={needed!r}"
-                )
+        check_solver(self)
 
     def _check(self) -> None:
         """Check everything public that all models need."""
         for name in ("epsilon", "delta"):
-            self._need(name, _NEEDED[name])
+            self._need(name)
         self._check_session()
-        if self.session is not None and self.random_state is not None:
-            raise RangeError(
-                "random_state and session cannot be had together: a budget pays for private noise; for reproducible "
-                "tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
-            )
-        if self.fit_intercept and self.intercept_value is not None:
-            positive(self.intercept_value, name="intercept_value")
-        if not isinstance(self.rows_at_most, Integral | None):
-            raise RangeError(f"rows_at_most must be a whole number or None, got {type(self.rows_at_most).__name__}")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                hint = nearest(str(getattr(self, name)), choices)
-                raise RangeError(f"{name} is {getattr(self, name)!r}, which is no choice; {hint}")
+        check_parameters(self)
 
     def _query_of_columns(
         self, schema: Schema, *, target: str, features: Sequence[str] | None
@@ -301,18 +236,18 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
     def _query(self, goal: Goal, found: Records, predictions: Predictions, *, data_norm: Any) -> PlansFits:
         """Describe the fit of examples that are not yet looked at."""
         if goal.targets is not None:
-            settings = {name: getattr(self, name) for name in _DESCENT_SETTINGS}
+            settings = {name: getattr(self, name) for name in DESCENT_SETTINGS}
             settings |= {"data_norm": data_norm, "intercept": bool(self.fit_intercept)}
             return DescentQuery(targets=goal.targets, examples=found, settings=settings, predictions=predictions)
         assert goal.loss is not None
-        settings = {name: getattr(self, name) for name in _SETTINGS}
+        settings = {name: getattr(self, name) for name in OBJECTIVE_SETTINGS}
         settings |= {"data_norm": data_norm, "intercept": self._constant(data_norm), "solver": self.minimiser}
         declared_rows(self.rows, rows_at_most=self.rows_at_most)
         if predictions.described is not None:
             if goal.one_vs_rest:
                 raise RangeError("a prediction is for one model; use multi_class='softmax', or leave it out")
             settings |= {"odds": self.odds, "rows": self.rows}
-            return PredictedQuery(
+            return PredictedObjectiveQuery(
                 loss=goal.loss,
                 examples=found,
                 settings=settings,
@@ -391,37 +326,3 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
                     "pd.DataFrame(X, columns=model.feature_names_in_)"
                 )
         return self.encoding_.matrix(self.encoding_.table(rows))
-
-
-def expected_failed_checks(model: Any) -> dict[str, str]:
-    """Return the checks of scikit-learn that a model fails on purpose, each with its reason.
-
-    For `sklearn.utils.estimator_checks.check_estimator(model, expected_failed_checks=expected_failed_checks(model))`.
-    The tests of this library run it, and fail when the list is longer or shorter than it need be.
-
-    >>> from sidelight.regression.estimators import LinearRegression
-    >>> expected_failed_checks(LinearRegression(on_missing="raise"))
-    {}
-    """
-    expected: dict[str, str] = {}
-    if model.on_missing == "drop":
-        expected |= {
-            "check_dtype_object": _ROWS,
-            "check_estimators_empty_data_messages": _ROWS,
-            "check_estimators_nan_inf": _ROWS,
-            "check_supervised_y_no_nan": _ROWS,
-        }
-    if not is_classifier(model):
-        return expected
-    expected["check_classifiers_classes"] = _DECLARED
-    two = len(model.classes) == 2
-    if model.on_missing == "drop":
-        expected["check_classifiers_regression_target"] = _LABELS
-        if two:
-            expected["check_classifier_not_supporting_multiclass"] = _LABELS
-    if hasattr(model, "class_weight"):
-        if model.solver == "objective" or not two:
-            expected["check_class_weight_classifiers"] = _WEIGHTS
-        if not two:
-            expected |= {"check_classifiers_train": _DECLARED, "check_decision_proba_consistency": _DECLARED}
-    return expected

@@ -17,7 +17,8 @@ from sidelight.regression.descent.plan import GeometryChoice
 from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import Goal
-from sidelight.regression.estimators.linear_estimator import LinearEstimator, ModelSolver, OnMissing
+from sidelight.regression.estimators.linear_estimator import LinearEstimator
+from sidelight.regression.estimators.model_settings import ModelSolver, OnMissing
 from sidelight.regression.estimators.table_encoding import check_bounds
 from sidelight.regression.losses import ClippedSquaredLoss, Floats, HuberLoss, LogCoshLoss, Loss
 from sidelight.regression.solver import Solver

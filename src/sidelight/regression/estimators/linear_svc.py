@@ -13,7 +13,8 @@ from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.records import Category, Number
 from sidelight.regression.clipping import OnViolation
 from sidelight.regression.estimators.goal import Goal, declared_classes, label_kinds
-from sidelight.regression.estimators.linear_estimator import LinearEstimator, OnMissing
+from sidelight.regression.estimators.linear_estimator import LinearEstimator
+from sidelight.regression.estimators.model_settings import OnMissing
 from sidelight.regression.estimators.private_score import PrivateScoreMixin
 from sidelight.regression.losses import Floats, SmoothedHingeLoss
 from sidelight.regression.solver import Solver

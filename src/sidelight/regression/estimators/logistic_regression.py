@@ -18,7 +18,8 @@ from sidelight.regression.descent.plan import GeometryChoice
 from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import Goal, class_weights, declared_classes, label_kinds
-from sidelight.regression.estimators.linear_estimator import LinearEstimator, ModelSolver, OnMissing
+from sidelight.regression.estimators.linear_estimator import LinearEstimator
+from sidelight.regression.estimators.model_settings import ModelSolver, OnMissing
 from sidelight.regression.estimators.private_score import PrivateScoreMixin
 from sidelight.regression.losses import Floats, LogisticLoss, Loss, OneVsRestLoss, SoftmaxLoss
 from sidelight.regression.solver import Solver

@@ -1,8 +1,9 @@
-"""A fit by objective perturbation with predictions, as a query of the release door."""
+"""A fit with predictions, or by descent, as a query of the release door: one way through it for both solvers."""
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,48 +11,44 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError, SidelightWarning
+from sidelight.guarantees import Unit
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
+from sidelight.regression.descent.fit import descend
+from sidelight.regression.descent.geometry import PublicMoments
+from sidelight.regression.descent.plan import DescentPlan, plan_descent
+from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.fit_query import PlannedFit, Records
 from sidelight.regression.estimators.table_examples import refuse_rows_of_table
 from sidelight.regression.losses import Loss
+from sidelight.regression.model_error import descent_error, objective_error
 from sidelight.regression.model_predictions import Predictions
 from sidelight.regression.predicted_objective import PredictedPlan, plan_with_predictions
 from sidelight.session import Answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictedQuery:
-    """One private linear model of the given examples with predictions.
+class PredictedQuery(ABC):
+    """One private linear model of the given examples, which may have predictions.
 
-    `settings` are the other arguments of `plan_linear`, `odds` and `rows`; `half` and `middle` the units of a numeric
-    target.
+    Args:
+        examples: What is fitted, not yet looked at.
+        settings: The other arguments of the solver's plan.
+        predictions: What is known beforehand.
     """
 
-    loss: Loss
     examples: Records
     settings: Mapping[str, Any]
     predictions: Predictions
-    half: float
-    middle: float
+
+    @abstractmethod
+    def plan(self, unit: Unit) -> DescentPlan | PredictedPlan:
+        """Plan and price it for a protected unit. Reads no private row."""
 
     def prepare(self, schema: Schema) -> PreparedPrediction:
-        """Plan and price the choice and the fit for the schema's protected unit. Reads no private row."""
-        if not self.predictions.candidates:
-            raise RangeError(
-                "public rows without targets tell objective perturbation nothing; give them with their targets, or use "
-                "solver='descent', which learns from them how features vary"
-            )
-        plan = plan_with_predictions(
-            self.predictions.candidates,
-            half=self.half,
-            middle=self.middle,
-            loss=self.loss,
-            features=self.examples.features,
-            unit=schema.unit,
-            **self.settings,
-        )
-        for text in plan.fit.cautions():
+        """Plan and price everything that is released, for the schema's protected unit. Reads no private row."""
+        plan = self.plan(schema.unit)
+        for text in plan.cautions():
             warnings.warn(text, SidelightWarning, stacklevel=7)
         return PreparedPrediction(
             claims=plan.claims,
@@ -63,11 +60,61 @@ class PredictedQuery:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class DescentQuery(PredictedQuery):
+    """A model by descent; `settings` are the other arguments of `plan_descent`."""
+
+    targets: Targets
+
+    def plan(self, unit: Unit) -> DescentPlan:
+        """Plan and price the Gram matrix, the count, the choice and the steps."""
+        rows = self.predictions.rows
+        return plan_descent(
+            targets=self.targets,
+            features=self.examples.features,
+            sparse=self.examples.sparse,
+            public=None if rows is None else PublicMoments.of(rows.features),
+            candidates=self.predictions.candidates,
+            unit=unit,
+            **self.settings,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedObjectiveQuery(PredictedQuery):
+    """A model by objective perturbation with predictions.
+
+    `settings` are the other arguments of `plan_linear`, `odds` and `rows`; `half` and `middle` the units of a numeric
+    target.
+    """
+
+    loss: Loss
+    half: float
+    middle: float
+
+    def plan(self, unit: Unit) -> PredictedPlan:
+        """Plan and price the count, the choice and the fit."""
+        if not self.predictions.candidates:
+            raise RangeError(
+                "public rows without targets tell objective perturbation nothing; give them with their targets, or use "
+                "solver='descent', which learns from them how features vary"
+            )
+        return plan_with_predictions(
+            self.predictions.candidates,
+            half=self.half,
+            middle=self.middle,
+            loss=self.loss,
+            features=self.examples.features,
+            unit=unit,
+            **self.settings,
+        )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedPrediction(PlannedFit):
-    """A planned fit with predictions; everything but `run` is public."""
+    """A planned fit that may have predictions; everything but `run` is public."""
 
-    plans: tuple[PredictedPlan, ...]
+    plans: tuple[DescentPlan | PredictedPlan, ...]
     predictions: Predictions
 
     def check_rows(self, table: Table) -> None:
@@ -75,8 +122,12 @@ class PreparedPrediction(PlannedFit):
         refuse_rows_of_table(self.predictions, self.examples, table)
 
     def run(self, table: Table, source: Source) -> Answer:
-        """Read the examples, choose and fit. Released beside the model: the choice, -1 for none, and the count."""
+        """Read the examples and fit. Released beside the model: the choice, -1 for none, and the number of rows."""
         (plan,) = self.plans
-        fit, chosen, counted = plan.run(self.examples.bounded(table, plan.fit.policy), source=source)
+        rows = self.examples.bounded(table, plan.policy)
+        if isinstance(plan, DescentPlan):
+            found = descend(plan, rows, source=source)
+            return Answer(value=found.value(), error=descent_error(plan, found))
+        fit, chosen, counted = plan.run(rows, source=source)
         told = {"chosen": np.array(-1 if chosen is None else chosen), "rows": np.array(counted)}
-        return Answer(value=fit.model() | told)
+        return Answer(value=fit.model() | told, error=objective_error(plan.fit))

@@ -1,4 +1,4 @@
-"""What is public about a fitted model's privacy: `model.privacy_`, and `model.privacy_report()`, the file to publish.
+"""`model.privacy_report()`, the file to publish beside a model.
 
 The report is read from the release and its public request, never from training rows, so that it can also be written
 from a model that was saved and loaded.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal, Self
 
@@ -17,7 +16,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Claims, Neighbours, short_text
 from sidelight.mechanisms.budget import Budget
 from sidelight.privacy_page import Feature, Scope
 from sidelight.privacy_page.build import FitConstants, build_report, features_of, label_of
@@ -38,8 +36,6 @@ from sidelight.records import Number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
 from sidelight.regression.descent.rules import shares
 from sidelight.regression.losses import Floats
-from sidelight.regression.plan import LinearPlan
-from sidelight.regression.predicted_objective import PredictedPlan
 from sidelight.release import Release
 
 #: Released coefficients are multiples of at most this share of the output noise.
@@ -124,114 +120,6 @@ class PrivacyReportMixin:
         """Return the exact signed losses of the fit for rows that are (or are not) in its data. Never publish them."""
         require_curator(i_am_the_curator=i_am_the_curator)
         return exact_losses(kept_fit(self), X, y, member=member, i_am_the_curator=i_am_the_curator)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FittedPrivacy:
-    """The promise of one fit and the constants that it follows from. Nothing here depends on the data.
-
-    Args:
-        epsilon: The promise; with `delta` for `neighbours`.
-        delta: The promise.
-        delta_removed: The delta proved at `epsilon` for a row removed.
-        delta_added: The same for a row added.
-        neighbours: What two data sets differ by.
-        unit: What is added or removed.
-        noise_scale: σ, of each entry of the linear term.
-        regularisation: λ, beside the sum of the losses.
-        tolerance: τ, the certified bound of the gradient.
-        output_noise_scale: σ_out, added to every coefficient.
-        row_norm: R, the bound of a row with its constant column.
-        loss: The loss and its parameters.
-        bound: The theorem.
-        fits: How many such fits the model is made of: the classes, with one against the rest, else 1.
-        predictions: How many predictions were given.
-        beforehand: The pure epsilon of choosing between them and none, and of the count: a part of `epsilon`.
-        chosen: The place of the prediction that was used, or None.
-        believed: 1 where a prediction was used: objective perturbation takes it at its word, and only chooses.
-        rows: The number of rows that it was weighed with, declared or released; None without predictions.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    delta_removed: Fraction
-    delta_added: Fraction
-    neighbours: Neighbours
-    unit: Any
-    noise_scale: Fraction
-    regularisation: Fraction
-    tolerance: Fraction
-    output_noise_scale: Fraction
-    row_norm: Fraction
-    loss: dict[str, str]
-    bound: str
-    fits: int
-    predictions: int = 0
-    beforehand: Fraction = Fraction(0)
-    chosen: int | None = None
-    believed: float | None = None
-    rows: float | None = None
-    claims: Claims = field(repr=False)
-    plan: LinearPlan = field(repr=False)
-
-    @classmethod
-    def of(
-        cls, given: LinearPlan | PredictedPlan, claims: Claims, *, fits: int, value: Mapping[str, Any]
-    ) -> FittedPrivacy:
-        """Read them off a plan and its release. With several fits, or a choice, the deltas are the composed one."""
-        predicted = given if isinstance(given, PredictedPlan) else None
-        plan = given.fit if isinstance(given, PredictedPlan) else given
-        m = plan.mechanism
-        alone = fits == 1 and predicted is None
-        removed, added = m.deltas(plan.epsilon) if alone else (plan.delta, plan.delta)
-        more: dict[str, Any] = {}
-        if predicted is not None:
-            chosen = int(value["chosen"])
-            more = {
-                "predictions": len(predicted.centres),
-                "beforehand": predicted.beforehand,
-                "chosen": None if chosen < 0 else chosen,
-                "believed": None if chosen < 0 else 1.0,
-                "rows": float(value["rows"]),
-            }
-        return cls(
-            **more,
-            epsilon=plan.epsilon if predicted is None else predicted.epsilon,
-            delta=plan.delta,
-            delta_removed=removed,
-            delta_added=added,
-            neighbours=Neighbours.ADD_REMOVE,
-            unit=plan.unit,
-            noise_scale=m.noise_scale,
-            regularisation=m.regularisation,
-            tolerance=m.tolerance,
-            output_noise_scale=m.output_noise_scale,
-            row_norm=plan.row_norm,
-            loss=plan.loss.to_json(),
-            bound=m.bound,
-            fits=fits,
-            claims=claims,
-            plan=plan,
-        )
-
-    def pld(self, *, step: float = 1e-4) -> Any:
-        """Return dp_accounting's privacy loss distribution of the whole model, pessimistic, to compose with others."""
-        if self.predictions:
-            from dp_accounting.pld import common, privacy_loss_distribution
-
-            # pure parts and the fit's profiles, composed: at most the stated (ε, δ) at ε
-            pure = common.DifferentialPrivacyParameters(float(self.beforehand) * (1 + 1e-12), 0.0)
-            first = privacy_loss_distribution.from_privacy_parameters(pure, value_discretization_interval=step)
-            return first.compose(self.plan.mechanism.loss_distribution(step=step))
-        one = self.plan.mechanism.loss_distribution(step=step)
-        return one if self.fits == 1 else one.self_compose(self.fits)
-
-    def __str__(self) -> str:
-        return (
-            f"({short_text(self.epsilon)}, {short_text(self.delta)})-DP, {self.neighbours} {self.unit}; "
-            f"{self.loss['loss']} loss, noise {short_text(self.noise_scale)}, "
-            f"regularisation {short_text(self.regularisation)}"
-        )
 
 
 def report_of(

@@ -1,0 +1,240 @@
+"""What is public about a fit afterwards: its promise (`model.privacy_`), and its prediction (`prediction_`).
+
+Read from the plan and from what was released, never from rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from sidelight.guarantees import Claims, Neighbours, short_text
+from sidelight.regression.descent.plan import DescentPlan
+from sidelight.regression.descent.rules import Shares
+from sidelight.regression.plan import LinearPlan
+from sidelight.regression.predicted_objective import PredictedPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedPrivacy:
+    """The promise of one fit and the constants that it follows from. Nothing here depends on the data.
+
+    Args:
+        epsilon: The promise; with `delta` for `neighbours`.
+        delta: The promise.
+        delta_removed: The delta proved at `epsilon` for a row removed.
+        delta_added: The same for a row added.
+        neighbours: What two data sets differ by.
+        unit: What is added or removed.
+        noise_scale: σ, of each entry of the linear term.
+        regularisation: λ, beside the sum of the losses.
+        tolerance: τ, the certified bound of the gradient.
+        output_noise_scale: σ_out, added to every coefficient.
+        row_norm: R, the bound of a row with its constant column.
+        loss: The loss and its parameters.
+        bound: The theorem.
+        fits: How many such fits the model is made of: the classes, with one against the rest, else 1.
+        predictions: How many predictions were given.
+        beforehand: The pure epsilon of choosing between them and none, and of the count: a part of `epsilon`.
+        chosen: The place of the prediction that was used, or None.
+        believed: 1 where a prediction was used: objective perturbation takes it at its word, and only chooses.
+        rows: The number of rows that it was weighed with, declared or released; None without predictions.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    delta_removed: Fraction
+    delta_added: Fraction
+    neighbours: Neighbours
+    unit: Any
+    noise_scale: Fraction
+    regularisation: Fraction
+    tolerance: Fraction
+    output_noise_scale: Fraction
+    row_norm: Fraction
+    loss: dict[str, str]
+    bound: str
+    fits: int
+    predictions: int = 0
+    beforehand: Fraction = Fraction(0)
+    chosen: int | None = None
+    believed: float | None = None
+    rows: float | None = None
+    claims: Claims = field(repr=False)
+    plan: LinearPlan = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, given: LinearPlan | PredictedPlan, claims: Claims, *, fits: int, value: Mapping[str, Any]
+    ) -> FittedPrivacy:
+        """Read them off a plan and its release. With several fits, or a choice, the deltas are the composed one."""
+        predicted = given if isinstance(given, PredictedPlan) else None
+        plan = given.fit if isinstance(given, PredictedPlan) else given
+        m = plan.mechanism
+        alone = fits == 1 and predicted is None
+        removed, added = m.deltas(plan.epsilon) if alone else (plan.delta, plan.delta)
+        more: dict[str, Any] = {}
+        if predicted is not None:
+            chosen = int(value["chosen"])
+            more = {
+                "predictions": len(predicted.centres),
+                "beforehand": predicted.beforehand,
+                "chosen": None if chosen < 0 else chosen,
+                "believed": None if chosen < 0 else 1.0,
+                "rows": float(value["rows"]),
+            }
+        return cls(
+            **more,
+            epsilon=plan.epsilon if predicted is None else predicted.epsilon,
+            delta=plan.delta,
+            delta_removed=removed,
+            delta_added=added,
+            neighbours=Neighbours.ADD_REMOVE,
+            unit=plan.unit,
+            noise_scale=m.noise_scale,
+            regularisation=m.regularisation,
+            tolerance=m.tolerance,
+            output_noise_scale=m.output_noise_scale,
+            row_norm=plan.row_norm,
+            loss=plan.loss.to_json(),
+            bound=m.bound,
+            fits=fits,
+            claims=claims,
+            plan=plan,
+        )
+
+    def pld(self, *, step: float = 1e-4) -> Any:
+        """Return dp_accounting's privacy loss distribution of the whole model, pessimistic, to compose with others."""
+        if self.predictions:
+            from dp_accounting.pld import common, privacy_loss_distribution
+
+            # pure parts and the fit's profiles, composed: at most the stated (ε, δ) at ε
+            pure = common.DifferentialPrivacyParameters(float(self.beforehand) * (1 + 1e-12), 0.0)
+            first = privacy_loss_distribution.from_privacy_parameters(pure, value_discretization_interval=step)
+            return first.compose(self.plan.mechanism.loss_distribution(step=step))
+        one = self.plan.mechanism.loss_distribution(step=step)
+        return one if self.fits == 1 else one.self_compose(self.fits)
+
+    def __str__(self) -> str:
+        return (
+            f"({short_text(self.epsilon)}, {short_text(self.delta)})-DP, {self.neighbours} {self.unit}; "
+            f"{self.loss['loss']} loss, noise {short_text(self.noise_scale)}, "
+            f"regularisation {short_text(self.regularisation)}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescentPrivacy:
+    """The promise of one descent, and what was released on the way. Nothing here depends on the data but by releases.
+
+    Args:
+        epsilon: The promise; with `delta` for `neighbours`.
+        delta: The promise.
+        mu: The Gaussian differential privacy that the fit has, exact on the machine.
+        neighbours: What two data sets differ by.
+        unit: What is added or removed.
+        shares: How mu² was divided between the Gram matrix, the count, the choice and the steps.
+        loss: The loss and its parameters.
+        geometry: "private", "public" or "none".
+        passes: How many steps were taken.
+        clip: Where a row's gradient was clipped.
+        rows: The number of rows that the steps were made for: declared, or released, and then a little too large.
+        noise_to_signal: The noise of one step beside what it moves; above 1 the noise outweighs the rows.
+        chosen: The place of the prediction that the descent started from, or None.
+        believed: How far the model was drawn (κ), None where it was not.
+        fits: 1.
+        predictions: How many predictions were given.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    mu: Fraction
+    neighbours: Neighbours
+    unit: Any
+    shares: Shares
+    loss: dict[str, str]
+    geometry: str
+    passes: int
+    clip: float
+    rows: float
+    noise_to_signal: float
+    chosen: int | None
+    believed: float | None
+    fits: int = 1
+    predictions: int = 0
+    claims: Claims = field(repr=False)
+
+    @classmethod
+    def of(cls, plan: DescentPlan, claims: Claims, value: Mapping[str, Any]) -> DescentPrivacy:
+        """Read them off a plan and what it released."""
+        chosen, believed = int(value["chosen"]), float(value["believed"])
+        return cls(
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            mu=plan.mu,
+            neighbours=Neighbours.ADD_REMOVE,
+            unit=plan.unit,
+            shares=plan.shares,
+            loss=plan.targets.to_json(),
+            geometry=plan.geometry,
+            passes=int(value["passes"]),
+            clip=float(value["clip"]),
+            rows=float(value["rows"]),
+            noise_to_signal=float(value["noise_to_signal"]),
+            chosen=None if chosen < 0 else chosen,
+            believed=None if believed < 0 else believed,
+            predictions=len(plan.candidates),
+            claims=claims,
+        )
+
+    def pld(self, *, step: float = 1e-4) -> Any:
+        """Return dp_accounting's privacy loss distribution of the fit, pessimistic, to compose with others."""
+        from dp_accounting.pld import privacy_loss_distribution
+
+        return privacy_loss_distribution.from_gaussian_mechanism(1 / float(self.mu), value_discretization_interval=step)
+
+    def __str__(self) -> str:
+        return (
+            f"({short_text(self.epsilon)}, {short_text(self.delta)})-DP, {self.neighbours} {self.unit}; "
+            f"{self.loss['loss']} loss, descent of {self.passes} steps, mu {short_text(self.mu)}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsedPrediction:
+    """What a fit made of its predictions: released, so it may be told.
+
+    Args:
+        given: How many predictions there were.
+        chosen: The place of the one that was used, or None.
+        believed: The factor κ by which its own doubts were multiplied; None where nothing was drawn to it. About 1: it
+            is as good as it says; much above: it is not.
+        rows: The number of rows that the fit counted with, released or declared.
+        description: What was given and where it came from.
+    """
+
+    given: int
+    chosen: int | None
+    believed: float | None
+    rows: float
+    description: str
+
+    def __str__(self) -> str:
+        if self.chosen is None:
+            return f"none of {self.given} prediction(s) was used: the rows disagree, or a draw did"
+        if self.believed is None:
+            return f"prediction {self.chosen} of {self.given} was the start; the model was not drawn towards it"
+        return f"prediction {self.chosen} of {self.given} was used; its doubts were counted ×{self.believed:g}"
+
+    @classmethod
+    def of(cls, privacy: Any, described: Mapping[str, Any] | None) -> UsedPrediction:
+        """Read it off a fit."""
+        return cls(
+            given=privacy.predictions,
+            chosen=privacy.chosen,
+            believed=privacy.believed if privacy.chosen is not None else None,
+            rows=privacy.rows,
+            description="" if described is None else str(described["description"]),
+        )

@@ -1,0 +1,82 @@
+"""Every released model says how far off it is; on generated rows it is no further off than that."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.regression.losses import LogisticLoss
+from sidelight.regression.model_error import objective_error
+from sidelight.regression.plan import plan_linear
+
+RNG = np.random.default_rng(31)
+ROWS = RNG.normal(size=(4000, 5)) * [0.3, 0.25, 0.2, 0.2, 0.15]
+SLOPES = np.array([0.8, -0.6, 0.5, 0.0, 0.7])
+NUMBERS = np.clip(ROWS @ SLOPES + 0.2 * RNG.normal(size=4000), -1, 1)
+CLASSES = (4 * ROWS @ SLOPES + RNG.logistic(size=4000) > 0).astype(int)
+PRICE: dict[str, Any] = {"epsilon": 0.5, "delta": "1e-6", "data_norm": 1}
+PUBLIC = sl.PublicData(np.column_stack([ROWS[:400], NUMBERS[:400]]), "the first rows")
+MODELS = {
+    "number": (sl.LinearRegression(target_range=(-1, 1), **PRICE), NUMBERS),
+    "predicted": (sl.LinearRegression(target_range=(-1, 1), prediction=PUBLIC, **PRICE), NUMBERS),
+    "stein": (sl.LinearRegression(target_range=(-1, 1), shrinkage="stein", **PRICE), NUMBERS),
+    "unshrunk": (sl.LinearRegression(target_range=(-1, 1), shrinkage="none", **PRICE), NUMBERS),
+    "objective": (sl.LinearRegression(target_range=(-1, 1), solver="objective", **PRICE), NUMBERS),
+    "predicted objective": (
+        sl.LinearRegression(target_range=(-1, 1), solver="objective", prediction=PUBLIC, **PRICE),
+        NUMBERS,
+    ),
+    "classes": (sl.LogisticRegression(classes=[0, 1], **PRICE), CLASSES),
+    "without a map": (sl.LogisticRegression(classes=[0, 1], geometry="none", **PRICE), CLASSES),
+    "margin": (sl.LinearSVC(classes=[0, 1], **PRICE), CLASSES),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_model_is_released_without_an_error(name: str) -> None:
+    model, targets = MODELS[name]
+    release = model.fit(ROWS[400:], targets[400:]).release_
+    assert release.error is not None
+    (bound,) = release.error.at(0.95)
+    assert 0 < bound < 1000
+    assert release.error.at(0.5)[0] < bound < release.error.at(0.999)[0]
+    assert f"off by {bound:.3g} {release.error.unit}" in str(release)
+    assert type(release).from_json(release.to_json()).error == release.error
+
+
+def test_a_model_of_a_table_has_the_error_of_its_fit() -> None:
+    schema = [sl.Number("x", lower=-1, upper=1), sl.Number("y", lower=-100, upper=100)]
+    table = sl.Table({"x": ROWS[:, 0], "y": 100 * NUMBERS}, schema=schema)
+    model = sl.LinearRegression(epsilon=1, delta="1e-6")
+    release = sl.ModelQuery(model=model, target="y").release(table)
+    assert release.error is not None
+    assert 0.1 < release.error.at(0.95)[0] < 50  # in the unit of y
+
+
+@pytest.mark.parametrize("name", ["number", "predicted", "classes"])
+def test_descents_are_hardly_further_off_than_they_say(name: str) -> None:
+    model, targets = MODELS[name]
+    rows, told = ROWS[400:], targets[400:]
+    truth = ROWS @ SLOPES
+    if name == "classes":  # of which a clip makes larger log odds
+        calm = sl.LogisticRegression(**PRICE | {"epsilon": 50}, classes=[0, 1], random_state=0).fit(rows, told)
+        truth = ROWS @ calm.coef_.ravel() + calm.intercept_[0]
+    points = 25 if name == "classes" else 1
+    within = []
+    for seed in range(30):
+        model.set_params(random_state=seed).fit(rows, told)
+        found = ROWS @ model.coef_.ravel() + float(np.ravel(model.intercept_)[0])
+        within.append(points * np.sqrt(np.mean((found - truth) ** 2)) <= model.release_.error.at(0.95)[0])
+    model.set_params(random_state=None)
+    assert np.mean(within) >= 0.7  # 95 % meant; seeds are fixed
+
+
+def test_the_bound_of_objective_perturbation_is_its_theorem() -> None:
+    plan = plan_linear(loss=LogisticLoss(classes=(0, 1)), features=3, epsilon=1, delta="1e-6", data_norm=1, intercept=1)
+    m, draws = plan.mechanism, RNG.normal(size=(20_000, 4))
+    moved = 25 * float(plan.row_norm) * float(m.noise_scale / m.regularisation) * np.linalg.norm(draws, axis=1)
+    for confidence in (0.5, 0.95, 0.999):
+        # what strong convexity allows at most is beyond the bound more seldom than it says
+        assert np.mean(moved > objective_error(plan).at(confidence)[0]) <= 1 - confidence
+    assert objective_error(plan, fits=10).at(0.95)[0] > objective_error(plan).at(0.95)[0]
