@@ -2,7 +2,7 @@
 
 Files are made by DuckDB. Ours and theirs take turns in one run, and the best of each counts, in processor seconds;
 folds on all cores are measured as seconds by processor seconds of the same run, on a machine that does nothing else.
-`python -m benchmarks.engines` prints the table of `docs/explanation/engines.md`.
+`python -m benchmarks.engines_page --write` writes the table of `docs/explanation/engines.md`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import duckdb
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import peak_gigabytes, processor_time
+from benchmarks.measuring import forget_peak, peak_gigabytes, processor_time
 from sidelight.aggregates import clipped_moments
 
-ROWS, FEWER, WIDE_ROWS, WIDTH, REPEATS, FOLDERS = 10_000_000, 1_000_000, 2_000_000, 20, 3, 50
+ROWS, FEWER, WIDE_ROWS, WIDTH, REPEATS, FOLDERS = 10_000_000, 1_000_000, 10_000_000, 20, 3, 50
 MANY, PERSONS, MODEL_ROWS, CSV_ROWS = 100_000_000, 10_000_000, 1_000_000, 2_000_000
 NINE = [each / 10 for each in range(1, 10)]
 
@@ -35,10 +35,10 @@ def write(path: Path, *, rows: int) -> Path:
     return path
 
 
-def write_wide(path: Path) -> Path:
-    """Write rows of 20 numbers."""
-    columns = ", ".join(f"random() - 0.5 AS x{place}" for place in range(WIDTH))
-    duckdb.connect().execute(f"COPY (SELECT {columns} FROM range({WIDE_ROWS})) TO '{path}' (FORMAT parquet)")
+def write_wide(path: Path, *, rows: int = WIDE_ROWS, more: str = "") -> Path:
+    """Write rows of 20 numbers of 32 bits: 80 bytes each."""
+    columns = ", ".join(f"(random() - 0.5)::FLOAT AS x{place}" for place in range(WIDTH))
+    duckdb.connect().execute(f"COPY (SELECT {columns}{more} FROM range({rows})) TO '{path}' (FORMAT parquet)")
     return path
 
 
@@ -72,10 +72,10 @@ def moments(path: Path) -> None:
 
 
 def plain_moments(path: Path) -> None:
-    """Let NumPy compute the matrix of products, batch by batch, of rows that DuckDB reads."""
+    """Let NumPy compute the matrix of products, batch by batch, of rows that DuckDB reads, in floats of 64 bits."""
     total = np.zeros((WIDTH, WIDTH))
     for batch in duckdb.connect().read_parquet(str(path)).to_arrow_reader(1 << 17):
-        rows = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
+        rows = np.column_stack([column.to_numpy(zero_copy_only=False).astype(np.float64) for column in batch.columns])
         total += rows.T @ rows
 
 
@@ -90,14 +90,15 @@ def best(*jobs: Callable[[], None]) -> list[float]:
     return [min(times) for times in zip(*found, strict=True)]
 
 
-def seconds_by_processor_seconds(job: Callable[[], None]) -> float:
-    """Return the least share: 1 for one core all the time, 0.5 for two."""
-    shares = []
-    for _ in range(REPEATS):
+def wall_and_processor(job: Callable[[], None]) -> tuple[float, float]:
+    """Return seconds by processor seconds (1: one core all the time, 0.5: two) and processor seconds, least of each."""
+    found = []
+    for _ in range(REPEATS - 1):
         start = time.perf_counter()
         spent = processor_time(job)
-        shares.append((time.perf_counter() - start) / spent)
-    return min(shares)
+        found.append(((time.perf_counter() - start) / spent, spent))
+    shares, times = zip(*found, strict=True)
+    return min(shares), min(times)
 
 
 @cache
@@ -110,27 +111,33 @@ def measure() -> dict[str, float]:
         quantiles = f"SELECT quantile_disc(x, {NINE}) FROM {{}}"
         groups = "SELECT a, b, c, count(*) FROM {} GROUP BY ALL"
         deciles(few)  # whatever is loaded on first use
+        forget_peak()
         ours_few, ours, theirs, in_parts = best(
             lambda: deciles(few), lambda: deciles(many), lambda: sql(quantiles, many), lambda: deciles(parts)
         )
         counted, by_duckdb, counted_in_parts = best(
             lambda: counts(many), lambda: sql(groups, many), lambda: counts(parts)
         )
-        found = {
+        return {
             "deciles": ours / theirs,
             "deciles_exponent": log10(ours / ours_few) / log10(ROWS / FEWER),
             "deciles_of_folders": in_parts / ours,
             "counts": counted / by_duckdb,
             "counts_of_folders": counted_in_parts / counted,
-        }
-        wide = write_wide(folder / "wide.parquet")
-        products, by_numpy = best(lambda: moments(wide), lambda: plain_moments(wide))
-        found |= {
-            "moments": products / by_numpy,
-            "moments_wall": seconds_by_processor_seconds(lambda: moments(wide)),
             "gigabytes": peak_gigabytes(),
         }
-    return found
+
+
+@cache
+def measure_wide() -> dict[str, float]:
+    """Return the ratios of second moments of ten million rows of 20 numbers, in a file of 0.8 GB."""
+    with tempfile.TemporaryDirectory() as name:
+        wide = write_wide(Path(name) / "wide.parquet")
+        forget_peak()
+        wall, products = wall_and_processor(lambda: moments(wide))
+        peak = peak_gigabytes()
+        (by_numpy,) = once(lambda: plain_moments(wide))
+    return {"moments": products / by_numpy, "moments_wall": wall, "moments_gigabytes": peak}
 
 
 def once(*jobs: Callable[[], None]) -> list[float]:
@@ -158,15 +165,18 @@ def measure_many() -> dict[str, float]:
         few, many = written(Path(name) / "few.parquet", FEWER), written(Path(name) / "many.parquet", MANY)
         cents(few)
         (ours_few,) = best(lambda: cents(few))
-        ours, theirs = once(lambda: cents(many), lambda: sql(f"SELECT quantile_disc(x, {NINE}) FROM {{}}", many))
-        counted, by_duckdb = once(
-            lambda: counts(many), lambda: sql("SELECT a, b, c, count(*) FROM {} GROUP BY ALL", many)
+        forget_peak()
+        ours, counted = once(lambda: cents(many), lambda: counts(many))
+        peak = peak_gigabytes()
+        theirs, by_duckdb = once(
+            lambda: sql(f"SELECT quantile_disc(x, {NINE}) FROM {{}}", many),
+            lambda: sql("SELECT a, b, c, count(*) FROM {} GROUP BY ALL", many),
         )
     return {
         "deciles_1e8": ours / theirs,
         "exponent_1e8": log10(ours / ours_few) / log10(MANY / FEWER),
         "counts_1e8": counted / by_duckdb,
-        "gigabytes_1e8": peak_gigabytes(),
+        "gigabytes_1e8": peak,
     }
 
 
@@ -182,39 +192,57 @@ def measure_persons() -> dict[str, float]:
             f"TO '{path}' (FORMAT parquet)"
         )
         table = sl.Table(path, schema=schema)
-        ours, theirs = once(
-            lambda: sl.Quantiles(NINE, column="x", epsilon=1).release(table),
-            lambda: sql(f"SELECT quantile_disc(x, {NINE}) FROM ({capped}) WHERE place <= 5", path),
-        )
-    return {"persons": ours / theirs}
+        sl.Quantiles(NINE, column="x", epsilon=1).release([1.0])  # whatever is loaded on first use
+        forget_peak()
+        (ours,) = once(lambda: sl.Quantiles(NINE, column="x", epsilon=1).release(table))
+        peak = peak_gigabytes()
+        (theirs,) = once(lambda: sql(f"SELECT quantile_disc(x, {NINE}) FROM ({capped}) WHERE place <= 5", path))
+    return {"persons": ours / theirs, "persons_gigabytes": peak}
 
 
-@cache
-def measure_model() -> dict[str, float]:
-    """Return the ratio of a logistic fit of 20 columns with a text target to scikit-learn's."""
+def measure_model(rows: int = MODEL_ROWS) -> dict[str, float]:
+    """Return the ratios of a logistic fit of 20 columns with a text target to scikit-learn's, of one file.
+
+    Both read the file; at 1e6 rows also both with the rows in memory, the labels as NumPy's own texts.
+    """
     import pandas as pd
     from sklearn.linear_model import LogisticRegression
 
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(MODEL_ROWS, WIDTH))
-    target = np.where(features[:, 0] + rng.logistic(size=MODEL_ROWS) > 0, "yes", "no")
     names = [f"x{place}" for place in range(WIDTH)]
+    columns = [*(sl.Number(each, lower=-0.5, upper=0.5) for each in names)]
+    labels = sl.Category("y", ["no", "yes"], other=None)
     with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "model.parquet"
-        frame = pd.DataFrame(features, columns=names).assign(y=target)
-        frame.to_parquet(path)
-        del frame
-        schema = [*(sl.Number(each, lower=-3, upper=3) for each in names), sl.Category("y", ["no", "yes"], other=None)]
-        table = sl.Table(path, schema=schema)
+        more = ", CASE WHEN 4 * x0 + ln(1 / random() - 1) > 0 THEN 'yes' ELSE 'no' END AS y"
+        path = write_wide(Path(name) / "model.parquet", rows=rows, more=more)
+        table = sl.Table(path, schema=[*columns, labels])
 
-        def ours(table: sl.Table = table) -> None:
-            model = sl.LogisticRegression(epsilon=1.0, delta=1e-6, classes=["no", "yes"])
-            model.fit_table(table, features=names, target="y")
+        def model() -> sl.LogisticRegression:
+            return sl.LogisticRegression(epsilon=1.0, delta=1e-6, classes=["no", "yes"], data_norm=1)
 
-        few = dict(zip(names, features[:999].T, strict=True))
-        ours(sl.Table({**few, "y": target[:999].tolist()}, schema=schema))  # whatever is loaded on first use
-        spent, plain = once(ours, lambda: LogisticRegression().fit(features, target))
-    return {"logistic": spent / plain}
+        def theirs() -> None:
+            frame = pd.read_parquet(path)
+            LogisticRegression().fit(frame[names].to_numpy(), frame["y"])
+
+        few = sl.Table({each: np.zeros(999) for each in names} | {"y": ["no", "yes", "no"] * 333}, schema=table.schema)
+        model().fit_table(few, features=names, target="y")  # whatever is loaded on first use
+        forget_peak()
+        (spent,) = once(lambda: model().fit_table(table, features=names, target="y") and None)
+        peak = peak_gigabytes()
+        (plain,) = once(theirs)
+        if rows > MODEL_ROWS:
+            return {"logistic_1e7": spent / plain, "logistic_gigabytes": peak}
+        held = pd.read_parquet(path)
+        features, target = held[names].to_numpy(np.float64), held["y"].to_numpy().astype(str)
+        in_memory, by_sklearn = best(
+            lambda: model().fit(features, target) and None, lambda: LogisticRegression().fit(features, target) and None
+        )
+    return {"logistic": spent / plain, "logistic_in_memory": in_memory / by_sklearn}
+
+
+@cache
+def measure_long_model() -> dict[str, float]:
+    """Return the ratio of ten million rows."""
+    return measure_model(ROWS)
 
 
 @cache
@@ -230,9 +258,3 @@ def measure_csv() -> dict[str, float]:
             lambda: duckdb.connect().execute(f"SELECT sum(x3) FROM read_csv('{path}')").fetchall(),
         )
     return {"csv": ours / theirs}
-
-
-if __name__ == "__main__":
-    for script in (measure, measure_many, measure_csv, measure_persons, measure_model):
-        for key, value in script().items():
-            print(f"{key:20} {value:.2f}", flush=True)

@@ -21,8 +21,14 @@ import sidelight as sl
 from benchmarks.engines import NINE, ROWS, WIDTH, schema, write, write_wide
 from sidelight.aggregates import clipped_moments
 
-#: Whether there is anything to measure.
-THERE = find_spec("pyspark") is not None and shutil.which("java") is not None
+#: Why there is nothing to measure, if there is not.
+MISSING = (
+    "PySpark is not installed (make test-spark installs it)"
+    if find_spec("pyspark") is None
+    else "Java is not there"
+    if shutil.which("java") is None
+    else ""
+)
 _TURNS = 2
 
 
@@ -69,9 +75,11 @@ def measure() -> dict[str, float]:
             lambda: wide.selectExpr(*products).collect(),
         )
     spark.stop()
-    return {"deciles": deciles / by_sql, "counts": counts / grouped, "moments": moments / summed}
+    return {"spark_deciles": deciles / by_sql, "spark_counts": counts / grouped, "spark_moments": moments / summed}
 
 
 if __name__ == "__main__":
-    for key, value in measure().items() if THERE else ():
+    if MISSING:
+        sys.exit(MISSING)
+    for key, value in measure().items():
         print(f"{key:20} {value:.2f}")

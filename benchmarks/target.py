@@ -16,6 +16,8 @@ class Target:
     figure: str
     sense: Literal["<=", ">="]
     limit: float
+    #: Why it cannot be measured here: it is printed, and counts neither as kept nor as missed.
+    skipped: str = ""
 
     def line(self, group: str, value: float) -> tuple[str, bool]:
         """Return the printed line and whether the target is kept."""

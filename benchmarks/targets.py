@@ -46,6 +46,9 @@ def main() -> int:
     all_kept = True
     for group in [only] if only else GROUPS:
         for target in targets_of(group):
+            if target.skipped:
+                print(f"{group}.{target.name} skipped: {target.skipped}", flush=True)
+                continue
             line, kept = target.line(group, measure(target, measured))
             print(line, flush=True)
             all_kept &= kept

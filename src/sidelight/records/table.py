@@ -40,15 +40,15 @@ class Table:
     inside a field without marks, text behind a closing mark, a mark that is never closed).
 
     Args:
-        source: A path (CSV, Parquet, DuckDB), a pattern, a folder of files (of Parquet files also with folders named
-            column=value), a pandas, Polars or Arrow frame, an Arrow dataset, an object with `__arrow_c_stream__`, a
-            DuckDB relation or connection, a Spark data frame or session, a mapping of names to arrays, lists and
-            columns of frames, a two-dimensional array with its columns in the schema's order, or one array, list or
-            column of a frame for one column. Anything else is refused by its type.
+        source: A path (CSV, Parquet, DuckDB), the address of a PostgreSQL database, a pattern, a folder of files (of
+            Parquet files also with folders named column=value), a pandas, Polars or Arrow frame, an Arrow dataset, an
+            object with `__arrow_c_stream__`, a DuckDB relation or connection, a Spark data frame or session, a mapping
+            of names to arrays, lists and columns of frames, a two-dimensional array with its columns in the schema's
+            order, or one array, list or column of a frame for one column. Anything else is refused by its type.
         schema: The declared columns: a `Schema` or a list of them.
         name: A public name for ledgers and reports; that of the file, or "table", if left out.
         records: "lines" declares that every line of a CSV file is a record, whatever marks it holds.
-        table: The name of a table or view of a DuckDB connection or file, or of a Spark session.
+        table: The name of a table or view of a DuckDB connection or file, a PostgreSQL database or a Spark session.
         engine: "spark" lets Spark read a path or URL of Parquet files; other engines are found by the source.
 
     >>> from sidelight.records import Number, Table

@@ -41,7 +41,8 @@ def engine_conformance(
     a reading that was given up in the middle, as a retried task does.
 
     Args:
-        open_table: Gets an `EngineTable` and returns what `sl.Table` is to read: a frame, a path, a relation.
+        open_table: Gets an `EngineTable` and returns what `sl.Table` is to read: a frame, a path, a relation; or
+            a table with the schema of it.
             `parts` are the partitions, `kinds` the types of the columns, `retried` the partitions whose first
             reading is to fail, where the engine has such things.
         rows: How many rows the larger tables have.
@@ -64,7 +65,8 @@ def engine_conformance(
     for seed in range(seeds):
         for trial in engine_tables(rows=rows, seed=seed, partitions=partitions, quick=quick):
             expected = dict(_results(Table(trial.columns, schema=trial.schema), "auto"))
-            table = Table(open_table(trial), schema=trial.schema)
+            opened = open_table(trial)
+            table = opened if isinstance(opened, Table) else Table(opened, schema=trial.schema)
             compared += _compare(trial, table, expected)
     return compared
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from glob import glob
@@ -20,7 +20,7 @@ from sidelight.errors import ClaimError, PlanError, SourceError, nearest
 from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
 from sidelight.plan_section import Amount, Section, key_lines
 from sidelight.records import Category, Date, Drop, Fill, Label, Number, PersonId, Schema, Table
-from sidelight.records.engines import check_local
+from sidelight.records.engines import check_local, is_postgres
 from sidelight.registry import PLAN_KINDS, plan_reader
 from sidelight.session import Prepared, Query, request_key
 from sidelight.session.query import prepare_query
@@ -50,9 +50,9 @@ class Plan:
     title: str
     source: Path
     records: Literal["standard", "lines"]  # what a record of a CSV source is
-    table: str | None  # of a DuckDB file
+    table: str | None  # of a DuckDB file, or a PostgreSQL database
     engine: Literal["spark"] | None  # what reads the source, where its path does not say
-    url: str | None  # of a source that only Spark can open
+    url: str | None = field(repr=False)  # of a PostgreSQL database, or a source that only Spark can open
     name: str
     schema: Schema
     budget: Claim
@@ -134,12 +134,13 @@ def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "pricing", "query")
     source = whole.section("source").only(*TABLES["source"])
     engine: Literal["spark"] | None = source.choice("engine", ["spark"], "spark") if "engine" in source else None
-    url = source.text("path") if engine == "spark" and "://" in source.text("path") else None
-    if url is None:
+    given = source.text("path")
+    url = given if is_postgres(given) or (engine == "spark" and "://" in given) else None
+    if url is None or engine is None:
         check_path(source)
     budget = whole.section("budget").only(*TABLES["budget"])
     ledger = whole.section("ledger").only(*TABLES["ledger"]) if "ledger" in whole else None
-    file = folder / source.text("path")
+    file = folder / (source.text("table") if is_postgres(given) else given)  # an address may hold a password
     name = source.text("name", source.text("table") if "table" in source else file.stem)
     schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
     queries = whole.sections("query") if "query" in whole else []
@@ -170,9 +171,9 @@ def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
 
 
 def check_path(source: Section) -> None:
-    """Refuse a URL, which would be looked for among the files beside the plan."""
+    """Refuse a URL, which would be looked for among the files beside the plan; PostgreSQL goes with a table."""
     try:
-        check_local(source.text("path"))
+        check_local(source.text("path"), table=source.text("table") if "table" in source else None)
         return
     except SourceError as error:
         words = str(error)

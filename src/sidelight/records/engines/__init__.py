@@ -32,8 +32,8 @@ def open_rows(
     """Find the engine of a source. `names` are the declared columns, for sources that have no names of their own.
 
     `records` says what a record of a CSV file is (`splitting`); other sources say so themselves. `table` names a table
-    of a DuckDB connection or file, or of a Spark session. With `engine` Spark reads a path. `dates` are the number
-    columns whose cells are dates, and how these are counted.
+    of a DuckDB connection or file, of a PostgreSQL database or of a Spark session. With `engine` Spark reads a path.
+    `dates` are the number columns whose cells are dates, and how these are counted.
     """
     if records not in ("standard", "lines"):
         raise SourceError(f'records must be "standard" or "lines", got {records!r}')
@@ -46,7 +46,13 @@ def open_rows(
 
         return open_spark_path(fspath(source), dates=dates)
     if isinstance(source, (str, PathLike)):
-        check_local(fspath(source))
+        check_local(fspath(source), table=table)
+        if is_postgres(fspath(source)):
+            if records != "standard":
+                raise SourceError(f"records={records!r} is for paths of CSV files, got a URL; leave it out")
+            from sidelight.records.engines.postgres import open_postgres
+
+            return open_postgres(fspath(source), names, table=table, dates=dates)
         from sidelight.records.engines.files import open_file
 
         return open_file(fspath(source), names, records=records, table=table, dates=dates)
@@ -65,7 +71,7 @@ def open_rows(
         return open_spark(source, table=table, dates=dates)
     if table is not None:
         raise SourceError(
-            f"table={table!r} is for DuckDB connections and files and Spark sessions, got "
+            f"table={table!r} is for DuckDB connections and files, PostgreSQL databases and Spark sessions, got "
             f"{type(source).__name__}; leave it out"
         )
     if library == "pyarrow" and type(source).__module__ == "pyarrow._dataset":
@@ -89,24 +95,26 @@ def open_rows(
     return open_arrays(source, names, dates=dates)
 
 
-def check_local(path: str) -> None:
+def is_postgres(path: str) -> bool:
+    """Tell whether a source is the address of a PostgreSQL database."""
+    return path.lower().startswith(("postgresql://", "postgres://"))
+
+
+def check_local(path: str, *, table: str | None = None) -> None:
     """Refuse a URL: nothing is fetched that its owner did not allow, which is done on a connection of theirs.
 
-    The URL is not shown beyond its first word, because it may hold a password.
+    An address of PostgreSQL goes with the name of a table. No URL is shown beyond its first word, because it may hold a
+    password.
     """
     found = _ELSEWHERE.match(path)
     if found is None:
         return
     scheme = found.group(1).lower()
-    if scheme in ("postgres", "postgresql"):
-        advice = (
-            "connection.execute(\"INSTALL postgres; LOAD postgres; ATTACH '...' AS pg (TYPE postgres, READ_ONLY)\")"
-        )
-        raise SourceError(
-            f"a URL of {scheme}:// is not opened here; allow it on a DuckDB connection of yours, {advice}, and give "
-            "sl.Table(connection.sql('SELECT ... FROM pg.public.people'), ...); or read the columns "
-            "by ADBC, sl.Table(cursor.fetch_arrow_table(), ...)"
-        )
+    if is_postgres(path):
+        from sidelight.records.engines.postgres import check_postgres
+
+        check_postgres(table)
+        return
     if scheme == "file":
         raise SourceError("a URL of file:// is not opened; give the path itself")
     raise SourceError(

@@ -24,6 +24,7 @@ from sidelight.records.engines.arrow_cells import (
     KnownTexts,
     distinct_of_arrow,
     handed_to_duckdb,
+    ids_of_arrow,
     kind_of,
     numbers_of_arrow,
     type_for_duckdb,
@@ -90,9 +91,9 @@ class StreamRows:
         names = (*wanted.numbers, *wanted.texts, *filter(None, [wanted.person]))
         place = {name: self._schema.get_field_index(name) for name in names}
         known = {name: KnownTexts() for name in names}
-        reader = quietly(self._reader)
+        reader = quietly(self._reader, rows=self)
         gave_rows = False
-        while (whole := quietly(lambda: next(reader, None))) is not None:
+        while (whole := quietly(lambda: next(reader, None), rows=self)) is not None:
             for start in range(0, whole.num_rows, rows):
                 batch = whole.slice(start, rows)
                 gave_rows = True
@@ -103,7 +104,7 @@ class StreamRows:
                         for name in wanted.numbers
                     },
                     {name: distinct_of_arrow(batch.column(place[name]), known[name]) for name in wanted.texts},
-                    None if wanted.person is None else distinct_of_arrow(batch.column(place[wanted.person])),
+                    None if wanted.person is None else ids_of_arrow(batch.column(place[wanted.person])),
                 )
         if self._gave_rows and not gave_rows:
             raise SourceError(f"the source handed over nothing the second time: {_ONCE}")
@@ -122,7 +123,7 @@ class StreamRows:
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and stream its integer columns."""
-        return stream_of(frame, columns)
+        return stream_of(frame, columns, rows=self)
 
     def _reader(self) -> Any:
         reader = pa.RecordBatchReader.from_stream(self._source)
