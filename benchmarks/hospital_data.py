@@ -44,6 +44,16 @@ class State:
         return np.sqrt(2) / self.beds
 
 
+def halves(state: State) -> tuple[State, State]:
+    """Return the first and the second half of the weeks."""
+    middle = len(state.gains) // 2
+    first, second = (
+        State(f"{state.name}, {word} half", state.data, state.gains[part], state.beds[part], state.reported[part])
+        for word, part in (("first", slice(middle)), ("second", slice(middle, None)))
+    )
+    return first, second
+
+
 def new_york() -> State:
     """Return New York's 108 weeks; a generated stand-in of the same size where the file is not."""
     folder = real_data.find("hhs_hospitals")

@@ -86,7 +86,7 @@ def test_the_page_says_what_is_kept(tmp_path, kind):
     assert (kept == [[report.floats()[0] for report in reports]]) == (kind == "rw_meta")
     with TestClient(service_app(write_plan(tmp_path, kind=f'"{kind}"'))) as client:
         page = client.get("/").text
-    assert ("noisy gains of the last 64 rounds are kept" in page) == (kind == "rw_meta")
+    assert ("noisy gains of the last 1 round and averages of all are kept" in page) == (kind == "rw_meta")
     assert ("Only sums are kept after a round" in page) == (kind != "rw_meta")
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sidelight.experts.amplification import size_weights as size_weights
     from sidelight.experts.amplification import worst_over as worst_over
     from sidelight.experts.delay import DelayRule as DelayRule
+    from sidelight.experts.filters import FilterLearner as FilterLearner
     from sidelight.experts.follow_leader import RWFTPL as RWFTPL
     from sidelight.experts.follow_leader import RWAdaBatch as RWAdaBatch
     from sidelight.experts.follow_leader import adabatch_bound as adabatch_bound
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sidelight.experts.learners import LeaderLearner as LeaderLearner
     from sidelight.experts.learners import Learner as Learner
     from sidelight.experts.learners import RollingRegression as RollingRegression
+    from sidelight.experts.learners import filter_learners as filter_learners
     from sidelight.experts.learners import forecast_weights as forecast_weights
     from sidelight.experts.learners import usual_learners as usual_learners
     from sidelight.experts.meta import META_CAVEAT as META_CAVEAT
@@ -65,8 +67,16 @@ _HOME = {
         "worst_over",
     ),
     "delay": ("DelayRule",),
+    "filters": ("FilterLearner",),
     "follow_leader": ("RWFTPL", "RWAdaBatch", "adabatch_bound", "ftpl_bound", "noisy_account"),
-    "learners": ("LeaderLearner", "Learner", "RollingRegression", "forecast_weights", "usual_learners"),
+    "learners": (
+        "LeaderLearner",
+        "Learner",
+        "RollingRegression",
+        "filter_learners",
+        "forecast_weights",
+        "usual_learners",
+    ),
     "meta": ("META_CAVEAT", "RWMeta", "meta_bound"),
     "player": ("Player",),
     "report": ("Report",),

@@ -255,17 +255,20 @@ class RWAdaBatch:
         return player
 
 
-def ftpl_bound(*, actions: int, rounds: int, noise_scale: ArrayLike, gain_range: float = 1.0) -> float:
+def ftpl_bound(
+    *, actions: int, rounds: int, noise_scale: ArrayLike, gain_range: float = 1.0, sharp: bool = False
+) -> float:
     """Bound the expected regret of RW-FTPL: (η + 2c²/η) √(2 T ln n); least, 4c √(T ln n), at η = √2 c.
 
-    With one η a coordinate: (η_max + 2c²/η_min) √(2 T ln n) (experts proof page, Theorem 12).
+    With one η a coordinate: (η_max + 2c²/η_min) √(2 T ln n) (experts proof page, Theorem 12). `sharp` keeps the
+    constant of the proof, c²/(2η): least, 2c √(T ln n), at η = c/√2.
 
     >>> round(ftpl_bound(actions=24, rounds=148, noise_scale=0.5), 4)
     138.019
     """
-    c = gain_range
+    constant = (0.5 if sharp else 2.0) * gain_range**2
     largest, smallest = float(np.max(noise_scale)), float(np.min(noise_scale))
-    return (largest + 2 * c * c / smallest) * math.sqrt(2 * rounds * math.log(actions))
+    return (largest + constant / smallest) * math.sqrt(2 * rounds * math.log(actions))
 
 
 def adabatch_bound(

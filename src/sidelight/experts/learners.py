@@ -1,7 +1,8 @@
 """Learners for RW-Meta: each names an action from past noisy reports. Any learner is allowed; none costs privacy.
 
-The ready-made ones are rolling Gaussian regressions: a straight line through the last reports of each coordinate, its
-slope held back, read off one step ahead. For a given window that is a fixed weighted sum of the reports.
+Ready-made are filters that know the noise (`filter_learners`), and those of the published experiment: rolling Gaussian
+regressions, a straight line through the last reports of each coordinate, its slope held back, read off one step ahead.
+For a given window that is a fixed weighted sum of the reports.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sidelight.errors import RangeError
+from sidelight.experts.filters import FilterLearner
 from sidelight.experts.player import Floats, Mask, checked_actions, checked_noise, checked_scale
 from sidelight.experts.states import Stream, floats, written
 
@@ -21,6 +23,8 @@ WINDOWS = (8, 16, 32, 64)
 STRENGTHS = (0.05, 0.3, 3.0)
 #: How far apart the gains of different actions usually are, as a part of the range [0, 1].
 SPREAD = 0.05
+#: How much evidence of drift the two filters of `filter_learners` want: none beforehand, and some.
+DOUBTS = (0.0, 1.0)
 
 
 class Learner(Protocol):
@@ -160,11 +164,19 @@ def usual_learners(*, actions: int, noise_scale: ArrayLike, stream: Stream) -> l
     return [*rolling, LeaderLearner(actions=actions, noise_scale=noise_scale, stream=stream.child("leader"))]
 
 
+def filter_learners(*, actions: int, noise_scale: ArrayLike, stream: Stream, gain_range: float = 1.0) -> list[Learner]:
+    """Return what RW-Meta runs unless told otherwise: filters that believe in drift readily and slowly, and RW-FTPL."""
+    filters: list[Learner] = [FilterLearner(actions=actions, doubt=doubt, gain_range=gain_range) for doubt in DOUBTS]
+    return [*filters, LeaderLearner(actions=actions, noise_scale=noise_scale, stream=stream.child("leader"))]
+
+
 def learner_from_state(state: dict[str, Any], *, actions: int) -> Learner:
     """Return a ready-made learner from its state."""
     match state.get("learner"):
         case "rolling_regression":
             return RollingRegression(window=state["window"], strength=state["strength"], spread=state["spread"])
+        case "filters":
+            return FilterLearner._restored(state)
         case "leader":
             return LeaderLearner._restored(floats(state["sums"], (actions,)))
         case other:

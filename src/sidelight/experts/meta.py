@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh as lowest_first
 
 from sidelight.errors import RangeError, RoundError, nearest
-from sidelight.experts.learners import Learner, learner_from_state, usual_learners
+from sidelight.experts.learners import Learner, filter_learners, learner_from_state
 from sidelight.experts.player import (
     Floats,
     checked_actions,
@@ -50,9 +50,11 @@ class RWMeta:
     Args:
         actions: n.
         noise_scale: η of a round's report, one number or one a coordinate; `update` may give a round its own.
-        learners: The learners; by default the 13 of `usual_learners`.
-        floor: c: the added noise reaches at least variance c·t. 2 for gains in [0, 1]; 2c² for gains in [0, c].
-            0.25 did better on drifting data with μ >= 0.5, without the guarantee's constant.
+        learners: The learners; by default the three of `filter_learners`, RW-FTPL among them. `usual_learners` are the
+            13 of the published experiment.
+        floor: c: the added noise reaches at least variance c·t. By default g²/2, which makes the bound on the regret
+            least (`meta_bound` with `sharp`); the source has 2g².
+        gain_range: g: gains lie in an interval of this length.
         variant: "centred", or the source's "paper".
         decorrelate: False adds no noise at all: better on benign data, no worst case; an experiment.
         stream: The server's draws.
@@ -64,7 +66,8 @@ class RWMeta:
         actions: int,
         noise_scale: ArrayLike,
         learners: Sequence[Learner] | None = None,
-        floor: float = 2.0,
+        floor: float | None = None,
+        gain_range: float = 1.0,
         variant: str = "centred",
         decorrelate: bool = True,
         stream: Stream | None = None,
@@ -72,13 +75,16 @@ class RWMeta:
         self.actions = checked_actions(actions)
         self.noise_scale = checked_noise(noise_scale, actions)
         self.stream = Stream() if stream is None else stream
-        self.floor = checked_scale(floor, name="floor")
+        usual = checked_scale(gain_range, name="gain_range") ** 2 / 2
+        self.floor = checked_scale(usual if floor is None else floor, name="floor")
         if variant not in VARIANTS:
             raise RangeError(f"variant must be 'centred' or 'paper', got {variant!r}")
         self.variant = variant
         self.decorrelate = decorrelate
         if learners is None:
-            learners = usual_learners(actions=actions, noise_scale=self.noise_scale, stream=self.stream)
+            learners = filter_learners(
+                actions=actions, noise_scale=self.noise_scale, stream=self.stream, gain_range=gain_range
+            )
         self.learners = list(learners)
         if not self.learners:
             raise RangeError("RW-Meta wants at least one learner, got none")
@@ -168,6 +174,11 @@ class RWMeta:
         draws = self.stream.normals(f"choice {time}", len(self.learners))
         return int(np.argmax(self._gains + (root * draws).sum(axis=1)))
 
+    @property
+    def window(self) -> int:
+        """How many of the last reports are kept: as many as a learner wants to see."""
+        return self._window
+
     def state(self) -> dict[str, Any]:
         """Return everything that the next action depends on, an open round's advice included.
 
@@ -219,17 +230,25 @@ class RWMeta:
 
 
 def meta_bound(
-    *, learners: int, rounds: int, largest_eigenvalue: float, floor: float = 2.0, gain_range: float = 1.0
+    *,
+    learners: int,
+    rounds: int,
+    largest_eigenvalue: float,
+    floor: float = 2.0,
+    gain_range: float = 1.0,
+    sharp: bool = False,
 ) -> float:
     """Bound the expected regret of RW-Meta against its best learner; see `META_CAVEAT`.
 
-    [max(√c, √(λ_max(S_T)/T)) + 2g²/√c] √(2 T ln m), g the range of the gains.
+    [max(√c, √(λ_max(S_T)/T)) + 2g²/√c] √(2 T ln m), g the range of the gains. `sharp` keeps the constant of the proof,
+    g²/(2√c): least at c = g²/2.
 
     >>> round(meta_bound(learners=13, rounds=148, largest_eigenvalue=0.0), 4)
     77.9346
     """
     noise = max(math.sqrt(floor), math.sqrt(largest_eigenvalue / rounds))
-    return (noise + 2 * gain_range**2 / math.sqrt(floor)) * math.sqrt(2 * rounds * math.log(learners))
+    constant = 0.5 if sharp else 2.0
+    return (noise + constant * gain_range**2 / math.sqrt(floor)) * math.sqrt(2 * rounds * math.log(learners))
 
 
 def seen_covariance(covariance: Floats, *, variant: Variant = "centred") -> Floats:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from sidelight.experts.learners import WINDOWS
 from sidelight.experts.server import Closed
 from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.rounds import Rounds
@@ -88,7 +87,7 @@ def page(rounds: Rounds) -> str:
         claims=str(terms.claims),
         success=_success(float(terms.exact_mu)),
         person_claims=None if terms.max_rounds_per_person is None else str(terms.person_claims),
-        window=max(WINDOWS),
+        window=rounds.window,
         observers=None if observers is None else [_up(each) for each in observers],
         style=Markup(_STYLE),
         script=Markup(_SCRIPT),

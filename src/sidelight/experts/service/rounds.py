@@ -128,6 +128,12 @@ class Rounds:
         with contextlib.suppress(RangeError):  # no such figure for these terms: the page leaves it out
             self.observers = await asyncio.get_running_loop().run_in_executor(None, compute)
 
+    @property
+    def window(self) -> int:
+        """How many of the last rounds' noisy gains are kept, for learners that look at them."""
+        player = self._server.player
+        return player.window if isinstance(player, RWMeta) else 0
+
     async def stop(self) -> None:
         """Stop. The open round stays open: the next start goes on with it."""
         if self._task is not None:
@@ -260,8 +266,9 @@ def _player(plan: ServicePlan) -> Player:
             largest_batch=options.largest_batch,
             stream=stream,
         )
-    floor = _float(options.floor, 2 * float(terms.exact_gain_range) ** 2, name="floor")
-    return RWMeta(actions=terms.actions, noise_scale=usual, floor=floor, stream=stream)
+    floor = None if options.floor is None else _float(options.floor, 0.0, name="floor")
+    gain_range = float(terms.exact_gain_range)
+    return RWMeta(actions=terms.actions, noise_scale=usual, floor=floor, gain_range=gain_range, stream=stream)
 
 
 def _stream(plan: ServicePlan, purpose: str) -> Stream:
