@@ -133,6 +133,20 @@ def test_every_draw_is_scripted(monkeypatch):
     assert {"select", "counts", "rough", "refined"} <= kinds
 
 
+def test_transcripts_reach_sparse_cells(monkeypatch):
+    """What the search walks through: cells in which a gap begins are among it, in every plan."""
+    script(monkeypatch)
+    for plan in PLANS.values():
+        found = set()
+
+        def release(ranks, plan=plan, found=found):
+            found.update(by_cells(plan)(ranks).sides.tolist())
+
+        for seed in range(40):
+            transcripts.play(release, [1, 4], [], transcripts.Random(seed))
+        assert found == {-1, 0, 1}
+
+
 # --- planted bugs that must be found ----------------------------------------------------------------------------------
 
 
@@ -154,7 +168,9 @@ def test_flags_read_from_exact_counts_are_found(monkeypatch):
     def leaking(counts, **rest):
         found = right(counts, **rest)
         exact = np.asarray(counts.value)
-        monkeypatch.setattr(cells_module, "flagged_leaves", lambda *_, **__: exact > 1)
+        monkeypatch.setattr(
+            cells_module, "flagged_leaves", lambda _, __, rough, **___: np.resize(exact > 1, len(rough))
+        )
         return found
 
     monkeypatch.setattr(cells_module, "fine_counts", leaking)
@@ -186,6 +202,32 @@ def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
 
     monkeypatch.setattr(local_module, "select_in_cell", moved)
     assert worst(PLANS["a cell a level"], seed=51) > EPSILON + 0.1
+
+
+def test_a_leaf_that_is_counted_and_finished_as_a_sparse_one_is_found(monkeypatch):
+    """Only a leaf that has no fine count may spend all of the fine budget on its finish."""
+    script(monkeypatch)
+    right = cells_module.side_of
+    monkeypatch.setattr(
+        cells_module,
+        "side_of",
+        lambda place, sides: "above" if right(place, sides) == "inside" else right(place, sides),
+    )
+    assert worst(PLANS["a cell a level"], seed=12) > EPSILON + 0.1
+
+
+def test_sparse_cells_that_follow_exact_counts_are_found(monkeypatch):
+    """Which cells are sparse must follow from noisy counts."""
+    script(monkeypatch)
+    right = cells_module.coarse_counts
+
+    def leaking(ranks, cells, *rest):
+        exact = np.array([ranks.below(cell.end) - ranks.below(cell.first) for cell in cells])[1:-1]
+        monkeypatch.setattr(cells_module, "_sparse", lambda _, points, *__: np.resize(exact > 1, len(points) - 1) * 1)
+        return right(ranks, cells, *rest)
+
+    monkeypatch.setattr(cells_module, "coarse_counts", leaking)
+    assert worst(PLANS["a cell a level"]) == math.inf
 
 
 def test_refining_a_leaf_that_was_flagged_is_found(monkeypatch):

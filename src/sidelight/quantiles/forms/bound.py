@@ -19,12 +19,12 @@ from scipy.special import erfc
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cell_tree import cell_tree
-from sidelight.quantiles.forms.cells import CellsRelease
+from sidelight.quantiles.forms.cells import CellsRelease, side_of
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
 from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
 from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.least_squares import Round
-from sidelight.quantiles.forms.local import LOCAL_POINTS, LocalTask, Place, outer_ranks, rate_of
+from sidelight.quantiles.forms.local import LocalTask, outer_ranks, points_inside, rate_of
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
 from sidelight.quantiles.tree import QuantileTree
 from sidelight.release import TailBound
@@ -116,7 +116,7 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
     levels = np.array([float(level) for level in release.levels])
     targets = levels * release.total
     placed = _Targets.of(targets, release.ranks)
-    leaves = np.sqrt(release.rounds[-1].variances)
+    leaves = np.where(release.sides == 0, np.sqrt(release.rounds[-1].variances), 0.0)
     records = np.maximum(placed.size, 0.0) + 2 * np.concatenate([[0.0], leaves, [0.0]])[placed.cell]
     chance = below_proxy(records, placed.share)
     bent = np.concatenate([[0.0], release.unevenness, [0.0]])[placed.cell]
@@ -132,7 +132,7 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
             selections.add(mine, cell_tree(task.levels, task.budget))
         else:
             cells, largest = _local_cells(task)
-            counts = cells * 2 / (task.rate / 2) ** 2
+            counts = cells * 2 / task.counts_rate**2
             chance[mine] = counts / 2 + below_proxy(np.array([largest]), np.array([0.5]))
             fixed[mine] += (_BENT if task.place == "inside" else _BENT_TAIL) * largest
             least[mine] = _outer_ranks_at_risk(task)
@@ -225,7 +225,7 @@ def _shares_by_margin(margins: Floats, deviations: Floats) -> Floats:
 def _local_cells(task: LocalTask) -> tuple[int, float]:
     """Return how many cells of its own a cell has that is finished by points and counts, and what the largest holds."""
     if task.place == "inside":
-        points = min(LOCAL_POINTS, len(task.levels))
+        points = points_inside(task)
         return points + 1, 2 * task.size / points
     ranks = outer_ranks(task)
     return ranks.size + 1, float(max(np.diff(ranks).max(), 1 - ranks[-1])) * task.size
@@ -249,16 +249,14 @@ def _tasks(release: CellsRelease, targets: Floats) -> list[tuple[NDArray[np.intp
     plan, kind = release.plan, release.plan.currency
     owners = leaves_of(targets, release.ranks[1:-1]) + 1
     found = []
-    last = release.ranks.size - 2
     for place in np.unique(owners).tolist():
-        outer = place in (0, last)
-        if not outer and not release.flags[place - 1]:
+        side = side_of(place, release.sides)
+        if side == "inside" and not release.flags[place - 1]:
             continue
         mine = np.flatnonzero(owners == place)
         low, high = float(release.ranks[place]), float(release.ranks[place + 1])
         relative = tuple(((targets[mine] - low) / max(high - low, 1.0)).tolist())
-        budget = Budget(kind, plan.fine if outer else plan.left)
-        side: Place = "inside" if not outer else "below" if place == 0 else "above"
+        budget = Budget(kind, plan.left if side == "inside" else plan.fine)
         task = LocalTask(cell=Cell(0, 0, 0), place=side, levels=relative, size=high - low, budget=budget)
         found.append((mine, task))
     return found

@@ -29,7 +29,7 @@ from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, 
 from sidelight.quantiles.forms.cells_plan import QUARTILES, CellsPlan, fine_levels
 from sidelight.quantiles.forms.fine_counts import fine_counts
 from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of
-from sidelight.quantiles.forms.focus import LevelPriors, Spot, tail_spots
+from sidelight.quantiles.forms.focus import LevelPriors, Spot, spot, tail_spots
 from sidelight.quantiles.forms.interpolation import Curve
 from sidelight.quantiles.forms.least_squares import Round, agreed_counts, ranks_of
 from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Place, finish_cell
@@ -58,6 +58,8 @@ class CellsRelease:
         rounds: Noisy counts with their variances and parents: coarse with its two tails, perhaps middle, and fine.
         ranks: At the grid's beginning, at every point, and at the grid's end: from 0 to N.
         flags: Which leaves were finished by selection.
+        sides: Of each leaf 0, or, where a gap begins in it, 1 or -1 if it is the tail of what lies below or above it.
+            Such a leaf has no fine count and was finished as a tail is.
         unevenness: Of each leaf, how far the curve bends in it (`Curve.unevenness`).
     """
 
@@ -70,6 +72,7 @@ class CellsRelease:
     rounds: tuple[Round, ...]
     ranks: Floats
     flags: NDArray[np.bool_]
+    sides: NDArray[np.int64]
     unevenness: Floats
 
     @property
@@ -106,37 +109,45 @@ def release_cells(
     if skeleton is None:
         budget = Budget(kind, plan.skeleton)
         skeleton = release_skeleton(ranks, plan.skeleton_levels, budget=budget, priors=priors, source=source)
-    coarse = _counted(ranks, cells_between(grid, skeleton.points), Budget(kind, plan.coarse), (), source)
+    coarse = coarse_counts(ranks, cells_between(grid, skeleton.points), Budget(kind, plan.coarse), (), source)
     bones, coarse = _without_empty_tails(skeleton.points, coarse, plan)
     rounds, points = [coarse], bones
     if plan.three_rounds:
         points = _cut(grid, bones, rounds, levels, plan.middle_count)
         middle = cells_between(grid, points)[1:-1]
-        rounds.append(_counted(ranks, middle, Budget(kind, plan.middle), _parents(points, bones, first=1), source))
-    leaves = _cut(grid, points, rounds, levels, plan.fine_count)
+        rounds.append(coarse_counts(ranks, middle, Budget(kind, plan.middle), _parents(points, bones, first=1), source))
+    sparse = _sparse(grid, points, rounds, levels)
+    leaves = _cut(grid, points, rounds, levels, plan.fine_count, whole=sparse)
     # From here on `cells` is the one partition: a record of the interior is in one leaf, every other one in a tail.
     cells = cells_between(grid, leaves)
     parents = _parents(leaves, points, first=0 if plan.three_rounds else 1)
-    fine = fine_counts(counts_of(ranks, cells[1:-1]), plan=plan, kind=kind, source=source)
+    # Leaves in which a gap begins are not counted: their records keep all of the fine budget, as those of a tail do.
+    sides = sparse[_parents(leaves, points, first=0)]
+    counted = sides == 0
+    chosen = [cell for cell, kept in zip(cells[1:-1], counted, strict=True) if kept]
+    fine = fine_counts(counts_of(ranks, chosen), plan=plan, kind=kind, source=source)
     wanted = np.array([float(level) for level in levels])
-    ends = _ranks([*rounds, fine.rough(parents)])
+    rough = fine.rough(np.asarray(parents)[counted]).among(counted, parents)
+    ends = _ranks([*rounds, rough])
     structure = Structure(
         coarse_cells=len(bones) + 1,
         middle_cells=len(points) - 1 if plan.three_rounds else 0,
         leaves=len(leaves) - 1,
     )
     flags = flagged_leaves(
-        wanted * ends[-1], ends[1:-1], fine.noisy, plan=plan, structure=structure, total=float(ends[-1])
+        wanted * ends[-1], ends[1:-1], rough.counts, plan=plan, structure=structure, total=float(ends[-1])
     )
-    rounds.append(fine.refined(flags, parents, source))
+    rounds.append(fine.refined(flags[counted], np.asarray(parents)[counted], source).among(counted, parents))
+    flags |= ~counted
     ends = _ranks(rounds)
     finish = _Finish(
         grid=grid,
         cells=cells,
         ends=ends,
         flags=flags,
-        tail_budget=Budget(kind, plan.fine),
-        leaf_budget=Budget(kind, plan.left),
+        sides=sides,
+        whole_budget=Budget(kind, plan.fine),
+        left_budget=Budget(kind, plan.left),
         priors=priors,
         focus=skeleton.focus,
         tails=tail_spots(grid, bones, coarse.counts.tolist()),
@@ -153,11 +164,12 @@ def release_cells(
         rounds=tuple(rounds),
         ranks=ends,
         flags=flags,
+        sides=sides,
         unevenness=Curve(places, ends[1:-1], float(ends[-1])).unevenness(places, ends[1:-1]),
     )
 
 
-def _counted(ranks: Ranks, cells: Sequence[Cell], budget: Budget, parents: Sequence[int], source: Source) -> Round:
+def coarse_counts(ranks: Ranks, cells: Sequence[Cell], budget: Budget, parents: Sequence[int], source: Source) -> Round:
     """Release one count for each of disjoint cells."""
     noise = budget.on(counts_of(ranks, cells))
     return Round.of(noise.release(source), noise.deviation**2, parents)
@@ -188,22 +200,56 @@ def _ranks(rounds: Sequence[Round]) -> Floats:
     return ranks_of(np.concatenate([estimates[0][:1], estimates[-1], estimates[0][-1:]]))
 
 
+def _sparse(
+    grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Sequence[Fraction]
+) -> NDArray[np.int64]:
+    """Return which cells between points hold a level and are far sparser than a neighbour, and on which side that is.
+
+    A curve cannot tell where in such a cell its records lie. Public post-processing.
+    """
+    ends = _ranks(rounds)
+    places, _ = common_positions(grid, points)
+    targets = np.array([float(level) for level in levels]) * float(ends[-1])
+    held = np.bincount(leaves_of(targets, ends[1:-1]) + 1, minlength=len(points) + 1)[1:-1]
+    return np.asarray(Curve(places, ends[1:-1], float(ends[-1])).sparse(places, ends[1:-1]) * (held > 0))
+
+
 def _cut(
-    grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Sequence[Fraction], count: int
+    grid: Outcomes,
+    points: tuple[int, ...],
+    rounds: Sequence[Round],
+    levels: Sequence[Fraction],
+    count: int,
+    *,
+    whole: NDArray[np.int64] | None = None,
 ) -> tuple[int, ...]:
-    """Return the points with more between them: where the curve through them puts levels. Public post-processing."""
+    """Return the points with more between them: where the curve through them puts levels; none in cells kept whole.
+
+    Public post-processing.
+    """
     ends = _ranks(rounds)
     total = float(ends[-1])
     placed = fine_levels(levels, low=float(ends[1]) / total, high=float(ends[-2]) / total, count=count)
     places, divisor = common_positions(grid, points)
     curve = Curve(places, ends[1:-1], total)
     new = (index_at_or_below(grid, place, divisor) for place in curve.places_of(np.array(placed) * total))
-    return tuple(sorted({*points, *(index for index in new if points[0] < index < points[-1])}))
+    inside = [index for index in new if points[0] < index < points[-1]]
+    if whole is not None:
+        inside = [index for index in inside if whole[bisect_right(points, index) - 1] == 0]
+    return tuple(sorted({*points, *inside}))
 
 
 def _parents(points: Sequence[int], above: Sequence[int], *, first: int) -> list[int]:
     """Return for each cell between points the cell that holds it between fewer points, counted from `first`."""
     return [bisect_right(above, start) - 1 + first for start in points[:-1]]
+
+
+def side_of(place: int, sides: NDArray[np.int64]) -> Place:
+    """Return what a cell of the partition is: a tail below or above something, or a leaf inside."""
+    if place in (0, sides.size + 1):
+        return "below" if place == 0 else "above"
+    found: dict[int, Place] = {-1: "below", 0: "inside", 1: "above"}
+    return found[int(sides[place - 1])]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -214,8 +260,9 @@ class _Finish:
     cells: Sequence[Cell]  # the one partition: a tail, the leaves, a tail
     ends: Floats
     flags: NDArray[np.bool_]
-    tail_budget: Budget
-    leaf_budget: Budget
+    sides: NDArray[np.int64]
+    whole_budget: Budget
+    left_budget: Budget
     priors: LevelPriors
     focus: Spot | None
     tails: tuple[Spot | None, Spot | None]
@@ -241,8 +288,7 @@ class _Finish:
 
     def _task(self, place: int, targets: Sequence[float]) -> LocalTask | None:
         """Return what is to be finished in a cell; None for a leaf that was refined and has nothing left."""
-        sides: dict[int, Place] = {0: "below", len(self.cells) - 1: "above"}
-        side = sides.get(place, "inside")
+        side = side_of(place, self.sides)
         if side == "inside" and not self.flags[place - 1]:
             return None
         low, high = float(self.ends[place]), float(self.ends[place + 1])
@@ -251,11 +297,21 @@ class _Finish:
             place=side,
             levels=tuple((target - low) / max(high - low, 1.0) for target in targets),
             size=high - low,
-            budget=self.leaf_budget if side == "inside" else self.tail_budget,
+            budget=self.left_budget if side == "inside" else self.whole_budget,
         )
 
+    def _spot(self, place: int, beside: int) -> Spot | None:
+        """Return the Cauchy of a tail, from its inner end on: that of the whole, or by the leaf beside it."""
+        if place in (0, len(self.cells) - 1):
+            return self.tails[0] if place == 0 else self.tails[1]
+        own, other = self.cells[place], self.cells[place + beside]
+        counts = np.diff(self.ends)[[place, place + beside]]
+        width = abs(exact_position(self.grid, other.last) - exact_position(self.grid, other.first))
+        ratio = Fraction(max(float(counts[0]), 1.0)) / Fraction(max(float(counts[1]), 1.0))
+        return spot(exact_position(self.grid, own.last if beside > 0 else own.first), width * ratio)
+
     def _priors(self, place: int, task: LocalTask) -> LocalPriors:
-        spots = {"below": self.tails[0], "above": self.tails[1]}
+        spots = {"below": self._spot(place, 1), "above": self._spot(place, -1)}
         low, size, total = float(self.ends[place]), task.size, float(self.ends[-1])
 
         def near(relative: Sequence[float]) -> Sequence[CompiledPrior]:

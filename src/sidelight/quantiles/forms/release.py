@@ -49,13 +49,15 @@ def release_form(
 
 
 def cells_details(cells: CellsRelease) -> dict[str, Any]:
-    """Return what `cells` released on the way, in strings: points, noisy counts, and which leaves are rough."""
+    """Return what `cells` released on the way, in strings: points, noisy counts, and which leaves lack them."""
+    *above, fine = cells.rounds
     return {
         "plan": cells.plan.to_json(),
         "skeleton": _texts(cells.skeleton),
         "points": _texts(cells.points),
-        "counts": [_texts(each.counts.tolist()) for each in cells.rounds],
+        "counts": [*(_texts(each.counts.tolist()) for each in above), _texts(fine.counts[cells.sides == 0].tolist())],
         "flagged": _texts(np.flatnonzero(cells.flags).tolist()),
+        **({"uncounted": _texts(np.flatnonzero(cells.sides).tolist())} if cells.sides.any() else {}),
     }
 
 
