@@ -53,7 +53,7 @@ def test_the_numbers_of_the_specification() -> None:
     ("worth", "share", "cells"), [(10, 0.3, 12), (1000, 0.3, 63), (10**4, 0.4, 200), (10**5, 0.4, 777)]
 )
 def test_more_records_have_more_cells_and_coarse_counts_a_larger_share(worth: int, share: float, cells: int) -> None:
-    plan = cells_plan(even_levels(999), size=worth, epsilon=Fraction(1))
+    plan = cells_plan(even_levels(1999), size=worth, epsilon=Fraction(1))
     assert plan.fine_count == pytest.approx(cells, abs=1)
     assert float(plan.coarse / (plan.coarse + plan.fine)) == pytest.approx(share, abs=1e-5)
     assert plan.coarse >= Fraction(3, 10) * (plan.coarse + plan.fine) * (1 - Fraction(1, 2**18)), "the dearest claim"

@@ -23,7 +23,7 @@ from sidelight.quantiles.forms.cells import CellsRelease, side_of
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
 from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
 from sidelight.quantiles.forms.flags import leaves_of
-from sidelight.quantiles.forms.least_squares import Round
+from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round
 from sidelight.quantiles.forms.local import LocalTask, outer_ranks, points_inside, rate_of
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
 from sidelight.quantiles.tree import QuantileTree
@@ -117,9 +117,9 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
     targets = levels * release.total
     placed = _Targets.of(targets, release.ranks)
     leaves = np.where(release.sides == 0, np.sqrt(release.rounds[-1].variances), 0.0)
-    records = np.maximum(placed.size, 0.0) + 2 * np.concatenate([[0.0], leaves, [0.0]])[placed.cell]
+    records = np.maximum(placed.size, 0.0) + 2 * leaves[placed.cell]
     chance = below_proxy(records, placed.share)
-    bent = np.concatenate([[0.0], release.unevenness, [0.0]])[placed.cell]
+    bent = release.unevenness[placed.cell]
     nearer = np.minimum(placed.share, 1 - placed.share)  # at the ends of a leaf the curve is right
     fixed = _STEP + _BENT * bent * records * np.minimum(4 * nearer, 1.0)
     if inside == "anywhere":
@@ -181,7 +181,7 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
     noise, margins = [], []
     for side in (0, 1):  # the ranks below the code and up to its end
         placed = _Targets(code, np.full(asked.size, float(side)), np.zeros(asked.size))
-        noise.append(_noise(rounds, placed.weights(asked, ends.size - 1), tails=False))
+        noise.append(_noise(rounds, placed.weights(asked, ends.size - 1)))
         margins.append(np.abs(ends[code + side] - asked * float(ends[-1])))
     both = [np.concatenate(pair) for pair in zip(*noise, strict=True)]
     margin = np.concatenate(margins)
@@ -250,8 +250,8 @@ def _tasks(release: CellsRelease, targets: Floats) -> list[tuple[NDArray[np.intp
     owners = leaves_of(targets, release.ranks[1:-1]) + 1
     found = []
     for place in np.unique(owners).tolist():
-        side = side_of(place, release.sides)
-        if side == "inside" and not release.flags[place - 1]:
+        side = side_of(int(release.sides[place]))
+        if side == "inside" and not release.flags[place]:
             continue
         mine = np.flatnonzero(owners == place)
         low, high = float(release.ranks[place]), float(release.ranks[place + 1])
@@ -262,18 +262,11 @@ def _tasks(release: CellsRelease, targets: Floats) -> list[tuple[NDArray[np.intp
     return found
 
 
-def _noise(rounds: Sequence[Round], weights: Floats, *, tails: bool = True) -> list[Floats]:
-    """Return the noise of ranks, one row a level: coefficients times deviations, a matrix a round.
-
-    Without `tails` every cell of the first round has children: two cells of nothing are put around them.
-    """
-    if len(rounds) == 2 and not tails:
-        counts = np.pad(rounds[0].counts, 1)
-        variances = np.pad(rounds[0].variances, 1, constant_values=1e-12)
-        rounds = [Round.of(counts, variances), Round(rounds[1].counts, rounds[1].variances, rounds[1].parents + 1)]
-        weights = np.pad(weights, ((0, 0), (1, 1)))
+def _noise(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
+    """Return the noise of ranks, one row a level: coefficients times deviations, a matrix a round."""
     matrices = noise_coefficients(rounds, weights)
-    return [matrix * np.sqrt(each.variances) for matrix, each in zip(matrices, rounds, strict=True)]
+    deviations = [np.sqrt(np.where(each.variances < UNCOUNTED, each.variances, 0.0)) for each in rounds]
+    return [matrix * each for matrix, each in zip(matrices, deviations, strict=True)]
 
 
 def _tail(

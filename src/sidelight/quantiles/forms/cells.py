@@ -39,6 +39,11 @@ from sidelight.quantiles.forms.skeleton import Skeleton, release_skeleton
 Floats = NDArray[np.float64]
 #: A tail that holds less than this share of the records that its point was selected for is taken to be empty.
 _EMPTY_SHARE = 0.25
+#: Records of a tail, times its epsilon, below which selecting among them tells little; points of the curve there, and
+#: the first rank from the outer end, times epsilon, at which one is put.
+_WEAK_TAIL = 100.0
+_POINTS_BEYOND = 4
+_FIRST_RANK = 4.0
 #: So many points there must be, or none is dropped.
 _FEWEST_POINTS = 5
 Finished = Literal["curve", "tail", "leaf"]
@@ -57,10 +62,10 @@ class CellsRelease:
         points: The ends of all leaves, the skeleton among them; the tails lie outside them.
         rounds: Noisy counts with their variances and parents: coarse with its two tails, perhaps middle, and fine.
         ranks: At the grid's beginning, at every point, and at the grid's end: from 0 to N.
-        flags: Which leaves were finished by selection.
-        sides: Of each leaf 0, or, where a gap begins in it, 1 or -1 if it is the tail of what lies below or above it.
-            Such a leaf has no fine count and was finished as a tail is.
-        unevenness: Of each leaf, how far the curve bends in it (`Curve.unevenness`).
+        flags: Of each cell, tails included: whether it has a rough count and was finished by selection.
+        sides: Of each cell 0, or, if it has no fine count and was finished as a tail is, 1 or -1: a tail of what lies
+            below or above it. The two outermost cells may be such, and leaves in which a gap begins.
+        unevenness: Of each cell, how far the curve bends in it (`Curve.unevenness`).
     """
 
     plan: CellsPlan
@@ -114,31 +119,37 @@ def release_cells(
     rounds, points = [coarse], bones
     if plan.three_rounds:
         points = _cut(grid, bones, rounds, levels, plan.middle_count)
-        middle = cells_between(grid, points)[1:-1]
-        rounds.append(coarse_counts(ranks, middle, Budget(kind, plan.middle), _parents(points, bones, first=1), source))
-    sparse = _sparse(grid, points, rounds, levels)
-    leaves = _cut(grid, points, rounds, levels, plan.fine_count, whole=sparse)
-    # From here on `cells` is the one partition: a record of the interior is in one leaf, every other one in a tail.
-    cells = cells_between(grid, leaves)
-    parents = _parents(leaves, points, first=0 if plan.three_rounds else 1)
-    # Leaves in which a gap begins are not counted: their records keep all of the fine budget, as those of a tail do.
-    sides = sparse[_parents(leaves, points, first=0)]
-    counted = sides == 0
-    chosen = [cell for cell, kept in zip(cells[1:-1], counted, strict=True) if kept]
-    fine = fine_counts(counts_of(ranks, chosen), plan=plan, kind=kind, source=source)
+        middle, parents = cells_between(grid, points), _parents(points, bones)
+        inside = np.array([0 < place < len(points) for place in range(len(middle))])
+        found = coarse_counts(ranks, middle[1:-1], Budget(kind, plan.middle), parents[inside], source)
+        rounds.append(found.among(inside, parents))
     wanted = np.array([float(level) for level in levels])
-    rough = fine.rough(np.asarray(parents)[counted]).among(counted, parents)
+    sparse = _sparse(grid, points, rounds, wanted)
+    leaves = (
+        *_cut(grid, points, rounds, levels, plan.fine_count, whole=sparse),
+        *_beyond(grid, points, rounds, wanted, plan),
+    )
+    # From here on `cells` is the one partition: a record is in one leaf, or in one of the two tails.
+    leaves = tuple(sorted(set(leaves)))
+    cells, parents = cells_between(grid, leaves), _parents(leaves, points)
+    # What has no count keeps all of the fine budget for its finish: tails with targets, and leaves where a gap begins.
+    sides = _sides(cells, sparse[parents], _ranks(rounds), points, wanted)
+    counted = sides == 0
+    chosen = [cell for cell, kept in zip(cells, counted, strict=True) if kept]
+    fine = fine_counts(counts_of(ranks, chosen), plan=plan, kind=kind, source=source)
+    rough = fine.rough(parents[counted]).among(counted, parents)
     ends = _ranks([*rounds, rough])
     structure = Structure(
         coarse_cells=len(bones) + 1,
         middle_cells=len(points) - 1 if plan.three_rounds else 0,
         leaves=len(leaves) - 1,
     )
-    flags = flagged_leaves(
-        wanted * ends[-1], ends[1:-1], rough.counts, plan=plan, structure=structure, total=float(ends[-1])
+    flags = np.zeros(len(cells), np.bool_)
+    flags[1:-1] = flagged_leaves(
+        wanted * ends[-1], ends[1:-1], rough.counts[1:-1], plan=plan, structure=structure, total=float(ends[-1])
     )
-    rounds.append(fine.refined(flags[counted], np.asarray(parents)[counted], source).among(counted, parents))
-    flags |= ~counted
+    flags &= counted
+    rounds.append(fine.refined(flags[counted], parents[counted], source).among(counted, parents))
     ends = _ranks(rounds)
     finish = _Finish(
         grid=grid,
@@ -165,7 +176,7 @@ def release_cells(
         ranks=ends,
         flags=flags,
         sides=sides,
-        unevenness=Curve(places, ends[1:-1], float(ends[-1])).unevenness(places, ends[1:-1]),
+        unevenness=np.pad(Curve(places, ends[1:-1], float(ends[-1])).unevenness(places, ends[1:-1]), 1),
     )
 
 
@@ -194,24 +205,18 @@ def _without_empty_tails(points: tuple[int, ...], coarse: Round, plan: CellsPlan
 
 def _ranks(rounds: Sequence[Round]) -> Floats:
     """Return the ranks at the grid's beginning, at the points of the last round, and at the grid's end."""
-    estimates = agreed_counts(rounds)
-    if len(rounds) == 1:
-        return ranks_of(estimates[0])
-    return ranks_of(np.concatenate([estimates[0][:1], estimates[-1], estimates[0][-1:]]))
+    return ranks_of(agreed_counts(rounds)[-1])
 
 
-def _sparse(
-    grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Sequence[Fraction]
-) -> NDArray[np.int64]:
+def _sparse(grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Floats) -> NDArray[np.int64]:
     """Return which cells between points hold a level and are far sparser than a neighbour, and on which side that is.
 
     A curve cannot tell where in such a cell its records lie. Public post-processing.
     """
     ends = _ranks(rounds)
     places, _ = common_positions(grid, points)
-    targets = np.array([float(level) for level in levels]) * float(ends[-1])
-    held = np.bincount(leaves_of(targets, ends[1:-1]) + 1, minlength=len(points) + 1)[1:-1]
-    return np.asarray(Curve(places, ends[1:-1], float(ends[-1])).sparse(places, ends[1:-1]) * (held > 0))
+    held = np.bincount(leaves_of(levels * float(ends[-1]), ends[1:-1]) + 1, minlength=len(points) + 1)
+    return np.pad(Curve(places, ends[1:-1], float(ends[-1])).sparse(places, ends[1:-1]), 1) * (held > 0)
 
 
 def _cut(
@@ -235,21 +240,61 @@ def _cut(
     new = (index_at_or_below(grid, place, divisor) for place in curve.places_of(np.array(placed) * total))
     inside = [index for index in new if points[0] < index < points[-1]]
     if whole is not None:
-        inside = [index for index in inside if whole[bisect_right(points, index) - 1] == 0]
+        inside = [index for index in inside if whole[bisect_right(points, index)] == 0]
     return tuple(sorted({*points, *inside}))
 
 
-def _parents(points: Sequence[int], above: Sequence[int], *, first: int) -> list[int]:
-    """Return for each cell between points the cell that holds it between fewer points, counted from `first`."""
-    return [bisect_right(above, start) - 1 + first for start in points[:-1]]
+def _beyond(
+    grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Floats, plan: CellsPlan
+) -> list[int]:
+    """Return where the curve, continued beyond the outermost points, puts some of the levels out there.
+
+    Only on a side with so few records that selecting among them would tell hardly more than the curve does: there they
+    are counted as all others are. Public post-processing.
+    """
+    ends = _ranks(rounds)
+    total, rate = float(ends[-1]), plan.rate(plan.fine)
+    places, divisor = common_positions(grid, points)
+    curve = Curve(places, ends[1:-1], total)
+    found: list[int] = []
+    for above in (False, True):
+        outer = total - float(ends[-2]) if above else float(ends[1])
+        asked = ((1 - levels) if above else levels) * total  # ranks from the outer end
+        inside = asked[asked < outer]
+        if not inside.size or rate * outer >= _WEAK_TAIL or not curve.goes_on:
+            continue
+        least = min(max(float(inside.min()), _FIRST_RANK / rate), outer / 2)
+        chosen = np.geomspace(least, outer, _POINTS_BEYOND + 1)[:-1]
+        placed = curve.places_of(total - chosen if above else chosen, continued=True)
+        new = [index_at_or_below(grid, place, divisor) for place in placed]
+        found += [index for index in new if (points[-1] < index < grid.fine_last if above else index < points[0])]
+    return [index for index in found if index > grid.fine_first]
 
 
-def side_of(place: int, sides: NDArray[np.int64]) -> Place:
-    """Return what a cell of the partition is: a tail below or above something, or a leaf inside."""
-    if place in (0, sides.size + 1):
-        return "below" if place == 0 else "above"
+def _sides(
+    cells: Sequence[Cell], sparse: NDArray[np.int64], ends: Floats, points: Sequence[int], levels: Floats
+) -> NDArray[np.int64]:
+    """Return for each cell of the partition whether it is left uncounted, as a tail of what lies below (1) or above it.
+
+    Where the outermost points are still those of the round before, a tail that holds a level is.
+    """
+    sides, targets = sparse.copy(), levels * float(ends[-1])
+    if cells[0].last == points[0] and targets[0] < ends[1]:
+        sides[0] = -1
+    if cells[-1].first == points[-1] and targets[-1] >= ends[-2]:
+        sides[-1] = 1
+    return sides
+
+
+def _parents(points: Sequence[int], above: Sequence[int]) -> NDArray[np.intp]:
+    """Return for each of the cells that points cut everything into the one that holds it between fewer points."""
+    return np.array([0, *(bisect_right(above, start) for start in points)], np.intp)
+
+
+def side_of(side: int) -> Place:
+    """Return what a cell of the partition is: a tail below or above something, or a leaf that was counted."""
     found: dict[int, Place] = {-1: "below", 0: "inside", 1: "above"}
-    return found[int(sides[place - 1])]
+    return found[side]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -271,7 +316,7 @@ class _Finish:
         targets, inner = levels * self.ends[-1], self.ends[1:-1]
         points = [cell.first for cell in self.cells[1:]]
         places, divisor = common_positions(self.grid, points)
-        on_curve = Curve(places, inner, float(self.ends[-1])).places_of(targets)
+        on_curve = Curve(places, inner, float(self.ends[-1])).places_of(targets, continued=True)
         indices = [index_at_or_below(self.grid, place, divisor) for place in on_curve]
         finished: list[Finished] = ["curve"] * len(indices)
         bend = Bend.of([exact_position(self.grid, index) for index in points], inner)
@@ -288,8 +333,8 @@ class _Finish:
 
     def _task(self, place: int, targets: Sequence[float]) -> LocalTask | None:
         """Return what is to be finished in a cell; None for a leaf that was refined and has nothing left."""
-        side = side_of(place, self.sides)
-        if side == "inside" and not self.flags[place - 1]:
+        side = side_of(int(self.sides[place]))
+        if side == "inside" and not self.flags[place]:
             return None
         low, high = float(self.ends[place]), float(self.ends[place + 1])
         return LocalTask(
@@ -311,12 +356,11 @@ class _Finish:
         return spot(exact_position(self.grid, own.last if beside > 0 else own.first), width * ratio)
 
     def _priors(self, place: int, task: LocalTask) -> LocalPriors:
-        spots = {"below": self._spot(place, 1), "above": self._spot(place, -1)}
+        beside = {"below": 1, "above": -1}.get(task.place)
+        spot_of_tail = None if beside is None else self._spot(place, beside)
         low, size, total = float(self.ends[place]), task.size, float(self.ends[-1])
 
         def near(relative: Sequence[float]) -> Sequence[CompiledPrior]:
-            return self.priors.each(
-                [(low + each * size) / total for each in relative], spots.get(task.place), self.focus
-            )
+            return self.priors.each([(low + each * size) / total for each in relative], spot_of_tail, self.focus)
 
         return near

@@ -40,10 +40,20 @@ class Curve:
         self._middle, self._scale = self._centre()
         self._bent = self._bends()
 
-    def places_of(self, ranks: ArrayLike) -> list[int]:
-        """Return the place of each rank, rounded down; beyond the outermost points that point."""
+    @property
+    def goes_on(self) -> bool:
+        """Whether the curve can be continued beyond its outermost points."""
+        return self._bent is not None
+
+    def places_of(self, ranks: ArrayLike, *, continued: bool = False) -> list[int]:
+        """Return the place of each rank, rounded down; beyond the outermost points that point.
+
+        `continued` goes on beyond them instead, straight in the coordinates of the curve.
+        """
         if not self.places:
             return [0] * np.size(ranks)
+        if continued and self._bent is not None:
+            return self._continued(np.asarray(ranks, np.float64))
         asked = np.clip(np.asarray(ranks, np.float64), self.ranks[0], self.ranks[-1])
         if self._bent is None:
             return [self._straight(rank) for rank in asked.tolist()]
@@ -55,6 +65,18 @@ class Curve:
             if rank == self.ranks[cell]  # a point is met exactly
             else min(max(place, self.places[cell]), self.places[cell + 1])
             for place, cell, rank in zip(found, cells, asked.tolist(), strict=True)
+        ]
+
+    def _continued(self, ranks: Floats) -> list[int]:
+        assert self._bent is not None
+        x, y, _ = self._bent
+        at = _logit(np.clip(ranks, 0.5, max(self.total - 0.5, 0.5)), self.total)
+        low = y[0] - (x[0] - at) * (y[1] - y[0]) / (x[1] - x[0])
+        high = y[-1] + (at - x[-1]) * (y[-1] - y[-2]) / (x[-1] - x[-2])
+        beyond = [self._middle + _product(self._scale, each) for each in np.sinh(np.clip([low, high], -690, 690)).flat]
+        inside, several = self.places_of(ranks), len(ranks)
+        return [
+            beyond[i] if at[i] < x[0] else beyond[several + i] if at[i] > x[-1] else inside[i] for i in range(several)
         ]
 
     def ranks_of(self, places: Sequence[int]) -> Floats:

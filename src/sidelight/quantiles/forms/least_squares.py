@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 #: The variance of a cell that was not counted: its count says nothing, and it takes what its parent has left.
-UNCOUNTED = 1e30
+UNCOUNTED = 1e60
 
 
 @dataclass(frozen=True, eq=False)
