@@ -24,7 +24,7 @@ from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
 from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
 from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round
-from sidelight.quantiles.forms.local import LocalTask, outer_ranks, points_inside, rate_of
+from sidelight.quantiles.forms.local import LocalTask, rate_of, spread_levels
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
 from sidelight.quantiles.tree import QuantileTree
 from sidelight.release import TailBound
@@ -131,9 +131,8 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
         if task.by_selection:
             selections.add(mine, cell_tree(task.levels, task.budget))
         else:
-            cells, largest = _local_cells(task)
-            counts = cells * 2 / task.counts_rate**2
-            chance[mine] = counts / 2 + below_proxy(np.array([largest]), np.array([0.5]))
+            counts, largest = _local_cells(task)
+            chance[mine] = counts + below_proxy(largest, np.full(len(mine), 0.5))
             fixed[mine] += (_BENT if task.place == "inside" else _BENT_TAIL) * largest
             least[mine] = _outer_ranks_at_risk(task)
     noise = _noise(release.rounds, placed.weights(levels, release.ranks.size - 1))
@@ -222,13 +221,19 @@ def _shares_by_margin(margins: Floats, deviations: Floats) -> Floats:
     return np.asarray((tails / total if total > 0 else 1 / margins.size) / 2 + 0.5 / margins.size)
 
 
-def _local_cells(task: LocalTask) -> tuple[int, float]:
-    """Return how many cells of its own a cell has that is finished by points and counts, and what the largest holds."""
-    if task.place == "inside":
-        points = points_inside(task)
-        return points + 1, 2 * task.size / points
-    ranks = outer_ranks(task)
-    return ranks.size + 1, float(max(np.diff(ranks).max(), 1 - ranks[-1])) * task.size
+def _local_cells(task: LocalTask) -> tuple[Floats, Floats]:
+    """Return for each target of a cell that is finished by points and counts their noise, and what its part holds.
+
+    A rank at the share s of the cell's own total, with j of its p parts below it, has (1-s)² j + s² (p-j) times the
+    variance of a count. Points are selected, and may be off: a part is taken to be as large as the largest beside it.
+    """
+    shares, cuts = np.clip(np.asarray(task.levels), 0.0, 1.0), np.clip(spread_levels(task), 0.0, 1.0)
+    sizes = np.diff(np.concatenate([[0.0], cuts, [1.0]]))
+    below = np.searchsorted(cuts, shares)
+    noise = ((1 - shares) ** 2 * (below + 1) + shares**2 * (sizes.size - below)) * 2 / task.counts_rate**2
+    around = np.pad(sizes, 1)
+    largest = np.maximum(np.maximum(around[below], around[below + 1]), around[below + 2])
+    return noise, largest * max(task.size, 0.0)
 
 
 def _outer_ranks_at_risk(task: LocalTask) -> Floats:

@@ -40,8 +40,8 @@ LOCAL_POINTS = 7
 #: In a tail each further point has at most about this many times the outer rank of the last, with no more than so many.
 _STEP_OF_RANKS = 1.4
 _MOST_POINTS = 15
-#: Inside a leaf there are so many, if as many targets.
-_LEAST_INSIDE, _MOST_EVEN = 15, 31
+#: Inside a leaf there are so many, if as many targets; in a tail of many records so many even steps.
+_LEAST_INSIDE, _LEAST_EVEN, _MOST_EVEN = 15, 8, 31
 #: The innermost of them, as a share of the tail's records.
 _INNERMOST = 0.85
 #: A rank is no mere noise from this on, and from that on times the root of the counts that it adds up: two deviations.
@@ -123,7 +123,7 @@ def finish_cell(
         return list(
             select_in_cell(ranks, task.cell, task.levels, budget=task.budget, priors=priors(task.levels), source=source)
         )
-    chosen = _spread(task)
+    chosen = spread_levels(task)
     selecting, counting = task.budget.part(_POINTS_SHARE), task.budget.part(1 - _POINTS_SHARE)
     found = select_in_cell(ranks, task.cell, chosen, budget=selecting, priors=priors(chosen), source=source)
     points = sorted(set(found))
@@ -137,7 +137,7 @@ def finish_cell(
     return [min(max(index, task.cell.first), task.cell.last) for index in indices]
 
 
-def _spread(task: LocalTask) -> list[float]:
+def spread_levels(task: LocalTask) -> list[float]:
     """Return the relative levels at which points are selected: some targets, or geometric ranks from the outer end."""
     if task.place == "inside":
         count = points_inside(task)
@@ -161,10 +161,11 @@ def outer_ranks(task: LocalTask) -> Floats:
     start = min(max(outer, 10 / (task.rate * task.size)), _INNERMOST / 2)
     steps = math.ceil(math.log(_INNERMOST / start) / math.log(_STEP_OF_RANKS))
     found = np.geomspace(start, _INNERMOST, min(max(LOCAL_POINTS, steps + 1), _MOST_POINTS))
-    even = round(min(task.precise_points, _MOST_EVEN))
-    if even > LOCAL_POINTS:  # counts are precise beside the chance in geometric steps: where those are long, even ones
-        return np.unique(np.concatenate([found[found < 1 / even], np.linspace(1 / even, 1 - 1 / even, even)]))
-    return found
+    if not task.is_long:
+        return found
+    # Geometric steps become as long as the rest: from there on even ones, as many as counts are precise enough for.
+    even = round(min(max(task.precise_points, _LEAST_EVEN), _MOST_EVEN))
+    return np.unique(np.concatenate([found[found < 1 / even], np.arange(1, even) / even]))
 
 
 def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> Floats:
