@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,20 +36,17 @@ from sidelight.quantiles.tree import exact_levels
 from sidelight.records import Schema
 from sidelight.records.expressions import Expression
 
-if TYPE_CHECKING:
-    from sidelight.quantiles.query import Quantiles
-
 #: Of the budget of quantiles by group, for the counts that say which groups have rows.
 COUNT_SHARE = Fraction(1, 10)
 
 
-def _part(query: Quantiles[Any], share: Fraction) -> Quantiles[Any]:
+def _part(query: Any, share: Fraction) -> Any:
     """Return the query with a share of its price; a delta stays whole."""
     budget = query._budget.part(share)
     return replace(query, borrow=None, epsilon=budget.amount if budget.is_pure else None, rho=budget.rho)
 
 
-def with_own_priors(query: Quantiles[Any], schema: Schema) -> PreparedCellPriors:
+def with_own_priors(query: Any, schema: Schema) -> PreparedCellPriors:
     """Return the query with priors of its own for each group, and the total that others borrow from."""
     by_group = is_by_group(query.prediction)
     left = query if query.borrow is None else _part(query, 1 - BORROW_SHARE)
@@ -71,7 +68,7 @@ def with_own_priors(query: Quantiles[Any], schema: Schema) -> PreparedCellPriors
     )
 
 
-def groups_asked(query: Quantiles[Any], schema: Schema) -> Groups:
+def groups_asked(query: Any, schema: Schema) -> Groups:
     """Check groups and condition against a schema."""
     assert query.where is None or isinstance(query.where, Expression)
     groups = groups_of(
@@ -88,7 +85,7 @@ def groups_asked(query: Quantiles[Any], schema: Schema) -> Groups:
     return groups
 
 
-def by_group(query: Quantiles[Any], prepared: PreparedQuantiles, groups: Groups) -> PreparedGroupQuantiles:
+def by_group(query: Any, prepared: PreparedQuantiles, groups: Groups) -> PreparedGroupQuantiles:
     """Return the query with a tree for each group, and the counts that say which of them have rows."""
     assert isinstance(query.by, tuple)
     budget = query._budget.part(COUNT_SHARE)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.predictions import Prior, PublicData
 from sidelight.records import Number, Schema
 
-if TYPE_CHECKING:
-    from sidelight.quantiles.query import Quantiles
 
-
-def check_parameters(query: Quantiles[Any], *, levels: int) -> None:
+def check_parameters(query: Any, *, levels: int) -> None:
     """Refuse parameters of a query of so many levels that cannot work; what it may cost is checked elsewhere."""
     if not query.by and (query.max_groups is not None or query.max_rows_per_group is not None) and query.where is None:
         raise RangeError("max_groups and max_rows_per_group are for quantiles by group; give by=, or leave them out")
@@ -53,7 +50,7 @@ def check_parameters(query: Quantiles[Any], *, levels: int) -> None:
         )
 
 
-def number_of(query: Quantiles[Any], schema: Schema) -> Number:
+def number_of(query: Any, schema: Schema) -> Number:
     """Return the column that a query asks about, as its schema declares it."""
     if query.column is None:
         if len(schema.columns) == 1 and isinstance(schema.columns[0], Number):
