@@ -36,6 +36,8 @@ Inside = Literal["as interpolated", "anywhere"]
 _UNEVEN = 4.0
 #: Where the curve bends sharply, records may lie this share of their cell away from it.
 _BENT = 0.3
+#: The same where the curve was continued beyond the skeleton, whatever it looks like.
+_BENT_OUTSIDE = 0.5
 #: In a tail there are points at small steps all the way out.
 _BENT_TAIL = 0.05
 #: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
@@ -121,7 +123,9 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
     chance = below_proxy(records, placed.share)
     bent = release.unevenness[placed.cell]
     nearer = np.minimum(placed.share, 1 - placed.share)  # at the ends of a leaf the curve is right
-    fixed = _STEP + _BENT * bent * records * np.minimum(4 * nearer, 1.0)
+    # Beyond the skeleton the curve was continued, perhaps past an edge: records may lie at one end of their cell.
+    bend = np.where(release.outside[placed.cell], _BENT_OUTSIDE, _BENT * bent)
+    fixed = _STEP + bend * records * np.minimum(4 * nearer, 1.0)
     if inside == "anywhere":
         chance = np.zeros(levels.size)
         fixed = _STEP + np.maximum(placed.share, 1 - placed.share) * records

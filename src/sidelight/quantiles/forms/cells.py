@@ -42,7 +42,8 @@ _EMPTY_SHARE = 0.25
 #: Records of a tail, times its epsilon, below which selecting among them tells little; points of the curve there, and
 #: the first rank from the outer end, times epsilon, at which one is put.
 _WEAK_TAIL = 100.0
-_POINTS_BEYOND = 4
+_POINTS_BEYOND = 3
+_EVEN_BEYOND = (0.1, 0.3, 0.6, 0.9)
 _FIRST_RANK = 4.0
 #: So many points there must be, or none is dropped.
 _FEWEST_POINTS = 5
@@ -66,6 +67,7 @@ class CellsRelease:
         sides: Of each cell 0, or, if it has no fine count and was finished as a tail is, 1 or -1: a tail of what lies
             below or above it. The two outermost cells may be such, and leaves in which a gap begins.
         unevenness: Of each cell, how far the curve bends in it (`Curve.unevenness`).
+        outside: Of each cell, whether it lies beyond the skeleton, where the curve was continued.
     """
 
     plan: CellsPlan
@@ -79,6 +81,7 @@ class CellsRelease:
     flags: NDArray[np.bool_]
     sides: NDArray[np.int64]
     unevenness: Floats
+    outside: NDArray[np.bool_]
 
     @property
     def total(self) -> float:
@@ -177,6 +180,7 @@ def release_cells(
         flags=flags,
         sides=sides,
         unevenness=np.pad(Curve(places, ends[1:-1], float(ends[-1])).unevenness(places, ends[1:-1]), 1),
+        outside=np.array([cell.last <= bones[0] or cell.first >= bones[-1] for cell in cells]),
     )
 
 
@@ -266,6 +270,10 @@ def _beyond(
         least = min(max(float(inside.min()), _FIRST_RANK / rate), outer / 2)
         chosen = np.geomspace(least, outer, _POINTS_BEYOND + 1)[:-1]
         placed = curve.places_of(total - chosen if above else chosen, continued=True)
+        # At a hard edge records go on as densely as before, and end: cuts for that, too, from the nearest cell inside.
+        end, beside = (places[-1], places[-2]) if above else (places[0], places[1])
+        full = max(float(ends[-2] - ends[-3] if above else ends[2] - ends[1]), 1.0)
+        placed += [end + int((end - beside) * share * outer / full) for share in _EVEN_BEYOND]
         new = [index_at_or_below(grid, place, divisor) for place in placed]
         found += [index for index in new if (points[-1] < index < grid.fine_last if above else index < points[0])]
     return [index for index in found if index > grid.fine_first]
