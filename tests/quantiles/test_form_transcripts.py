@@ -16,6 +16,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.predictions.compiled import CompiledPrior, Line
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms import cells as cells_module
+from sidelight.quantiles.forms import finish as finish_module
 from sidelight.quantiles.forms import local as local_module
 from sidelight.quantiles.forms.cells_plan import CellsPlan, cells_plan
 from sidelight.quantiles.forms.codes import CodesPlan, release_codes
@@ -207,8 +208,8 @@ def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
 def test_a_leaf_that_is_counted_and_finished_as_a_sparse_one_is_found(monkeypatch):
     """Only a leaf that has no fine count may spend all of the fine budget on its finish."""
     script(monkeypatch)
-    right = cells_module.side_of
-    monkeypatch.setattr(cells_module, "side_of", lambda side: "above" if right(side) == "inside" else right(side))
+    right = finish_module.side_of
+    monkeypatch.setattr(finish_module, "side_of", lambda side: "above" if right(side) == "inside" else right(side))
     assert worst(PLANS["a cell a level"], seed=12) > EPSILON + 0.1
 
 

@@ -19,9 +19,10 @@ from scipy.special import erfc
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cell_tree import cell_tree
-from sidelight.quantiles.forms.cells import CellsRelease, side_of
+from sidelight.quantiles.forms.cells import CellsRelease
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
 from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
+from sidelight.quantiles.forms.finish import side_of
 from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round
 from sidelight.quantiles.forms.local import LocalTask, rate_of, spread_levels
