@@ -61,6 +61,10 @@ def test_precise_counts_lie_between_more_points():
     noise, largest = _local_cells(task)
     assert largest.max() == pytest.approx(13_000 / 31)
     whole = len(outer_ranks(task)) + 1
-    assert noise.max() < 0.4 * (whole + 1) * 2 / 0.4**2
-    middle = int(np.abs(np.asarray(task.levels) - 0.5).argmin())
-    assert noise[middle] == pytest.approx((whole + 1) / 4 * 2 / 0.4**2, rel=0.05)
+    assert noise == pytest.approx(whole / 2 * 2 / 0.4**2)
+    inside = tail(13_000.0, targets=130, epsilon="0.6", place="inside")
+    noise, largest = _local_cells(inside)
+    middle = int(np.abs(np.asarray(inside.levels) - 0.5).argmin())
+    assert noise.max() == pytest.approx(noise[middle], rel=0.01)
+    assert noise[middle] == pytest.approx(33 / 4 * 2 / 0.4**2, rel=0.05)
+    assert largest.max() < 13_000 / 20

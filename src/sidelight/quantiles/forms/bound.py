@@ -230,12 +230,15 @@ def _local_cells(task: LocalTask) -> tuple[Floats, Floats]:
     """Return for each target of a cell that is finished by points and counts their noise, and what its part holds.
 
     A rank at the share s of the cell's own total, with j of its p parts below it, has (1-s)² j + s² (p-j) times the
-    variance of a count. Points are selected, and may be off: a part is taken to be as large as the largest beside it.
+    variance of a count; p/2 are taken in a tail, whose outermost points may be noise and left out. Points are selected,
+    and may be off: a part is taken to be as large as the largest beside it.
     """
     shares, cuts = np.clip(np.asarray(task.levels), 0.0, 1.0), np.clip(spread_levels(task), 0.0, 1.0)
     sizes = np.diff(np.concatenate([[0.0], cuts, [1.0]]))
     below = np.searchsorted(cuts, shares)
     noise = ((1 - shares) ** 2 * (below + 1) + shares**2 * (sizes.size - below)) * 2 / task.counts_rate**2
+    if task.place != "inside":
+        noise = np.full(shares.size, sizes.size / task.counts_rate**2)
     around = np.pad(sizes, 1)
     largest = np.maximum(np.maximum(around[below], around[below + 1]), around[below + 2])
     return noise, largest * max(task.size, 0.0)

@@ -269,10 +269,15 @@ def _beyond(
         # At a hard edge records go on as densely as before, and end: cuts for that, too, from the nearest cell inside.
         end, beside = (places[-1], places[-2]) if above else (places[0], places[1])
         full = max(float(ends[-2] - ends[-3] if above else ends[2] - ends[1]), 1.0)
-        placed += [end + int((end - beside) * share * outer / full) for share in _EVEN_BEYOND]
+        placed += [end + (end - beside) * top // bottom for top, bottom in _ratios(outer / full)]
         new = [index_at_or_below(grid, place, divisor) for place in placed]
         found += [index for index in new if (points[-1] < index < grid.fine_last if above else index < points[0])]
     return [index for index in found if index > grid.fine_first]
+
+
+def _ratios(factor: float) -> list[tuple[int, int]]:
+    """Return the even steps beyond a point, as multiples of the nearest cell: exact, for places are whole numbers."""
+    return [(share * factor).as_integer_ratio() for share in _EVEN_BEYOND]
 
 
 def _sides(
