@@ -16,6 +16,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.predictions.compiled import CompiledPrior, Line
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms import cells as cells_module
+from sidelight.quantiles.forms import finish as finish_module
 from sidelight.quantiles.forms import local as local_module
 from sidelight.quantiles.forms.cells_plan import CellsPlan, cells_plan
 from sidelight.quantiles.forms.codes import CodesPlan, release_codes
@@ -133,6 +134,32 @@ def test_every_draw_is_scripted(monkeypatch):
     assert {"select", "counts", "rough", "refined"} <= kinds
 
 
+def sparse_by_any_public_rule(grid, points, rounds, levels):
+    """The proof lets any function of released counts say which cells have no fine count: here one that often does."""
+    return np.resize(rounds[-1].counts.astype(int) % 3 - 1, len(points) + 1) * np.pad([1] * (len(points) - 1), 1)
+
+
+@pytest.mark.parametrize("name", ["few cells", "three rounds"])
+def test_no_transcript_loses_more_whichever_cells_have_no_fine_count(name, monkeypatch):
+    script(monkeypatch)
+    monkeypatch.setattr(cells_module, "_sparse", sparse_by_any_public_rule)
+    found = largest_loss(by_cells(PLANS[name]), **{**SEARCH, "rounds": 4})
+    assert 0.7 * EPSILON < found <= EPSILON + 1e-9
+
+
+def test_transcripts_reach_sparse_cells(monkeypatch):
+    """What the search walks through: cells in which a gap begins are among it."""
+    script(monkeypatch)
+    found = set()
+
+    def release(ranks):
+        found.update(by_cells(PLANS["three rounds"])(ranks).sides[1:-1].tolist())
+
+    for seed in range(150):
+        transcripts.play(release, [1, 4], [], transcripts.Random(seed))
+    assert found == {-1, 0, 1}
+
+
 # --- planted bugs that must be found ----------------------------------------------------------------------------------
 
 
@@ -156,7 +183,9 @@ def test_flags_read_from_exact_counts_are_found(monkeypatch):
     def leaking(counts, **rest):
         found = right(counts, **rest)
         exact = np.asarray(counts.value)
-        monkeypatch.setattr(cells_module, "flagged_leaves", lambda *_, **__: exact > 1)
+        monkeypatch.setattr(
+            cells_module, "flagged_leaves", lambda _, __, rough, **___: np.resize(exact > 1, len(rough))
+        )
         return found
 
     monkeypatch.setattr(cells_module, "fine_counts", leaking)
@@ -190,6 +219,30 @@ def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
 
     monkeypatch.setattr(local_module, "select_in_cell", moved)
     assert worst(PLANS["a cell a level"], seed=51) > EPSILON + 0.1
+
+
+@pytest.mark.planted("a leaf that is counted and finished as a sparse one", of=("Quantiles", "Distribution"))
+def test_a_leaf_that_is_counted_and_finished_as_a_sparse_one_is_found(monkeypatch):
+    """Only a leaf that has no fine count may spend all of the fine budget on its finish."""
+    script(monkeypatch)
+    right = finish_module.side_of
+    monkeypatch.setattr(finish_module, "side_of", lambda side: "above" if right(side) == "inside" else right(side))
+    assert worst(PLANS["a cell a level"], seed=12) > EPSILON + 0.1
+
+
+@pytest.mark.planted("sparse cells that follow exact counts", of=("Quantiles", "Distribution"))
+def test_sparse_cells_that_follow_exact_counts_are_found(monkeypatch):
+    """Which cells are sparse must follow from noisy counts."""
+    script(monkeypatch)
+    right = cells_module.coarse_counts
+
+    def leaking(ranks, cells, *rest):
+        exact = np.array([ranks.below(cell.end) - ranks.below(cell.first) for cell in cells])
+        monkeypatch.setattr(cells_module, "_sparse", lambda _, points, *__: np.resize(exact > 1, len(points) + 1) * 1)
+        return right(ranks, cells, *rest)
+
+    monkeypatch.setattr(cells_module, "coarse_counts", leaking)
+    assert worst(PLANS["a cell a level"]) == math.inf
 
 
 @pytest.mark.planted("a flagged leaf that is refined as well", of=("Quantiles", "Distribution"))

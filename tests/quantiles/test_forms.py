@@ -49,7 +49,10 @@ def test_the_rule_reads_public_numbers_and_the_released_count():
         assert rule(count).settled.form == "tree"
         assert rule(count).settled.budget == Budget("epsilon", Fraction(1))
     assert rule(7, codes=121).settled.form == "tree"
-    assert rule(8, codes=300).settled.form == "codes"
+    assert rule(8, codes=100).settled.form == "codes"
+    assert rule(8, codes=101).settled is None, "a few levels of many records are selected: a count says so"
+    assert rule(8, codes=300).after_count(2000).form == rule(14, codes=101, size=2999).settled.form == "codes"
+    assert rule(8, codes=300).after_count(4000).form == rule(14, codes=101, size=3000).settled.form == "select"
     assert rule(15, codes=300).settled.form == "codes"
     for count in (8, 14, 16, 999):
         assert rule(count, codes=301).settled is None
@@ -94,8 +97,9 @@ def one_column(**known):
 @pytest.mark.parametrize("counted", [False, True])
 def test_the_claim_covers_every_count_that_may_come(counted):
     """Section 11, test 4: budgets add up exactly on every branch, and the zCDP claim is that of the dearest one."""
-    for count, epsilon in product((8, 14, 16, 99, 999), ("0.01", 1, 7)):
-        asked = rule(count, price=("epsilon", epsilon), counted=counted)
+    grids = [(8, 2**60), (14, 2**60), (16, 2**60), (99, 2**60), (999, 2**60), (8, 101), (14, 300)]
+    for (count, codes), epsilon in product(grids, ("0.01", 1, 7)):
+        asked = rule(count, codes=codes, price=("epsilon", epsilon), counted=counted)
         share = Fraction(0) if counted else COUNT_SHARE
         count_rho = (share * Fraction(epsilon)) ** 2 / 2
         (stated,) = (claim.rho for claim in asked.claims if isinstance(claim, sl.ZCDP))

@@ -24,6 +24,7 @@ from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormRule, codes_of
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
 from sidelight.quantiles.query import Quantiles
+from sidelight.quantiles.query_checks import number_of
 from sidelight.quantiles.tree import even_levels
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release, TailBound
@@ -109,7 +110,7 @@ class Distribution:
 
     def prepare(self, schema: Schema) -> PreparedDistribution:
         """Check the query against the schema, choose the grid and the prior, and price it. Opens no data."""
-        number = self._as_quantiles()._number(schema)
+        number = number_of(self._as_quantiles(), schema)
         resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
         grid = outcome_grid(number, resolution=resolution)
         prior = self._prior(number)

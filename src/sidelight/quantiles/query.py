@@ -4,51 +4,39 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.accounting import dearest_path
-from sidelight.aggregates.groups import Groups, groups_of
+from sidelight.aggregates.groups import Groups
 from sidelight.errors import HedgeWarning, RangeError, SchemaError
-from sidelight.group_table import GroupTable, check_keys
+from sidelight.group_table import GroupTable
 from sidelight.guarantees import Person, Row, Unit
 from sidelight.guarantees.amounts import decimal_text, exact, positive
 from sidelight.mechanisms.budget import Budget
-from sidelight.predictions import Prior, PublicData, describe, warn_if_unhedged
+from sidelight.predictions import Prior, describe, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
+from sidelight.quantiles.by_group import COUNT_SHARE, by_group, counted_unit, groups_asked, with_own_priors
 from sidelight.quantiles.forms.rule import Form, FormRule, codes_of
 from sidelight.quantiles.group_priors import (
-    BORROW_SHARE,
     PreparedCellPriors,
     is_by_group,
-    total_levels,
-    with_cell_priors,
 )
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
 from sidelight.quantiles.prepared import (
-    GROUP_COLUMNS,
-    PreparedGroupQuantiles,
     PreparedQuantiles,
-    by_rows,
-    counted,
-    level_name,
 )
+from sidelight.quantiles.query_checks import check_parameters, number_of
 from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, exact_levels, quantile_tree
 from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
 from sidelight.release import Release
 from sidelight.session import release_once
-
-#: Of the budget of quantiles by group, for the counts that say which groups have rows.
-_COUNT_SHARE = Fraction(1, 10)
-
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -185,45 +173,7 @@ class Quantiles(Generic[QuantileValues]):
         object.__setattr__(self, "by", by)
         if isinstance(self.where, str):
             object.__setattr__(self, "where", parse_expression(self.where))
-        if not by and (self.max_groups is not None or self.max_rows_per_group is not None) and self.where is None:
-            raise RangeError(
-                "max_groups and max_rows_per_group are for quantiles by group; give by=, or leave them out"
-            )
-        if self.adaptation not in ("conditional", "edge"):
-            raise RangeError(f'adaptation must be "conditional" or "edge", got {self.adaptation!r}')
-        if self.score not in ("exact", "floor"):
-            raise RangeError(f'score must be "exact" or "floor", got {self.score!r}')
-        if isinstance(self.branching, bool) or not (isinstance(self.branching, int) and self.branching >= 2):
-            raise RangeError(f"branching must be a whole number of at least 2, got {self.branching!r}")
-        if self._of_a_tree and self.form not in ("auto", "tree"):
-            raise RangeError(
-                f'{" and ".join(self._of_a_tree)} belong to form="tree", got form={self.form!r}; leave them out'
-            )
-        if self.cells not in ("selected", "predicted"):
-            raise RangeError(f'cells must be "selected" or "predicted", got {self.cells!r}')
-        if self.cells == "predicted" and (self.form != "cells" or self.prediction is None):
-            raise RangeError('cells="predicted" wants form="cells" and a prediction; give both, or leave it out')
-        if self.size is not None and (isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1):
-            raise RangeError(f"size must be a public whole number of rows, at least 1, got {self.size!r}")
-        if self.size is not None and (by or self.where is not None):
-            raise RangeError("size is the number of all rows, and by group every group's is released; leave it out")
-        if self.borrow not in (None, "total"):
-            raise RangeError(f"borrow must be 'total' or left out, got {self.borrow!r}")
-        if not by and self._for_each_group:
-            raise RangeError("borrow and predictions by group are for quantiles by group; give by=")
-        if self.cells == "predicted" and self._for_each_group:
-            raise RangeError('cells="predicted" wants one prediction for all groups; leave cells out, or borrow')
-        for prior in self._given:
-            if not isinstance(prior, Prior):
-                fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
-                raise RangeError(
-                    "prediction must be a prior such as sl.priors.Cauchy(location, scale), got "
-                    f"{type(prior).__name__}{fit}"
-                )
-        if isinstance(self.prediction, Sequence) and len(self.prediction) != len(levels):
-            raise RangeError(
-                f"prediction must be one prior, or one for each of the {len(levels)} levels, got {len(self.prediction)}"
-            )
+        check_parameters(self, levels=len(levels))
         self._rule(levels, codes=1, unit=Row())  # a budget that cannot work is found now
         self._tree(levels, unit=Row())
 
@@ -264,7 +214,7 @@ class Quantiles(Generic[QuantileValues]):
         delta = None if self.delta is None else exact(self.delta, name="delta")
         if delta is not None and not delta < 1:
             raise RangeError(f"delta must lie between 0 and 1, got {self.delta}; far below one over the number of rows")
-        budget = self._budget.part(1 - _COUNT_SHARE) if self._grouped else self._budget
+        budget = self._budget.part(1 - COUNT_SHARE) if self._grouped else self._budget
         if groups is not None and not budget.is_pure:
             budget = budget.part(Fraction(1, groups.norms.l2_squared))
         return FormRule(
@@ -306,8 +256,8 @@ class Quantiles(Generic[QuantileValues]):
     def prepare(self, schema: Schema) -> PreparedQuantiles | PreparedCellPriors:
         """Check the query against the schema, choose the grid and the priors, and price it. Opens no data."""
         if self._for_each_group:
-            return self._with_cell_priors(schema)
-        number = self._number(schema)
+            return with_own_priors(self, schema)
+        number = number_of(self, schema)
         levels = exact_levels(self.levels)
         resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
         grid = outcome_grid(number, resolution=resolution)
@@ -323,8 +273,8 @@ class Quantiles(Generic[QuantileValues]):
                 HedgeWarning,
                 stacklevel=3,
             )
-        groups = self._groups(schema) if self._grouped else None
-        unit = schema.unit if groups is None else _counted_unit(groups, self._budget)
+        groups = groups_asked(self, schema) if self._grouped else None
+        unit = schema.unit if groups is None else counted_unit(groups, self._budget)
         rule = self._rule(levels, codes=codes_of(grid), unit=unit, groups=groups)
         tree = self._tree(levels, unit=unit, rule=rule)
         distinct = tuple(dict.fromkeys(priors))
@@ -362,106 +312,13 @@ class Quantiles(Generic[QuantileValues]):
             score=self.score,
             rule=rule,
         )
-        return prepared if groups is None else self._by_group(prepared, groups)
+        return prepared if groups is None else by_group(self, prepared, groups)
 
     @property
     def _price(self) -> dict[str, str]:
         """What the ledger is told of the price."""
         given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
         return {name: decimal_text(exact(each, name=name)) for name, each in given.items() if each is not None}
-
-    def _part(self, share: Fraction) -> Quantiles[QuantileValues]:
-        """Return the query with a share of its price; a delta stays whole."""
-        budget = self._budget.part(share)
-        return replace(self, borrow=None, epsilon=budget.amount if budget.is_pure else None, rho=budget.rho)
-
-    def _with_cell_priors(self, schema: Schema) -> PreparedCellPriors:
-        """Return the query with priors of its own for each group, and the total that others borrow from."""
-        by_group = is_by_group(self.prediction)
-        left = self if self.borrow is None else self._part(1 - BORROW_SHARE)
-        groups = replace(left, prediction=None if by_group else self.prediction, borrow=None).prepare(schema)
-        assert isinstance(groups, PreparedGroupQuantiles)
-        total: PreparedQuantiles | None = None
-        if self.borrow is not None:
-            limits: dict[str, Any] = {"max_groups": None, "max_rows_per_group": None} if self.where is None else {}
-            few = replace(self._part(BORROW_SHARE), delta=None, by=(), prediction=None, **limits)
-            prepared = replace(few, levels=total_levels(exact_levels(self.levels))).prepare(schema)
-            assert isinstance(prepared, PreparedQuantiles)
-            total = prepared
-        return with_cell_priors(
-            groups,
-            prediction=self.prediction if by_group else None,
-            total=total,
-            default=default_prior(self._number(schema)),
-            request={**self._price, **({} if self.borrow is None else {"borrow": self.borrow})},
-        )
-
-    def _groups(self, schema: Schema) -> Groups:
-        """Check groups and condition against a schema."""
-        assert self.where is None or isinstance(self.where, Expression)
-        groups = groups_of(
-            schema,
-            by=self.by,
-            where=self.where,
-            max_groups=self.max_groups,
-            max_rows_per_group=self.max_rows_per_group,
-        )
-        if groups.label is not None:
-            raise SchemaError(
-                f"by names {groups.label.name!r}, whose labels nobody declared; quantiles by group need sl.Category"
-            )
-        return groups
-
-    def _by_group(self, prepared: PreparedQuantiles, groups: Groups) -> PreparedGroupQuantiles:
-        """Return the query with a tree for each group, and the counts that say which of them have rows."""
-        assert isinstance(self.by, tuple)
-        budget = self._budget.part(_COUNT_SHARE)
-        noise = budget.on(counted(groups, np.zeros(groups.cells, np.int64), budget))
-        cells = tuple(product(*groups.keys))
-        keys = tuple(str(each) for each in self.by)
-        check_keys(keys, [*(level_name(level) for level in prepared.rule.levels), *GROUP_COLUMNS])
-        limits = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group, "where": self.where}
-        quantiles = prepared.claims.with_unit(groups.unit) if budget.is_pure else by_rows(prepared.claims, groups)
-        return PreparedGroupQuantiles(
-            claims=dearest_path([[quantiles, noise.claims]]),
-            request={
-                **prepared.request,
-                "kind": "group_quantiles",
-                "by": list(keys),
-                **{name: str(limit) for name, limit in limits.items() if limit is not None},
-            },
-            labels=tuple(" / ".join(cell) or "all rows" for cell in cells),
-            prediction=prepared.prediction,
-            error=prepared.error,
-            column=prepared.column,
-            tree=prepared.tree,
-            grid=prepared.grid,
-            priors=prepared.priors,
-            compiled=prepared.compiled,
-            adaptation=prepared.adaptation,
-            score=prepared.score,
-            rule=prepared.rule,
-            groups=groups,
-            keys=keys,
-            sizes_budget=budget,
-        )
-
-    def _number(self, schema: Schema) -> Number:
-        if self.column is None:
-            if len(schema.columns) == 1 and isinstance(schema.columns[0], Number):
-                return schema.columns[0]
-            raise SchemaError(
-                f"which column? The schema has {', '.join(column.name for column in schema.columns)}; "
-                "write Quantiles(..., column=...)"
-            )
-        number = schema.number(self.column)
-        doubled = [name for name in ("granularity", "lower", "upper") if getattr(self, name) is not None]
-        if doubled:
-            raise SchemaError(
-                f"what is known of column {self.column!r} stands in its schema, and the query has "
-                f"{' and '.join(doubled)}; declare sl.Number({self.column!r}, {doubled[0]}=...) and leave it out here"
-            )
-        return number
 
     def release(self, data: Any) -> Release[QuantileValues]:
         """Release from a bare array, Series or column, or a table, with exactly this query's budget and no ledger."""
@@ -480,12 +337,3 @@ def _described(priors: tuple[Prior, ...]) -> Mapping[str, Any]:
         "priors": [prior.to_json() for prior in priors],
         "origin": first.origin.to_json(),
     }
-
-
-def _counted_unit(groups: Groups, budget: Budget) -> Unit:
-    """Return the unit with as many rows as count of it in all groups together: what divides the price of a row.
-
-    In rho the price of a row comes from the squares of a unit's rows in each group, and the unit is a row here.
-    """
-    person = groups.schema.person
-    return Row() if person is None or not budget.is_pure else Person(person.name, groups.norms.total)

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
+from sidelight.grid import FloatGrid
+from sidelight.quantiles.forms.cells import _beyond
 from sidelight.quantiles.forms.cells_plan import QUARTILES, cells_plan, fine_levels, tailed
+from sidelight.quantiles.forms.least_squares import Round
 from sidelight.quantiles.tree import even_levels
 
 
@@ -38,7 +41,7 @@ def test_the_numbers_of_the_specification() -> None:
     assert plan.fine_count == 200
     share = 0.05 * 10**0.35
     assert float(plan.skeleton) == pytest.approx(share, abs=1e-6)
-    assert float(plan.coarse) == pytest.approx(0.3 * (1 - share), abs=1e-6)
+    assert float(plan.coarse) == pytest.approx(0.4 * (1 - share), abs=1e-6), "more than the specification: measured"
     assert not plan.three_rounds
     large = cells_plan(even_levels(99), size=6_000_000, epsilon=Fraction(1))
     assert large.three_rounds
@@ -47,6 +50,21 @@ def test_the_numbers_of_the_specification() -> None:
     assert float(large.middle) == pytest.approx(0.25 * 0.96, abs=1e-6)
     small = cells_plan(even_levels(99), size=1000, epsilon=Fraction(1, 10))
     assert float(small.skeleton) == pytest.approx(0.017, abs=1e-6), "capped at 0.17"
+
+
+@pytest.mark.parametrize(
+    ("worth", "share", "cells"), [(10, 0.3, 12), (1000, 0.3, 63), (10**4, 0.4, 200), (10**5, 0.4, 777)]
+)
+def test_more_records_have_more_cells_and_coarse_counts_a_larger_share(worth: int, share: float, cells: int) -> None:
+    plan = cells_plan(even_levels(1999), size=worth, epsilon=Fraction(1))
+    assert plan.fine_count == pytest.approx(cells, abs=1)
+    assert float(plan.coarse / (plan.coarse + plan.fine)) == pytest.approx(share, abs=1e-5)
+    assert plan.coarse >= Fraction(3, 10) * (plan.coarse + plan.fine) * (1 - Fraction(1, 2**18)), "the dearest claim"
+
+
+def test_levels_have_a_cell_each_if_they_are_not_far_too_many() -> None:
+    assert cells_plan(even_levels(99), size=1000, epsilon=Fraction(1)).fine_count == 99
+    assert cells_plan(even_levels(199), size=1000, epsilon=Fraction(1)).fine_count == 63
 
 
 def test_levels_that_are_hopeless_leave_the_quartiles() -> None:
@@ -98,3 +116,17 @@ def test_rates_give_the_variances_of_both_laws() -> None:
     concentrated = cells_plan(even_levels(199), size=10_000, rho=Fraction(1, 10))
     assert concentrated.variance(concentrated.coarse) == pytest.approx(1 / (2 * float(concentrated.coarse)))
     assert all(isinstance(each, str) for each in concentrated.to_json().values())
+
+
+@pytest.mark.parametrize("far", [1.0, 1e-290, 1e290])
+def test_cuts_beyond_the_outermost_points_lie_beyond_them_at_every_scale(far: float) -> None:
+    """Places are whole numbers over one denominator, too long for a float: a failure here would depend on records."""
+    grid = FloatGrid()
+    points = tuple(grid.index_of(far * each) for each in (0.5, 0.7, 0.8, 0.9, 1.0))
+    rounds = [Round.of([90, 150, 260, 260, 150, 90], 1.0)]
+    plan = cells_plan(even_levels(99), size=1000, epsilon=Fraction(1))
+    found = _beyond(grid, points, rounds, np.arange(1, 100) / 100, plan)
+    assert len([index for index in found if index < points[0]]) == 7
+    assert len([index for index in found if index > points[-1]]) == 7
+    assert not _beyond(grid, points, [Round.of(100 * rounds[0].counts, 1.0)], np.arange(1, 100) / 100, plan), "strong"
+    assert not _beyond(grid, points, rounds, np.array([0.5]), plan), "nothing is asked for out there"

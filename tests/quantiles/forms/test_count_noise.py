@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
-from sidelight.quantiles.forms.least_squares import Round, agreed_counts
+from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts
 
 
 def nested(depth: int, generator: np.random.Generator) -> list[Round]:
     rounds = [Round.of(generator.normal(50, 9, 6), generator.uniform(1, 4, 6))]
     if depth > 1:
-        parents = np.sort(np.concatenate([[1, 2, 3, 4], generator.integers(1, 5, 5)]))
-        rounds.append(Round.of(generator.normal(20, 9, 9), generator.uniform(1, 4, 9), parents))
+        parents = np.sort(np.concatenate([np.arange(6), generator.integers(1, 5, 3)]))
+        counted = (parents > 0) & (parents < 5)  # the outermost two are not counted again
+        found = Round.of(generator.normal(20, 9, 7), generator.uniform(1, 4, 7), parents[counted])
+        rounds.append(found.among(counted, parents))
     if depth > 2:
         parents = np.sort(np.concatenate([np.arange(9), generator.integers(0, 9, 21)]))
         rounds.append(Round.of(generator.normal(20, 9, 30), generator.uniform(1, 40, 30), parents))
@@ -25,11 +27,13 @@ def test_coefficients_are_those_of_the_estimate(depth: int) -> None:
     generator = np.random.default_rng(depth)
     rounds = nested(depth, generator)
     estimates = agreed_counts(rounds)
-    cells = estimates[0] if depth == 1 else np.concatenate([estimates[0][:1], estimates[-1], estimates[0][-1:]])
+    cells = estimates[-1]
     weights = generator.normal(size=(5, cells.size))
     found = noise_coefficients(rounds, weights)
     by_counts = sum(matrix @ each.counts for matrix, each in zip(found, rounds, strict=True))
     assert by_counts == pytest.approx(weights @ cells, rel=1e-10)
+    for matrix, each in zip(found, rounds, strict=True):
+        assert (np.abs(matrix[:, each.variances == UNCOUNTED]) < 1e-12).all(), "what was not counted has no noise"
 
 
 def terms(count: int, **given: object) -> Terms:

@@ -120,3 +120,28 @@ def test_places_beyond_the_grid_are_its_ends() -> None:
     for far in (10, 10**5, 10**400):
         assert index_at_or_below(grid, far, 1) == grid.fine_last
         assert index_at_or_below(grid, -far, 1) == grid.fine_first
+
+
+def test_a_gap_begins_in_cells_far_less_steep_than_a_neighbour():
+    """The curve is steep, hardly rises for a while, and is steep again: two tails that face each other."""
+    places = [0, 100, 200, 1200, 2200, 2300, 2400]
+    curve = Curve(places, [10, 30, 45, 50, 55, 70, 90], 100)
+    assert curve.sparse(places, [10, 30, 45, 50, 55, 70, 90]).tolist() == [0, 0, 1, -1, 0, 0]
+    smooth = [10, 25, 40, 50, 60, 75, 90]
+    assert not Curve(range(0, 700, 100), smooth, 100).sparse(range(0, 700, 100), smooth).any()
+
+
+def test_a_continued_curve_goes_on_straight_in_its_coordinates():
+    """Logistic data stays on its line beyond the outermost points, and ranks inside are unchanged."""
+    shares = np.array([0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9])
+    places = [round(1e6 * float(np.log(share / (1 - share)))) for share in shares]
+    curve = Curve(places, 1000 * shares, 1000)
+    assert curve.goes_on
+    inside = [150.0, 500.0, 800.0]
+    assert curve.places_of(inside, continued=True) == curve.places_of(inside)
+    low, high = curve.places_of([20, 980], continued=True)
+    assert low < 1.2 * places[0]
+    assert low == pytest.approx(-high, rel=1e-6)
+    assert 1.5e6 < high < 2 * 1e6 * np.log(49)
+    assert curve.places_of([20, 980]) == [places[0], places[-1]], "nothing is continued unasked"
+    assert not Curve([5, 5], [1, 2], 3).goes_on

@@ -5,6 +5,7 @@ import pytest
 
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
+from sidelight.quantiles.forms.bound import _local_cells
 from sidelight.quantiles.forms.local import LocalTask, _continued, _outwards, outer_ranks
 
 
@@ -47,5 +48,23 @@ def test_points_beside_the_data_do_not_count(place):
 def test_a_long_tail_has_more_points_at_small_steps():
     short, long = outer_ranks(tail(900.0, targets=8)), outer_ranks(tail(13_000.0, targets=130))
     assert short.size == 7
-    assert 7 < long.size <= 15
-    assert (long[1:] / long[:-1]).max() < 1.5
+    assert 7 < long.size <= 22
+    outer, inner = long[long < 0.125], long[long >= 0.125]
+    assert (outer[1:] / outer[:-1]).max() < 1.5
+    assert inner.tolist() == [each / 8 for each in range(1, 8)]
+
+
+def test_precise_counts_lie_between_more_points():
+    """Where the noise of a count is small beside the chance in its cell; each target's share of both is known."""
+    task = tail(13_000.0, targets=130, epsilon="0.6")
+    assert np.diff(outer_ranks(task)).max() == pytest.approx(1 / 31)
+    noise, largest = _local_cells(task)
+    assert largest.max() == pytest.approx(13_000 / 31)
+    whole = len(outer_ranks(task)) + 1
+    assert noise == pytest.approx(whole / 2 * 2 / 0.4**2)
+    inside = tail(13_000.0, targets=130, epsilon="0.6", place="inside")
+    noise, largest = _local_cells(inside)
+    middle = int(np.abs(np.asarray(inside.levels) - 0.5).argmin())
+    assert noise.max() == pytest.approx(noise[middle], rel=0.01)
+    assert noise[middle] == pytest.approx(33 / 4 * 2 / 0.4**2, rel=0.05)
+    assert largest.max() < 13_000 / 20

@@ -22,9 +22,10 @@ from sidelight.quantiles.forms.cell_tree import cell_tree
 from sidelight.quantiles.forms.cells import CellsRelease
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
 from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
+from sidelight.quantiles.forms.finish import side_of
 from sidelight.quantiles.forms.flags import leaves_of
-from sidelight.quantiles.forms.least_squares import Round
-from sidelight.quantiles.forms.local import LOCAL_POINTS, LocalTask, Place, outer_ranks, rate_of
+from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round
+from sidelight.quantiles.forms.local import LocalTask, rate_of, spread_levels
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
 from sidelight.quantiles.tree import QuantileTree
 from sidelight.release import TailBound
@@ -36,6 +37,8 @@ Inside = Literal["as interpolated", "anywhere"]
 _UNEVEN = 4.0
 #: Where the curve bends sharply, records may lie this share of their cell away from it.
 _BENT = 0.3
+#: The same where the curve was continued beyond the skeleton, whatever it looks like.
+_BENT_OUTSIDE = 0.5
 #: In a tail there are points at small steps all the way out.
 _BENT_TAIL = 0.05
 #: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
@@ -116,12 +119,14 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
     levels = np.array([float(level) for level in release.levels])
     targets = levels * release.total
     placed = _Targets.of(targets, release.ranks)
-    leaves = np.sqrt(release.rounds[-1].variances)
-    records = np.maximum(placed.size, 0.0) + 2 * np.concatenate([[0.0], leaves, [0.0]])[placed.cell]
+    leaves = np.where(release.sides == 0, np.sqrt(release.rounds[-1].variances), 0.0)
+    records = np.maximum(placed.size, 0.0) + 2 * leaves[placed.cell]
     chance = below_proxy(records, placed.share)
-    bent = np.concatenate([[0.0], release.unevenness, [0.0]])[placed.cell]
+    bent = release.unevenness[placed.cell]
     nearer = np.minimum(placed.share, 1 - placed.share)  # at the ends of a leaf the curve is right
-    fixed = _STEP + _BENT * bent * records * np.minimum(4 * nearer, 1.0)
+    # Beyond the skeleton the curve was continued, perhaps past an edge: records may lie at one end of their cell.
+    bend = np.where(release.outside[placed.cell], _BENT_OUTSIDE, _BENT * bent)
+    fixed = _STEP + bend * records * np.minimum(4 * nearer, 1.0)
     if inside == "anywhere":
         chance = np.zeros(levels.size)
         fixed = _STEP + np.maximum(placed.share, 1 - placed.share) * records
@@ -131,9 +136,8 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
         if task.by_selection:
             selections.add(mine, cell_tree(task.levels, task.budget))
         else:
-            cells, largest = _local_cells(task)
-            counts = cells * 2 / (task.rate / 2) ** 2
-            chance[mine] = counts / 2 + below_proxy(np.array([largest]), np.array([0.5]))
+            counts, largest = _local_cells(task)
+            chance[mine] = counts + below_proxy(largest, np.full(len(mine), 0.5))
             fixed[mine] += (_BENT if task.place == "inside" else _BENT_TAIL) * largest
             least[mine] = _outer_ranks_at_risk(task)
     noise = _noise(release.rounds, placed.weights(levels, release.ranks.size - 1))
@@ -181,7 +185,7 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
     noise, margins = [], []
     for side in (0, 1):  # the ranks below the code and up to its end
         placed = _Targets(code, np.full(asked.size, float(side)), np.zeros(asked.size))
-        noise.append(_noise(rounds, placed.weights(asked, ends.size - 1), tails=False))
+        noise.append(_noise(rounds, placed.weights(asked, ends.size - 1)))
         margins.append(np.abs(ends[code + side] - asked * float(ends[-1])))
     both = [np.concatenate(pair) for pair in zip(*noise, strict=True)]
     margin = np.concatenate(margins)
@@ -222,13 +226,22 @@ def _shares_by_margin(margins: Floats, deviations: Floats) -> Floats:
     return np.asarray((tails / total if total > 0 else 1 / margins.size) / 2 + 0.5 / margins.size)
 
 
-def _local_cells(task: LocalTask) -> tuple[int, float]:
-    """Return how many cells of its own a cell has that is finished by points and counts, and what the largest holds."""
-    if task.place == "inside":
-        points = min(LOCAL_POINTS, len(task.levels))
-        return points + 1, 2 * task.size / points
-    ranks = outer_ranks(task)
-    return ranks.size + 1, float(max(np.diff(ranks).max(), 1 - ranks[-1])) * task.size
+def _local_cells(task: LocalTask) -> tuple[Floats, Floats]:
+    """Return for each target of a cell that is finished by points and counts their noise, and what its part holds.
+
+    A rank at the share s of the cell's own total, with j of its p parts below it, has (1-s)² j + s² (p-j) times the
+    variance of a count; p/2 are taken in a tail, whose outermost points may be noise and left out. Points are selected,
+    and may be off: a part is taken to be as large as the largest beside it.
+    """
+    shares, cuts = np.clip(np.asarray(task.levels), 0.0, 1.0), np.clip(spread_levels(task), 0.0, 1.0)
+    sizes = np.diff(np.concatenate([[0.0], cuts, [1.0]]))
+    below = np.searchsorted(cuts, shares)
+    noise = ((1 - shares) ** 2 * (below + 1) + shares**2 * (sizes.size - below)) * 2 / task.counts_rate**2
+    if task.place != "inside":
+        noise = np.full(shares.size, sizes.size / task.counts_rate**2)
+    around = np.pad(sizes, 1)
+    largest = np.maximum(np.maximum(around[below], around[below + 1]), around[below + 2])
+    return noise, largest * max(task.size, 0.0)
 
 
 def _outer_ranks_at_risk(task: LocalTask) -> Floats:
@@ -249,33 +262,24 @@ def _tasks(release: CellsRelease, targets: Floats) -> list[tuple[NDArray[np.intp
     plan, kind = release.plan, release.plan.currency
     owners = leaves_of(targets, release.ranks[1:-1]) + 1
     found = []
-    last = release.ranks.size - 2
     for place in np.unique(owners).tolist():
-        outer = place in (0, last)
-        if not outer and not release.flags[place - 1]:
+        side = side_of(int(release.sides[place]))
+        if side == "inside" and not release.flags[place]:
             continue
         mine = np.flatnonzero(owners == place)
         low, high = float(release.ranks[place]), float(release.ranks[place + 1])
         relative = tuple(((targets[mine] - low) / max(high - low, 1.0)).tolist())
-        budget = Budget(kind, plan.fine if outer else plan.left)
-        side: Place = "inside" if not outer else "below" if place == 0 else "above"
+        budget = Budget(kind, plan.left if side == "inside" else plan.fine)
         task = LocalTask(cell=Cell(0, 0, 0), place=side, levels=relative, size=high - low, budget=budget)
         found.append((mine, task))
     return found
 
 
-def _noise(rounds: Sequence[Round], weights: Floats, *, tails: bool = True) -> list[Floats]:
-    """Return the noise of ranks, one row a level: coefficients times deviations, a matrix a round.
-
-    Without `tails` every cell of the first round has children: two cells of nothing are put around them.
-    """
-    if len(rounds) == 2 and not tails:
-        counts = np.pad(rounds[0].counts, 1)
-        variances = np.pad(rounds[0].variances, 1, constant_values=1e-12)
-        rounds = [Round.of(counts, variances), Round(rounds[1].counts, rounds[1].variances, rounds[1].parents + 1)]
-        weights = np.pad(weights, ((0, 0), (1, 1)))
+def _noise(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
+    """Return the noise of ranks, one row a level: coefficients times deviations, a matrix a round."""
     matrices = noise_coefficients(rounds, weights)
-    return [matrix * np.sqrt(each.variances) for matrix, each in zip(matrices, rounds, strict=True)]
+    deviations = [np.sqrt(np.where(each.variances < UNCOUNTED, each.variances, 0.0)) for each in rounds]
+    return [matrix * each for matrix, each in zip(matrices, deviations, strict=True)]
 
 
 def _tail(

@@ -13,8 +13,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,25 +21,29 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.grid import Outcomes
 from sidelight.mechanisms.budget import Budget, Kind
 from sidelight.noise import Source
-from sidelight.predictions.compiled import CompiledPrior
 from sidelight.quantiles.descend import Cell
-from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, exact_position
+from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of
 from sidelight.quantiles.forms.cells_plan import QUARTILES, CellsPlan, fine_levels
 from sidelight.quantiles.forms.fine_counts import fine_counts
+from sidelight.quantiles.forms.finish import Finish, Finished
 from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of
-from sidelight.quantiles.forms.focus import LevelPriors, Spot, tail_spots
+from sidelight.quantiles.forms.focus import LevelPriors, tail_spots
 from sidelight.quantiles.forms.interpolation import Curve
 from sidelight.quantiles.forms.least_squares import Round, agreed_counts, ranks_of
-from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Place, finish_cell
 from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 from sidelight.quantiles.forms.skeleton import Skeleton, release_skeleton
 
 Floats = NDArray[np.float64]
 #: A tail that holds less than this share of the records that its point was selected for is taken to be empty.
 _EMPTY_SHARE = 0.25
+#: Records of a tail, times its epsilon, below which selecting among them tells little; points of the curve there, and
+#: the first rank from the outer end, times epsilon, at which one is put.
+_WEAK_TAIL = 100.0
+_POINTS_BEYOND = 3
+_EVEN_BEYOND = (0.1, 0.3, 0.6, 0.9)
+_FIRST_RANK = 4.0
 #: So many points there must be, or none is dropped.
 _FEWEST_POINTS = 5
-Finished = Literal["curve", "tail", "leaf"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,8 +59,11 @@ class CellsRelease:
         points: The ends of all leaves, the skeleton among them; the tails lie outside them.
         rounds: Noisy counts with their variances and parents: coarse with its two tails, perhaps middle, and fine.
         ranks: At the grid's beginning, at every point, and at the grid's end: from 0 to N.
-        flags: Which leaves were finished by selection.
-        unevenness: Of each leaf, how far the curve bends in it (`Curve.unevenness`).
+        flags: Of each cell, tails included: whether it has a rough count and was finished by selection.
+        sides: Of each cell 0, or, if it has no fine count and was finished as a tail is, 1 or -1: a tail of what lies
+            below or above it. The two outermost cells may be such, and leaves in which a gap begins.
+        unevenness: Of each cell, how far the curve bends in it (`Curve.unevenness`).
+        outside: Of each cell, whether it lies beyond the skeleton, where the curve was continued.
     """
 
     plan: CellsPlan
@@ -70,7 +75,9 @@ class CellsRelease:
     rounds: tuple[Round, ...]
     ranks: Floats
     flags: NDArray[np.bool_]
+    sides: NDArray[np.int64]
     unevenness: Floats
+    outside: NDArray[np.bool_]
 
     @property
     def total(self) -> float:
@@ -106,37 +113,51 @@ def release_cells(
     if skeleton is None:
         budget = Budget(kind, plan.skeleton)
         skeleton = release_skeleton(ranks, plan.skeleton_levels, budget=budget, priors=priors, source=source)
-    coarse = _counted(ranks, cells_between(grid, skeleton.points), Budget(kind, plan.coarse), (), source)
+    coarse = coarse_counts(ranks, cells_between(grid, skeleton.points), Budget(kind, plan.coarse), (), source)
     bones, coarse = _without_empty_tails(skeleton.points, coarse, plan)
     rounds, points = [coarse], bones
     if plan.three_rounds:
         points = _cut(grid, bones, rounds, levels, plan.middle_count)
-        middle = cells_between(grid, points)[1:-1]
-        rounds.append(_counted(ranks, middle, Budget(kind, plan.middle), _parents(points, bones, first=1), source))
-    leaves = _cut(grid, points, rounds, levels, plan.fine_count)
-    # From here on `cells` is the one partition: a record of the interior is in one leaf, every other one in a tail.
-    cells = cells_between(grid, leaves)
-    parents = _parents(leaves, points, first=0 if plan.three_rounds else 1)
-    fine = fine_counts(counts_of(ranks, cells[1:-1]), plan=plan, kind=kind, source=source)
+        middle, parents = cells_between(grid, points), _parents(points, bones)
+        inside = np.array([0 < place < len(points) for place in range(len(middle))])
+        found = coarse_counts(ranks, middle[1:-1], Budget(kind, plan.middle), parents[inside], source)
+        rounds.append(found.among(inside, parents))
     wanted = np.array([float(level) for level in levels])
-    ends = _ranks([*rounds, fine.rough(parents)])
+    sparse = _sparse(grid, points, rounds, wanted)
+    leaves = (
+        *_cut(grid, points, rounds, levels, plan.fine_count, whole=sparse),
+        *_beyond(grid, points, rounds, wanted, plan),
+    )
+    # From here on `cells` is the one partition: a record is in one leaf, or in one of the two tails.
+    leaves = tuple(sorted(set(leaves)))
+    cells, parents = cells_between(grid, leaves), _parents(leaves, points)
+    # What has no count keeps all of the fine budget for its finish: tails with targets, and leaves where a gap begins.
+    sides = _sides(cells, sparse[parents], _ranks(rounds), points, wanted)
+    counted = sides == 0
+    chosen = [cell for cell, kept in zip(cells, counted, strict=True) if kept]
+    fine = fine_counts(counts_of(ranks, chosen), plan=plan, kind=kind, source=source)
+    rough = fine.rough(parents[counted]).among(counted, parents)
+    ends = _ranks([*rounds, rough])
     structure = Structure(
         coarse_cells=len(bones) + 1,
         middle_cells=len(points) - 1 if plan.three_rounds else 0,
         leaves=len(leaves) - 1,
     )
-    flags = flagged_leaves(
-        wanted * ends[-1], ends[1:-1], fine.noisy, plan=plan, structure=structure, total=float(ends[-1])
+    flags = np.zeros(len(cells), np.bool_)
+    flags[1:-1] = flagged_leaves(
+        wanted * ends[-1], ends[1:-1], rough.counts[1:-1], plan=plan, structure=structure, total=float(ends[-1])
     )
-    rounds.append(fine.refined(flags, parents, source))
+    flags &= counted
+    rounds.append(fine.refined(flags[counted], parents[counted], source).among(counted, parents))
     ends = _ranks(rounds)
-    finish = _Finish(
+    finish = Finish(
         grid=grid,
         cells=cells,
         ends=ends,
         flags=flags,
-        tail_budget=Budget(kind, plan.fine),
-        leaf_budget=Budget(kind, plan.left),
+        sides=sides,
+        whole_budget=Budget(kind, plan.fine),
+        left_budget=Budget(kind, plan.left),
         priors=priors,
         focus=skeleton.focus,
         tails=tail_spots(grid, bones, coarse.counts.tolist()),
@@ -153,11 +174,13 @@ def release_cells(
         rounds=tuple(rounds),
         ranks=ends,
         flags=flags,
-        unevenness=Curve(places, ends[1:-1], float(ends[-1])).unevenness(places, ends[1:-1]),
+        sides=sides,
+        unevenness=np.pad(Curve(places, ends[1:-1], float(ends[-1])).unevenness(places, ends[1:-1]), 1),
+        outside=np.array([cell.last <= bones[0] or cell.first >= bones[-1] for cell in cells]),
     )
 
 
-def _counted(ranks: Ranks, cells: Sequence[Cell], budget: Budget, parents: Sequence[int], source: Source) -> Round:
+def coarse_counts(ranks: Ranks, cells: Sequence[Cell], budget: Budget, parents: Sequence[int], source: Source) -> Round:
     """Release one count for each of disjoint cells."""
     noise = budget.on(counts_of(ranks, cells))
     return Round.of(noise.release(source), noise.deviation**2, parents)
@@ -182,85 +205,96 @@ def _without_empty_tails(points: tuple[int, ...], coarse: Round, plan: CellsPlan
 
 def _ranks(rounds: Sequence[Round]) -> Floats:
     """Return the ranks at the grid's beginning, at the points of the last round, and at the grid's end."""
-    estimates = agreed_counts(rounds)
-    if len(rounds) == 1:
-        return ranks_of(estimates[0])
-    return ranks_of(np.concatenate([estimates[0][:1], estimates[-1], estimates[0][-1:]]))
+    return ranks_of(agreed_counts(rounds)[-1])
+
+
+def _sparse(grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Floats) -> NDArray[np.int64]:
+    """Return which cells between points hold a level and are far sparser than a neighbour, and on which side that is.
+
+    A curve cannot tell where in such a cell its records lie. Public post-processing.
+    """
+    ends = _ranks(rounds)
+    places, _ = common_positions(grid, points)
+    held = np.bincount(leaves_of(levels * float(ends[-1]), ends[1:-1]) + 1, minlength=len(points) + 1)
+    return np.pad(Curve(places, ends[1:-1], float(ends[-1])).sparse(places, ends[1:-1]), 1) * (held > 0)
 
 
 def _cut(
-    grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Sequence[Fraction], count: int
+    grid: Outcomes,
+    points: tuple[int, ...],
+    rounds: Sequence[Round],
+    levels: Sequence[Fraction],
+    count: int,
+    *,
+    whole: NDArray[np.int64] | None = None,
 ) -> tuple[int, ...]:
-    """Return the points with more between them: where the curve through them puts levels. Public post-processing."""
+    """Return the points with more between them: where the curve through them puts levels; none in cells kept whole.
+
+    Public post-processing.
+    """
     ends = _ranks(rounds)
     total = float(ends[-1])
     placed = fine_levels(levels, low=float(ends[1]) / total, high=float(ends[-2]) / total, count=count)
     places, divisor = common_positions(grid, points)
     curve = Curve(places, ends[1:-1], total)
     new = (index_at_or_below(grid, place, divisor) for place in curve.places_of(np.array(placed) * total))
-    return tuple(sorted({*points, *(index for index in new if points[0] < index < points[-1])}))
+    inside = [index for index in new if points[0] < index < points[-1]]
+    if whole is not None:
+        inside = [index for index in inside if whole[bisect_right(points, index)] == 0]
+    return tuple(sorted({*points, *inside}))
 
 
-def _parents(points: Sequence[int], above: Sequence[int], *, first: int) -> list[int]:
-    """Return for each cell between points the cell that holds it between fewer points, counted from `first`."""
-    return [bisect_right(above, start) - 1 + first for start in points[:-1]]
+def _beyond(
+    grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Floats, plan: CellsPlan
+) -> list[int]:
+    """Return where the curve, continued beyond the outermost points, puts some of the levels out there.
+
+    Only on a side with so few records that selecting among them would tell hardly more than the curve does: there they
+    are counted as all others are. Public post-processing.
+    """
+    ends = _ranks(rounds)
+    total, rate = float(ends[-1]), plan.rate(plan.fine)
+    places, divisor = common_positions(grid, points)
+    curve = Curve(places, ends[1:-1], total)
+    found: list[int] = []
+    for above in (False, True):
+        outer = total - float(ends[-2]) if above else float(ends[1])
+        asked = ((1 - levels) if above else levels) * total  # ranks from the outer end
+        inside = asked[asked < outer]
+        if not inside.size or rate * outer >= _WEAK_TAIL or not curve.goes_on:
+            continue
+        least = min(max(float(inside.min()), _FIRST_RANK / rate), outer / 2)
+        chosen = np.geomspace(least, outer, _POINTS_BEYOND + 1)[:-1]
+        placed = curve.places_of(total - chosen if above else chosen, continued=True)
+        # At a hard edge records go on as densely as before, and end: cuts for that, too, from the nearest cell inside.
+        end, beside = (places[-1], places[-2]) if above else (places[0], places[1])
+        full = max(float(ends[-2] - ends[-3] if above else ends[2] - ends[1]), 1.0)
+        placed += [end + (end - beside) * top // bottom for top, bottom in _ratios(outer / full)]
+        new = [index_at_or_below(grid, place, divisor) for place in placed]
+        found += [index for index in new if (points[-1] < index < grid.fine_last if above else index < points[0])]
+    return [index for index in found if index > grid.fine_first]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Finish:
-    """Find every target: on the curve through all points, or in its tail or flagged leaf with what is left there."""
+def _ratios(factor: float) -> list[tuple[int, int]]:
+    """Return the even steps beyond a point, as multiples of the nearest cell: exact, for places are whole numbers."""
+    return [(share * factor).as_integer_ratio() for share in _EVEN_BEYOND]
 
-    grid: Outcomes
-    cells: Sequence[Cell]  # the one partition: a tail, the leaves, a tail
-    ends: Floats
-    flags: NDArray[np.bool_]
-    tail_budget: Budget
-    leaf_budget: Budget
-    priors: LevelPriors
-    focus: Spot | None
-    tails: tuple[Spot | None, Spot | None]
 
-    def release(self, ranks: Ranks, levels: Floats, source: Source) -> tuple[tuple[int, ...], tuple[Finished, ...]]:
-        targets, inner = levels * self.ends[-1], self.ends[1:-1]
-        points = [cell.first for cell in self.cells[1:]]
-        places, divisor = common_positions(self.grid, points)
-        on_curve = Curve(places, inner, float(self.ends[-1])).places_of(targets)
-        indices = [index_at_or_below(self.grid, place, divisor) for place in on_curve]
-        finished: list[Finished] = ["curve"] * len(indices)
-        bend = Bend.of([exact_position(self.grid, index) for index in points], inner)
-        owners = leaves_of(targets, inner) + 1
-        for place in np.unique(owners).tolist():
-            mine = np.flatnonzero(owners == place).tolist()
-            task = self._task(place, targets[mine].tolist())
-            if task is None:
-                continue
-            found = finish_cell(ranks, task, grid=self.grid, priors=self._priors(place, task), bend=bend, source=source)
-            for i, index in zip(mine, found, strict=True):
-                indices[i], finished[i] = index, "leaf" if task.place == "inside" else "tail"
-        return tuple(accumulate(indices, max)), tuple(finished)
+def _sides(
+    cells: Sequence[Cell], sparse: NDArray[np.int64], ends: Floats, points: Sequence[int], levels: Floats
+) -> NDArray[np.int64]:
+    """Return for each cell of the partition whether it is left uncounted, as a tail of what lies below (1) or above it.
 
-    def _task(self, place: int, targets: Sequence[float]) -> LocalTask | None:
-        """Return what is to be finished in a cell; None for a leaf that was refined and has nothing left."""
-        sides: dict[int, Place] = {0: "below", len(self.cells) - 1: "above"}
-        side = sides.get(place, "inside")
-        if side == "inside" and not self.flags[place - 1]:
-            return None
-        low, high = float(self.ends[place]), float(self.ends[place + 1])
-        return LocalTask(
-            cell=self.cells[place],
-            place=side,
-            levels=tuple((target - low) / max(high - low, 1.0) for target in targets),
-            size=high - low,
-            budget=self.leaf_budget if side == "inside" else self.tail_budget,
-        )
+    Where the outermost points are still those of the round before, a tail that holds a level is.
+    """
+    sides, targets = sparse.copy(), levels * float(ends[-1])
+    if cells[0].last == points[0] and targets[0] < ends[1]:
+        sides[0] = -1
+    if cells[-1].first == points[-1] and targets[-1] >= ends[-2]:
+        sides[-1] = 1
+    return sides
 
-    def _priors(self, place: int, task: LocalTask) -> LocalPriors:
-        spots = {"below": self.tails[0], "above": self.tails[1]}
-        low, size, total = float(self.ends[place]), task.size, float(self.ends[-1])
 
-        def near(relative: Sequence[float]) -> Sequence[CompiledPrior]:
-            return self.priors.each(
-                [(low + each * size) / total for each in relative], spots.get(task.place), self.focus
-            )
-
-        return near
+def _parents(points: Sequence[int], above: Sequence[int]) -> NDArray[np.intp]:
+    """Return for each of the cells that points cut everything into the one that holds it between fewer points."""
+    return np.array([0, *(bisect_right(above, start) for start in points)], np.intp)

@@ -32,9 +32,12 @@ SKELETON_TAILS = 0.3
 FINE_TAILS = 0.15
 #: From this value of epsilon² · size on there are three rounds of counts.
 _THREE_ROUNDS = 5e5
-#: Of what the skeleton leaves: the coarse counts of two rounds; the coarse and the middle counts of three.
-_TWO_SHARES = (0.3,)
+#: Of what the skeleton leaves: the coarse counts of two rounds, the least (on which the dearest claim rests) and the
+#: most; the coarse and the middle counts of three.
+_TWO_SHARES = (0.3, 0.4)
 _THREE_SHARES = (0.15, 0.25)
+#: Levels have a fine cell each as long as they are at most this many times the best number of cells.
+_CELL_A_LEVEL = 1.6
 #: Under zCDP selections are cheap beside counts, and the skeleton's share is smaller by this factor.
 _RHO_SKELETON = 0.3
 #: Numbers are cut here before they meet floating-point powers.
@@ -116,7 +119,7 @@ def cells_plan(
 
     >>> plan = cells_plan([Fraction(i, 100) for i in range(1, 100)], size=10_000, epsilon=Fraction(1))
     >>> plan.skeleton_count, plan.fine_count, round(float(plan.skeleton), 3), round(float(plan.coarse), 3)
-    (13, 200, 0.112, 0.266)
+    (13, 200, 0.112, 0.355)
     >>> plan.skeleton + plan.coarse + plan.fine == 1, plan.rough * 3 == plan.fine
     (True, True)
     """
@@ -132,9 +135,12 @@ def cells_plan(
     skeleton = Fraction(0) if predicted else selected * budget
     rest = budget - skeleton
     three = worth > _THREE_ROUNDS
-    counts = [_share(each) * rest for each in (_THREE_SHARES if three else _TWO_SHARES)]
+    counts = [_share(each) * rest for each in (_THREE_SHARES if three else (_coarse_share(worth),))]
     skeleton_count = round(_clipped(worth**0.28, 4, 48))
-    fine_count = round(_clipped(2 * rate * math.sqrt(rows), 12, 2000))
+    # Noise of counts and chance inside cells, balanced: the best number on smooth data, found by simulating the law.
+    fine_count = round(_clipped(max(2 * math.sqrt(worth), 0.55 * worth**0.63), 12, 2000))
+    if fine_count < len(levels) <= _CELL_A_LEVEL * fine_count:
+        fine_count = len(levels)
     return CellsPlan(
         budget=budget,
         currency="epsilon" if rho is None else "rho",
@@ -148,6 +154,12 @@ def cells_plan(
         middle_count=round(math.sqrt(skeleton_count * fine_count)) if three else 0,
         fine_count=fine_count,
     )
+
+
+def _coarse_share(worth: float) -> float:
+    """Return what coarse counts have of two rounds: more where there are more fine cells to place."""
+    least, most = _TWO_SHARES
+    return _clipped(least + 0.1 * math.log10(max(worth, 1.0) / 1e3), least, most)
 
 
 def fine_levels(levels: Sequence[Fraction], *, low: float, high: float, count: int) -> list[float]:

@@ -29,8 +29,7 @@ def noise_coefficients(rounds: Sequence[Round], weights: Floats) -> list[Floats]
 
     Args:
         rounds: As in `least_squares.agreed_counts`.
-        weights: One row a sum: the weights of the first round's outermost cells and of the last round's cells, in the
-            order of place: below everything, then all leaves, then above everything.
+        weights: One row a sum: the weights of the last round's cells, in the order of place.
 
     The transposed passes of `agreed_counts`: first down, then up.
     """
@@ -46,11 +45,7 @@ def noise_coefficients(rounds: Sequence[Round], weights: Floats) -> list[Floats]
         own[above] = share[above] * noise[above]
         spread.insert(0, total)
     down = [np.zeros((weights.shape[0], each.counts.size)) for each in rounds]
-    if last:
-        down[0][:, 0], down[0][:, -1] = weights[:, 0], weights[:, -1]
-        down[last] = weights[:, 1:-1].copy()
-    else:
-        down[0] = weights.copy()
+    down[last] = weights.copy()
     pulled: list[Floats] = []
     for above in range(last - 1, -1, -1):
         sums = _summed(down[above + 1] * own[above + 1], rounds[above + 1].parents, noise[above].size)

@@ -40,10 +40,20 @@ class Curve:
         self._middle, self._scale = self._centre()
         self._bent = self._bends()
 
-    def places_of(self, ranks: ArrayLike) -> list[int]:
-        """Return the place of each rank, rounded down; beyond the outermost points that point."""
+    @property
+    def goes_on(self) -> bool:
+        """Whether the curve can be continued beyond its outermost points."""
+        return self._bent is not None
+
+    def places_of(self, ranks: ArrayLike, *, continued: bool = False) -> list[int]:
+        """Return the place of each rank, rounded down; beyond the outermost points that point.
+
+        `continued` goes on beyond them instead, straight in the coordinates of the curve.
+        """
         if not self.places:
             return [0] * np.size(ranks)
+        if continued and self._bent is not None:
+            return self._continued(np.asarray(ranks, np.float64))
         asked = np.clip(np.asarray(ranks, np.float64), self.ranks[0], self.ranks[-1])
         if self._bent is None:
             return [self._straight(rank) for rank in asked.tolist()]
@@ -55,6 +65,18 @@ class Curve:
             if rank == self.ranks[cell]  # a point is met exactly
             else min(max(place, self.places[cell]), self.places[cell + 1])
             for place, cell, rank in zip(found, cells, asked.tolist(), strict=True)
+        ]
+
+    def _continued(self, ranks: Floats) -> list[int]:
+        assert self._bent is not None
+        x, y, _ = self._bent
+        at = _logit(np.clip(ranks, 0.5, max(self.total - 0.5, 0.5)), self.total)
+        low = y[0] - (x[0] - at) * (y[1] - y[0]) / (x[1] - x[0])
+        high = y[-1] + (at - x[-1]) * (y[-1] - y[-2]) / (x[-1] - x[-2])
+        beyond = [self._middle + _product(self._scale, each) for each in np.sinh(np.clip([low, high], -690, 690)).flat]
+        inside, several = self.places_of(ranks), len(ranks)
+        return [
+            beyond[i] if at[i] < x[0] else beyond[several + i] if at[i] > x[-1] else inside[i] for i in range(several)
         ]
 
     def ranks_of(self, places: Sequence[int]) -> Floats:
@@ -80,19 +102,35 @@ class Curve:
         One minus three times the least ratio of the cell's steepness to a neighbour's, in the coordinates of the curve.
         Where data has an edge or a gap, one cell is far steeper than the next, and records lie anywhere in it.
         """
+        steps = np.abs(self._steps(places, ranks))
+        beside = np.maximum(np.concatenate([[0.0], steps]), np.concatenate([steps, [0.0]]))[: np.size(ranks) - 1]
+        return np.asarray(-np.expm1(-np.maximum(beside - _SMOOTH, 0.0)))
+
+    def sparse(self, places: Sequence[int], ranks: ArrayLike) -> NDArray[np.int64]:
+        """Return for each cell between points 1 if it is far less steep than the one below it, -1 above it, else 0.
+
+        A gap begins in such a cell: it is the tail of what lies on that side of it. Between two far steeper cells it is
+        none: 0.
+        """
+        steps = self._steps(places, ranks)
+        count = np.size(ranks) - 1
+        thins = np.concatenate([[0.0], -steps])[:count] > _SMOOTH
+        thickens = np.concatenate([steps, [0.0]])[:count] > _SMOOTH
+        return np.asarray(thins.astype(np.int64) - thickens)
+
+    def _steps(self, places: Sequence[int], ranks: ArrayLike) -> Floats:
+        """Return from each cell between points to the next by how much the logarithm of the steepness grows."""
         kept = np.clip(np.asarray(ranks, np.float64), 0.5, max(self.total - 0.5, 0.5))
-        if self._bent is None or kept.size < 2:
-            return np.zeros(max(kept.size - 1, 0))
+        if self._bent is None or kept.size < 3:
+            return np.zeros(max(kept.size - 2, 0))
         try:
             across = np.diff([_asinh_ratio(place - self._middle, self._scale) for place in places])
         except OverflowError:  # points that share a rank were joined on the curve, and may lie further out alone
-            return np.ones(kept.size - 1)
+            return np.full(kept.size - 2, 700.0)
         along = np.diff(_logit(kept, self.total))
         with np.errstate(all="ignore"):  # cells of no records or of no width are infinitely uneven, or not at all
-            apart = np.abs(np.diff(np.log(along / across)))
-        steps = np.minimum(np.nan_to_num(apart, nan=0.0, posinf=700.0), 700.0)
-        beside = np.maximum(np.concatenate([[0.0], steps]), np.concatenate([steps, [0.0]]))
-        return np.asarray(-np.expm1(-np.maximum(beside - _SMOOTH, 0.0)))
+            apart = np.diff(np.log(along / across))
+        return np.asarray(np.clip(np.nan_to_num(apart, nan=0.0, posinf=700.0, neginf=-700.0), -700.0, 700.0))
 
     def _centre(self) -> tuple[int, int]:
         if not self.places:

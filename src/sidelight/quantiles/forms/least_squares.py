@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+#: The variance of a cell that was not counted: its count says nothing, and it takes what its parent has left.
+UNCOUNTED = 1e60
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,16 @@ class Round:
         return cls(
             values, np.broadcast_to(np.asarray(variances, np.float64), values.shape), np.asarray(parents, np.intp)
         )
+
+    def among(self, counted: NDArray[np.bool_], parents: ArrayLike) -> Round:
+        """Return the round with cells between its own that nobody counted, all in the order of place.
+
+        >>> Round.of([5, 7], 1.0, [0, 0]).among(np.array([True, False, True]), [0, 1, 2]).counts.tolist()
+        [5.0, 0.0, 7.0]
+        """
+        counts, variances = np.zeros(counted.size), np.full(counted.size, UNCOUNTED)
+        counts[counted], variances[counted] = self.counts, self.variances
+        return Round.of(counts, variances, parents)
 
 
 def agreed_counts(rounds: Sequence[Round]) -> list[Floats]:

@@ -32,13 +32,16 @@ Floats = NDArray[np.float64]
 #: The priors for levels relative to a cell.
 LocalPriors: TypeAlias = Callable[[Sequence[float]], Sequence[CompiledPrior]]
 
-_HALF = Fraction(1, 2)
+#: Of the budget, what the points cost that cells are counted between; the counts have the rest.
+_POINTS_SHARE = Fraction(1, 3)
 #: So many targets are always selected one by one; at least so many points are selected where there are more.
 _FEW = 5
 LOCAL_POINTS = 7
 #: In a tail each further point has at most about this many times the outer rank of the last, with no more than so many.
 _STEP_OF_RANKS = 1.4
 _MOST_POINTS = 15
+#: Inside a leaf there are so many, if as many targets; in a tail of many records so many even steps.
+_LEAST_INSIDE, _LEAST_EVEN, _MOST_EVEN = 15, 8, 31
 #: The innermost of them, as a share of the tail's records.
 _INNERMOST = 0.85
 #: A rank is no mere noise from this on, and from that on times the root of the counts that it adds up: two deviations.
@@ -76,10 +79,20 @@ class LocalTask:
         return rate_of(self.budget)
 
     @property
+    def counts_rate(self) -> float:
+        """The epsilon that the counts between points stand for."""
+        return rate_of(self.budget.part(1 - _POINTS_SHARE))
+
+    @property
+    def precise_points(self) -> float:
+        """The number of evenly spaced points at which the noise of counts and the chance between them are balanced."""
+        return self.rate * math.sqrt(max(self.size, 0.0) / 3)
+
+    @property
     def by_selection(self) -> bool:
         """Whether every target is selected: they are few, or the records are too few or more than enough to do so."""
-        depth = len(self.levels).bit_length()
-        return len(self.levels) <= _FEW or self.rate * self.size < 40 or self.size / 8 > 25 * depth / self.rate
+        depth, cells = len(self.levels).bit_length(), max(_MOST_POINTS, min(self.precise_points, _MOST_EVEN)) + 1
+        return len(self.levels) <= _FEW or self.rate * self.size < 40 or self.size / cells > 25 * depth / self.rate
 
     @property
     def is_long(self) -> bool:
@@ -110,11 +123,11 @@ def finish_cell(
         return list(
             select_in_cell(ranks, task.cell, task.levels, budget=task.budget, priors=priors(task.levels), source=source)
         )
-    half = task.budget.part(_HALF)
-    chosen = _spread(task)
-    found = select_in_cell(ranks, task.cell, chosen, budget=half, priors=priors(chosen), source=source)
+    chosen = spread_levels(task)
+    selecting, counting = task.budget.part(_POINTS_SHARE), task.budget.part(1 - _POINTS_SHARE)
+    found = select_in_cell(ranks, task.cell, chosen, budget=selecting, priors=priors(chosen), source=source)
     points = sorted(set(found))
-    noisy = half.on(counts_of(ranks, cells_within(task.cell, points))).release(source)
+    noisy = counting.on(counts_of(ranks, cells_within(task.cell, points))).release(source)
     ends = ranks_of(noisy)  # from 0 to the cell's own total
     places = bend.forward([exact_position(grid, index) for index in (task.cell.first, *points, task.cell.last)])
     wanted = np.clip(np.asarray(task.levels), 0.0, 1.0) * ends[-1]
@@ -124,13 +137,18 @@ def finish_cell(
     return [min(max(index, task.cell.first), task.cell.last) for index in indices]
 
 
-def _spread(task: LocalTask) -> list[float]:
+def spread_levels(task: LocalTask) -> list[float]:
     """Return the relative levels at which points are selected: some targets, or geometric ranks from the outer end."""
     if task.place == "inside":
-        count = min(LOCAL_POINTS, len(task.levels))
+        count = points_inside(task)
         return [task.levels[place] for place in np.linspace(0, len(task.levels) - 1, count).round().astype(int)]
     ranks = outer_ranks(task)
     return list(ranks if task.place == "below" else (1 - ranks)[::-1])
+
+
+def points_inside(task: LocalTask) -> int:
+    """Return how many points are selected in a leaf: more where counts are precise beside the chance between them."""
+    return min(len(task.levels), round(min(max(task.precise_points, _LEAST_INSIDE), _MOST_EVEN)))
 
 
 def outer_ranks(task: LocalTask) -> Floats:
@@ -142,7 +160,12 @@ def outer_ranks(task: LocalTask) -> Floats:
     outer = task.levels[0] if task.place == "below" else 1 - task.levels[-1]
     start = min(max(outer, 10 / (task.rate * task.size)), _INNERMOST / 2)
     steps = math.ceil(math.log(_INNERMOST / start) / math.log(_STEP_OF_RANKS))
-    return np.geomspace(start, _INNERMOST, min(max(LOCAL_POINTS, steps + 1), _MOST_POINTS))
+    found = np.geomspace(start, _INNERMOST, min(max(LOCAL_POINTS, steps + 1), _MOST_POINTS))
+    if not task.is_long:
+        return found
+    # Geometric steps become as long as the rest: from there on even ones, as many as counts are precise enough for.
+    even = round(min(max(task.precise_points, _LEAST_EVEN), _MOST_EVEN))
+    return np.unique(np.concatenate([found[found < 1 / even], np.arange(1, even) / even]))
 
 
 def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> Floats:

@@ -12,6 +12,7 @@ from sidelight.quantiles.forms.bound import cells_bound, codes_bound, select_bou
 from sidelight.quantiles.forms.cells import CellsRelease, release_cells
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds, release_codes
 from sidelight.quantiles.forms.focus import LevelPriors
+from sidelight.quantiles.forms.least_squares import UNCOUNTED
 from sidelight.quantiles.forms.rule import Decision, FormRule, Found
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan, release_selected
 from sidelight.quantiles.forms.skeleton import predicted_skeleton
@@ -49,13 +50,14 @@ def release_form(
 
 
 def cells_details(cells: CellsRelease) -> dict[str, Any]:
-    """Return what `cells` released on the way, in strings: points, noisy counts, and which leaves are rough."""
+    """Return what `cells` released on the way, in strings: points, noisy counts, and which leaves lack them."""
     return {
         "plan": cells.plan.to_json(),
         "skeleton": _texts(cells.skeleton),
         "points": _texts(cells.points),
-        "counts": [_texts(each.counts.tolist()) for each in cells.rounds],
+        "counts": [_texts(each.counts[each.variances < UNCOUNTED].tolist()) for each in cells.rounds],
         "flagged": _texts(np.flatnonzero(cells.flags).tolist()),
+        "uncounted": _texts(np.flatnonzero(cells.sides).tolist()),
     }
 
 

@@ -36,8 +36,10 @@ _FEW_LEVELS = 7
 _FULL_TREE = 15
 #: From so many levels on interpolation beats selection.
 _MANY_LEVELS = 15
-#: A grid with so few codes is counted code by code; one with so many can be, if that is asked for.
+#: A grid with so few codes is counted code by code; one with so many can be, if that is asked for. From this many on a
+#: few levels of many records are better selected.
 FEW_CODES = 300
+_GROUPED_CODES = 101
 MOST_CODES = 2**16
 #: epsilon · records below which only the tree works; from which on `select` does.
 _LEAST_SIGNAL = 500
@@ -51,6 +53,8 @@ _SMALLEST_ROW_PRICE = Fraction(1, 2**40)
 _DEAREST_CELLS = Fraction(26737, 100000)
 #: The same without a skeleton: two rounds of counts have everything.
 _PREDICTED_CELLS = Fraction(29001, 100000)
+#: That of codes in groups: .35 and .65 of the budget for counts.
+_DEAREST_CODES = Fraction(2725, 10000)
 #: Largest gaps of trees times the epsilon of a node, by the number of levels: measured on normal data.
 _MEASURED_TREES = {1: 1.2, 3: 2.2, 9: 3.7, 49: 5.8, 99: 7.0, 199: 9.2, 999: 10.8}
 #: The largest gap of `select` times epsilon, measured.
@@ -177,7 +181,8 @@ class FormRule:
         if not self.budget.is_pure:
             return Claims.of(ZCDP(self.budget.amount, **context))
         share = Fraction(0) if self.counted else COUNT_SHARE
-        dearest = share**2 / 2 + (1 - share) ** 2 * (_PREDICTED_CELLS if self.predicted else _DEAREST_CELLS)
+        form = _PREDICTED_CELLS if self.predicted else _DEAREST_CODES if self._may_be_codes else _DEAREST_CELLS
+        dearest = share**2 / 2 + (1 - share) ** 2 * form
         epsilon = self.budget.amount
         return Claims.of(PureDP(epsilon, **context), ZCDP(dearest * epsilon**2, **context))
 
@@ -191,6 +196,11 @@ class FormRule:
     def _of_row(self, budget: Budget) -> Budget:
         return budget.part(Fraction(1, self.rows if budget.is_pure else self.rows**2))
 
+    @property
+    def _may_be_codes(self) -> bool:
+        """Whether the grid is counted code by code unless something is better: public numbers say so."""
+        return self.form == "auto" and self.budget.is_pure and self.codes <= FEW_CODES
+
     def _form(self, size: int | None, share: Fraction = Fraction(1)) -> Chosen | None:
         """Return the form, or None if it depends on the number of records and that is not given."""
         many = len(self.levels)
@@ -199,7 +209,7 @@ class FormRule:
         if self.form == "auto":
             if many <= _FEW_LEVELS or self._row_price < _SMALLEST_ROW_PRICE:
                 return "tree"
-            if self.budget.is_pure and self.codes <= FEW_CODES:
+            if self._may_be_codes and (self.codes < _GROUPED_CODES or many >= _MANY_LEVELS):
                 return "codes"
             if many == _FULL_TREE or (not self.budget.is_pure and many < _LEVELS_IN_RHO):
                 return "tree"
@@ -210,9 +220,11 @@ class FormRule:
         amount = float(self._row_price * share)
         if not self.budget.is_pure:
             return "cells" if 2 * math.sqrt(amount) * size >= _SIGNAL_IN_RHO else "tree"
-        if amount * size < _LEAST_SIGNAL:
-            return "tree"
-        return "select" if many < _MANY_LEVELS and amount * size >= _SELECT_SIGNAL else "cells"
+        if many < _MANY_LEVELS and amount * size >= _SELECT_SIGNAL:
+            return "select"
+        if self._may_be_codes:
+            return "codes"
+        return "tree" if amount * size < _LEAST_SIGNAL else "cells"
 
     def _decided(self, form: Chosen, share: Fraction, size: int | None) -> Decision:
         """Return the form with its budget; with a delta the tree in rho, if its forecast is smaller."""
