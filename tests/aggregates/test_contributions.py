@@ -23,7 +23,7 @@ from sidelight.aggregates.contributions import (
     linear_mix,
     words_of,
 )
-from sidelight.aggregates.persons import Persons
+from sidelight.aggregates.persons import Persons, _slices_of
 from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, Grid
 from sidelight.records import Category, Number, PersonId, Table
 from sidelight.records.rows import WholeIds
@@ -191,3 +191,11 @@ def test_one_sort_chooses_as_running_numbers_do(pairs, k):
         for at in (_places_of_rows(*given_rows), _places_within(*given_rows))
     )
     assert once == slowly
+
+
+@pytest.mark.parametrize("ids", [np.arange(10**5), np.arange(10**5) << 40, np.arange(10**5) * -(2**17)])
+def test_slices_are_about_as_large_as_each_other(ids):
+    """A file larger than memory is held a slice at a time: ids whose low bits are zero must not all be in one."""
+    sizes = np.bincount(_slices_of(ids.astype(np.int64), 8).astype(np.int64), minlength=8)
+    assert len(sizes) == 8
+    assert sizes.max() < 2 * sizes.min()

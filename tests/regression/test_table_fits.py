@@ -207,7 +207,7 @@ class TestPasses:
     def test_codes_and_mapped_rows_are_kept_where_the_source_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The source is read once where the codes fit, also if what they are mapped to does not: the same integers."""
         fits = []
-        for room, most in ((1 << 28, 1), (60_000 * 3 * 3, 1), (60_000 * 3, 17)):
+        for room, most in ((1 << 28, 1), (60_000 * 20, 1), (60_000 * 3, 17)):
             passes = self.counted(monkeypatch, keep=0)
             monkeypatch.setattr(mapped_rows, "KEPT_BYTES", room)
             fits.append(logistic(table(columns(60_000))).coef_.tolist())

@@ -219,7 +219,7 @@ def reduced_apart(streams: Sequence[Iterator[Batch]], step: Callable[[Iterator[B
 
 
 def _uses_engine(table: Table, coding: Coding, lowering: Lowering, *, wide: bool) -> bool:
-    """Decide by public facts which way to go."""
+    """Decide which way to go, by facts that change time and memory only."""
     if lowering == "auto":
         cheaper = bool(coding.texts) or not table.rows.streams
         held = table.schema.person is not None and _slices_in_arrays(table, wanted_by(table, coding)) > 0

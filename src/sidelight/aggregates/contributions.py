@@ -111,7 +111,9 @@ def places_that_count(
         return safe
     person = person[rest]
     few_codes, few_mixed = tuple(code[rest] for code in codes), tuple(code[rest] for code in mixed)
-    within = _places_within if cap.once or cap.limits_groups or cap.limits_per_group else _places_of_rows
+    packs = int(person.max()) < 1 << 32  # a person's number and a key of 31 bits are one whole number
+    by_rows = packs and not (cap.once or cap.limits_groups or cap.limits_per_group)
+    within = _places_of_rows if by_rows else _places_within
     return np.concatenate([safe, rest[within(ids.keys(person), person, few_codes, few_mixed, ranges, cap)]])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.errors import SourceError
 from sidelight.records.rows import DistinctTexts, TextCells, WholeIds
 from sidelight.records.schema import person_key
 
@@ -38,7 +39,10 @@ class Persons:
                 stays = stays & (_slices_of(ids.values, self._slices) == self._slice)
             self._parts.append(ids.values[stays])
             return stays
-        assert self._slices == 1, "persons who are named by texts are held all at once"
+        if self._slices > 1:  # decided by the type of the column: another file is there now
+            raise SourceError(
+                "the ids of persons are no whole numbers any more: the files were changed during the pass"
+            )
         if self._whole:  # texts after whole numbers: these are texts, too
             self._whole = False
             self._parts = [self._looked_up(WholeIds(part)) for part in self._parts]
@@ -91,5 +95,6 @@ class Persons:
 
 def _slices_of(values: NDArray[np.int64], slices: int) -> NDArray[np.uint64]:
     """Return the slice of each id, by the id alone."""
-    found: NDArray[np.uint64] = (values.view(np.uint64) * _SPREAD >> np.uint64(33)) % np.uint64(slices)
+    high = values.view(np.uint64) * _SPREAD >> np.uint64(32)  # low bits of a product follow low bits of the id alone
+    found: NDArray[np.uint64] = high * np.uint64(slices) >> np.uint64(32)
     return found

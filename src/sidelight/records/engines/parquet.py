@@ -52,8 +52,8 @@ from sidelight.records.rows import (
 _PLAIN_ROWS = 1 << 18
 #: So many rows of persons who are named by texts are held at once; more are bounded by DuckDB, which needs no memory.
 _FEW_ROWS = 1 << 22
-#: So many cells of persons who are named by whole numbers are held at once (256 MB, and about as much again twice while
-#: they are put in order); of more, a slice of the persons after the other, each by a pass over the files.
+#: So many cells of persons who are named by whole numbers are held at once (256 MB, and up to six times that while they
+#: are put in order); of more, a slice of the persons after the other, each by a pass over the files.
 _FEW_CELLS = 1 << 25
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _PLAIN = (

@@ -46,7 +46,7 @@ class CodedRows:
         kept: list[tuple[NDArray[np.int16], Floats]] = []
         room = KEPT_BYTES
         for codes, targets, whole in side_by_side(lambda block: self._coded(block, dense=dense), self._rows.blocks()):
-            room -= 1 if whole is None else whole.nbytes
+            room -= 1 if whole is None else whole.nbytes + targets.nbytes
             if whole is not None and room >= 0:
                 kept.append((whole, targets))
             elif kept:
@@ -62,7 +62,7 @@ class CodedRows:
 
     def handed_over(self, columns: int) -> Iterator[tuple[Any, Floats]] | None:
         """Return what is kept and forget it block by block, if it is, and mapped rows of so many columns fit, too."""
-        if self._kept is None or sum(len(codes) for codes, _ in self._kept) * columns * 4 > KEPT_BYTES:
+        if self._kept is None or sum(len(codes) for codes, _ in self._kept) * (columns * 4 + 16) > KEPT_BYTES:
             return None
         kept, self._kept = self._kept, None
         kept.reverse()
@@ -106,8 +106,9 @@ class MappedRows:
         dense = self._mapping.geometry.map is not None
         coded = self._rows.handed_over(self._mapping.geometry.columns) if dense else None
         for found in side_by_side(self._mapped, self._rows.blocks(dense=dense) if coded is None else coded):
-            z = found[0]
+            z, norms, targets = found
             room -= z.data.nbytes + z.indices.nbytes if is_sparse(z) else z.nbytes
+            room -= norms.nbytes + targets.nbytes
             if room >= 0:
                 kept.append(found)
             elif kept:
