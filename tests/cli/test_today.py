@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
+import sidelight as sl
 from sidelight.cli.plans.sequences import read_daily_plan
 from sidelight.errors import PlanError
-from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx
+from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, PubTrack
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plan-files.md"
 
@@ -128,6 +129,27 @@ def test_every_key_reaches_the_learner(tmp_path: Path, example: str) -> None:
     assert isinstance(read_daily_plan(plan_file(tmp_path, simple)).learner, PubPrev)
     with pytest.raises(PlanError, match="one prior"):
         read_daily_plan(plan_file(tmp_path, simple + 'fallback = [{family = "cauchy", location = 9, scale = 4}]\n'))
+
+
+def test_a_plan_that_counts_its_days(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:
+    bare = re.sub(r"(features|plausible|location|scale|learner) = .*\n", "", example)
+    assert read_daily_plan(plan_file(tmp_path, bare)).learner == PubTrack()  # without a guess of the location
+    more = 'learner = "tracked"\nfeatures = 2\nweekdays = false\nmemory = 30\nhedge_weight = 0.2\n'
+    path = plan_file(tmp_path, bare + more + 'prediction = {family = "half_cauchy", scale = 9}\n')
+    learner = PubTrack(features=2, weekdays=False, memory=30, hedge_weight=0.2, prediction=sl.priors.HalfCauchy(9))
+    assert read_daily_plan(path).learner == learner
+    priced = sidelight("plan", path)
+    assert priced.status == 0, priced.err
+    assert "A day is PureDP(ε = 0.5)" in priced.out
+    for number in (15, 16):
+        given = ("--day", f"2025-11-{number}", "--features", "1,0", "-o", tmp_path / "report.html")
+        released = sidelight("today", path, *given)
+        assert released.status == 0, released.err
+    assert "counted_quantiles" in released.out
+    for wrong, match in (("scale = 2\n", "scale belongs to"), ('fallback = {family = "cauchy"}\n', "it is prediction")):
+        refused = sidelight("plan", plan_file(tmp_path, bare + more + wrong))
+        assert refused.status == 2
+        assert match in " ".join(refused.err.split())
 
 
 def test_a_plan_that_learns_privately(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:
