@@ -2,7 +2,9 @@
 
 The budget of a question is epsilon for one row added or removed. A method that promises nothing about that, because it
 takes the number of rows as public and protects replacing a row, is given twice the epsilon: ours at epsilon promises
-twice epsilon for replacing, so both promise the same there, and ours hides the number of rows besides.
+twice epsilon for replacing, so both promise the same there, and ours hides the number of rows besides. By group there
+are two ways to read that: a row that is replaced may leave a group and enter another one, and both answer it, or it may
+not; both are on the page.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from sidelight.guarantees.conversions import zcdp_within
 
 ADD_OR_REMOVE = "one row added or removed"
 REPLACE = "one row replaced, the number of rows public"
-SIZES_PUBLIC = "one row replaced within its group, the sizes of the groups public"
+WITHIN = "one row replaced within its group, the sizes of the groups public"
+MOVED = "one row replaced within its group, twice that where it changes its group, the sizes of the groups public"
 #: Seconds after which no further release is begun.
 SECONDS = 15.0
 
@@ -47,7 +50,8 @@ class Entrant:
     @property
     def name(self) -> str:
         """What it is called in the numbers."""
-        return f"{self.peer} {self.method}" + "".join(f" {key}={value}" for key, value in self.settings.items())
+        settings = "".join(f" {key}={value}" for key, value in self.settings.items())
+        return f"{self.peer} {self.method}{settings}{f' at {self.factor} epsilon' if self.factor > 1 else ''}"
 
     def enters(self, case: Case) -> bool:
         """Say whether it answers this case."""
@@ -89,7 +93,8 @@ ENTRANTS: dict[str, list[Entrant]] = {
         Entrant(
             peer="opendp", method="means", call="`Context` over Polars, `.dp.mean(bounds)` by group", seconds=_SLOW
         ),
-        Entrant(peer="diffprivlib", method="means", call="`tools.mean` of each group", neighbours=SIZES_PUBLIC),
+        Entrant(peer="diffprivlib", method="means", call="`tools.mean` of each group", neighbours=MOVED),
+        Entrant(peer="diffprivlib", method="means", call="`tools.mean` of each group", neighbours=WITHIN, factor=2),
         Entrant(peer="smartnoise-sql", method="means", call="`SELECT g, AVG(x) ... GROUP BY g`"),
         Entrant(peer="python-dp", method="means", call="`BoundedMean` of each group"),
         Entrant(method="means", call="`groupby(keys).average(...)`", only=("means",), **_SPARK),

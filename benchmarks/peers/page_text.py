@@ -27,8 +27,10 @@ an environment for each library (in `build/peers`), asks all of them and writes 
   length of a row. Nothing was tuned for these data.
 * **Budget.** ε for one row added or removed. A method that protects *replacing* a row instead, with the number of rows
   public, promises nothing about adding or removing one; it is given **2 ε**: that is what ours at ε promises for
-  replacing, so both promise the same there, and ours hides the number of rows besides. Where the question has a δ and a
-  library offers pure ε only, its promise is the stronger one. What each promises stands in its row.
+  replacing, so both promise the same there, and ours hides the number of rows besides. By group this can be read in two
+  ways, and both are shown: with ε a group, a replaced row that leaves one group and enters another costs 2 ε; with 2 ε
+  a group, only rows that stay in their group are promised anything. Where the question has a δ and a library offers
+  pure ε only, its promise is the stronger one. What each promises stands in its row.
 * **Ours** is without any side information in the first row and in *error, ours / theirs*. *With a prediction*: ours
   told a public sample besides, of a tenth as many rows, which no other library here can use.
 * **Error** is the median over the trials, with the quartiles in brackets; less is better.
@@ -105,7 +107,8 @@ def standing(cases: Mapping[str, Any]) -> str:
 
 def _list(found: Sequence[tuple[str, Mapping[str, Any], Ratio]], words: str) -> list[str]:
     worse = [
-        f"* {title}: {title_of(other['peer'])}, {other['call']}: {words.format(ratio.value)} {_interval(ratio)}"
+        f"* {title}: {title_of(other['peer'])}, {other['call']} ({other['promise']}): "
+        f"{words.format(ratio.value)} {_interval(ratio)}"
         for title, other, ratio in found
         if ratio.verdict == "behind"
     ]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from benchmarks.peers import environments, page
 from benchmarks.peers.cases import Case, counts_error, generated, linear_error, pair_error
-from benchmarks.peers.entrants import ADD_OR_REMOVE, ENTRANTS, REPLACE, Entrant, entrants_of, ours
+from benchmarks.peers.entrants import ADD_OR_REMOVE, ENTRANTS, MOVED, REPLACE, WITHIN, Entrant, entrants_of, ours
 from benchmarks.peers.environments import OURS, PEERS, Outcome, Peer, PeersError, prepare, run, save_data
-from benchmarks.peers.page import NUMBERS, PAGE, ask, with_ratios
+from benchmarks.peers.page import NUMBERS, PAGE, ask, lists_in_one_line, with_ratios
 from benchmarks.peers.page_text import render, standing
 from benchmarks.peers.programs import trial
 from benchmarks.peers.ratios import LEAST_TRIALS, Ratio, ratio_of_medians
@@ -62,18 +62,21 @@ def test_a_ratio_of_medians_has_an_interval_and_a_verdict() -> None:
 
 
 def test_where_we_are_behind_the_page_says_so() -> None:
-    other = {"peer": "opendp", "call": "`x`", "ratio": {"value": 1.5, "lower": 1.2, "upper": 1.9, "trials": 20}}
+    ratio = {"value": 1.5, "lower": 1.2, "upper": 1.9, "trials": 20}
+    other = {"peer": "opendp", "call": "`x`", "promise": "ε = 2, one row replaced", "ratio": ratio}
     told = standing({"a": {"title": "Sums", "others": [other]}})
     assert "behind in 1" in told
-    assert "Sums: OpenDP, `x`: an error 1.5 times theirs [1.2, 1.9]" in told
+    assert "Sums: OpenDP, `x` (ε = 2, one row replaced): an error 1.5 times theirs [1.2, 1.9]" in told
     better = {**other, "ratio": {"value": 0.5, "lower": 0.2, "upper": 0.9, "trials": 20}}
     assert "nowhere among these" in standing({"a": {"title": "Sums", "others": [better]}})
 
 
 def test_who_protects_replacing_gets_twice_epsilon_and_nobody_else() -> None:
     everybody = [entrant for entrants in ENTRANTS.values() for entrant in entrants]
-    assert {entrant.factor for entrant in everybody if entrant.neighbours == REPLACE} == {2}
-    assert {entrant.factor for entrant in everybody if entrant.neighbours != REPLACE} == {1}
+    assert {entrant.factor for entrant in everybody if entrant.neighbours in (REPLACE, WITHIN)} == {2}
+    assert {entrant.factor for entrant in everybody if entrant.neighbours in (ADD_OR_REMOVE, MOVED)} == {1}
+    for entrants in ENTRANTS.values():  # each has a name of its own
+        assert len({entrant.name for entrant in entrants}) == len(entrants)
     case = next(case for case in generated() if case.task == "logistic")
     (diffprivlib, *_), mine = list(entrants_of(case)), ours(case)
     assert diffprivlib.public(case)["epsilon"] == 2 * mine.public(case)["epsilon"] == 2
@@ -170,6 +173,15 @@ def test_one_that_fails_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert "failed: OSError: broken" in told
     assert "| Tumult Analytics | not measured | `benchmarks/peers/programs/with_tumult.py` | no Java." in told
+
+
+def test_lists_are_written_in_one_line(tmp_path: Path) -> None:
+    place = tmp_path / "numbers.json"
+    numbers = {"a": [1.5, None, 2], "b": {"c": [], "d": "[\n1\n]"}, "e": [{"f": [1]}]}
+    place.write_text(json.dumps(numbers, indent=1))
+    lists_in_one_line(place)
+    assert json.loads(place.read_text()) == numbers
+    assert "[1.5, null, 2]" in place.read_text()
 
 
 def test_an_answer_that_is_no_number_is_the_worst_of_errors() -> None:

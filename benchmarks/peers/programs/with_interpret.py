@@ -30,9 +30,14 @@ def logistic(job: Job) -> Callable[[Data], Any]:
 
 
 def _settings(job: Job) -> dict[str, Any]:
+    """Return the budget, and what is public about columns: kinds and ranges, which would be read off the rows else."""
     lowest, highest = job["row_bounds"]
-    bounds = dict(enumerate(zip(lowest, highest, strict=True)))
-    return {"epsilon": float(job["epsilon"]), "delta": float(job["delta"]), "privacy_bounds": bounds}
+    return {
+        "epsilon": float(job["epsilon"]),
+        "delta": float(job["delta"]),
+        "feature_types": ["continuous"] * len(lowest),
+        "privacy_bounds": dict(enumerate(zip(lowest, highest, strict=True))),
+    }
 
 
 if __name__ == "__main__":
