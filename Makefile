@@ -22,7 +22,8 @@ test: $(STAMP)            ## checks and the tests (minutes)
 test-spark: $(STAMP)      ## the tests on Spark: gets Java and PySpark where it can, and says so where it cannot
 	@command -v java > /dev/null || apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless > /dev/null 2>&1 || true
 	@if command -v java > /dev/null && $(BIN)/pip install --quiet --disable-pip-version-check --editable ".[spark]"; \
-	then $(BIN)/pytest tests/spark -m spark --disable-warnings; \
+	then $(BIN)/pip install --quiet --disable-pip-version-check --editable ".[spark-connect]" || true; \
+	$(BIN)/pytest tests/spark -m spark --disable-warnings; \
 	else echo "skipped: the tests on Spark need Java 17 or later, and PySpark from the package index"; fi
 
 check: $(STAMP)           ## style, types, import contracts

@@ -192,7 +192,8 @@ def measure_persons() -> dict[str, float]:
             f"TO '{path}' (FORMAT parquet)"
         )
         table = sl.Table(path, schema=schema)
-        sl.Quantiles(NINE, column="x", epsilon=1).release([1.0])  # whatever is loaded on first use
+        few = sl.Table({"x": [1.0], "who": [1]}, schema=schema)
+        sl.Quantiles(NINE, column="x", epsilon=1).release(few)  # whatever is loaded on first use
         forget_peak()
         (ours,) = once(lambda: sl.Quantiles(NINE, column="x", epsilon=1).release(table))
         peak = peak_gigabytes()
