@@ -3,8 +3,7 @@
 Sets of four shapes (`linear_predictions.SHAPES`) for a number, and of two classes: above or below the median of the
 public rows. Rows, columns, epsilon and the share of public rows vary; no seed here chose anything of the forecast.
 Shown is the forecast root mean squared error over the realised one (for classes: of the shares of wrong
-labels), so that 1 is right; and how often the realised score lies between the least and the largest of the nine
-simulated fits: 8 in 10 if all were right.
+labels), so that 1 is right; and how often the realised score lies within the forecast's range: 8 in 10 are meant.
 """
 
 from __future__ import annotations

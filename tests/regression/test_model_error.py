@@ -1,5 +1,6 @@
 """Every released model says how far off it is; on generated rows it is no further off than that."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,16 @@ def test_descents_are_hardly_further_off_than_they_say(name: str) -> None:
         within.append(points * np.sqrt(np.mean((found - truth) ** 2)) <= model.release_.error.at(0.95)[0])
     model.set_params(random_state=None)
     assert np.mean(within) >= 0.7  # 95 % meant; seeds are fixed
+
+
+def test_errors_are_finite_whatever_the_public_numbers_are() -> None:
+    tiny = sl.LinearRegression(epsilon="1e-12", delta="1e-15", data_norm=1, target_range=(-1e150, 1e150), rows=1)
+    for model in (tiny, sl.LogisticRegression(**PRICE | {"epsilon": "1e-9"}, classes=[0, 1], solver="objective")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the noise outweighs the rows
+            error = model.fit(ROWS[:50], CLASSES[:50]).release_.error
+        assert error is not None
+        assert np.isfinite(error.at(0.95)).all()
 
 
 def test_the_bound_of_objective_perturbation_is_its_theorem() -> None:

@@ -8,6 +8,9 @@ Neither reads a row, and neither is needed for privacy.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+
+import numpy as np
 
 from sidelight.regression.descent.fit import FittedDescent
 from sidelight.regression.descent.plan import DescentPlan
@@ -16,6 +19,8 @@ from sidelight.release import TailBound
 
 #: Square roots of log(1/failure) are bounded by their tangent here, so that the bound is sharpest at 95 %.
 _TANGENT = math.log(20)
+#: An error is written as a finite number, whatever the parameters are.
+_MOST = 1e100
 _UNITS = {
     "logistic": "percentage points, in a predicted probability",
     "softmax": "percentage points, in a predicted probability",
@@ -40,23 +45,23 @@ def descent_error(plan: DescentPlan, fitted: FittedDescent) -> TailBound:
     """
     kind = plan.targets.kind
     unit = _WIDER * plan.targets.half if kind == "squared" else _WIDER_CLASSES * _POINTS[kind]
-    weights = fitted.error * unit**2
-    slope = math.sqrt(2 * float(weights.max()))
+    weights = np.clip(np.nan_to_num(fitted.error, nan=_MOST), 0.0, _MOST)
+    slope = unit * math.sqrt(2 * float(weights.max()))
     beside = "the best linear model" if kind == "squared" else "the same steps without noise"
     return TailBound(
         unit=_UNITS.get(kind, _NUMBER),
         assumption=f"rows vary as was released (root mean square of rows; beside {beside})",
-        **_tangent(math.sqrt(float(weights.sum())), slope),
+        **_tangent(unit * math.sqrt(float(weights.sum())), slope),
     )
 
 
 def objective_error(plan: LinearPlan, *, fits: int = 1) -> TailBound:
     """Return how far a prediction for any one row can be from that of the minimum without noise, of several fits."""
     name = str(plan.loss.to_json().get("loss"))
-    m, norm = plan.mechanism, float(plan.row_norm) * _POINTS.get(name, 1.0)
+    m, norm = plan.mechanism, _finite(plan.row_norm) * _POINTS.get(name, 1.0)
     entries = plan.coefficients * plan.loss.outputs
-    moved, rounded = norm * float(m.noise_scale / m.regularisation), norm * float(m.output_noise_scale)
-    still = norm * float(m.tolerance / m.regularisation) + moved * math.sqrt(entries)
+    moved, rounded = norm * _finite(m.noise_scale / m.regularisation), norm * _finite(m.output_noise_scale)
+    still = norm * _finite(m.tolerance / m.regularisation) + moved * math.sqrt(entries)
     slope = math.sqrt(2) * (moved + rounded)
     found = _tangent(still, slope)
     return TailBound(
@@ -70,6 +75,11 @@ def objective_error(plan: LinearPlan, *, fits: int = 1) -> TailBound:
 def _tangent(fixed: float, slope: float) -> dict[str, tuple[float]]:
     """Return fixed + slope·√t as a straight line in t that is nowhere below it."""
     return {
-        "fixed": (fixed + slope * math.sqrt(_TANGENT) / 2,),
-        "per_log": (slope / (2 * math.sqrt(_TANGENT)),),
+        "fixed": (min(fixed + slope * math.sqrt(_TANGENT) / 2, _MOST),),
+        "per_log": (min(slope / (2 * math.sqrt(_TANGENT)), _MOST),),
     }
+
+
+def _finite(value: Fraction) -> float:
+    """Return a number of any size as a float: this is after the charge, where nothing may fail."""
+    return float(min(value, Fraction(_MOST)))
