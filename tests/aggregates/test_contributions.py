@@ -13,9 +13,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sidelight.aggregates import cell_counts, grid_counts, row_count
-from sidelight.aggregates.contributions import PRIME, Persons, cap_arrays, cube_round, linear_mix, words_of
+from sidelight.aggregates.contributions import (
+    PRIME,
+    UnitCap,
+    _places_of_rows,
+    _places_within,
+    cap_arrays,
+    cube_round,
+    linear_mix,
+    words_of,
+)
+from sidelight.aggregates.persons import Persons
 from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, Grid
 from sidelight.records import Category, Number, PersonId, Table
+from sidelight.records.rows import WholeIds
 from sidelight.records.schema import person_key
 
 RANGE = ((-(2**61), 2**61), (0, 9))
@@ -23,7 +34,8 @@ RANGE = ((-(2**61), 2**61), (0, 9))
 
 def _named(people):
     ids = Persons()
-    return ids, ids.numbers_of(np.array(people, object))
+    ids.fold(np.array(people, object), None)
+    return ids, ids.numbers()
 
 
 def kept(people, rows, k):
@@ -131,3 +143,51 @@ def test_lone_surrogates_do_not_raise():
     """Half of a pair is no text, so it names nobody: a row without a person is left out."""
     table = Table({"v": [1, 2], "p": ["\ud800", "a"]}, schema=[Number("v"), PersonId("p", max_rows=1)])
     assert row_count(table).value == 1
+
+
+whole_rows = st.lists(
+    st.tuples(
+        st.sampled_from([-(2**63), -5, -1, 0, 1, 2**40, 2**63 - 1]) | st.integers(-3, 3) | st.none(),
+        st.integers(-2, 2) | st.sampled_from([-(2**61), 2**61]),
+    ),
+    max_size=30,
+)
+
+
+@given(whole_rows, st.integers(1, 4), st.integers(1, 4), st.integers(0, 30))
+def test_whole_numbers_choose_the_rows_that_their_texts_choose(pairs, k, slices, cut):
+    """In one go, in slices of the persons, and where texts come after whole numbers."""
+    codes = np.array([code for _, code in pairs], np.int64)
+    texts = np.array([None if who is None else str(who) for who, _ in pairs], object)
+    whole = WholeIds(
+        np.array([0 if who is None else who for who, _ in pairs], np.int64),
+        np.array([who is not None for who, _ in pairs], bool),
+    )
+
+    def chosen(batches, **slice_):
+        ids = Persons(**slice_)
+        kept_codes = np.concatenate([codes[rows][ids.fold(batch, None)] for rows, batch in batches])
+        return Counter(cap_arrays((ids, ids.numbers()), (kept_codes,), RANGE[:1], k)[0].tolist())
+
+    everything = slice(None)
+    expected = chosen([(everything, texts)])
+    assert chosen([(everything, whole)]) == expected
+    assert sum((chosen([(everything, whole)], place=at, slices=slices) for at in range(slices)), Counter()) == expected
+    first, second = slice(None, cut), slice(cut, None)
+    assert chosen([(first, whole[first]), (second, whole[second])]) == expected
+    assert chosen([(first, whole[first]), (second, texts[second])]) == expected
+    assert chosen([(first, texts[first]), (second, whole[second])]) == expected
+    assert whole.tolist() == texts.tolist()
+
+
+@given(people_rows, st.integers(1, 4))
+def test_one_sort_chooses_as_running_numbers_do(pairs, k):
+    """Where no two keys tie, the running numbers among equal rows are not needed; where some do, they are asked."""
+    ids, person = _named([who for who, _ in pairs])
+    codes = tuple(np.array([row[place] for _, row in pairs], np.int64) for place in range(2))
+    given_rows = (ids.keys(person), person, codes, codes, RANGE, UnitCap(rows=k))
+    once, slowly = (
+        Counter(zip(person[at].tolist(), *(code[at].tolist() for code in codes), strict=True))
+        for at in (_places_of_rows(*given_rows), _places_within(*given_rows))
+    )
+    assert once == slowly

@@ -168,12 +168,14 @@ def worst(plan: CellsPlan, *, seed: int = 11) -> float:
     return largest_loss(by_cells(plan), **{**BUG_SEARCH, "seed": seed}, until=float(EPSILON) + 0.1)
 
 
+@pytest.mark.planted("an independent second measurement in the place of a refinement", of=("Quantiles", "Distribution"))
 def test_an_independent_second_measurement_is_found(monkeypatch):
     """Instead of a refinement: the first look then costs its third on top."""
     script(monkeypatch, refinable=IndependentSecondMeasurement)
     assert worst(PLANS["a cell a level"], seed=11) > EPSILON + 0.1
 
 
+@pytest.mark.planted("flags read from exact counts", of=("Quantiles", "Distribution"))
 def test_flags_read_from_exact_counts_are_found(monkeypatch):
     script(monkeypatch)
     right = cells_module.fine_counts
@@ -190,6 +192,7 @@ def test_flags_read_from_exact_counts_are_found(monkeypatch):
     assert worst(PLANS["a cell a level"]) == math.inf
 
 
+@pytest.mark.planted("cells that are closed at the last index", of=("Quantiles", "Distribution"))
 def test_cells_that_are_closed_at_the_last_index_are_found(monkeypatch):
     """A released point may be the last index: the cell below it must stay half-open."""
     script(monkeypatch)
@@ -205,6 +208,7 @@ def test_cells_that_are_closed_at_the_last_index_are_found(monkeypatch):
     assert worst(PLANS["a cell a level"], seed=12) > EPSILON + 0.1
 
 
+@pytest.mark.planted("a tail that overlaps a leaf", of=("Quantiles", "Distribution"))
 def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
     """The record map of selections moved by one index against that of the counts."""
     script(monkeypatch)
@@ -217,6 +221,7 @@ def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
     assert worst(PLANS["a cell a level"], seed=51) > EPSILON + 0.1
 
 
+@pytest.mark.planted("a leaf that is counted and spends all on its finish", of=("Quantiles", "Distribution"))
 def test_a_leaf_that_is_counted_and_finished_as_a_sparse_one_is_found(monkeypatch):
     """Only a leaf that has no fine count may spend all of the fine budget on its finish."""
     script(monkeypatch)
@@ -225,6 +230,7 @@ def test_a_leaf_that_is_counted_and_finished_as_a_sparse_one_is_found(monkeypatc
     assert worst(PLANS["a cell a level"], seed=12) > EPSILON + 0.1
 
 
+@pytest.mark.planted("cells left uncounted by exact counts", of=("Quantiles", "Distribution"))
 def test_sparse_cells_that_follow_exact_counts_are_found(monkeypatch):
     """Which cells are sparse must follow from noisy counts."""
     script(monkeypatch)
@@ -239,6 +245,7 @@ def test_sparse_cells_that_follow_exact_counts_are_found(monkeypatch):
     assert worst(PLANS["a cell a level"]) == math.inf
 
 
+@pytest.mark.planted("a flagged leaf that is refined as well", of=("Quantiles", "Distribution"))
 def test_refining_a_leaf_that_was_flagged_is_found(monkeypatch):
     """Never release the refined count of a flagged leaf: its records have spent the difference on a selection."""
     script(monkeypatch, refinable=RefinesAll)

@@ -94,3 +94,23 @@ def test_work_side_by_side_keeps_the_order_and_holds_few_items(monkeypatch, thre
     assert made == [n * n for n in range(50)]
     with pytest.raises(ZeroDivisionError):
         list(side_by_side(lambda item: 1 // item, [2, 1, 0]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(
+        np.float64,
+        (7, 3),
+        elements=st.floats(-1e300, 1e300) | st.sampled_from([0.0, np.nan, np.inf, 0.5773502691896257]),
+    ),
+    st.sampled_from([Fraction(1), Fraction(1, 3), Fraction(10) ** 140, Fraction(1, 10**150), Fraction(10) ** 200]),
+)
+def test_rows_that_are_surely_short_are_the_rows_that_are_left_as_they_are(rows, data_norm):
+    """Whether norms are wanted decides about time only; the bound of the norms is one either way."""
+    with np.errstate(all="ignore"):
+        scaled = rows * float(data_norm)
+    bounded, norms, keep = bounded_rows(scaled, data_norm=data_norm, on_violation="clip")
+    same, bounds, kept = bounded_rows(scaled, data_norm=data_norm, on_violation="clip", tight_norms=False)
+    np.testing.assert_array_equal(bounded, same)
+    np.testing.assert_array_equal(keep, kept)
+    assert (bounds >= norms).all()

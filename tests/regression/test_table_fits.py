@@ -12,7 +12,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import BudgetError, RangeError, SchemaError
 from sidelight.regression import rows as bounded
-from sidelight.regression.descent import fit
+from sidelight.regression.descent import mapped_rows
 from sidelight.regression.estimators import TableEncoding
 from sidelight.regression.estimators import table_examples as reading
 from sidelight.testing import SeededSession
@@ -191,7 +191,7 @@ class TestPasses:
 
         monkeypatch.setattr(reading.TableExamples, "batches", batches)
         monkeypatch.setattr(reading, "StreamedRows", Streamed)
-        monkeypatch.setattr(fit, "KEPT_BYTES", keep)
+        monkeypatch.setattr(mapped_rows, "KEPT_BYTES", keep)
         return passes
 
     @pytest.mark.parametrize(("solver", "fewest", "most"), [("objective", 3, 12), ("descent", 17, 17)])
@@ -204,11 +204,16 @@ class TestPasses:
         assert fewest <= passes[0] <= most
         np.testing.assert_allclose(model.coef_, plain.coef_, atol=0.01 if solver == "objective" else 0)
 
-    def test_mapped_rows_are_kept_where_the_source_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        passes = self.counted(monkeypatch, keep=0)
-        monkeypatch.setattr(fit, "KEPT_BYTES", 1 << 28)
-        logistic(table(columns(60_000)))
-        assert passes[0] == 2
+    def test_codes_and_mapped_rows_are_kept_where_the_source_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The source is read once where the codes fit, also if what they are mapped to does not: the same integers."""
+        fits = []
+        for room, most in ((1 << 28, 1), (60_000 * 3 * 3, 1), (60_000 * 3, 17)):
+            passes = self.counted(monkeypatch, keep=0)
+            monkeypatch.setattr(mapped_rows, "KEPT_BYTES", room)
+            fits.append(logistic(table(columns(60_000))).coef_.tolist())
+            assert passes[0] == most
+            monkeypatch.undo()
+        assert fits[0] == fits[1] == fits[2]
 
     @pytest.mark.parametrize(("solver", "fewest", "most"), [("objective", 3, 12), ("descent", 17, 17)])
     def test_several_classes_take_no_more_passes(

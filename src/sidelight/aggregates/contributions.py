@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays
-from sidelight.records.rows import DistinctTexts, TextCells
-from sidelight.records.schema import person_key
+from sidelight.aggregates.persons import Persons
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -77,35 +76,6 @@ class UnitCap:
         return self.groups * self.per_group > self.rows
 
 
-class Persons:
-    """Running numbers of persons in the order in which their ids come; an id is looked at once."""
-
-    __slots__ = ("_numbers",)
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def get(self, text: str | None, default: int) -> int:
-        """Return the number of an id; `default` where there is none."""
-        return default if text is None else self._numbers.setdefault(text, len(self._numbers))
-
-    def numbers_of(self, ids: TextCells) -> NDArray[np.int64]:
-        """Return the number of each row's person, and -1 where nobody is named."""
-        if isinstance(ids, DistinctTexts):
-            return ids.codes(self, lambda: self, -1)
-        return np.fromiter((self.get(text, -1) for text in ids.tolist()), np.int64, len(ids))
-
-    def keys(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the key of each row's person; it is made for the persons among these rows only."""
-        there = np.zeros(len(self._numbers), bool)
-        there[numbers] = True
-        found = (person_key(text) if wanted else 0 for text, wanted in zip(self._numbers, there.tolist(), strict=True))
-        return np.fromiter(found, np.int64, len(there))[numbers]
-
-    def __repr__(self) -> str:
-        return "Persons(private)"
-
-
 def cap_arrays(
     persons: tuple[Persons, NDArray[np.int64]], codes: CodeArrays, ranges: Sequence[tuple[int, int]], cap: int | UnitCap
 ) -> CodeArrays:
@@ -139,21 +109,49 @@ def places_that_count(
         safe, rest = everyone[:0], everyone
     if not len(rest):
         return safe
-    chosen = _places_within(
-        ids, person[rest], tuple(code[rest] for code in codes), tuple(code[rest] for code in mixed), ranges, cap
-    )
-    return np.concatenate([safe, rest[chosen]])
+    person = person[rest]
+    few_codes, few_mixed = tuple(code[rest] for code in codes), tuple(code[rest] for code in mixed)
+    within = _places_within if cap.once or cap.limits_groups or cap.limits_per_group else _places_of_rows
+    return np.concatenate([safe, rest[within(ids.keys(person), person, few_codes, few_mixed, ranges, cap)]])
 
 
-def _places_within(
-    ids: Persons,
+def _places_of_rows(
+    keys: NDArray[np.int64],
     person: NDArray[np.int64],
     codes: CodeArrays,
     mixed: CodeArrays,
     ranges: Sequence[tuple[int, int]],
     cap: UnitCap,
 ) -> NDArray[np.int64]:
-    keys = ids.keys(person)
+    """Return the choice of `_places_within` where rows alone are limited, by one sort of one whole number a row.
+
+    All rows are taken to be the first of their codes. Those of persons for whom that is not so have keys that tie, as
+    have codes that are mixed to the same key: these persons are looked at again, with running numbers.
+    """
+    packed = person * (1 << 31) + _mixed(keys, mixed, ranges, np.zeros_like(person))
+    order = np.argsort(packed)
+    ordered = packed[order]
+    ties = ordered[1:] == ordered[:-1]
+    if not ties.any():
+        return order[_place_in_run([ordered >> 31]) < cap.rows]
+    again = np.zeros(int(person.max()) + 1, bool)
+    again[ordered[1:][ties] >> 31] = True
+    looked_at = again[ordered >> 31]
+    sure = order[~looked_at]
+    sure = sure[_place_in_run([person[sure]]) < cap.rows]
+    rest = order[looked_at]
+    few_codes, few_mixed = tuple(code[rest] for code in codes), tuple(code[rest] for code in mixed)
+    return np.concatenate([sure, rest[_places_within(keys[rest], person[rest], few_codes, few_mixed, ranges, cap)]])
+
+
+def _places_within(
+    keys: NDArray[np.int64],
+    person: NDArray[np.int64],
+    codes: CodeArrays,
+    mixed: CodeArrays,
+    ranges: Sequence[tuple[int, int]],
+    cap: UnitCap,
+) -> NDArray[np.int64]:
     stays = sorted_by([person, *codes])
     nth = _place_in_run([person[stays], *(code[stays] for code in codes)])
     if cap.once:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays, Coding
 from sidelight.aggregates.collect import totals_of
-from sidelight.aggregates.contributions import Persons, places_that_count
+from sidelight.aggregates.contributions import places_that_count
 from sidelight.aggregates.groups import Groups
+from sidelight.aggregates.persons import Persons
 from sidelight.records import Table
 from sidelight.records.rows import DistinctTexts, Wanted
 from sidelight.records.schema import person_key
@@ -37,7 +38,6 @@ def labelled_rows(table: Table, groups: Groups, coding: Coding) -> tuple[tuple[s
     names: dict[str, int] = {}
     parts: list[CodeArrays] = []
     ids = Persons()
-    owners: list[NDArray[np.int64]] = []
     for batch in table.rows.batches(wanted):
         codes, kept = coding.kernel(batch)
         texts_here = batch.texts[label.name]
@@ -49,9 +49,7 @@ def labelled_rows(table: Table, groups: Groups, coding: Coding) -> tuple[tuple[s
         places = places[texts_here.places] if isinstance(texts_here, DistinctTexts) else places
         stays: NDArray[np.bool_] = places >= 0 if kept is None else kept & (places >= 0)
         if batch.person is not None:
-            owner = ids.numbers_of(batch.person)
-            stays = stays & (owner >= 0)
-            owners.append(owner[stays])
+            stays = ids.fold(batch.person, stays)
         parts.append(tuple(each[stays] for each in (places, *codes)))
     width = 1 + len(coding.ranges)
     none = np.empty(0, np.int64)
@@ -65,7 +63,7 @@ def labelled_rows(table: Table, groups: Groups, coding: Coding) -> tuple[tuple[s
         keys = np.array([person_key(name) for name in names], np.int64)
         mixed = (*rest[:axes], keys[place], *rest[axes:])
         ranges = (*coding.ranges[:axes], _KEYS, *coding.ranges[axes:])
-        whose = np.concatenate([none, *owners])
+        whose = ids.numbers()
         stays_at = places_that_count((ids, whose), codes, mixed, ranges, groups.cap)
         codes = tuple(code[stays_at] for code in codes)
         codes = totals_of(whose[stays_at], codes) if groups.totals else codes

@@ -17,7 +17,7 @@ from sidelight.records.columns import Category, Column, Label, Number, PersonId
 from sidelight.records.dates import Date
 from sidelight.records.engines.csv import CsvRows
 from sidelight.records.numbers import nearest_float
-from sidelight.records.rows import Batch, DistinctTexts, TextCells, Wanted
+from sidelight.records.rows import Batch, DistinctTexts, TextCells, Wanted, WholeIds
 from sidelight.records.table import Table
 
 #: Engines that give a column as numbers and as texts in one pass; the others are read twice.
@@ -223,7 +223,7 @@ def _is_untyped(table: Table, column: Column) -> bool:
     return table.rows.types[column.name].kind in ("any", "text")
 
 
-def counted_texts(cells: TextCells) -> Counter[str | None]:
+def counted_texts(cells: TextCells | WholeIds) -> Counter[str | None]:
     """Count the different texts of a batch."""
     if not isinstance(cells, DistinctTexts):
         return Counter(cells.tolist())

@@ -123,13 +123,40 @@ TextCells = NDArray[Any] | DistinctTexts
 
 
 @dataclass(frozen=True, repr=False)
+class WholeIds:
+    """The person of each row as a whole number of 64 bits, whose text is its digits: no text is made of it.
+
+    Where `named` is false nobody is named; None: somebody is in every row.
+    """
+
+    values: NDArray[np.int64]
+    named: NDArray[np.bool_] | None = None
+
+    def tolist(self) -> list[str | None]:
+        """Return the texts, row by row."""
+        texts: list[str | None] = [str(value) for value in self.values.tolist()]
+        if self.named is None:
+            return texts
+        return [text if there else None for text, there in zip(texts, self.named.tolist(), strict=True)]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, chosen: Any) -> WholeIds:
+        return WholeIds(self.values[chosen], None if self.named is None else self.named[chosen])
+
+    def __repr__(self) -> str:
+        return "WholeIds(private)"
+
+
+@dataclass(frozen=True, repr=False)
 class Batch:
     """Some rows. Arrays may be views of the user's own: never write into them."""
 
     length: int
     numbers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     texts: Mapping[str, TextCells] = field(default_factory=dict)
-    person: TextCells | None = None
+    person: TextCells | WholeIds | None = None
 
     def __repr__(self) -> str:
         return "Batch(private)"
@@ -203,9 +230,11 @@ class ReducesAway(Protocol):
 class FitsInMemory(Protocol):
     """A place that is not in memory, and whose rows may be held there: persons are bounded sooner in arrays."""
 
-    @property
-    def fits_in_memory(self) -> bool:
-        """Whether there are few enough rows by metadata: PRIVATE, it decides about time and memory only."""
+    def slices_in_memory(self, wanted: Wanted) -> int:
+        """Return how often the rows are to be read so that those of a slice of the persons fit; 0: they never do.
+
+        PRIVATE: it is known by how many rows there are, and decides about time and memory only.
+        """
 
 
 #: How the names of threads begin that work on rows: what they say is silenced as what a release says is.

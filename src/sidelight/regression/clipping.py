@@ -32,10 +32,13 @@ def is_sparse(rows: Any) -> bool:
     return hasattr(rows, "tocsr") and hasattr(rows, "nnz")
 
 
-def bounded_rows(rows: Any, *, data_norm: Fraction, on_violation: OnViolation) -> tuple[Any, Floats, NDArray[np.bool_]]:
+def bounded_rows(
+    rows: Any, *, data_norm: Fraction, on_violation: OnViolation, tight_norms: bool = True
+) -> tuple[Any, Floats, NDArray[np.bool_]]:
     """Bound the rows; give them (dense or CSR), an upper bound of their norms, and which ones are finite.
 
-    "clip" shortens what is too long, "normalize" gives every row but zero the full length.
+    "clip" shortens what is too long, "normalize" gives every row but zero the full length. Without `tight_norms` the
+    upper bound is `data_norm` for every row, and rows that are surely short are left as they are at once.
     """
     if is_sparse(rows):
         return _bounded_sparse(rows, data_norm, on_violation)
@@ -43,7 +46,32 @@ def bounded_rows(rows: Any, *, data_norm: Fraction, on_violation: OnViolation) -
     if dense.ndim != 2 or dense.dtype.kind not in "fiub":
         raise RangeError(f"rows must be a two-dimensional array of numbers, got {dense.ndim} dimensions, {dense.dtype}")
     dense = np.array(dense, dtype=np.float64, order="C")  # a copy: the caller's array is never touched
-    keep = np.isfinite(dense).all(axis=1)
+    if tight_norms or on_violation != "clip":
+        return _bounded_dense(dense, data_norm, on_violation)
+    keep = np.ones(len(dense), bool)
+    rest = np.flatnonzero(~_surely_short(dense, float(data_norm)))
+    if len(rest):
+        dense[rest], _, keep[rest] = _bounded_dense(dense[rest], data_norm, on_violation)
+    return dense, np.full(len(dense), math.nextafter(float(data_norm), math.inf)), keep
+
+
+def _surely_short(dense: Floats, bound: float) -> NDArray[np.bool_]:
+    """Tell which rows are finite and so much shorter than the bound that no order of summation says otherwise.
+
+    A sum of at most 1024 squares errs by less than 2⁻⁴² of itself, and by what vanishes: nothing beside such a bound.
+    So every one of these rows is left as it is by `_bounded_dense`, too.
+    """
+    if dense.shape[1] > 1024 or not 2.0**-400 < bound < 2.0**400:
+        return np.zeros(len(dense), bool)
+    with np.errstate(all="ignore"):  # a square may overflow, which is too long
+        return np.asarray(np.einsum("ij,ij->i", dense, dense) <= bound * bound * (1 - 2.0**-36))
+
+
+def _bounded_dense(
+    dense: Floats, data_norm: Fraction, on_violation: OnViolation
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Bound rows in place."""
+    keep = np.asarray(np.isfinite(dense).all(axis=1))
     dense[~keep] = 0.0
     norms = np.empty(dense.shape[0])
     for start in range(0, dense.shape[0], _CHUNK):

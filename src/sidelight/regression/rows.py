@@ -127,10 +127,14 @@ class RowPolicy:
     data_norm: Fraction
     intercept: float | None
     on_violation: OnViolation = "clip"
+    #: Whether the norms of short rows are wanted; without, `data_norm` bounds those of all of them.
+    tight_norms: bool = True
 
     def block(self, rows: Any, labels: Any) -> Block:
         """Bound some records; those with a value that is not finite, or an undeclared label, take no part."""
-        bounded, norms, finite = bounded_rows(rows, data_norm=self.data_norm, on_violation=self.on_violation)
+        bounded, norms, finite = bounded_rows(
+            rows, data_norm=self.data_norm, on_violation=self.on_violation, tight_norms=self.tight_norms
+        )
         if bounded.shape[1] != self.features:
             raise RangeError(f"the plan has {self.features} features, the rows have {bounded.shape[1]}")
         targets, known = self.loss.admit(labels)

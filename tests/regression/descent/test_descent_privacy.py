@@ -18,7 +18,7 @@ from sidelight.guarantees import GDP, Person, Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions.origin import guess
-from sidelight.regression.descent import fit
+from sidelight.regression.descent import mapped_rows
 from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
@@ -121,6 +121,7 @@ class TestChoice:
         assert widest <= float(choice.spread) * (1 + 1e-9)
         assert widest > 0.99 * float(choice.spread)  # and it is attained
 
+    @pytest.mark.planted("a gradient that forgets a person's other rows", of=("LinearRegression", "LogisticRegression"))
     def test_a_unit_that_forgets_the_rows_of_a_person_fails(self) -> None:
         choice = make_choice(rows_per_unit=1)
         more = np.array([3 * LOSS_LEVELS, 0, 0])  # three rows of one person
@@ -256,8 +257,8 @@ def test_a_range_of_targets_whose_codes_would_be_no_numbers_is_refused() -> None
 def test_the_number_of_rows_does_not_decide_whether_progress_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table of few rows is kept in memory after the first pass, a longer one is not: nobody may see which."""
     shown: list[str] = []
-    monkeypatch.setattr(fit, "progress", lambda name, total: shown.append(name) or nullcontext(lambda: None))
+    monkeypatch.setattr(mapped_rows, "progress", lambda name, total: shown.append(name) or nullcontext(lambda: None))
     for few in (True, False):
         rows = SimpleNamespace(in_memory=few)
-        fit.MappedRows.progress(SimpleNamespace(_rows=rows), 3)  # type: ignore[arg-type]
+        mapped_rows.CodedRows.progress(SimpleNamespace(_rows=rows), 3)  # type: ignore[arg-type]
     assert shown == ["steps of descent"] * 2

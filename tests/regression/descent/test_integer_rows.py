@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from sidelight.regression.descent import fit as fitting
-from sidelight.regression.descent import integer_rows
+from sidelight.regression.descent import integer_rows, mapped_rows
 from sidelight.regression.descent.geometry import Geometry, NoisyGram, from_gram, without_map
 from sidelight.regression.descent.integer_rows import (
     GRAM_SENSITIVITY,
@@ -25,6 +25,7 @@ from sidelight.regression.descent.integer_rows import (
     row_codes,
     whole_norms,
 )
+from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.rows import Block
 
@@ -157,7 +158,7 @@ def sum_of(
     targets: Targets, geometry: Geometry, features: Any, labels: np.ndarray, theta: np.ndarray, size: int
 ) -> Any:
     mapping = RowMap(geometry=geometry)
-    mapped = fitting.MappedRows(Blocks(features, labels, size), mapping, data_norm=1.0)  # type: ignore[arg-type]
+    mapped = MappedRows(CodedRows(Blocks(features, labels, size), data_norm=1.0), mapping)  # type: ignore[arg-type]
     return fitting.integer_gradient(targets, mapped, theta, mapping, clip=3 << 24)
 
 
@@ -171,7 +172,7 @@ def test_sums_depend_on_no_order_and_no_block(targets: Targets, kind: str, monke
     shape = csr_array if kind == "sparse" else np.asarray
     whole = sum_of(targets, geometry, shape(rows), labels, theta, size=n)
     for cells in (1 << 17, 1):
-        monkeypatch.setattr(fitting, "_CELLS", cells)
+        monkeypatch.setattr(mapped_rows, "_CELLS", cells)
         for size in (1, 7, 64):
             np.testing.assert_array_equal(sum_of(targets, geometry, shape(rows), labels, theta, size), whole)
     order = RNG.permutation(n)
@@ -219,7 +220,7 @@ def test_integers_say_what_floats_say() -> None:
         else:
             errors = np.exp(u) / np.exp(u).sum(axis=1, keepdims=True) - np.eye(3)[labels[:, 0].astype(int)]
         wanted = z.T @ errors
-        mapped = fitting.MappedRows(Blocks(rows, labels, 512), mapping, data_norm=1.0)  # type: ignore[arg-type]
+        mapped = MappedRows(CodedRows(Blocks(rows, labels, 512), data_norm=1.0), mapping)  # type: ignore[arg-type]
         found = fitting.integer_gradient(targets, mapped, point, mapping, clip=1 << 40) * 2.0**-26
         assert np.linalg.norm(found - wanted) < 2e-3 * np.linalg.norm(np.abs(z).T @ np.abs(errors))
 
@@ -234,3 +235,11 @@ def test_predictors_stay_exact_at_the_ends() -> None:
     assert int(mapping.mapped(np.full((1, d), float(ROW_LENGTH)))[0, -1]) == 1 << 12
     assert RowMap(geometry=without_map(3, rows=9)).last == HALF
     assert gradient_sum(csr_array(np.eye(2)), np.array([[2.0], [3.0]]), HALF).tolist() == [[2], [3], [5 * HALF]]
+
+
+@given(st.integers(1, 2**53 - 1), st.integers(1, 2**45))
+def test_a_limit_by_floats_is_the_whole_quotient(clip: int, norm: int) -> None:
+    """Also where the quotient is just below a whole number, for which a quotient that rounds up would be too long."""
+    for near in {clip, min(max(clip - clip % norm - 1, 1), 2**53 - 1), max(clip - clip % norm, 1)}:
+        limited = clipped_errors(np.array([[2.0**54]]), np.array([norm]), near)
+        assert limited.tolist() == [[float(near // norm)]]

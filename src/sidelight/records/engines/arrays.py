@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError
 from sidelight.records.cells import numbers_of, texts_of
 from sidelight.records.dates import Calendar
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, TextCells, TypeKind, Wanted
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, TextCells, TypeKind, Wanted, WholeIds
 
 _KINDS: dict[str, TypeKind] = {
     "i": "integer",
@@ -99,7 +99,7 @@ class ArrayRows:
                 stop - start,
                 {name: self._numbers(name, slice(start, stop)) for name in wanted.numbers},
                 {name: as_distinct(self.cells[name][start:stop]) for name in wanted.texts},
-                None if ids is None else as_distinct(ids[start:stop]),
+                None if ids is None else ids[start:stop] if isinstance(ids, WholeIds) else as_distinct(ids[start:stop]),
             )
 
     def _numbers(self, name: str, rows: slice) -> NDArray[np.float64]:
@@ -237,10 +237,13 @@ def as_distinct(values: TextCells) -> TextCells:
     return DistinctTexts(texts_of(distinct.tolist()).tolist(), inverse)
 
 
-def _ids(cells: TextCells) -> TextCells:
-    """Return whole numbers as their different texts at once, not slice by slice: persons are in many slices."""
-    whole = type(cells) is np.ndarray and cells.dtype.kind in "iu"
-    return as_distinct(cells) if whole else cells
+def _ids(cells: TextCells) -> TextCells | WholeIds:
+    """Return whole numbers as they are, or, beyond 64 bits with a sign, as their different texts at once."""
+    if isinstance(cells, DistinctTexts) or type(cells) is not np.ndarray or cells.dtype.kind not in "iu":
+        return cells
+    if cells.dtype == np.uint64:
+        return as_distinct(cells)
+    return WholeIds(np.ascontiguousarray(cells).astype(np.int64, copy=False))
 
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sidelight.records.cells import texts_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import as_distinct
-from sidelight.records.rows import DistinctTexts, TextCells, TypeKind, quietly
+from sidelight.records.rows import DistinctTexts, TextCells, TypeKind, WholeIds, quietly
 
 
 def numbers_of_arrow(column: Any, calendar: Calendar | None = None) -> NDArray[np.float64]:
@@ -103,6 +103,15 @@ def distinct_of_arrow(column: Any, known: KnownTexts | None = None) -> TextCells
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     places = encoded.indices.fill_null(-1) if encoded.indices.null_count else encoded.indices
     return known.of_dictionary(encoded.dictionary, places.to_numpy(zero_copy_only=False))
+
+
+def ids_of_arrow(column: Any) -> TextCells | WholeIds:
+    """Return the persons of rows: whole numbers as they are, others by their texts."""
+    if not pa.types.is_integer(column.type) or column.type == pa.uint64():
+        return distinct_of_arrow(column)
+    named = np.asarray(column.is_valid().to_numpy(**_copied(column))) if column.null_count else None
+    values = column.fill_null(0) if column.null_count else column
+    return WholeIds(np.asarray(values.to_numpy(**_copied(column))).astype(np.int64, copy=False), named)
 
 
 class KnownTexts:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.cells import number_of, text_of
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, numbers_of_arrow
+from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, ids_of_arrow, numbers_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, connect, stream_of
 from sidelight.records.engines.folders import Member
 from sidelight.records.engines.parquet_files import MAGIC, Footer, footer_of, open_plain, streams_of
@@ -43,16 +43,21 @@ from sidelight.records.rows import (
     DistinctTexts,
     TextCells,
     Wanted,
+    WholeIds,
     cores,
     quietly,
 )
 
 #: Rows to a batch that Arrow reads itself, and the types of DuckDB whose cells both read alike.
 _PLAIN_ROWS = 1 << 18
-#: So many rows of persons are held at once, some whole numbers each; more are bounded by DuckDB, which needs no memory.
+#: So many rows of persons who are named by texts are held at once; more are bounded by DuckDB, which needs no memory.
 _FEW_ROWS = 1 << 22
+#: So many cells of persons who are named by whole numbers are held at once (256 MB, and about as much again twice while
+#: they are put in order); of more, a slice of the persons after the other, each by a pass over the files.
+_FEW_CELLS = 1 << 25
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _PLAIN = (
-    *("DOUBLE", "FLOAT", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "VARCHAR"),
+    *("DOUBLE", "FLOAT", *_WHOLE, "VARCHAR"),
     *("DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
 )
 
@@ -68,14 +73,20 @@ class ParquetRows:
         self._footers = tuple(footers)
         self._dates = dict(dates or {})
 
-    @property
-    def fits_in_memory(self) -> bool:
-        """Whether few rows are in all files: private, it decides about time and memory only.
+    def slices_in_memory(self, wanted: Wanted) -> int:
+        """Return how often the files are read to bound persons: private, it decides about time and memory only.
 
         So it must not decide who reads a cell: Arrow reads all of them, whether DuckDB runs the query or not
         (`tests/records/test_readers_agree.py` plants the extremes of every type).
         """
-        return sum(footer.rows for footer in self._footers) <= _FEW_ROWS
+        rows = sum(footer.rows for footer in self._footers)
+        names = _names(wanted)
+        by_number = wanted.person is not None and all(
+            wanted.person in footer.places and footer.types[wanted.person].native in _WHOLE for footer in self._footers
+        )
+        if by_number and all(_is_plain(footer, names, self.types) for footer in self._footers):
+            return max(1, -(-rows * (1 + len(names)) // _FEW_CELLS))
+        return 1 if rows <= _FEW_ROWS else 0
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
@@ -88,7 +99,7 @@ class ParquetRows:
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Stream the records, those of files with the same types together; plain columns are read by Arrow alone."""
-        names = (*wanted.numbers, *wanted.texts, *filter(None, [wanted.person]))
+        names = _names(wanted)
         if all(_is_plain(footer, names, self.types) for footer in self._footers):
             yield from self._plain_batches(wanted, names, rows)
             return
@@ -97,7 +108,7 @@ class ParquetRows:
 
     def apart(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
         """Let each thread take the next part of a file as soon as it is done with one."""
-        names = (*wanted.numbers, *wanted.texts, *filter(None, [wanted.person]))
+        names = _names(wanted)
         parts = [(footer, group) for footer in self._footers for group in range(footer.groups)]
         if len(parts) < 2 or not all(_is_plain(footer, names, self.types) for footer in self._footers):
             return (self.batches(wanted, rows=rows),)
@@ -217,6 +228,10 @@ def open_parquet(
     return ParquetRows(footers, dates=dates)
 
 
+def _names(wanted: Wanted) -> tuple[str, ...]:
+    return (*wanted.numbers, *wanted.texts, *filter(None, [wanted.person]))
+
+
 def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
     return tuple((name, found.native) for name, found in footer.types.items())
 
@@ -246,11 +261,14 @@ def _converted(
                 return one[name].at(np.zeros(batch.num_rows, np.int64))
             return distinct_of_arrow(batch.column(places[name]), known)
 
+        def person(name: str, batch: Any = batch) -> TextCells | WholeIds:
+            return text(name, None) if name in cells else ids_of_arrow(batch.column(places[name]))
+
         yield Batch(
             rows,
             {name: number(name) for name in wanted.numbers},
             {name: text(name, known[name]) for name in wanted.texts},
-            None if wanted.person is None else text(wanted.person, None),
+            None if wanted.person is None else person(wanted.person),
         )
 
 

@@ -28,8 +28,6 @@ class PolarsRows:
 
     name = "polars"
     streams = False
-    #: Polars itself holds all rows at once to tell persons apart.
-    fits_in_memory = True
 
     def __init__(self, frame: pl.DataFrame | pl.LazyFrame, *, dates: Mapping[str, Calendar] | None = None) -> None:
         self._frame = frame
@@ -44,6 +42,10 @@ class PolarsRows:
     def length(self) -> int | None:
         """The number of rows of a frame in memory: private."""
         return self._frame.height if isinstance(self._frame, pl.DataFrame) else None
+
+    def slices_in_memory(self, wanted: Wanted) -> int:
+        """Return 1: Polars itself holds all rows at once to tell persons apart."""
+        return 1
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows in slices of NumPy arrays."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from sidelight.errors import SourceError
 from sidelight.records.cells import number_of
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, numbers_of_arrow
+from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, ids_of_arrow, numbers_of_arrow
 from sidelight.records.engines.spark_frames import check_deterministic, frame_of, open_path, types_of
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, Pinned, TextCells, Wanted, quietly
 from sidelight.version import VERSION
@@ -217,7 +217,7 @@ class RowsTask:
                 batch.num_rows,
                 {name: number(name) for name in self.wanted.numbers},
                 {name: distinct_of_arrow(columns[name], known[name]) for name in self.wanted.texts},
-                None if self.wanted.person is None else distinct_of_arrow(columns[self.wanted.person]),
+                None if self.wanted.person is None else ids_of_arrow(columns[self.wanted.person]),
             )
 
 

@@ -6,17 +6,12 @@ be published. Every pass is made, whatever comes out: there is nothing that coul
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sidelight.noise import Source
-from sidelight.progress import progress
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import (
     Floats,
     Geometry,
@@ -33,9 +28,8 @@ from sidelight.regression.descent.integer_rows import (
     gradient_sum,
     gram_of,
     predictors,
-    row_codes,
-    whole_norms,
 )
+from sidelight.regression.descent.mapped_rows import CodedRows, Mapped, MappedRows
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.rules import (
     PLAIN_CLIP,
@@ -48,12 +42,8 @@ from sidelight.regression.descent.rules import (
 from sidelight.regression.descent.shrinkage import average_noise, shrink
 from sidelight.regression.descent.starts import Start, start_of
 from sidelight.regression.descent.targets import Targets
-from sidelight.regression.rows import ArrayRows, Block, Rows, side_by_side
+from sidelight.regression.rows import Rows
 
-#: Mapped rows of a stream that take no more than this are kept after the first pass.
-KEPT_BYTES = 1 << 28
-#: Entries of z that are worked on at once: they stay in the cache.
-_CELLS = 1 << 17
 #: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
 _STORED, _STORED_POINTS = 256, 1 << 15
 
@@ -105,69 +95,20 @@ class FittedDescent:
         return found
 
 
-class MappedRows:
-    """Bounded rows as the integers of a geometry, with their norms: mapped once where they fit, else in every pass."""
-
-    def __init__(self, rows: Rows, mapping: RowMap, *, data_norm: float) -> None:
-        self._rows, self._mapping, self._data_norm = rows, mapping, data_norm
-        self._kept: list[tuple[Any, Integers, Floats]] | None = None
-
-    def blocks(self) -> Iterator[tuple[Any, Integers, Floats]]:
-        """Return z, norms and targets, block by block."""
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept: list[tuple[Any, Integers, Floats]] = []
-        room = math.inf if self._rows.in_memory else KEPT_BYTES
-        for found in side_by_side(self._mapped, self._rows.blocks()):
-            z = found[0]
-            room -= z.data.nbytes + z.indices.nbytes if is_sparse(z) else z.nbytes
-            if room >= 0:
-                kept.append(found)
-            elif kept:
-                kept = []
-            yield found
-        if room >= 0:
-            self._kept = kept
-
-    def _mapped(self, block: Block) -> tuple[Any, Integers, Floats]:
-        z = self._mapping.mapped(_codes(block, self._data_norm, dense=self._mapping.geometry.map is not None))
-        return z, whole_norms(z, self._mapping.last), block.targets
-
-    def parts(self) -> Iterator[tuple[Any, Integers, Floats]]:
-        """Return the same in small pieces, dense ones as floats."""
-        for z, norms, targets in self.blocks():
-            if is_sparse(z):
-                yield z, norms, targets
-                continue
-            step = max(256, _CELLS // z.shape[1])
-            for start in range(0, len(z), step):
-                piece = slice(start, start + step)
-                yield z[piece].astype(np.float64), norms[piece], targets[piece]
-
-    def progress(self, passes: int) -> AbstractContextManager[Callable[..., None]]:
-        """Show how many passes are done over a table; how many rows it has must not decide whether."""
-        if isinstance(self._rows, ArrayRows):
-            return nullcontext(lambda: None)
-        return progress("steps of descent", total=passes)
-
-    def __repr__(self) -> str:
-        return "MappedRows()"
-
-
 def descend(plan: DescentPlan, rows: Rows, *, source: Source) -> FittedDescent:
     """Run a plan on bounded rows (`ArrayRows` or `StreamedRows`, made with `plan.policy`).
 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
     """
-    geometry = _geometry(plan, rows, source=source)
-    mapped = MappedRows(rows, RowMap(geometry=geometry), data_norm=float(plan.data_norm))
+    coded = CodedRows(rows, data_norm=float(plan.data_norm))
+    geometry = _geometry(plan, coded, source=source)
+    mapped = MappedRows(coded, RowMap(geometry=geometry))
     chosen, start = _chosen(plan, geometry, mapped, source=source)
     steps = _plain if geometry.kind == "none" else _averaged
     return steps(plan, geometry, mapped, chosen, start, source=source)
 
 
-def _geometry(plan: DescentPlan, rows: Rows, *, source: Source) -> Geometry:
+def _geometry(plan: DescentPlan, rows: CodedRows, *, source: Source) -> Geometry:
     """Release what the coordinates need."""
     declared = None if plan.rows is None else float(plan.rows)
     total, count = _gram_and_count(plan, rows)
@@ -191,16 +132,16 @@ def _geometry(plan: DescentPlan, rows: Rows, *, source: Source) -> Geometry:
     return from_gram(gram, rows=declared, **more)
 
 
-def _gram_and_count(plan: DescentPlan, rows: Rows) -> tuple[Integers, int]:
+def _gram_and_count(plan: DescentPlan, rows: CodedRows) -> tuple[Integers, int]:
     """Read the rows once, where anything of it is needed."""
     total = np.zeros((plan.features + 1,) * 2 if plan.shares.gram else (0, 0), np.int64)
     count = 0
     if not plan.shares.gram and not plan.shares.count:
         return total, count
-    for block in rows.blocks():
-        count += block.size
+    for codes, targets in rows.blocks(dense=plan.shares.gram > 0):
+        count += len(targets)
         if plan.shares.gram:
-            total += gram_of(_codes(block, float(plan.data_norm), dense=True))
+            total += gram_of(codes)
     return total, count
 
 
@@ -260,12 +201,14 @@ def integer_gradient(targets: Targets, mapped: MappedRows, theta: Floats, mappin
 
     Guarantee: one row more moves it by at most `clip` in Euclidean norm (the lemma of `integer_rows`).
     """
-    total = np.zeros((mapping.geometry.columns, targets.outputs), np.int64)
     code = mapping.theta_codes(theta)
-    for z, norms, labels in mapped.parts():
+
+    def gradient(part: Mapped) -> Integers:
+        z, norms, labels = part
         errors = clipped_errors(targets.errors(predictors(z, code, mapping.last), labels), norms, clip)
-        total += gradient_sum(z, errors, mapping.last)
-    return total
+        return gradient_sum(z, errors, mapping.last)
+
+    return np.zeros((mapping.geometry.columns, targets.outputs), np.int64) + mapped.added_up(gradient)
 
 
 def _noisy_gradient(
@@ -409,8 +352,3 @@ def _fitted(
         factor=factor,
         points=points,
     )
-
-
-def _codes(block: Block, data_norm: float, *, dense: bool) -> Any:
-    codes = row_codes(block.features, data_norm)
-    return codes.toarray() if dense and is_sparse(codes) else codes

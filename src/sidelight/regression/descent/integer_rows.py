@@ -208,15 +208,21 @@ def logistic_errors(u: Floats, signs: Floats, weights: tuple[float, float] = (1.
     """Return -y/(1 + exp(y·u)) for signs y of -1 and 1, times the weight of the class."""
     places = logistic_places(u, signs)
     if weights == (1.0, 1.0):
-        return np.asarray(-signs * logistic_table()[places])
+        found: Floats = logistic_table().take(places)
+        found *= signs
+        return np.negative(found, out=found)
     tables = np.stack([np.rint(logistic_table() * weight) for weight in weights])
     return np.asarray(-signs * tables[(signs > 0).astype(np.intp), places])
 
 
 def logistic_places(u: Floats, signs: Floats) -> NDArray[np.intp]:
     """Return the place of y·u in the tables."""
-    steps = np.floor(signs * u * 2.0 ** (_STEP_BITS - _U_BITS))
-    return (np.clip(steps, -_ENDS, _ENDS - 1) + _ENDS).astype(np.intp)
+    steps = signs * u
+    steps *= 2.0 ** (_STEP_BITS - _U_BITS)
+    steps += _ENDS  # a product of fractions of 28 bits is a fraction of 20 bits: the sum is exact, or far beyond
+    np.floor(steps, out=steps)
+    np.clip(steps, 0, 2 * _ENDS - 1, out=steps)
+    return steps.astype(np.intp)
 
 
 def softmax_parts(u: Floats) -> Floats:
@@ -245,7 +251,8 @@ def clipped_errors(errors: Floats, norms: Integers, clip: int) -> Floats:
     signed division would round away from 0, and break the lemma.
     """
     if errors.shape[1] == 1:
-        limit = (clip // norms)[:, None].astype(np.float64)
+        # exact: below 2⁵³, a quotient is farther from the next whole number than a rounding, unless it is one
+        limit = (np.floor(clip / norms) if clip < 1 << 53 else (clip // norms).astype(np.float64))[:, None]
         return np.clip(errors, -limit, limit)
     lengths = root_up(np.einsum("ij,ij->i", errors, errors))
     long = np.flatnonzero(norms * lengths > clip)

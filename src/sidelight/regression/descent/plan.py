@@ -178,6 +178,7 @@ class DescentPlan:
             data_norm=self.data_norm,
             intercept=None,
             on_violation=self.on_violation,
+            tight_norms=False,
         )
 
     def request(self) -> dict[str, str]:
