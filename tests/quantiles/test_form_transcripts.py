@@ -221,7 +221,7 @@ def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
     assert worst(PLANS["a cell a level"], seed=51) > EPSILON + 0.1
 
 
-@pytest.mark.planted("a leaf that is counted and finished as a sparse one", of=("Quantiles", "Distribution"))
+@pytest.mark.planted("a leaf that is counted and spends all on its finish", of=("Quantiles", "Distribution"))
 def test_a_leaf_that_is_counted_and_finished_as_a_sparse_one_is_found(monkeypatch):
     """Only a leaf that has no fine count may spend all of the fine budget on its finish."""
     script(monkeypatch)
@@ -230,7 +230,7 @@ def test_a_leaf_that_is_counted_and_finished_as_a_sparse_one_is_found(monkeypatc
     assert worst(PLANS["a cell a level"], seed=12) > EPSILON + 0.1
 
 
-@pytest.mark.planted("sparse cells that follow exact counts", of=("Quantiles", "Distribution"))
+@pytest.mark.planted("cells left uncounted by exact counts", of=("Quantiles", "Distribution"))
 def test_sparse_cells_that_follow_exact_counts_are_found(monkeypatch):
     """Which cells are sparse must follow from noisy counts."""
     script(monkeypatch)

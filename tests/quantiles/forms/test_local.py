@@ -61,7 +61,8 @@ def test_precise_counts_lie_between_more_points():
     noise, largest = _local_cells(task)
     assert largest.max() == pytest.approx(13_000 / 31)
     whole = len(outer_ranks(task)) + 1
-    assert noise == pytest.approx(whole / 2 * 2 / 0.4**2)
+    assert noise[:20] == pytest.approx(whole / 2 * 2 / 0.4**2)
+    assert noise[-20:] == pytest.approx(whole / 4 * 2 / 0.4**2)
     inside = tail(13_000.0, targets=130, epsilon="0.6", place="inside")
     noise, largest = _local_cells(inside)
     middle = int(np.abs(np.asarray(inside.levels) - 0.5).argmin())

@@ -41,6 +41,8 @@ _BENT = 0.3
 _BENT_OUTSIDE = 0.5
 #: In a tail there are points at small steps all the way out.
 _BENT_TAIL = 0.05
+#: What is the outer part of a tail.
+_OUTER = 0.2
 #: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
 _AT_RISK = 30.0
 #: The failure probability for which shares are chosen; they hold for every other one.
@@ -230,15 +232,16 @@ def _local_cells(task: LocalTask) -> tuple[Floats, Floats]:
     """Return for each target of a cell that is finished by points and counts their noise, and what its part holds.
 
     A rank at the share s of the cell's own total, with j of its p parts below it, has (1-s)² j + s² (p-j) times the
-    variance of a count; p/2 are taken in a tail, whose outermost points may be noise and left out. Points are selected,
-    and may be off: a part is taken to be as large as the largest beside it.
+    variance of a count; in the outer fifth of a tail, whose points may be noise and left out, p/2 are taken, and p/4 at
+    least everywhere. Points are selected, and may be off: a part is taken to be as large as the largest beside it.
     """
     shares, cuts = np.clip(np.asarray(task.levels), 0.0, 1.0), np.clip(spread_levels(task), 0.0, 1.0)
     sizes = np.diff(np.concatenate([[0.0], cuts, [1.0]]))
     below = np.searchsorted(cuts, shares)
     noise = ((1 - shares) ** 2 * (below + 1) + shares**2 * (sizes.size - below)) * 2 / task.counts_rate**2
     if task.place != "inside":
-        noise = np.full(shares.size, sizes.size / task.counts_rate**2)
+        outer = shares < _OUTER if task.place == "below" else shares > 1 - _OUTER
+        noise = np.maximum(noise, np.where(outer, 0.5, 0.25) * sizes.size * 2 / task.counts_rate**2)
     around = np.pad(sizes, 1)
     largest = np.maximum(np.maximum(around[below], around[below + 1]), around[below + 2])
     return noise, largest * max(task.size, 0.0)

@@ -50,7 +50,7 @@ def gap_forecast(
 
     >>> from sidelight.quantiles import even_levels
     >>> round(gap_forecast(even_levels(99), size=10_000, epsilon=1).largest)
-    22
+    20
     """
     read = exact_levels(levels)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
