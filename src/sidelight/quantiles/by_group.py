@@ -25,6 +25,7 @@ from sidelight.quantiles.group_priors import (
 from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.prepared import (
     GROUP_COLUMNS,
+    SIZES_SHARE,
     PreparedGroupQuantiles,
     PreparedQuantiles,
     by_rows,
@@ -35,9 +36,6 @@ from sidelight.quantiles.query_checks import number_of
 from sidelight.quantiles.tree import exact_levels
 from sidelight.records import Schema
 from sidelight.records.expressions import Expression
-
-#: Of the budget of quantiles by group, for the counts that say which groups have rows.
-COUNT_SHARE = Fraction(1, 10)
 
 
 def _part(query: Any, share: Fraction) -> Any:
@@ -88,7 +86,7 @@ def groups_asked(query: Any, schema: Schema) -> Groups:
 def by_group(query: Any, prepared: PreparedQuantiles, groups: Groups) -> PreparedGroupQuantiles:
     """Return the query with a tree for each group, and the counts that say which of them have rows."""
     assert isinstance(query.by, tuple)
-    budget = query._budget.part(COUNT_SHARE)
+    budget = query._budget.part(SIZES_SHARE)
     noise = budget.on(counted(groups, np.zeros(groups.cells, np.int64), budget))
     cells = tuple(product(*groups.keys))
     keys = tuple(str(each) for each in query.by)

@@ -105,6 +105,8 @@ class PreparedQuantiles(SurePrepared):
         return Found(indices, {}, error)
 
 
+#: Of the budget of quantiles by group, for the counts that say which groups have rows.
+SIZES_SHARE = Fraction(1, 10)
 #: What the table of quantiles by group has beside its keys and levels.
 GROUP_COLUMNS = ("count", "count_unbiased", "supported")
 

@@ -20,7 +20,6 @@ from sidelight.guarantees.amounts import decimal_text, exact, positive
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions import Prior, describe, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
-from sidelight.quantiles.by_group import COUNT_SHARE, by_group, counted_unit, groups_asked, with_own_priors
 from sidelight.quantiles.forms.rule import Form, FormRule, codes_of
 from sidelight.quantiles.group_priors import (
     PreparedCellPriors,
@@ -28,6 +27,7 @@ from sidelight.quantiles.group_priors import (
 )
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
 from sidelight.quantiles.prepared import (
+    SIZES_SHARE,
     PreparedQuantiles,
 )
 from sidelight.quantiles.query_checks import check_parameters, number_of
@@ -214,7 +214,7 @@ class Quantiles(Generic[QuantileValues]):
         delta = None if self.delta is None else exact(self.delta, name="delta")
         if delta is not None and not delta < 1:
             raise RangeError(f"delta must lie between 0 and 1, got {self.delta}; far below one over the number of rows")
-        budget = self._budget.part(1 - COUNT_SHARE) if self._grouped else self._budget
+        budget = self._budget.part(1 - SIZES_SHARE) if self._grouped else self._budget
         if groups is not None and not budget.is_pure:
             budget = budget.part(Fraction(1, groups.norms.l2_squared))
         return FormRule(
@@ -256,6 +256,8 @@ class Quantiles(Generic[QuantileValues]):
     def prepare(self, schema: Schema) -> PreparedQuantiles | PreparedCellPriors:
         """Check the query against the schema, choose the grid and the priors, and price it. Opens no data."""
         if self._for_each_group:
+            from sidelight.quantiles.by_group import with_own_priors  # a median loads nothing of groups
+
             return with_own_priors(self, schema)
         number = number_of(self, schema)
         levels = exact_levels(self.levels)
@@ -273,8 +275,12 @@ class Quantiles(Generic[QuantileValues]):
                 HedgeWarning,
                 stacklevel=3,
             )
-        groups = groups_asked(self, schema) if self._grouped else None
-        unit = schema.unit if groups is None else counted_unit(groups, self._budget)
+        groups, unit = None, schema.unit
+        if self._grouped:
+            from sidelight.quantiles.by_group import by_group, counted_unit, groups_asked
+
+            groups = groups_asked(self, schema)
+            unit = counted_unit(groups, self._budget)
         rule = self._rule(levels, codes=codes_of(grid), unit=unit, groups=groups)
         tree = self._tree(levels, unit=unit, rule=rule)
         distinct = tuple(dict.fromkeys(priors))
