@@ -30,6 +30,7 @@ _STANDS_FOR = {
 #: Public names that are attacked by a test of their own, or whose release is post-processing of another's.
 ELSEWHERE = {
     "PrivateHistograms": "quantiles/sequence/test_sequence_private.py",
+    "PubTrack": "quantiles/sequence/test_sequence_tracked.py",
     "PATE": "stability/test_pate_audit.py",
     "PCA": "covariance/test_covariance_audit.py",  # of a released covariance
     "GaussianModel": "gaussians/test_gaussian_audit.py",  # keeps a released GaussianFit

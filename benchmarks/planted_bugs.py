@@ -4,11 +4,13 @@
 
 A test with `@pytest.mark.planted("what is wrong")` plants a bug and passes when it is found. What is said here is what
 such tests did when they were run: a bug counts once, however many cases its test has, and as caught only if all of them
-passed. A bug that only slow tests plant is "not run" by `--quick`: neither caught nor missed.
+passed. A bug that only slow tests plant is "not run" by `--quick`: neither caught nor missed. `of=("Count", "Mean")` in
+the mark says whose bug it would be; without it, it is that of the query whose audit the file is.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -35,9 +37,11 @@ class Collector:
         """Keep tests that plant a bug; of the slow ones, where only quick ones are run, keep the name: not run."""
         planted = [item for item in items if item.get_closest_marker("planted")]
         for item in planted:
-            (bug,) = item.get_closest_marker("planted").args
+            mark = item.get_closest_marker("planted")
+            (bug,) = mark.args
             self._of[item.nodeid] = bug
-            self.bugs.setdefault(bug, {"test": item.nodeid.partition("[")[0], "outcome": "not run"})
+            whose = list(mark.kwargs.get("of", ()))
+            self.bugs.setdefault(bug, {"test": item.nodeid.partition("[")[0], "of": whose, "outcome": "not run"})
         items[:] = [item for item in planted if not (self._quick and item.get_closest_marker("slow"))]
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -52,6 +56,17 @@ class Collector:
 def files() -> list[str]:
     """Return the test files that have the mark."""
     return [str(path) for path in sorted((ROOT / "tests").rglob("test_*.py")) if "mark.planted(" in path.read_text()]
+
+
+def planted_in(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the bugs of a test file and whose each is, read from its marks without running anything."""
+    found = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "planted":
+            whose = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords}.get("of", ())
+            if node.args and isinstance(node.args[0], ast.Constant):
+                found[node.args[0].value] = tuple(whose)
+    return found
 
 
 def run(*, quick: bool = False, only_list: bool = False) -> dict[str, dict[str, Any]]:

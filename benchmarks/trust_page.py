@@ -4,7 +4,8 @@
     python -m benchmarks.trust_page --only queries,planted    measure these parts again, keep the others
     python -m benchmarks.trust_page --render                  write docs/trust.md from the last numbers
 
-`make trust` does the first, and `make audit` with `--long`, which also plants the bugs of slow tests. The page is a
+`make trust` does the first, and `make audit` with `--long`, which also plants the bugs of slow tests and attacks every
+query once more where it is sold far below its price (part "oversold"; without `--long` its numbers stay). The page is a
 function of `docs/trust.json`, of the registry and of `SECURITY.md` alone: it has no number that was not measured here.
 """
 
@@ -23,6 +24,7 @@ from threading import Lock
 from typing import Any
 
 from benchmarks import audit_kills, audit_overspending, fuzzing, membership, power_loss, sampler_timing
+from benchmarks.audit_oversold import attacked_oversold
 from benchmarks.audit_queries import SECONDS, attacked
 from benchmarks.audit_tight import attacked_tight
 from benchmarks.planted_bugs import caught_bugs
@@ -35,6 +37,7 @@ NUMBERS, PAGE = ROOT / "docs" / "trust.json", ROOT / "docs" / "trust.md"
 
 def parts_of(*, long: bool, seconds: float) -> dict[str, Callable[[], Any]]:
     """Return what is measured, by its name in `docs/trust.json`; what runs in processes of its own comes first."""
+    oversold = {"oversold": lambda: {name: each.to_json() for name, each in attacked_oversold()}}
     return {
         "kills": audit_kills.measure,
         "interleavings": audit_overspending.measure,
@@ -45,6 +48,7 @@ def parts_of(*, long: bool, seconds: float) -> dict[str, Callable[[], Any]]:
         "tight": lambda: {name: each.to_json() for name, each in attacked_tight()},
         "membership": lambda: {name: attack().to_json() for name, attack in membership.cases(long=long).items()},
         "timing": sampler_timing.measure,
+        **(oversold if long else {}),
     }
 
 

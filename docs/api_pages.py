@@ -42,6 +42,7 @@ PAGES = {
             "hedge",
             "PubPrev",
             "PubProx",
+            "PubTrack",
             "PrivateHistograms",
         ),
     ),

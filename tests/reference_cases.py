@@ -284,6 +284,7 @@ def _all(folder: Path) -> Iterator[Done]:
         yield _together(ledger)
         yield _days(ledger, "days", sl.PubProx(40, 8, features=1, plausible=(0, 100)))
         yield _days(ledger, "days, as before", sl.PubPrev(40, 8))
+        yield _days(ledger, "days, counted", sl.PubTrack())
     yield from _reports(folder)
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from sidelight.quantiles import PrivateHistograms as PrivateHistograms
     from sidelight.quantiles import PubPrev as PubPrev
     from sidelight.quantiles import PubProx as PubProx
+    from sidelight.quantiles import PubTrack as PubTrack
     from sidelight.quantiles import Quantiles as Quantiles
     from sidelight.quantiles import Sequence as Sequence
     from sidelight.records import Category as Category

@@ -68,6 +68,14 @@ ENTRIES = (
         card="quantiles",
     ),
     Entry(
+        kind="counted_quantiles",
+        name="PubTrack",
+        home="sidelight.quantiles",
+        page="tutorials/a-release-every-day.md",
+        audit="quantiles/sequence/test_sequence_tracked.py",
+        card="quantiles",
+    ),
+    Entry(
         kind="count",
         name="Count",
         home="sidelight.summaries.count",

@@ -137,6 +137,7 @@ class NotCounted(AllOfIt):
         return None if found is None else (found[0], replace(found[1], rho=0, mu_squared=0))
 
 
+@pytest.mark.planted("a rule of the ledger that adds up too little")
 @pytest.mark.parametrize("swapped", [False, True], ids=["P", "Q"])
 @pytest.mark.parametrize(
     ("wrong", "least"),

@@ -88,7 +88,7 @@ def test_many_transcripts_do_not_refute_the_claim(setting: str, add: bool) -> No
     assert excess(losses, mu) < 5
 
 
-@pytest.mark.planted("noise for half the clip")
+@pytest.mark.planted("noise for half the clip", of=("LinearRegression", "LogisticRegression"))
 def test_noise_for_half_the_clip_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     real = DescentPlan.step_noise
     monkeypatch.setattr(
@@ -98,7 +98,7 @@ def test_noise_for_half_the_clip_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     assert excess(losses, mu) > 5
 
 
-@pytest.mark.planted("a choice that nobody paid for")
+@pytest.mark.planted("a choice that nobody paid for", of=("LinearRegression", "LogisticRegression"))
 def test_a_choice_that_is_not_paid_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice draws at ten times its budget, as one that nobody counted would."""
     losses, mu = losses_of("even votes", runs=100, seed=10, add=False)
@@ -148,7 +148,7 @@ def test_no_row_has_a_longer_gradient_than_the_noise_is_made_for() -> None:
     assert 0.99 < longest_gradient() <= 1.0
 
 
-@pytest.mark.planted("a clip that forgets the constant column")
+@pytest.mark.planted("a clip that forgets the constant column", of=("LinearRegression", "LogisticRegression"))
 def test_a_clip_that_forgets_the_constant_column_is_found() -> None:
     assert longest_gradient(lambda z: whole_norms(z[:, :-1])) > 1.5
 
@@ -171,7 +171,7 @@ def test_a_row_adds_its_own_vector_to_the_last_bit() -> None:
     np.testing.assert_array_equal(one_by_one, total(slice(None)))
 
 
-@pytest.mark.planted("the private number of rows in a model")
+@pytest.mark.planted("the private number of rows in a model", of=("LinearRegression", "LogisticRegression"))
 def test_the_private_number_of_rows_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same answers, tables of 2 and of 3 rows give the same model; with the true number in it they do not."""
 

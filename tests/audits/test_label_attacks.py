@@ -43,7 +43,7 @@ def test_one_person_more_keeps_the_truncated_claim(count):
     assert not attacked(law, count, count + 1, f"truncated {count}").refutes(law.claims())
 
 
-@pytest.mark.planted("a threshold on rows instead of persons")
+@pytest.mark.planted("a threshold on rows instead of persons", of=("Count",))
 def test_a_threshold_on_rows_instead_of_persons_is_refuted():
     """The planted bug: a person with 29 rows has the label alone, and rows are counted against the threshold."""
     law = truncated_laplace(epsilon=1, delta="1e-6")
@@ -53,7 +53,7 @@ def test_a_threshold_on_rows_instead_of_persons_is_refuted():
     assert float(law.probability(rows_of_the_person)) == 1  # seen with certainty
 
 
-@pytest.mark.planted("a Gaussian claim for a thresholded release")
+@pytest.mark.planted("a Gaussian claim for a thresholded release", of=("Count",))
 def test_a_gaussian_claim_for_a_thresholded_release_is_refuted():
     """The planted bug: which labels appear is not Gaussian, though the noise is."""
     law = gaussian_threshold(epsilon=1, delta="0.05", groups=1)
@@ -72,7 +72,7 @@ def test_a_label_that_others_have_is_gaussian(count):
     assert not found.refutes(sl.GDP(1 / law.scale))
 
 
-@pytest.mark.planted("noise of labels 30 % too small")
+@pytest.mark.planted("noise of labels 30 % too small", of=("Count",))
 def test_noise_30_percent_too_small_is_refuted():
     law = truncated_laplace(epsilon=1, delta="0.01")
     narrow = type(law)(label_epsilon=law.label_epsilon / Fraction(7, 10), cutoff=law.cutoff, reveal=law.reveal)
@@ -81,7 +81,7 @@ def test_noise_30_percent_too_small_is_refuted():
     assert attacked(law=narrow, before=count, after=count + 1, name="small scale").refutes(law.claims())
 
 
-@pytest.mark.planted("a list of the labels that occur")
+@pytest.mark.planted("a list of the labels that occur", of=("Count",))
 def test_listing_the_labels_that_occur_is_refuted():
     """Noise on all groups present, without a threshold: the set itself gives the person away, whatever the noise."""
     law = truncated_laplace(epsilon=1, delta="1e-6")

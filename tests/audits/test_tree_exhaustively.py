@@ -152,7 +152,7 @@ def test_every_claim_of_the_tree_holds_on_the_sharp_pair(monkeypatch, epsilon):
             assert exact_rho(*laws) <= float(claims.zcdp().rho)
 
 
-@pytest.mark.planted("children scored on the whole data")
+@pytest.mark.planted("children scored on the whole data", of=("Quantiles",))
 def test_scoring_children_on_the_whole_data_set_is_refuted(monkeypatch):
     # The published code of the paper: every node ranks all records, so the budgets of all nodes add up.
     class Whole:
@@ -165,14 +165,14 @@ def test_scoring_children_on_the_whole_data_set_is_refuted(monkeypatch):
     assert loss > Decimal("1.2")
 
 
-@pytest.mark.planted("a budget not divided along the path")
+@pytest.mark.planted("a budget not divided along the path", of=("Quantiles",))
 def test_a_budget_that_is_not_divided_along_the_path_is_refuted(monkeypatch):
     tree = quantile_tree(QUARTILES, epsilon=2)  # every pick has budget 1: what an undivided epsilon of 1 would give
     assert {pick.epsilon for pick in tree.picks} == {1}
     assert Attack(monkeypatch, tree, SHARP).loss(FEW, ONE_MORE) > Decimal("1.99")
 
 
-@pytest.mark.planted("depth miscounted: a budget divided by log2 of m")
+@pytest.mark.planted("depth miscounted: a budget divided by log2 of m", of=("Quantiles",))
 def test_a_budget_divided_by_log2_of_m_is_refuted(monkeypatch):
     # The paper divides by ceil(log2 m), which for two levels is 1, while a path has two nodes.
     tree = quantile_tree((Fraction(1, 2), Fraction(3, 4)), epsilon=2)
@@ -180,7 +180,7 @@ def test_a_budget_divided_by_log2_of_m_is_refuted(monkeypatch):
     assert Attack(monkeypatch, tree, SHARP[1:]).loss(FEW, ONE_MORE) > Decimal("1.9")
 
 
-@pytest.mark.planted("a record in two children")
+@pytest.mark.planted("a record in two children", of=("Quantiles",))
 def test_a_closed_split_is_refuted(monkeypatch):
     # A record at the released value in both children meets two paths.
     real = descend_module.RanksWithin

@@ -147,7 +147,7 @@ def test_a_plan_that_learns_privately(sidelight: Callable[..., Any], tmp_path: P
     assert "learned_quantiles" in released.out
     wrong = sidelight("plan", plan_file(tmp_path, text + "memory = 3\n"))
     assert wrong.status == 2
-    assert 'memory belongs to learner = "proximate"' in wrong.err
+    assert 'memory belongs to learner = "tracked" or learner = "proximate"' in wrong.err
 
 
 def test_a_day_that_no_standard_writer_wrote(sidelight: Callable[..., Any], tmp_path: Path, example: str) -> None:

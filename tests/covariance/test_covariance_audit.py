@@ -39,6 +39,7 @@ def _gaussian_limit(mu: float) -> float:
     return erf(mu / (2 * sqrt(2)))
 
 
+@pytest.mark.planted("an eighth of the noise of a covariance", of=("Covariance", "PCA"))
 @pytest.mark.parametrize(("price", "amount"), CASES)
 def test_the_claim_stands_and_a_planted_bug_does_not(
     price: dict[str, Any], amount: float, monkeypatch: pytest.MonkeyPatch

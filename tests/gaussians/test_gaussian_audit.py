@@ -76,7 +76,7 @@ def test_claims_stand(query: Any) -> None:
         assert found <= limit(price) + SLACK, name
 
 
-@pytest.mark.planted("the true number of rows in a Gaussian fit")
+@pytest.mark.planted("the true number of rows in a Gaussian fit", of=("GaussianFit", "GaussianMean", "GaussianModel"))
 def test_using_the_true_number_of_rows_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: n itself instead of its noisy version."""
     monkeypatch.setattr(Spending, "count", lambda self, moments, share, source: float(moments.count.value))
@@ -84,7 +84,7 @@ def test_using_the_true_number_of_rows_is_found_out(monkeypatch: pytest.MonkeyPa
     assert found["rows"] > limit({"rho": "0.125"}) + SLACK
 
 
-@pytest.mark.planted("clipping at the longest private row")
+@pytest.mark.planted("clipping at the longest private row", of=("GaussianFit", "GaussianMean", "GaussianModel"))
 def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a radius that looks at the rows; the noise then tells of the longest one."""
     original = questions.Answers.moments
@@ -103,7 +103,7 @@ def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.Mo
     assert found["extent"] > limit({"rho": "0.125"}) + SLACK
 
 
-@pytest.mark.planted("too little noise of a Gaussian fit")
+@pytest.mark.planted("too little noise of a Gaussian fit", of=("GaussianFit", "GaussianMean", "GaussianModel"))
 def test_too_little_noise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a twelfth of the noise on the sums."""
     original = Spending.total

@@ -249,7 +249,7 @@ def test_audit_of_directions_and_checks(scores: Any, monkeypatch: pytest.MonkeyP
         assert refutes(first, second, 1.0)
 
 
-@pytest.mark.planted("a true count in the checks of a mixture")
+@pytest.mark.planted("a true count in the checks of a mixture", of=("SeparatedMixture", "GaussianMixture"))
 def test_a_true_count_in_the_checks_would_show_the_planted_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug, through the door: with true counts a refusal's text tells whether the outlier is there."""
     query = sl.SeparatedMixture(components=2, prediction=PUBLIC[:12], rho="0.5", method="project-link-verify")

@@ -66,6 +66,7 @@ def test_distribution_of_large_ranges() -> None:
     assert uniform_p_value(np.bincount(drawn // 2**59, minlength=12)) > 1e-9
 
 
+@pytest.mark.planted("random integers by a remainder")
 def test_modulo_bias_is_seen() -> None:
     """Negative control: words reduced modulo 10 from 4 bits instead of redrawn."""
     biased = Source(SeededEntropy(2)).words32(200_000) % 16 % 10

@@ -141,12 +141,14 @@ def worst(plan: CellsPlan, *, seed: int = 11) -> float:
     return largest_loss(by_cells(plan), **{**BUG_SEARCH, "seed": seed}, until=float(EPSILON) + 0.1)
 
 
+@pytest.mark.planted("an independent second measurement in the place of a refinement", of=("Quantiles", "Distribution"))
 def test_an_independent_second_measurement_is_found(monkeypatch):
     """Instead of a refinement: the first look then costs its third on top."""
     script(monkeypatch, refinable=IndependentSecondMeasurement)
     assert worst(PLANS["a cell a level"], seed=11) > EPSILON + 0.1
 
 
+@pytest.mark.planted("flags read from exact counts", of=("Quantiles", "Distribution"))
 def test_flags_read_from_exact_counts_are_found(monkeypatch):
     script(monkeypatch)
     right = cells_module.fine_counts
@@ -161,6 +163,7 @@ def test_flags_read_from_exact_counts_are_found(monkeypatch):
     assert worst(PLANS["a cell a level"]) == math.inf
 
 
+@pytest.mark.planted("cells that are closed at the last index", of=("Quantiles", "Distribution"))
 def test_cells_that_are_closed_at_the_last_index_are_found(monkeypatch):
     """A released point may be the last index: the cell below it must stay half-open."""
     script(monkeypatch)
@@ -176,6 +179,7 @@ def test_cells_that_are_closed_at_the_last_index_are_found(monkeypatch):
     assert worst(PLANS["a cell a level"], seed=12) > EPSILON + 0.1
 
 
+@pytest.mark.planted("a tail that overlaps a leaf", of=("Quantiles", "Distribution"))
 def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
     """The record map of selections moved by one index against that of the counts."""
     script(monkeypatch)
@@ -188,6 +192,7 @@ def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
     assert worst(PLANS["a cell a level"], seed=51) > EPSILON + 0.1
 
 
+@pytest.mark.planted("a flagged leaf that is refined as well", of=("Quantiles", "Distribution"))
 def test_refining_a_leaf_that_was_flagged_is_found(monkeypatch):
     """Never release the refined count of a flagged leaf: its records have spent the difference on a selection."""
     script(monkeypatch, refinable=RefinesAll)

@@ -79,6 +79,9 @@ def random_pairs(count: int, seed: int) -> Any:
         yield less, more
 
 
+@pytest.mark.planted(
+    "half the move of a posterior, a fifth of its curvature", of=("AdaOPS", "OPSPTR", "StableLogistic")
+)
 def test_no_neighbour_of_random_data_loses_more_than_stated() -> None:
     worst = dict.fromkeys(("move", "strength", "forward", "both"), 0.0)
     wrong_move = wrong_strength = 0.0

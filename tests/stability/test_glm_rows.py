@@ -113,6 +113,7 @@ def bounds(rows: int, mu: float, seed: str) -> Callable[[int], Any]:
     return draw
 
 
+@pytest.mark.planted("a bound of the rows with too little noise", of=("StableLogistic",))
 def test_the_bound_of_the_rows_is_private_and_holds() -> None:
     found = audit(bounds(10**4, 1.0, "right"), bounds(10**4 + 1, 1.0, "right"), draws=2000)
     assert not found.refutes(GDP(1))

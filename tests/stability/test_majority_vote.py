@@ -84,6 +84,7 @@ def worst_delta(safe: SafeMargins, test: LaplaceTest, epsilon: float, *, unsafe:
     return worst
 
 
+@pytest.mark.planted("margins of votes called safe that are not", of=("MajorityVote",))
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(2)])
 def test_exact_audit(scale: Fraction) -> None:
     """Every output probability in closed form: the promise holds, and without the test it does not."""

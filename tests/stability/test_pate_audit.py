@@ -72,6 +72,7 @@ def test_a_test_without_noise_is_refuted(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.refutes(PROPOSAL.price)
 
 
+@pytest.mark.planted("labels of teachers with too little noise", of=("PATE",))
 @pytest.mark.parametrize(("noise", "refuted"), [("2", False), ("0.8", True)])
 def test_the_labels_noise_keeps_its_claim_and_less_does_not(noise: str, refuted: bool) -> None:
     """A teacher who moves its vote from one class to the other; two classes, where the claim is sharp."""

@@ -74,6 +74,7 @@ def test_everybody_in_a_group_is_among_all_persons(missing: bool) -> None:
     assert np.asarray(group_counts(only, prepared.groups).value).max() <= 120
 
 
+@pytest.mark.planted("a third of the noise of counts of persons", of=("Count",))
 @pytest.mark.parametrize("sites", [0, 6])
 def test_no_person_shows_more_than_is_claimed(sites: int) -> None:
     """Watched along the direction in which this person moves the released integers, where it shows best."""

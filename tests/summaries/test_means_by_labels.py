@@ -234,6 +234,9 @@ def attack(prepared: PreparedMean) -> bool:
     return any(found.refutes(claim) for claim in prepared.claims)
 
 
+@pytest.mark.planted(
+    "a label published by one person alone", of=("Mean", "Sum", "Variance", "StandardDeviation", "Summary")
+)
 @pytest.mark.parametrize("groups", [1, 3])
 def test_one_person_with_many_rows_does_not_publish_a_label(groups: int) -> None:
     schema = sl.Schema([sl.PersonId("id", max_rows=ROWS), FIRM, PAY])
@@ -300,6 +303,10 @@ def test_sql_asks_for_means_of_labels() -> None:
     assert np.abs(value["n"] - [2000, 3000]).max() < 60
 
 
+@pytest.mark.planted(
+    "statistics of labels that are shown because they are there",
+    of=("Mean", "Sum", "Variance", "StandardDeviation", "Summary"),
+)
 @pytest.mark.parametrize(
     "query",
     [

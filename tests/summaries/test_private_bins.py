@@ -117,6 +117,7 @@ def test_predicted_bins_are_quantiles_of_the_prediction_and_cost_nothing(values:
             prepare_query(sl.Histogram("age", bins=wrong, epsilon=1), sl.Schema(schema))
 
 
+@pytest.mark.planted("private bins where a person pays for one row", of=("Histogram",))
 def test_an_attack_on_edges_and_counts_is_caught_where_persons_pay_for_one_row() -> None:
     """All forty rows of a person lie in one tree; a tree that charges one row is refuted, ours is not."""
     schema = sl.Schema([sl.PersonId("who", max_rows=40), sl.Number("age", lower=0, upper=100, granularity=1)])

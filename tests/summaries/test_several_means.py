@@ -191,6 +191,7 @@ def test_each_number_on_its_own_is_one_column_of_several() -> None:
         assert (one["mean_plain"] == listed["mean_age_plain"]).all()
 
 
+@pytest.mark.planted("several columns that each pay as if alone", of=("Mean", "Summary"))
 @pytest.mark.parametrize("columns", [1, 4])
 def test_an_attack_on_all_columns_at_once_is_caught_where_each_pays_as_if_alone(columns: int) -> None:
     """One row at the upper end of every column; readings with the scale of one column are refuted if there are four."""
@@ -223,6 +224,7 @@ def test_an_attack_on_all_columns_at_once_is_caught_where_each_pays_as_if_alone(
     assert found.refutes(sl.GDP(1)) == (columns == 1)
 
 
+@pytest.mark.planted("several groupings that each have the whole price", of=("Mean", "Count"))
 @pytest.mark.parametrize("share", [4, 1])
 def test_an_attack_on_all_pairs_at_once_is_caught_where_each_has_the_whole_price(share: int) -> None:
     """Pure: one row at the upper end of four columns moves four pairs; each may cost a quarter of the price."""

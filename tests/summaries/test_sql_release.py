@@ -95,6 +95,7 @@ def counts(prepared: PreparedSQL, table: sl.Table, seed: int) -> Any:
     return lambda draws: sum(drawn(part, draws) for part in prepared.parts).tolist()
 
 
+@pytest.mark.planted("the whole price for each number of a statement", of=("SQL",))
 def test_no_row_shows_more_than_the_price_of_the_statement() -> None:
     """The attack adds up the three counts of a row; the planted bug gives each of them the whole price."""
     statement = "SELECT COUNT(*) AS a, COUNT(age) AS b, COUNT(income) AS c FROM people"

@@ -74,7 +74,7 @@ def test_refusals() -> None:
         ModelScore(function=public_error, description="")
 
 
-@pytest.mark.planted("exact numerics claimed of floats")
+@pytest.mark.planted("exact numerics claimed of floats", of=("Selection",))
 def test_a_fit_that_claims_exact_numerics_and_draws_floats_is_caught() -> None:
     wrong = Fit(run=lambda source: float(standard_normal(1, source)[0]), claims=Claims.of(PureDP(1)))
     with pytest.raises(StrictError):

@@ -161,6 +161,7 @@ def test_models_by_descent_are_searched_at_the_price_of_their_profile() -> None:
     assert release.circumstances.numerics == "exact"
 
 
+@pytest.mark.planted("the best of four models at the price of one", of=("Selection",))
 def test_publishing_the_best_of_a_fixed_number_at_the_price_of_one_is_refuted() -> None:
     """The planted bug: four runs of randomised response, the best kept, sold at the price of one run.
 

@@ -18,7 +18,15 @@ from numpy.typing import ArrayLike
 from sidelight.errors import RangeError, RoundError
 from sidelight.experts.amplification import Amplified, amplified
 from sidelight.experts.delay import Bound, DelayRule
-from sidelight.experts.player import Floats, checked_actions, checked_report, checked_scale, checked_scales
+from sidelight.experts.player import (
+    Floats,
+    checked_actions,
+    checked_noise,
+    checked_report,
+    checked_scale,
+    checked_scales,
+    stored_noise,
+)
 from sidelight.experts.states import STATE_VERSION, Stream, checked_kind, floats, written
 from sidelight.guarantees import Neighbours
 
@@ -29,11 +37,12 @@ class RWFTPL:
     Guarantee: none of its own; every action is a function of reports, which are private before they arrive.
 
     Accuracy: expected regret at most (η + 2c²/η) √(2 T ln n) for gains in an interval of length c that were fixed in
-    advance (experts proof page, Theorem 2; `ftpl_bound`).
+    advance (experts proof page, Theorem 2; `ftpl_bound`). With unequal noise: the largest η in the first place, the
+    smallest in the second; `server_noise` lifts the smallest.
 
     Args:
         actions: n.
-        noise_scale: η, of each coordinate of a round's report.
+        noise_scale: η, of each coordinate of a round's report; one number, or one a coordinate.
         stream: The server's draws; a fresh one unless given.
         server_noise: Standard deviation of noise that the server adds to every report: with weak privacy (η below √2 c)
             the bound improves if η² + server_noise² = 2c².
@@ -47,22 +56,22 @@ class RWFTPL:
     """
 
     def __init__(
-        self, *, actions: int, noise_scale: float, stream: Stream | None = None, server_noise: float = 0.0
+        self, *, actions: int, noise_scale: ArrayLike, stream: Stream | None = None, server_noise: float = 0.0
     ) -> None:
         self.actions = checked_actions(actions)
-        self.noise_scale = checked_scale(noise_scale)
+        self.noise_scale = checked_noise(noise_scale, actions)
         if not (math.isfinite(server_noise) and server_noise >= 0):
             raise RangeError(f"server_noise must be finite and not negative, got {server_noise}")
         self.server_noise = float(server_noise)
         self.stream = Stream() if stream is None else stream
         self.rounds_played = 0
         self._open = False
-        start = math.hypot(self.noise_scale, self.server_noise)
+        start = np.hypot(self.noise_scale, self.server_noise)
         self._sums = start * self.stream.normals("start", self.actions)
 
     @property
     def sums(self) -> Floats:
-        """The noisy sums G, initial draw included: N(Σ g, (t+1) η² I)."""
+        """The noisy sums G, initial draw included: N(Σ g, (t+1) diag(η²))."""
         return self._sums.copy()
 
     def predict(self) -> int:
@@ -88,7 +97,7 @@ class RWFTPL:
             "kind": "rw_ftpl",
             "version": STATE_VERSION,
             "actions": self.actions,
-            "noise_scale": self.noise_scale,
+            "noise_scale": stored_noise(self.noise_scale),
             "server_noise": self.server_noise,
             "rounds_played": self.rounds_played,
             "open": self._open,
@@ -120,8 +129,9 @@ class RWAdaBatch:
 
     Accuracy: the expected regret is at most that of RW-FTPL plus 2 a c √(T ln n) (`adabatch_bound`).
 
-    The noise of every round must be the same: reports with less noise than `noise_scale` are padded to it here, with
-    more they are refused. Gains must lie in [0, gain_range]: clients clip before their noise.
+    The noise of every round and coordinate must be the same: reports with less noise than `noise_scale`, those of a
+    large client say, are padded to it here (experts proof page, Theorem 13), with more they are refused. Gains must lie
+    in [0, gain_range]: clients clip before their noise.
     """
 
     def __init__(
@@ -245,14 +255,17 @@ class RWAdaBatch:
         return player
 
 
-def ftpl_bound(*, actions: int, rounds: int, noise_scale: float, gain_range: float = 1.0) -> float:
+def ftpl_bound(*, actions: int, rounds: int, noise_scale: ArrayLike, gain_range: float = 1.0) -> float:
     """Bound the expected regret of RW-FTPL: (η + 2c²/η) √(2 T ln n); least, 4c √(T ln n), at η = √2 c.
+
+    With one η a coordinate: (η_max + 2c²/η_min) √(2 T ln n) (experts proof page, Theorem 12).
 
     >>> round(ftpl_bound(actions=24, rounds=148, noise_scale=0.5), 4)
     138.019
     """
     c = gain_range
-    return (noise_scale + 2 * c * c / noise_scale) * math.sqrt(2 * rounds * math.log(actions))
+    largest, smallest = float(np.max(noise_scale)), float(np.min(noise_scale))
+    return (largest + 2 * c * c / smallest) * math.sqrt(2 * rounds * math.log(actions))
 
 
 def adabatch_bound(

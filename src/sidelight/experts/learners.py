@@ -10,9 +10,10 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sidelight.errors import RangeError
-from sidelight.experts.player import Floats, Mask, checked_actions, checked_scale
+from sidelight.experts.player import Floats, Mask, checked_actions, checked_noise, checked_scale
 from sidelight.experts.states import Stream, floats, written
 
 WINDOWS = (8, 16, 32, 64)
@@ -126,8 +127,8 @@ class LeaderLearner:
 
     window = 0
 
-    def __init__(self, *, actions: int, noise_scale: float, stream: Stream) -> None:
-        self._sums = checked_scale(noise_scale) * stream.normals("start", checked_actions(actions))
+    def __init__(self, *, actions: int, noise_scale: ArrayLike, stream: Stream) -> None:
+        self._sums = checked_noise(noise_scale, actions) * stream.normals("start", checked_actions(actions))
 
     def predict(self, time: int, reports: Floats, scales: Floats) -> int:
         """Return the leader."""
@@ -153,7 +154,7 @@ class LeaderLearner:
         return "LeaderLearner()"
 
 
-def usual_learners(*, actions: int, noise_scale: float, stream: Stream) -> list[Learner]:
+def usual_learners(*, actions: int, noise_scale: ArrayLike, stream: Stream) -> list[Learner]:
     """Return the 13 learners of the published experiment: 4 windows times 3 strengths, and RW-FTPL."""
     rolling: list[Learner] = [RollingRegression(window=w, strength=r) for w in WINDOWS for r in STRENGTHS]
     return [*rolling, LeaderLearner(actions=actions, noise_scale=noise_scale, stream=stream.child("leader"))]

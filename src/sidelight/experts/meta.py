@@ -21,9 +21,11 @@ from sidelight.experts.player import (
     Floats,
     checked_actions,
     checked_mask,
+    checked_noise,
     checked_report,
     checked_scale,
     checked_scales,
+    stored_noise,
 )
 from sidelight.experts.states import STATE_VERSION, Stream, checked_kind, floats, written
 
@@ -47,7 +49,7 @@ class RWMeta:
 
     Args:
         actions: n.
-        noise_scale: η of a round's report; `update` may give a round, or each of its coordinates, its own.
+        noise_scale: η of a round's report, one number or one a coordinate; `update` may give a round its own.
         learners: The learners; by default the 13 of `usual_learners`.
         floor: c: the added noise reaches at least variance c·t. 2 for gains in [0, 1]; 2c² for gains in [0, c].
             0.25 did better on drifting data with μ >= 0.5, without the guarantee's constant.
@@ -60,7 +62,7 @@ class RWMeta:
         self,
         *,
         actions: int,
-        noise_scale: float,
+        noise_scale: ArrayLike,
         learners: Sequence[Learner] | None = None,
         floor: float = 2.0,
         variant: str = "centred",
@@ -68,7 +70,7 @@ class RWMeta:
         stream: Stream | None = None,
     ) -> None:
         self.actions = checked_actions(actions)
-        self.noise_scale = checked_scale(noise_scale)
+        self.noise_scale = checked_noise(noise_scale, actions)
         self.stream = Stream() if stream is None else stream
         self.floor = checked_scale(floor, name="floor")
         if variant not in VARIANTS:
@@ -76,15 +78,16 @@ class RWMeta:
         self.variant = variant
         self.decorrelate = decorrelate
         if learners is None:
-            learners = usual_learners(actions=actions, noise_scale=noise_scale, stream=self.stream)
+            learners = usual_learners(actions=actions, noise_scale=self.noise_scale, stream=self.stream)
         self.learners = list(learners)
         if not self.learners:
             raise RangeError("RW-Meta wants at least one learner, got none")
         self.rounds_played = 0
         self._window = max(learner.window for learner in self.learners)
         m = len(self.learners)
-        self._gains = self.noise_scale * self.stream.normals("start", m)
-        self._covariance = self.noise_scale**2 * np.eye(m)
+        first = float(np.max(self.noise_scale))
+        self._gains = first * self.stream.normals("start", m)
+        self._covariance = first**2 * np.eye(m)
         self._level = 0.0
         self._reports = self._scales = np.zeros((0, self.actions))
         self._pending: tuple[int, Floats] | None = None
@@ -175,7 +178,7 @@ class RWMeta:
             "kind": "rw_meta",
             "version": STATE_VERSION,
             "actions": self.actions,
-            "noise_scale": self.noise_scale,
+            "noise_scale": stored_noise(self.noise_scale),
             "floor": self.floor,
             "variant": self.variant,
             "decorrelate": self.decorrelate,

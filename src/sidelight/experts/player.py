@@ -76,9 +76,26 @@ def checked_scale(scale: float, *, name: str = "noise_scale") -> float:
     return float(scale)
 
 
-def checked_scales(scale: ArrayLike | None, *, usual: float, actions: int) -> Floats:
+def checked_noise(scale: ArrayLike, actions: int) -> float | Floats:
+    """Return the usual noise of a report: one number, or one a coordinate where clients have noise of their own."""
+    if np.ndim(scale) == 0:
+        return checked_scale(float(scale))  # type: ignore[arg-type]
+    scales = checked_scales(scale, usual=1.0, actions=actions)
+    scales.setflags(write=False)
+    return scales
+
+
+def stored_noise(scale: float | Floats) -> float | list[float]:
+    """Return what `checked_noise` reads back, ready for JSON."""
+    return scale if isinstance(scale, float) else [float(each) for each in scale]
+
+
+def checked_scales(scale: ArrayLike | None, *, usual: ArrayLike, actions: int) -> Floats:
     """Return the noise of each coordinate of a report: the usual one unless given, one number or one a coordinate."""
-    scales = np.array(np.broadcast_to(np.asarray(usual if scale is None else scale, dtype=np.float64), (actions,)))
+    given = np.asarray(usual if scale is None else scale, dtype=np.float64)
+    if given.shape not in ((), (actions,)):
+        raise RangeError(f"noise_scale is one number or one for each of {actions} coordinates, got shape {given.shape}")
+    scales = np.array(np.broadcast_to(given, (actions,)))
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         raise RangeError("noise_scale must be positive and finite; a report without noise is not private")
     return scales

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -78,11 +79,13 @@ class Report:
 
 def check_terms(report: Report, reporting: Reporting) -> None:
     """Raise `ReportError` unless the report was made under these terms. Public claims are compared, values are not."""
+    if reporting.sizes is not None and report.client_id not in reporting.sizes:
+        raise ReportError("no client of this name takes part")
     wanted: dict[str, Any] = {
         "version": REPORT_VERSION,
         "kind": reporting.kind,
         "grid_bits": reporting.grid_bits,
-        "noise_scale": decimal_text(reporting.noise_scale),
+        "noise_scale": decimal_text(reporting.noise_scale_of(report.client_id)),
         "mu": decimal_text(reporting.exact_mu),
     }
     for name, value in wanted.items():
@@ -100,7 +103,8 @@ def check_terms(report: Report, reporting: Reporting) -> None:
 class Limits:
     """The range of codes that a report may have: gains plus z noise deviations on either side, z = Φ⁻¹(1 - failure/n).
 
-    An honest report is touched with probability at most 2 `failure`.
+    An honest report is touched with probability at most 2 `failure`. Where noise follows sizes, each client's limits
+    are those of its own: a large client cannot move a sum by the noise of a small one.
     """
 
     reporting: Reporting
@@ -119,52 +123,104 @@ class Limits:
 
     @cached_property
     def codes(self) -> tuple[int, int]:
-        """The lowest and the highest code."""
-        reach = math.ceil(self.deviations * float(self.reporting.noise_scale / self.reporting.grid)) + 1
+        """The lowest and the highest code of any client."""
+        return self._codes(self.reporting.noise_scale)
+
+    def codes_of(self, client_id: str) -> tuple[int, int]:
+        """The lowest and the highest code of one client."""
+        return self.codes if self.reporting.sizes is None else self._codes(self.reporting.noise_scale_of(client_id))
+
+    def _codes(self, scale: Fraction) -> tuple[int, int]:
+        reach = math.ceil(self.deviations * float(scale / self.reporting.grid)) + 1
         return -reach, self.reporting.largest_code + reach
 
-    def clipped(self, value: int) -> int:
-        """Return a code within the limits."""
-        low, high = self.codes
-        return min(max(value, low), high)
+    def clipped(self, report: Report) -> list[int]:
+        """Return the codes of a report within the limits of its client."""
+        low, high = self.codes_of(report.client_id)
+        return [min(max(value, low), high) for value in report.values]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """The noisy gain vector of a round, its noise, and which coordinates came from a client."""
+    """The noisy gain vector of a round, its noise (one number, or one a coordinate), and what came from a client."""
 
     report: Floats
-    noise_scale: float
+    noise_scale: float | Floats
     mask: Mask
 
 
-def collect(reports: Iterable[Report], limits: Limits, *, number: int, stream: Stream) -> Collected:
+def scales_of(reporting: Reporting, clients: Mapping[str, int | None]) -> float | Floats:
+    """Return the noise of a round in which every client reports: one number, or one a coordinate.
+
+    A coordinate that belongs to no client has the largest noise of all.
+    """
+    if reporting.kind == "vector":
+        return _averaged([(reporting.exact_size(name), reporting.noise_scale_of(name)) for name in clients])
+    if reporting.sizes is None:
+        return float(reporting.noise_scale)
+    scales = np.full(reporting.actions, float(reporting.noise_scale))
+    for name, place in clients.items():
+        scales[place] = float(reporting.noise_scale_of(name))
+    return scales
+
+
+def _averaged(parts: list[tuple[Fraction, Fraction]]) -> float:
+    """Return the noise √Σ(bη)² / Σb of an average by size, the same bits in whatever order the parts come."""
+    if len(set(parts)) == 1:
+        return float(parts[0][1]) / math.sqrt(len(parts))
+    return math.sqrt(math.fsum(float(size * scale) ** 2 for size, scale in parts)) / float(
+        sum(size for size, _ in parts)
+    )
+
+
+def collect(
+    reports: Iterable[Report], limits: Limits, *, number: int, stream: Stream, clients: Mapping[str, int | None]
+) -> Collected:
     """Return the noisy gain vector of a round: vectors are averaged, coordinates put side by side.
 
-    Sums are of integers, so the order in which reports arrive does not change a bit. What is missing counts as gain 0
-    with noise of the server.
+    Sums are of exact numbers, so the order in which reports arrive does not change a bit. What is missing counts as
+    gain 0 with noise of the server.
 
     Gain 0 is pessimistic on purpose: who does not report is not chosen for it. The noise keeps the covariance that the
     players assume. Averaging k vectors makes the noise η/√k for the player; privacy still rests on each client's η.
+    Vectors of clients of unequal size are averaged by size, so that each person counts the same: the noise η of a
+    client falls as its size b grows, and every report brings the same noise bη into the sum.
     """
     terms = limits.reporting
-    width, scale = float(terms.grid), float(terms.noise_scale)
+    width = float(terms.grid)
+    if terms.kind == "vector" and (vectors := list(reports)):
+        return _average(vectors, limits)
+    scale = float(terms.noise_scale) if terms.kind == "vector" else scales_of(terms, clients)
     total = [0] * terms.actions
-    count = [0] * terms.actions
+    mask = np.zeros(terms.actions, dtype=np.bool_)
     for report in reports:
-        places = range(terms.actions) if report.index is None else (report.index,)
-        for place, value in zip(places, report.values, strict=True):
-            total[place] += limits.clipped(value)
-            count[place] += 1
-    mask = np.array([each > 0 for each in count])
-    if terms.kind == "vector" and count[0]:
-        values = np.array([each / count[0] for each in total]) * width
-        return Collected(report=values, noise_scale=scale / math.sqrt(count[0]), mask=mask)
+        assert report.index is not None
+        total[report.index] += limits.clipped(report)[0]
+        mask[report.index] = True
     values = np.array([float(each) for each in total]) * width
     if not mask.all():
         fresh = scale * stream.normals(f"missing {number}", terms.actions)
         values = np.where(mask, values, fresh)
     return Collected(report=values, noise_scale=scale, mask=mask)
+
+
+def _average(reports: list[Report], limits: Limits) -> Collected:
+    terms = limits.reporting
+    sizes = [terms.exact_size(report.client_id) for report in reports]
+    common = math.lcm(*(size.denominator for size in sizes))
+    weights = [int(size * common) for size in sizes]
+    total = [0] * terms.actions
+    for report, weight in zip(reports, weights, strict=True):
+        for place, value in enumerate(limits.clipped(report)):
+            total[place] += weight * value
+    whole = sum(weights)
+    return Collected(
+        report=np.array([each / whole for each in total]) * float(terms.grid),
+        noise_scale=_averaged(
+            [(size, terms.noise_scale_of(report.client_id)) for size, report in zip(sizes, reports, strict=True)]
+        ),
+        mask=np.ones(terms.actions, dtype=np.bool_),
+    )
 
 
 def _check_types(body: dict[str, Any]) -> None:

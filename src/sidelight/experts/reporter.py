@@ -19,7 +19,7 @@ from sidelight.errors import BudgetError, LedgerError, RangeError, ReleaseFailed
 from sidelight.experts.player import Floats
 from sidelight.experts.report import Report
 from sidelight.experts.reporting import Reporting
-from sidelight.guarantees import Claims, decimal_text
+from sidelight.guarantees import Amount, Claims, decimal_text, positive
 from sidelight.ledger import Ledger, Scope, Stored, open_ledger
 from sidelight.noise import Entropy, OSEntropy, Source, rounded_gaussian
 from sidelight.noise.source import OS_BRANDING
@@ -152,6 +152,22 @@ _REQUEST = "experts_report"
 _SCOPES = "experts/"
 
 
+def _check_size(client_id: str, reporting: Reporting, size: Amount | None) -> None:
+    """Refuse terms that name no size of this client, or one that its gains are not divided by."""
+    reporting.noise_scale_of(client_id)
+    if (size is None) != (reporting.sizes is None):
+        raise RangeError(
+            "size is what this client divides its gains by (its staffed beds, say), and is said exactly where the "
+            "terms name sizes: only the client can tell whether the terms have it right"
+        )
+    if size is not None and reporting.exact_size(client_id) > positive(size, name="size"):
+        raise RangeError(
+            f"the terms say that the size of {client_id!r} is {decimal_text(reporting.exact_size(client_id))}, more "
+            f"than the {decimal_text(positive(size, name='size'))} that its gains are divided by: its noise would be "
+            "too small for the guarantee. Agree on terms with a size that is not larger"
+        )
+
+
 class Reporter:
     """Makes one client's reports under fixed public terms, with a ledger of its own that outlives the process.
 
@@ -165,6 +181,8 @@ class Reporter:
         reporting: The terms.
         ledger: Where charges and reports are kept, of this client alone: an address, or an open ledger.
         index: The coordinate that this client reports, if the terms are for coordinates.
+        size: What this client knows that its gains are divided by, if the terms name sizes. Terms that name a larger
+            one promise more than they keep, and are refused.
         entropy: For tests: seeded entropy brands every report, and needs a ledger for tests.
 
     >>> from sidelight.ledger import open_ledger
@@ -182,6 +200,7 @@ class Reporter:
         *,
         ledger: str | os.PathLike[str] | Ledger,
         index: int | None = None,
+        size: Amount | None = None,
         entropy: Entropy | None = None,
     ) -> None:
         if not isinstance(client_id, str) or not 1 <= len(client_id) <= 200 or not client_id.isprintable():
@@ -190,6 +209,7 @@ class Reporter:
             raise RangeError("index is the coordinate of a client whose terms say kind='coordinate', and of no other")
         if index is not None and not 0 <= index < reporting.actions:
             raise RangeError(f"index must lie in 0..{reporting.actions - 1}, got {index}")
+        _check_size(client_id, reporting, size)
         self.client_id = client_id
         self.reporting = reporting
         self.index = index
@@ -242,8 +262,8 @@ class Reporter:
 
     def _made(self, round_: int, codes: Any) -> Report:
         with Source(self._entropy, declared="exact") as source:
-            scale = self.reporting.noise_scale / self.reporting.grid
-            noise = rounded_gaussian(self.reporting.coordinates, scale, source)
+            eta = self.reporting.noise_scale_of(self.client_id)
+            noise = rounded_gaussian(self.reporting.coordinates, eta / self.reporting.grid, source)
             nonce = f"{source.bits(128):032x}"
             brand = source.branding
         return Report(
@@ -253,7 +273,7 @@ class Reporter:
             index=self.index,
             values=tuple(int(code) + int(draw) for code, draw in zip(codes, noise, strict=True)),
             grid_bits=self.reporting.grid_bits,
-            noise_scale=decimal_text(self.reporting.noise_scale),
+            noise_scale=decimal_text(eta),
             mu=decimal_text(self.reporting.exact_mu),
             nonce=nonce,
             entropy=brand,
@@ -276,7 +296,8 @@ class Reporter:
         ours, agreed = self.reporting.to_json(), made[0].request.get("terms") if made else None
         if not made or agreed == ours:
             return
-        names = [name for name in ours if not isinstance(agreed, dict) or agreed.get(name) != ours[name]]
+        theirs = agreed if isinstance(agreed, dict) else {}
+        names = [name for name in sorted({*ours, *theirs}) if theirs.get(name) != ours.get(name)]
         raise LedgerError(
             f"{self.client_id!r} reported under other terms in this ledger ({', '.join(names)}); terms are fixed "
             "before the first round: reports under new ones are a new agreement, with a new ledger"

@@ -7,9 +7,10 @@ proof page, Theorem 1). The sensitivity is enlarged by what rounding to the grid
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Literal
 
 from sidelight.errors import RangeError, nearest
@@ -36,6 +37,8 @@ _NEIGHBOURS = {
     "move": Neighbours.LOCAL_MOVE,
     "replace": Neighbours.LOCAL,
 }
+#: How many clients one person touches in a round, where each has noise by its own size.
+_CLIENTS_TOUCHED = {"presence": 1, "move": 2}
 #: The grid adds at most this part to the sensitivity.
 _GRID_SHARE = Fraction(1, 2**20)
 #: A gain may be computed with an error of this part of the gain range: floats do much better.
@@ -51,7 +54,8 @@ class Reporting:
     """The public terms under which clients report.
 
     Guarantee: each report is `mu`-GDP for one event: one person's part in one round. With `max_rounds_per_person` also
-    `person_claims`, √k μ. In coordinate reports a person who moves touches two clients; μ holds for both together.
+    `person_claims`, √k μ. In coordinate reports a person who moves touches two clients; μ holds for both together, and
+    with `sizes` for a person of a small client as for one of a large one: the small one's report is noisier.
 
     Args:
         actions: n, the length of the gain vector of a round.
@@ -59,6 +63,8 @@ class Reporting:
         sensitivity: Δ, the largest Euclidean change of what one round reports between neighbours, in all clients' gains
             side by side, after filling and clipping. A person whom j clients report in vectors of their own moves them
             up to √j times as far as one of them; a gain that is a number only when somebody is there moves from `fill`.
+            With `sizes`: the largest Euclidean change of size times gains of one client, 1 where gains are shares and a
+            person counts in one action; never below `gain_range`.
         neighbours: What neighbours are: "presence" (one person present or not), "move" (or elsewhere), "replace" (any
             two inputs of one report: then the whole range must be covered).
         rounds: How many rounds a client will ever report; more are refused.
@@ -66,10 +72,18 @@ class Reporting:
         kind: A whole "vector", or one "coordinate" a client.
         fill: The gain in place of one that is missing or not a finite number, also before the noise.
         max_rounds_per_person: In how many rounds one person can take part.
+        sizes: The public size b of each client by its name, if each adds noise by its own: a person is in one client a
+            round ("presence"), or in one and then another ("move"), and moves its gains by at most sensitivity / b. A
+            size is a public number (staffed beds, never the patients who came), fixed with the terms, and never above
+            what the client divides by: the guarantee would not hold, and only the client could notice. One person in j
+            clients a round needs √j times the sensitivity.
 
     >>> terms = Reporting(actions=24, mu=1, sensitivity=move_sensitivity(8), neighbours="move", rounds=148)
     >>> print(terms.claims, round(float(terms.noise_scale), 6))
     GDP(μ = 1; one person present or not, or elsewhere, in the reports, unit: event) 0.176777
+    >>> own = Reporting(actions=2, mu=1, sensitivity=1, neighbours="move", rounds=9, sizes={"small": 8, "large": 80})
+    >>> [round(float(own.noise_scale_of(name)), 6) for name in ("small", "large")]
+    [0.176777, 0.017678]
     """
 
     actions: int
@@ -81,6 +95,7 @@ class Reporting:
     kind: Kind = "vector"
     fill: Amount = 0
     max_rounds_per_person: int | None = None
+    sizes: Mapping[str, Amount] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         for name in ("actions", "rounds"):
@@ -88,9 +103,12 @@ class Reporting:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise RangeError(f"{name} must be a whole number of at least 1, got {value!r}")
         if self.sensitivity is None:
+            help_ = "presence_sensitivity and move_sensitivity help"
+            if self.sizes is not None:
+                help_ = "with sizes, size times gains of one client: 1 where gains are shares of the size"
             raise RangeError(
                 "sensitivity is not declared: say how far one person can move the gain vector of a round, from public "
-                "numbers (presence_sensitivity and move_sensitivity help)"
+                f"numbers ({help_})"
             )
         if self.neighbours is None:
             raise RangeError("neighbours is not declared: say 'presence', 'move' or 'replace'")
@@ -98,6 +116,8 @@ class Reporting:
             raise RangeError(
                 f"no neighbours are called {self.neighbours!r}; {nearest(str(self.neighbours), _NEIGHBOURS)}"
             )
+        if self.sizes is not None:
+            object.__setattr__(self, "sizes", _checked_sizes(self.sizes, self.neighbours))
         if self.kind not in ("vector", "coordinate"):
             raise RangeError(f"kind must be 'vector' or 'coordinate', got {self.kind!r}")
         k = self.max_rounds_per_person
@@ -106,6 +126,12 @@ class Reporting:
         positive(self.mu, name="mu")
         if self.exact_fill > self.exact_gain_range:
             raise RangeError(f"fill must lie within the gains, 0..{decimal_text(self.exact_gain_range)}")
+        if self.sizes is not None and self.exact_sensitivity < self.exact_gain_range:
+            raise RangeError(
+                "with sizes, sensitivity is how far one person moves size times gains of one client, at least the gain "
+                f"range, {decimal_text(self.exact_gain_range)}: 1 where gains are shares of the size. It is smaller "
+                "here: was it divided by a size already? If gains never come near the range, declare a smaller one"
+            )
         if self.neighbours == "replace" and self.exact_sensitivity**2 < self._full_range_squared:
             raise RangeError(
                 "neighbours 'replace' means any two inputs of a report, which differ by the gain range in every "
@@ -116,7 +142,8 @@ class Reporting:
             raise RangeError(
                 "the sensitivity is too small against the gain range for one grid to hold both; declare a smaller range"
             )
-        for name, amount in (("mu", self.exact_mu), ("noise_scale", self.noise_scale)):
+        noise = [("noise_scale", self._scale(size)) for size in self._size_range]
+        for name, amount in (("mu", self.exact_mu), *noise):
             if len(decimal_text(amount)) > LONGEST_TEXT:
                 raise RangeError(
                     f"{name} takes more than {LONGEST_TEXT} digits to write, and every report says it; declare mu and "
@@ -151,8 +178,8 @@ class Reporting:
 
     @cached_property
     def grid_bits(self) -> int:
-        """j of the grid width q = 2^-j: the coarsest with q √n at most 2^-20 Δ."""
-        wanted = _GRID_SHARE * self.exact_sensitivity / _root_up(self.actions)
+        """j of the grid width q = 2^-j: the coarsest with q √n at most 2^-20 Δ, of the largest client."""
+        wanted = _GRID_SHARE * self.exact_sensitivity / self._size_range[1] / _root_up(self.actions)
         bits = wanted.denominator.bit_length() - wanted.numerator.bit_length()
         while Fraction(1, 2) ** bits > wanted:
             bits += 1
@@ -172,14 +199,56 @@ class Reporting:
 
     @cached_property
     def grid_sensitivity(self) -> Fraction:
-        """Δ + √n (q + 2 c 2^-40): what neighbours differ by after rounding to the grid, computed in floats."""
+        """Δ + √n (q + 2 c 2^-40): what neighbours differ by after rounding to the grid, computed in floats.
+
+        With `sizes`, that of the smallest client, √2 times as much where a person moves between two.
+        """
+        return self._grid_sensitivity(self._size_range[0])
+
+    def _grid_sensitivity(self, size: Fraction) -> Fraction:
         slack = self.grid + 2 * FLOAT_SHARE * self.exact_gain_range
-        return self.exact_sensitivity + _root_up(self.actions) * slack
+        if self.sizes is None:
+            return self.exact_sensitivity + _root_up(self.actions) * slack
+        assert self.neighbours is not None
+        change = self.exact_sensitivity / size + _root_up(self.coordinates) * slack
+        return _root_up(_CLIENTS_TOUCHED[self.neighbours]) * change
 
     @cached_property
     def noise_scale(self) -> Fraction:
-        """η of the client's noise, rounded up once; `mu` is the guarantee of exactly this number."""
-        return scale_up(self.grid_sensitivity / self.exact_mu)
+        """η of the client's noise, rounded up once; `mu` is the guarantee of exactly this number.
+
+        With `sizes`, that of the smallest client: the largest of all.
+        """
+        return self._scale(self._size_range[0])
+
+    def noise_scale_of(self, client_id: str) -> Fraction:
+        """η of one client's noise: that of all, or by its own public size."""
+        if self.sizes is None:
+            return self.noise_scale
+        known = self._known_scales
+        if client_id not in known:
+            if client_id not in self.sizes:
+                raise RangeError(f"the terms name no size of the client {client_id!r}; sizes are fixed with the terms")
+            known[client_id] = self._scale(self.exact_size(client_id))
+        return known[client_id]
+
+    def exact_size(self, client_id: str) -> Fraction:
+        """The public size of one client; 1 of each if the terms name none: all count the same."""
+        return Fraction(1) if self.sizes is None else exact(self.sizes[client_id], name="size")
+
+    def _scale(self, size: Fraction) -> Fraction:
+        return scale_up(self._grid_sensitivity(size) / self.exact_mu)
+
+    @cached_property
+    def _known_scales(self) -> dict[str, Fraction]:
+        return {}
+
+    @cached_property
+    def _size_range(self) -> tuple[Fraction, Fraction]:
+        if self.sizes is None:
+            return Fraction(1), Fraction(1)
+        found = [exact(size, name="size") for size in self.sizes.values()]
+        return min(found), max(found)
 
     @property
     def relation(self) -> Neighbours:
@@ -210,7 +279,8 @@ class Reporting:
 
     def to_json(self) -> dict[str, Any]:
         """Return the terms with strings only: what clients and server must agree on."""
-        return {
+        sizes = {} if self.sizes is None else {"sizes": {name: str(size) for name, size in sorted(self.sizes.items())}}
+        return sizes | {
             "actions": str(self.actions),
             "mu": decimal_text(self.exact_mu),
             "sensitivity": decimal_text(self.exact_sensitivity),
@@ -221,6 +291,11 @@ class Reporting:
             "fill": decimal_text(self.exact_fill),
             "max_rounds_per_person": None if self.max_rounds_per_person is None else str(self.max_rounds_per_person),
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        sizes = None if self.sizes is None else dict(self.sizes)  # a view of sizes cannot be copied by itself
+        return _again, ({**given, "sizes": sizes},)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Reporting:
@@ -236,7 +311,12 @@ class Reporting:
             kind=data["kind"],
             fill=data["fill"],
             max_rounds_per_person=None if k is None else int(k),
+            sizes=data.get("sizes"),  # terms of equal noise do not name it
         )
+
+
+def _again(given: dict[str, Any]) -> Reporting:
+    return Reporting(**given)
 
 
 def presence_sensitivity(smallest_count: Amount) -> Fraction:
@@ -250,6 +330,21 @@ def presence_sensitivity(smallest_count: Amount) -> Fraction:
 def move_sensitivity(smallest_count: Amount) -> Fraction:
     """Return Δ = √2/b, rounded up: a person leaves one coordinate and joins another."""
     return _root_up(2) / positive(smallest_count, name="smallest_count")
+
+
+def _checked_sizes(sizes: Any, neighbours: str) -> Mapping[str, Amount]:
+    """Return the sizes as exact texts that nobody changes afterwards."""
+    if neighbours not in _CLIENTS_TOUCHED:
+        raise RangeError(
+            "neighbours 'replace' means any two inputs of a report, which no size makes nearer; with sizes declare "
+            "'presence' (one person of one client present or not) or 'move' (or in another client)"
+        )
+    if not isinstance(sizes, Mapping) or not sizes:
+        raise RangeError("sizes must be the public size of each client by its name: {'north': 40, 'south': 120}")
+    for name in sizes:
+        if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_TEXT or not name.isprintable():
+            raise RangeError(f"sizes are named by clients: printable texts of 1 to {LONGEST_TEXT} characters")
+    return MappingProxyType({name: decimal_text(positive(size, name="size")) for name, size in sizes.items()})
 
 
 def _root_up(x: int) -> Fraction:

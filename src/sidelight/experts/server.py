@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
+import numpy as np
+
 from sidelight.errors import RangeError, ReportError, RoundError, nearest
 from sidelight.experts.amplification import Amplified
 from sidelight.experts.follow_leader import RWFTPL, RWAdaBatch
@@ -41,7 +43,10 @@ class Receipt(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Closed:
-    """What a round came to. `action` was played; `reports` of `expected` clients were counted."""
+    """What a round came to. `action` was played; `reports` of `expected` clients were counted.
+
+    `noise_scale` is that of its noisy gain vector, the largest where coordinates have noise of their own.
+    """
 
     round: int
     action: int
@@ -59,7 +64,8 @@ class Server:
     Args:
         reporting: The terms that clients report under.
         player: Chooses the actions.
-        clients: Names of the clients; for coordinate reports, a mapping from name to coordinate.
+        clients: Names of the clients; for coordinate reports, a mapping from name to coordinate. If the terms name
+            sizes, they name one of each client.
         late: What happens to a report of a closed round: "drop", or "next": counted in the open round (RW-FTPL only).
         clip_failure: An honest report is clipped with at most twice this probability. Default 1e-9; 1e-15 for
             RW-AdaBatch, whose guarantee pays for it.
@@ -160,7 +166,9 @@ class Server:
         if not self._open:
             raise RoundError("close_round before open_round: no round is open")
         number, action = self.round, self.player.predict()
-        got: Collected = collect(self._pending.values(), self.limits, number=number, stream=self.stream)
+        got: Collected = collect(
+            self._pending.values(), self.limits, number=number, stream=self.stream, clients=self.clients
+        )
         self.player.update(got.report, noise_scale=got.noise_scale, mask=got.mask)
         self._counted[number] = {}
         for (client, round_), report in self._pending.items():
@@ -170,9 +178,8 @@ class Server:
         counted = len(self._pending)
         self._pending = {}
         self._open = False
-        return Closed(
-            round=number, action=action, reports=counted, expected=len(self.clients), noise_scale=got.noise_scale
-        )
+        largest = float(np.max(got.noise_scale))
+        return Closed(round=number, action=action, reports=counted, expected=len(self.clients), noise_scale=largest)
 
     def observers_guarantee(self, time: int) -> Amplified:
         """Return what observers of the actions learn at most about the report of round `time`; RW-AdaBatch only.
@@ -241,6 +248,9 @@ def _digest(report: Report) -> str:
 
 
 def _checked_clients(clients: Iterable[str] | Mapping[str, int], reporting: Reporting) -> dict[str, int | None]:
+    clients = clients if isinstance(clients, Mapping) else list(clients)
+    for name in clients:
+        reporting.noise_scale_of(name)
     if reporting.kind == "coordinate":
         if not isinstance(clients, Mapping):
             raise RangeError("coordinate reports need a mapping from client names to coordinates")

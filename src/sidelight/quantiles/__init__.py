@@ -14,7 +14,7 @@ from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
 from sidelight.quantiles.forms.forecast import GapForecast, gap_forecast
 from sidelight.quantiles.public import fit_public, public_cauchy, public_quantiles
 from sidelight.quantiles.query import Quantiles
-from sidelight.quantiles.sequence import PrivateHistograms, PubPrev, PubProx, Sequence
+from sidelight.quantiles.sequence import PrivateHistograms, PubPrev, PubProx, PubTrack, Sequence
 from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "PrivateHistograms",
     "PubPrev",
     "PubProx",
+    "PubTrack",
     "Quantiles",
     "Sequence",
     "balanced_branching",

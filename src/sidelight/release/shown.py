@@ -81,7 +81,7 @@ def dated(value: Any, told: Any, *, kind: str) -> Any:
         return GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=value.notes)
     if isinstance(value, Mapping):
         return {key: dated(each, told, kind=kind) if key == "quantiles" else each for key, each in value.items()}
-    if kind not in ("quantiles", "stable_median") or not np.all(np.isreal(value)):
+    if kind not in ("quantiles", "counted_quantiles", "stable_median") or not np.all(np.isreal(value)):
         return value
     found = calendar.datetimes(value)
     return found if isinstance(value, np.ndarray) else found.item()

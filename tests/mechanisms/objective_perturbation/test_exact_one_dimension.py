@@ -98,6 +98,7 @@ def test_many_random_neighbours_never_exceed_the_claim():
     assert 0.97 < worst["add"] <= 1 + 1e-9
 
 
+@pytest.mark.planted("a fit that claims less noise than it needs", of=("LinearSVC", "PoissonRegressor", "ModelQuery"))
 def test_a_claim_of_less_noise_fails():
     """Noise 30 % off: the audit must see it."""
     from dataclasses import replace
@@ -145,6 +146,9 @@ def test_log_cosh_removal_reaches_the_gaussian():
     assert best >= 0.99 * gaussian
 
 
+@pytest.mark.planted(
+    "the curve of adding a row claimed for removing one", of=("LinearSVC", "PoissonRegressor", "ModelQuery")
+)
 @pytest.mark.parametrize(
     ("kind", "loss", "extra"), [("huber", huber(1.0), (1.0, 0.0)), ("hinge", hinge(0.25), (1.0, 1.0))]
 )
@@ -159,6 +163,7 @@ def test_without_the_log_term_the_removal_claim_fails(kind, loss, extra):
     assert low > 10 * float(profile.add.delta(Fraction(1, 2)))
 
 
+@pytest.mark.planted("the sign printed in the literature", of=("LinearSVC", "PoissonRegressor", "ModelQuery"))
 def test_the_sign_printed_in_the_thesis_fails():
     """L=1, beta=1/4, lambda=1, sigma=4, eps=1: the printed formula gives 4.3e-8, the exact value is 2.92e-6."""
     from sidelight.guarantees import HalfNormalCurve
@@ -174,6 +179,7 @@ def test_the_sign_printed_in_the_thesis_fails():
     assert low <= float(max(right.deltas(1)))
 
 
+@pytest.mark.planted("a norm that forgets the intercept", of=("LinearSVC", "PoissonRegressor", "ModelQuery"))
 def test_forgetting_the_intercept_column_fails():
     """Rows of norm 1 with an intercept of 1 have norm sqrt 2: calibrated for R = 1 the claim is false."""
     wrong = calibrate_objective(shape_of("logistic", logistic()), epsilon=1, delta="1e-5", output_share=0)

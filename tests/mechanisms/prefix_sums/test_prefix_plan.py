@@ -97,6 +97,7 @@ def test_no_neighbour_moves_the_rows_further_than_claimed():
         assert sum(int(x) ** 2 for x in moved) <= made.integer_sensitivity**2 * made.factorisation.largest_squared_norm
 
 
+@pytest.mark.planted("a norm taken for the sensitivity of a gradient", of=("PrivateHistograms",))
 def test_the_bound_is_attained_so_the_norm_alone_is_a_bug():
     """Control: with the gradient's norm as its sensitivity, a turned-around first gradient exceeds the bound twice."""
     made = plan(steps=9, size=4)

@@ -45,10 +45,12 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def make(ledger: Ledger) -> Make:
-    def build(learner: Any = None, *, epsilon: str = "0.5", budget: Any = None, **rest: Any) -> Sequence:
+    def build(
+        learner: Any = None, *, epsilon: str = "0.5", budget: Any = None, levels: Any = (0.25, 0.5, 0.75), **rest: Any
+    ) -> Sequence:
         arguments: dict[str, Any] = {"ledger": ledger, "scope": "trips", "seed": 1, "schema": SCHEMA, **rest}
         return SeededSequence(
-            sl.Quantiles([0.25, 0.5, 0.75], column="minutes", epsilon=epsilon),
+            sl.Quantiles(list(levels), column="minutes", epsilon=epsilon),
             learner or PubProx(8, 2, features=2, plausible=(0, 120)),
             budget=budget or sl.PureDP(9),
             **arguments,

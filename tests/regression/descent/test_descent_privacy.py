@@ -121,6 +121,7 @@ class TestChoice:
         assert widest <= float(choice.spread) * (1 + 1e-9)
         assert widest > 0.99 * float(choice.spread)  # and it is attained
 
+    @pytest.mark.planted("a gradient that forgets a person's other rows", of=("LinearRegression", "LogisticRegression"))
     def test_a_unit_that_forgets_the_rows_of_a_person_fails(self) -> None:
         choice = make_choice(rows_per_unit=1)
         more = np.array([3 * LOSS_LEVELS, 0, 0])  # three rows of one person

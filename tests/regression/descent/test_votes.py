@@ -60,6 +60,7 @@ def test_one_persons_votes_move_the_logarithms_within_the_spread(candidates: int
     assert widest > 0.999 * float(choice.spread)  # and it is attained
 
 
+@pytest.mark.planted("noise of one candidate's votes for two", of=("LinearRegression", "LogisticRegression"))
 def test_a_unit_for_one_candidate_fails_for_two() -> None:
     choice = choice_of(2)
     assert widest_move(choice, step=float(choice.spread), rows=1) > 1.9 * float(choice.spread)

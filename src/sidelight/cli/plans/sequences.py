@@ -23,7 +23,7 @@ from sidelight.ledger import Ledger
 from sidelight.plan_section import Section
 from sidelight.predictions import Prior
 from sidelight.predictions.from_plan import read_prediction
-from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, Quantiles, Sequence
+from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, PubTrack, Quantiles, Sequence
 from sidelight.quantiles.sequence.accounts import routes_of_days
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan
 from sidelight.records import Schema, Table
@@ -41,9 +41,10 @@ _SHARED = (
 )
 _GUESSES = ("location", "scale")
 _PROXIMATE = ("features", "plausible", "method", "memory", "largest_scale")
+_TRACKED = ("features", "memory", "weekdays", "prediction")
 _PRIVATE = ("lower", "upper", "rho", "bins", "floor_weight", "boldness")
 #: Keys that not every learner takes.
-LEARNER_KEYS = {"previous": _GUESSES, "proximate": (*_GUESSES, *_PROXIMATE), "private": _PRIVATE}
+LEARNER_KEYS = {"tracked": _TRACKED, "previous": _GUESSES, "proximate": (*_GUESSES, *_PROXIMATE), "private": _PRIVATE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +150,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
 
 def read_sequence(section: Section) -> tuple[Quantiles, Learner]:
     """Read what is released every day, and how it is predicted."""
-    section.only(*_SHARED, *_GUESSES, *_PROXIMATE, *_PRIVATE)
+    section.only(*dict.fromkeys((*_SHARED, *_GUESSES, *_PROXIMATE, *_TRACKED, *_PRIVATE)))
     return _query(section), read_learner(section)
 
 
@@ -162,12 +163,16 @@ def _query(section: Section) -> Quantiles:
 
 def read_learner(section: Section) -> Learner:
     """Read what predicts each day from those before."""
-    kind = section.choice("learner", list(LEARNER_KEYS), "proximate")
-    for key in (*_PROXIMATE, *_PRIVATE, *_GUESSES):
+    kind = section.choice("learner", list(LEARNER_KEYS), "proximate" if "location" in section else "tracked")
+    for key in dict.fromkeys((*_PROXIMATE, *_TRACKED, *_PRIVATE, *_GUESSES)):
         if key in section and key not in LEARNER_KEYS[kind]:
             owners = " or ".join(f'learner = "{name}"' for name, keys in LEARNER_KEYS.items() if key in keys)
             section.refuse(f"{key} belongs to {owners}; leave it out", key=key)
     given: dict[str, Any] = {}
+    if kind == "tracked" and "fallback" in section:
+        section.refuse(
+            'fallback belongs to the other learners; for learner = "tracked" it is prediction', key="fallback"
+        )
     if "hedge_weight" in section:
         given["hedge_weight"] = float(section.amount("hedge_weight"))
     if "fallback" in section:
@@ -177,6 +182,8 @@ def read_learner(section: Section) -> Learner:
         given["fallback"] = fallback
     if kind == "private":
         return _private(section, given)
+    if kind == "tracked":
+        return _tracked(section, given)
     given |= {key: _guess(section, key) for key in _GUESSES}
     if kind == "previous":
         return PubPrev(**given)
@@ -190,6 +197,15 @@ def read_learner(section: Section) -> Learner:
         if key in section:
             given[key] = float(section.amount(key))
     return PubProx(**given)
+
+
+def _tracked(section: Section, given: dict[str, Any]) -> PubTrack:
+    given |= {"features": section.integer("features", 0), "weekdays": section.flag("weekdays", default=True)}
+    if "memory" in section:
+        given["memory"] = float(section.amount("memory"))
+    if "prediction" in section:
+        given["prediction"] = read_prediction(section, "prediction")
+    return PubTrack(**given)
 
 
 def _private(section: Section, given: dict[str, Any]) -> PrivateHistograms:

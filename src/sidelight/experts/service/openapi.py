@@ -90,6 +90,7 @@ _TERMS = _object(
     title=_TEXT,
     terms={"type": "object"},
     noise_scale=_TEXT,
+    noise_scales={"type": ["object", "null"], "additionalProperties": _TEXT},
     actions={"type": "array", "items": _TEXT},
     player=_TEXT,
     seconds={"type": "number"},
@@ -149,6 +150,7 @@ def _reports() -> dict[str, Any]:
 
 def _report(plan: ServicePlan) -> dict[str, Any]:
     terms = plan.reporting
+    scales = sorted({decimal_text(terms.noise_scale_of(name)) for name in plan.clients})
     index = {"type": "integer", "minimum": 0, "maximum": terms.actions - 1} if terms.kind == "coordinate" else None
     return _object(
         version={"const": 1},
@@ -164,7 +166,7 @@ def _report(plan: ServicePlan) -> dict[str, Any]:
             "description": f"Noisy gains in units of 2^-{terms.grid_bits}.",
         },
         grid_bits={"const": terms.grid_bits},
-        noise_scale={"const": decimal_text(terms.noise_scale)},
+        noise_scale={"const": scales[0]} if len(scales) == 1 else {"type": "string", "enum": scales},
         mu={"const": decimal_text(terms.exact_mu)},
         nonce=_NAME,
         entropy=_NAME,

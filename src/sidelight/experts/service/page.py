@@ -200,6 +200,9 @@ def terms_json(plan: ServicePlan) -> dict[str, Any]:
         "title": plan.title,
         "terms": terms.to_json(),
         "noise_scale": decimal_text(terms.noise_scale),
+        "noise_scales": None
+        if terms.sizes is None
+        else {name: decimal_text(terms.noise_scale_of(name)) for name in terms.sizes},
         "actions": list(plan.action_names),
         "player": plan.player.kind,
         "seconds": plan.seconds,

@@ -36,6 +36,7 @@ class Terms(_Table, frozen=True, kw_only=True):
     kind: Literal["vector", "coordinate"] = "vector"
     fill: Number = 0
     max_rounds_per_person: int | None = None
+    sizes: dict[str, Number] | None = None
 
 
 class PlayerTable(_Table, frozen=True, kw_only=True):
@@ -175,9 +176,12 @@ def _checked(file: _File, folder: Path) -> ServicePlan:
     )
     if plan.close_when_complete and plan.late == "next":
         raise PlanError('close_when_complete counts the reports of the open round only; use late = "drop" with it')
+    if not plan.clients:
+        raise PlanError("clients names nobody who reports; name at least one")
     for name in plan.clients:
         if not 1 <= len(name) <= 200 or not name.isprintable():
             raise PlanError("names of clients are printable texts of 1 to 200 characters")
+        plan.reporting.noise_scale_of(name)  # raises if there are sizes, and none of this client
     if (plan.reporting.kind == "coordinate") != isinstance(plan.clients, dict):
         raise PlanError(
             'clients = ["name", ...] is for vector reports; coordinate reports need a table [clients] with the '

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,7 @@ from sidelight.errors import PlanError, RangeError, RefusedError, ReportError, S
 from sidelight.experts.follow_leader import RWFTPL, RWAdaBatch
 from sidelight.experts.meta import RWMeta
 from sidelight.experts.player import Player
-from sidelight.experts.report import Report
+from sidelight.experts.report import Report, scales_of
 from sidelight.experts.server import Closed, Receipt, Server
 from sidelight.experts.service.plan import Number, ServicePlan
 from sidelight.experts.service.store import Store
@@ -246,24 +245,23 @@ def new_server(plan: ServicePlan) -> Server:
 
 def _player(plan: ServicePlan) -> Player:
     options, terms = plan.player, plan.reporting
-    client_scale = float(terms.noise_scale)
-    # Averages of k vectors have noise η/√k. RW-AdaBatch pads every round to the client's η, its others do not.
-    averaged = client_scale / math.sqrt(len(plan.clients)) if terms.kind == "vector" else client_scale
+    # Averages of k vectors have noise η/√k. RW-AdaBatch pads every round to the largest η of a client, others do not.
+    usual = scales_of(terms, plan.clients if isinstance(plan.clients, dict) else dict.fromkeys(plan.clients))
     stream = _stream(plan, "player")
     if options.kind == "rw_ftpl":
         noise = _float(options.server_noise, 0.0, name="server_noise")
-        return RWFTPL(actions=terms.actions, noise_scale=averaged, server_noise=noise, stream=stream)
+        return RWFTPL(actions=terms.actions, noise_scale=usual, server_noise=noise, stream=stream)
     if options.kind == "rw_adabatch":
         return RWAdaBatch(
             actions=terms.actions,
-            noise_scale=client_scale,
+            noise_scale=float(terms.noise_scale),
             tolerance=_float(options.tolerance, 0.01, name="tolerance"),
             gain_range=float(terms.exact_gain_range),
             largest_batch=options.largest_batch,
             stream=stream,
         )
     floor = _float(options.floor, 2 * float(terms.exact_gain_range) ** 2, name="floor")
-    return RWMeta(actions=terms.actions, noise_scale=averaged, floor=floor, stream=stream)
+    return RWMeta(actions=terms.actions, noise_scale=usual, floor=floor, stream=stream)
 
 
 def _stream(plan: ServicePlan, purpose: str) -> Stream:

@@ -8,8 +8,9 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -19,16 +20,27 @@ from sidelight.guarantees import Claims
 from sidelight.predictions import Origin, Prior
 from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.query import Quantiles
+from sidelight.quantiles.sequence.curve import CurveState
 from sidelight.quantiles.sequence.previous import LastRelease, PubPrev
 from sidelight.quantiles.sequence.private import GradientPlan, LearnedHistograms, PrivateHistograms
 from sidelight.quantiles.sequence.proximate import CocobMap, PubProx, RegressionMap
 from sidelight.quantiles.sequence.start import Floats
+from sidelight.quantiles.sequence.tracked import PubTrack, TrackPlan
 from sidelight.records import Number, Schema
+from sidelight.release import Release
 from sidelight.session import request_key
 
-Learner = PubPrev | PubProx | PrivateHistograms
-Learned = LastRelease | RegressionMap | CocobMap | LearnedHistograms
+Learner = PubTrack | PubPrev | PubProx | PrivateHistograms
+Learned = CurveState | LastRelease | RegressionMap | CocobMap | LearnedHistograms
 
+#: How a learner may be named instead of made.
+Learn = Literal["released", "private"]
+#: What the gradients of a learner that was named "private" cost, of the quantiles' rho: together a tenth of the day's.
+_GRADIENT_SHARE: Final = Fraction(1, 9)
+_WHOLE_DAYS: Final = (
+    "a sequence releases quantiles of all rows of a day: leave by and where out of its query. A filtered table, or a "
+    "session a day with Quantiles(by=...), releases those of groups"
+)
 #: Where neither the schema nor the query says how fine values are: this share of the learner's first scale.
 _FINEST_SHARE: Final = 1e-8
 #: Where a day begins first: UTC+14.
@@ -45,9 +57,9 @@ class SequencePlan:
     days_per_person: int | None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learner, (PubPrev, PubProx, PrivateHistograms)):
+        if not isinstance(self.learner, (PubTrack, PubPrev, PubProx, PrivateHistograms)):
             raise RangeError(
-                "learner must be PubPrev(...), PubProx(...) or PrivateHistograms(...), "
+                "learner must be PubTrack(...), PubPrev(...), PubProx(...) or PrivateHistograms(...), "
                 f"got {type(self.learner).__name__}"
             )
         if self.query.prediction is not None:
@@ -55,13 +67,11 @@ class SequencePlan:
                 "a sequence predicts by itself: leave prediction out of the query, tell the learner instead"
             )
         if self.query.by or self.query.where is not None:
-            raise RangeError(
-                "a sequence releases quantiles of all rows of a day: leave by and where out of its query. A filtered "
-                "table, or a session a day with Quantiles(by=...), releases those of groups"
-            )
+            raise RangeError(_WHOLE_DAYS)
         days = self.days_per_person
         if days is not None and (isinstance(days, bool) or not isinstance(days, int) or days < 1):
             raise RangeError(f"days_per_person must be a whole number of at least 1, or left out, got {days!r}")
+        _ = self.tracking
         self.begin()  # guesses that do not fit the levels are found now
         _ = self.claims
 
@@ -90,8 +100,30 @@ class SequencePlan:
         return plan
 
     @cached_property
+    def tracking(self) -> TrackPlan | None:
+        """The counts of a learner that follows a curve; None for the others."""
+        if not isinstance(self.learner, PubTrack):
+            return None
+        return TrackPlan(
+            learner=self.learner,
+            levels=self.bare.tree.levels,
+            grid=self.bare.grid,
+            budget=self.bare.rule.budget,
+            unit=self.schema.unit,
+            number=self.number,
+        )
+
+    @cached_property
     def claims(self) -> Claims:
-        """The price of a day for someone in it: its quantiles, and its gradient where there is one."""
+        """The price of a day for someone in it: its quantiles, and its gradient where there is one.
+
+        A day of `PubTrack` is counted or selected as released numbers have it: then the dearest of the two.
+        """
+        if self.tracking is not None:
+            paths = [[self.bare.claims], [self.tracking.claims]]
+            if self.tracking.has_more_knots:
+                paths.append([self.of_curve(None).prepare(self.schema).claims])
+            return dearest_path(paths)
         if self.gradients is None:
             return self.bare.claims
         return dearest_path([[self.bare.claims, self.gradients.claims]])
@@ -125,19 +157,37 @@ class SequencePlan:
         declared = self.number.granularity if self.number.granularity is not None else self.query.resolution
         if declared is not None:
             return float(declared)
+        assert not isinstance(self.learner, PubTrack)  # which has no use for it
         scale = self.learner.scale
         return _FINEST_SHARE * (min(scale) if isinstance(scale, tuple) else scale)
 
     def begin(self) -> Learned:
         """Return the learner before the first day."""
+        if self.tracking is not None:
+            return self.tracking.begin()
+        assert not isinstance(self.learner, PubTrack)
         return self.learner.begin(self.levels, granularity=self.granularity)
 
     def read(self, written: Any) -> Learned:
         """Read a stored learner."""
+        if self.tracking is not None:
+            return self.tracking.read(written)
+        assert not isinstance(self.learner, PubTrack)
         return self.learner.read(written, self.levels, granularity=self.granularity)
 
-    def priors(self, learned: Learned, features: Floats, origin: Origin) -> tuple[Prior, ...]:
-        """Return the prediction for a day: a function of past releases and public numbers."""
+    def learn(self, learned: Learned, features: Floats, release: Release) -> Learned:
+        """Return the learner after a release: a function of it and public numbers."""
+        if isinstance(learned, CurveState):
+            assert self.tracking is not None
+            return self.tracking.learn(learned, features, release.value, release.details)
+        return learned.learn(features, release.value)
+
+    def priors(self, learned: Learned, features: Floats, origin: Origin) -> tuple[Prior, ...] | None:
+        """Return the prediction for a day: a function of past releases and public numbers; None if there is none."""
+        if isinstance(learned, CurveState):
+            assert self.tracking is not None
+            return self.tracking.priors(learned, features, origin=origin)
+        assert not isinstance(self.learner, PubTrack)
         lower = self.number.lower
         nonnegative = lower is not None and lower >= 0
         if isinstance(learned, LearnedHistograms):
@@ -146,9 +196,23 @@ class SequencePlan:
         location, scale = learned.predict(features)
         return self.learner.start.priors(location, scale, origin=origin, nonnegative=nonnegative)
 
-    def with_prediction(self, priors: tuple[Prior, ...]) -> Quantiles:
+    def with_prediction(self, priors: tuple[Prior, ...] | None) -> Quantiles:
         """Return the query of a day."""
         return replace(self.query, prediction=priors)
+
+    def of_curve(self, priors: tuple[Prior, ...] | None) -> Quantiles:
+        """Return the query of a day on which the whole curve is looked for: at its knots."""
+        assert self.tracking is not None
+        knots = self.tracking.knots
+        if priors is not None and len(knots) != len(priors):
+            levels = [float(level) for level in self.tracking.levels]
+            nearest_level = [int(np.argmin(np.abs(np.array(levels) - float(knot)))) for knot in knots]
+            priors = tuple(priors[place] for place in nearest_level)
+        return replace(self.query, levels=knots, prediction=priors)
+
+    def numbers(self, features: Floats, day: datetime.date) -> Floats:
+        """Return all that is public about a day: its features and, where the learner uses it, its weekday."""
+        return self.learner.numbers_of(features, day) if isinstance(self.learner, PubTrack) else features
 
     def features(self, given: Iterable[float]) -> Floats:
         """Check the public features of a day."""
@@ -171,7 +235,40 @@ class SequencePlan:
         return request_key("sequence", self.digest, day.isoformat())
 
 
-def read_day(day: datetime.date | str) -> datetime.date:
+def chosen_learner(learner: Learner | None, learn: Learn | None, *, query: Quantiles, schema: Schema) -> Learner:
+    """Return the learner that was given, or the one that was named; one that follows the curve if nothing was said."""
+    if learner is not None and learn is not None:
+        raise RangeError("give a learner, or learn=, not both; learn names one with its usual settings")
+    if learner is not None:
+        return learner
+    if learn in (None, "released"):
+        return PubTrack()
+    if learn != "private":
+        raise RangeError(f'learn must be "released" or "private", got {learn!r}; or give a learner')
+    if query.by or query.where is not None:
+        raise RangeError(_WHOLE_DAYS)
+    prepared = query.prepare(schema)
+    assert type(prepared) is PreparedQuantiles
+    number, price = schema.number(prepared.column), prepared.claims.zcdp()
+    if price is None:
+        raise RangeError(
+            'learn="private" divides a price in rho, and this query has none: give it rho=, or give '
+            "sl.PrivateHistograms(lower, upper, rho=...)"
+        )
+    if number.lower is None or number.upper is None:
+        raise RangeError(
+            'learn="private" puts its bins between the bounds of the column: declare lower and upper of '
+            f"{number.name!r}, or give sl.PrivateHistograms(lower, upper, rho=...)"
+        )
+    return PrivateHistograms(float(number.lower), float(number.upper), rho=_GRADIENT_SHARE * price.rho)
+
+
+def newest_day() -> datetime.date:
+    """Return the newest day that has begun somewhere on earth, by this machine's clock."""
+    return (datetime.datetime.now(datetime.UTC) + _FIRST_TIME_ZONE).date()
+
+
+def read_day(day: datetime.date | str, *, begun: bool = True) -> datetime.date:
     """Return a day that has begun somewhere on earth, of a date or text such as "2026-11-15".
 
     A moment is refused: it lies in two days at once, by the time zone, and its records would be released twice for the
@@ -188,8 +285,8 @@ def read_day(day: datetime.date | str) -> datetime.date:
             day = datetime.date.fromisoformat(day)
         except (TypeError, ValueError):
             raise RangeError(f'day must be a date such as "2026-11-15", got {day!r}') from None
-    newest = (datetime.datetime.now(datetime.UTC) + _FIRST_TIME_ZONE).date()
-    if day > newest:
+    newest = newest_day()
+    if begun and day > newest:
         raise RangeError(
             f"{day} has not begun: by this machine's clock it is {newest} in the first time zone. Correct the day, or "
             "the clock; nothing was spent, and days that were released stay in order"

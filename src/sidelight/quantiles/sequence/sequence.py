@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sidelight.accounting import Remaining, Route, Spent, dearest_path, find_remaining
+from sidelight.accounting import Remaining, Route, Spent, find_remaining
 from sidelight.errors import LedgerError, RangeError, SchemaError
 from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import check_output
 from sidelight.mechanisms.prefix_sums import PrefixSumRun
-from sidelight.noise import Entropy, OSEntropy, Source
+from sidelight.noise import Entropy, OSEntropy
 from sidelight.predictions import Origin, Prior, guess, released
-from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence.accounts import account_of_day, check_price, for_days, open_accounts, routes_of_days
-from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
+from sidelight.quantiles.sequence.day import query_of_day
+from sidelight.quantiles.sequence.plan import Learn, Learner, SequencePlan, chosen_learner, newest_day, read_day
 from sidelight.quantiles.sequence.private import DayStep, LearnedHistograms
 from sidelight.quantiles.sequence.start import Floats
 from sidelight.quantiles.sequence.state import State, caught_up, describe_day, find_day, read_state, write_state
 from sidelight.records import Column, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session.door import release_through
-from sidelight.session.query import Answer, SurePrepared
 from sidelight.session.session import budget_for
 
 
@@ -41,15 +39,18 @@ class Sequence:
     has data in more than k days; then the budget holds for all days together, at k times the price of the dearest day
     (sequences proof page). The library cannot check this declaration; if it is wrong, so is the guarantee.
 
-    Accuracy: `PubPrev` and `PubProx` see released values and public features only, never the records, so learning is
-    free. `PrivateHistograms` learns from the records by a private gradient, which every day pays for beside its
-    quantiles: the release of a day is then a mapping with "quantiles" and "gradient". Features must be known without
-    the day's records (weekday, weather; never the number of rows), and a day must not be skipped because of what its
-    records look like.
+    Accuracy: `PubTrack` counts a day's rows in cells that the days before predict, `PubProx` and `PubPrev` select with
+    a prior around their prediction; all see released numbers and public features only, so learning is free.
+    `PrivateHistograms` learns from the records by a private gradient, which every day pays for beside its quantiles:
+    the release of a day is then a mapping with "quantiles" and "gradient". Features must be known without the day's
+    records (weather, holidays; never the number of rows), and a day must not be skipped because of what its records
+    look like.
 
     Args:
         query: `sl.Quantiles` without a prediction, which the learner makes anew for every day.
-        learner: `sl.PubPrev`, `sl.PubProx` or `sl.PrivateHistograms`.
+        learner: `sl.PubTrack`, which also stands for none, `sl.PubProx`, `sl.PubPrev` or `sl.PrivateHistograms`.
+        learn: Instead of a learner: "released" is `sl.PubTrack()`; "private" is `sl.PrivateHistograms` between the
+            declared bounds of the column, with a tenth of what a day costs in all (as rho).
         schema: The declared columns of every day's table: a `sl.Schema` or a list of columns.
         budget: What all days together may spend: a guarantee such as `sl.PureDP(1)`.
         ledger: Where budget and releases are kept: an address such as "sqlite:///budget.db", or an open ledger.
@@ -63,7 +64,6 @@ class Sequence:
     >>> import sidelight as sl
     >>> sequence = sl.Sequence(
     ...     sl.Quantiles([0.5], column="minutes", epsilon="0.1"),
-    ...     sl.PubPrev(location=10, scale=3),
     ...     schema=[sl.Number("minutes", lower=0, granularity=1)],
     ...     budget=sl.PureDP(1),
     ...     ledger="sqlite:///budget.db",
@@ -78,8 +78,9 @@ class Sequence:
     def __init__(
         self,
         query: Quantiles,
-        learner: Learner,
+        learner: Learner | None = None,
         *,
+        learn: Learn | None = None,
         schema: Schema | list[Column] | tuple[Column, ...],
         budget: Claim,
         ledger: str | PathLike[str] | Ledger,
@@ -90,7 +91,8 @@ class Sequence:
         strict: bool = False,
     ) -> None:
         declared = schema if isinstance(schema, Schema) else Schema(schema)
-        self.plan = SequencePlan(query=query, schema=declared, learner=learner, days_per_person=days_per_person)
+        chosen = chosen_learner(learner, learn, query=query, schema=declared)
+        self.plan = SequencePlan(query=query, schema=declared, learner=chosen, days_per_person=days_per_person)
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
         promised = budget_for(budget, declared)
@@ -140,9 +142,12 @@ class Sequence:
         table = self._table(data)
         account = account_of_day(self._scope, date, days_per_person=self.plan.days_per_person, routes=self._routes)
         step = self._step()
-        query = DayQuery(
-            query=self.plan.with_prediction(self.plan.priors(self._state.learned, public, self._origin())),
+        query = query_of_day(
+            self.plan,
+            self._state.learned,
+            self.plan.numbers(public, date),
             about=describe_day(self.plan, date, public),
+            origin=self._origin(),
             step=step,
         )
         outcome = release_through(
@@ -170,11 +175,25 @@ class Sequence:
             run = plan.sums.start()
         return DayStep(plan=plan, masses=plan.learner.masses(learned), run=run)
 
-    def predict(self, features: Iterable[float] = ()) -> tuple[Prior, ...]:
-        """Return the priors that a next day with these features would use. Free: it looks at past releases only."""
+    def predict(
+        self, features: Iterable[float] = (), *, day: datetime.date | str | None = None
+    ) -> tuple[Prior, ...] | None:
+        """Return what is expected of a day with these features, as priors; None if nothing is.
+
+        Free: it looks at past releases only.
+
+        Args:
+            features: The day's public features.
+            day: The day, for a learner that uses the weekday; the one after the last if left out.
+        """
         public = self.plan.features(features)
         self._catch_up()
-        return self.plan.priors(self._state.learned, public, self._origin())
+        date = self._next_day() if day is None else read_day(day, begun=False)
+        return self.plan.priors(self._state.learned, self.plan.numbers(public, date), self._origin())
+
+    def _next_day(self) -> datetime.date:
+        last = self._state.last_day
+        return newest_day() if last is None else last + datetime.timedelta(1)
 
     @property
     def last_day(self) -> datetime.date | None:
@@ -251,51 +270,6 @@ class Sequence:
 
     def __repr__(self) -> str:
         return f"Sequence({self._scope.scope_id!r}, {type(self.plan.learner).__name__}, {self._state.days} days)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DayQuery:
-    """The quantiles of one day: the query with its prediction, and what the ledger is told about the day."""
-
-    query: Quantiles
-    about: Mapping[str, Any]
-    step: DayStep | None = None
-
-    def prepare(self, schema: Schema) -> PreparedDay:
-        """Fit the query to the schema; the request names the day."""
-        quantiles = self.query.prepare(schema)
-        assert type(quantiles) is PreparedQuantiles  # days have no groups
-        request = {**quantiles.request, "sequence": dict(self.about)}
-        claims = quantiles.claims
-        if self.step is not None:
-            plan = self.step.plan
-            request |= {"kind": "learned_quantiles", "learner": plan.learner.to_json()}
-            claims = dearest_path([[claims, plan.claims]])
-        return PreparedDay(
-            claims=claims,
-            request=request,
-            labels=quantiles.labels,
-            prediction=quantiles.prediction,
-            error=quantiles.error,
-            quantiles=quantiles,
-            step=self.step,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedDay(SurePrepared):
-    """A prepared day: the quantiles, with the day in the request, and a private learner's gradient."""
-
-    quantiles: PreparedQuantiles
-    step: DayStep | None
-
-    def run(self, table: Table, source: Source) -> Answer:
-        """Release the quantiles, and learn; the only place that touches the day's records."""
-        ranks = self.quantiles.ranks(table, source)
-        answer = self.quantiles.answer(ranks, source)
-        if self.step is None:
-            return answer
-        return replace(answer, value={"quantiles": answer.value, **self.step.take(ranks, source)})
 
 
 def _beside(ledger: Ledger, scope: str) -> Path | None:

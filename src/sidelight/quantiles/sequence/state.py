@@ -179,7 +179,7 @@ def caught_up(state: State, scope: Scope, plan: SequencePlan) -> State:
             continue
         state = replace(
             state,
-            learned=state.learned.learn(found.features, found.release.value),
+            learned=plan.learn(state.learned, plan.numbers(found.features, found.day), found.release),
             days=state.days + 1,
             last_day=found.day if state.last_day is None else max(state.last_day, found.day),
             first_entry=state.first_entry or entry.entry_id,
