@@ -38,7 +38,8 @@ def write(path: Path, *, rows: int) -> Path:
 def write_wide(path: Path, *, rows: int = WIDE_ROWS, more: str = "") -> Path:
     """Write rows of 20 numbers of 32 bits: 80 bytes each."""
     columns = ", ".join(f"(random() - 0.5)::FLOAT AS x{place}" for place in range(WIDTH))
-    duckdb.connect().execute(f"COPY (SELECT {columns}{more} FROM range({rows})) TO '{path}' (FORMAT parquet)")
+    made = f"SELECT *{more} FROM (SELECT {columns} FROM range({rows}))"
+    duckdb.connect().execute(f"COPY ({made}) TO '{path}' (FORMAT parquet)")
     return path
 
 
