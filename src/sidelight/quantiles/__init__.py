@@ -1,5 +1,6 @@
 """Many quantiles at once, from bounds that are not needed, with a prediction when there is one."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sidelight.quantiles.bounds import (
@@ -14,12 +15,16 @@ from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
 from sidelight.quantiles.forms.forecast import GapForecast, gap_forecast
 from sidelight.quantiles.public import fit_public, public_cauchy, public_quantiles
 from sidelight.quantiles.query import Quantiles
-from sidelight.quantiles.sequence import PrivateHistograms, PubPrev, PubProx, PubTrack, Sequence
 from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree
 
 if TYPE_CHECKING:
     from sidelight.quantiles.distribution import Distribution as Distribution
     from sidelight.quantiles.distribution import prior_of as prior_of
+    from sidelight.quantiles.sequence import PrivateHistograms as PrivateHistograms
+    from sidelight.quantiles.sequence import PubPrev as PubPrev
+    from sidelight.quantiles.sequence import PubProx as PubProx
+    from sidelight.quantiles.sequence import PubTrack as PubTrack
+    from sidelight.quantiles.sequence import Sequence as Sequence
 
 __all__ = [
     "Distribution",
@@ -49,10 +54,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load the whole distribution when it is first asked for: a few quantiles do without it."""
-    if name in ("Distribution", "prior_of"):
-        from sidelight.quantiles import distribution
+#: What a few quantiles do without, by the module that has it.
+_LOADED_WHEN_ASKED_FOR = {
+    **dict.fromkeys(("Distribution", "prior_of"), "sidelight.quantiles.distribution"),
+    **dict.fromkeys(
+        ("PrivateHistograms", "PubPrev", "PubProx", "PubTrack", "Sequence"), "sidelight.quantiles.sequence"
+    ),
+}
 
-        return getattr(distribution, name)
+
+def __getattr__(name: str) -> Any:
+    """Load the whole distribution, or sequences of days, when they are first asked for."""
+    if name in _LOADED_WHEN_ASKED_FOR:
+        return getattr(import_module(_LOADED_WHEN_ASKED_FOR[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

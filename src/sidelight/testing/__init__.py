@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sidelight.testing.doors import SeededSession, seeded_release
 from sidelight.testing.seeded import SeededEntropy
-from sidelight.testing.sequences import SeededSequence
 
 if TYPE_CHECKING:
     from sidelight.testing.conformance import engine_conformance
     from sidelight.testing.engine_tables import EngineTable
+    from sidelight.testing.sequences import SeededSequence
 
 __all__ = ["EngineTable", "SeededEntropy", "SeededSequence", "SeededSession", "engine_conformance", "seeded_release"]
 
 
+#: What seeded noise alone does without, by the module that has it.
+_LOADED_WHEN_ASKED_FOR = {
+    "engine_conformance": "sidelight.testing.conformance",
+    "EngineTable": "sidelight.testing.engine_tables",
+    "SeededSequence": "sidelight.testing.sequences",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Load the kit when it is asked for: seeded noise alone is asked for more often."""
-    if name == "engine_conformance":
-        from sidelight.testing.conformance import engine_conformance
-
-        return engine_conformance
-    if name == "EngineTable":
-        from sidelight.testing.engine_tables import EngineTable
-
-        return EngineTable
+    """Load the kit, or seeded sequences, when they are asked for: seeded noise alone is asked for more often."""
+    if name in _LOADED_WHEN_ASKED_FOR:
+        return getattr(import_module(_LOADED_WHEN_ASKED_FOR[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
