@@ -18,6 +18,8 @@ _SPELLINGS = {
     "dp": "differential privacy",
     "zcdp": "rho",
     "gdp": "mu",
+    **dict.fromkeys(("laplace", "gaussian", "normal", "laplace noise", "gaussian noise", "geometric"), "noise"),
+    **dict.fromkeys(("eps", "privacy loss"), "epsilon"),
 }
 
 

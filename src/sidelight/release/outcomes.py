@@ -187,8 +187,20 @@ class Release(Generic[Value]):
         title = f"{'' if self.private else 'NOT PRIVATE: '}{self.kind} · {self.guarantee}"
         unit = ""
         if self.error is not None:
-            unit = f"worst case at 95 %: off by {float(np.max(self.error.at(0.95))):.3g} {self.error.unit}"
+            unit = f"worst case at 95 %: off by {self._off_by}"
         return plot(self.shown, self.labels, title=title, unit=unit, axes=axes)
+
+    @property
+    def records(self) -> float | None:
+        """About how many records there are, to three digits, where the release counted them on its way; else None."""
+        count = float((self.details or {}).get("count", 0))
+        return float(f"{count:.3g}") if count > 0 else None
+
+    @property
+    def _off_by(self) -> str:
+        assert self.error is not None
+        of = f" of about {self.records:,.0f}" if self.error.unit == "ranks" and self.records is not None else ""
+        return f"{float(np.max(self.error.at(0.95))):.3g} {self.error.unit}{of}"
 
     @classmethod
     def from_json(cls, text: str) -> Release:
@@ -215,8 +227,7 @@ class Release(Generic[Value]):
         else:
             lines += [f"  {label}: {number_text(entry)}" for label, entry in entries_of(self.shown, self.labels)]
         if self.error is not None:
-            bound = float(np.max(self.error.at(0.95)))
-            lines.append(f"  worst case at 95 %: off by {bound:.3g} {self.error.unit}, if {self.error.assumption}")
+            lines.append(f"  worst case at 95 %: off by {self._off_by}, if {self.error.assumption}")
         if self.prediction is not None:
             lines.append(f"  prediction: {self.prediction['description']}")
         return "\n".join(lines)
@@ -236,8 +247,7 @@ class Release(Generic[Value]):
         caption = html.escape(f"{self.kind} · {self.guarantee}")
         off = ""
         if self.error is not None:
-            bound = f"{float(np.max(self.error.at(0.95))):.3g} {self.error.unit}"
-            off = f"<p>off by at most {html.escape(f'{bound} at 95 %, if {self.error.assumption}')}</p>"
+            off = f"<p>off by at most {html.escape(f'{self._off_by} at 95 %, if {self.error.assumption}')}</p>"
         return (
             f"{brand}<table><caption>{caption}</caption>{rows}</table>{bars(entries_of(self.shown, self.labels))}{off}"
         )

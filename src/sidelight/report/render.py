@@ -111,6 +111,13 @@ def _rows_of(report: Report, dataset: str) -> str | None:
     return None
 
 
+def _of_rows(release: Release, report: Report) -> str | None:
+    """Return of about how many records a release is, where it says so itself, or another one of its data does."""
+    if release.records is not None:
+        return shown(release.records)
+    return None if "where" in release.query else _rows_of(report, release.circumstances.dataset)
+
+
 def _card(item: Item, report: Report) -> Mapping[str, Any]:
     outcome = item.outcome
     card = {
@@ -151,7 +158,7 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "prediction": _prediction(outcome),
         "error": outcome.error,
         "measured": outcome.error is not None and "that this was measured on" in outcome.error.assumption,
-        "of_rows": None if "where" in outcome.query else _rows_of(report, outcome.circumstances.dataset),
+        "of_rows": _of_rows(outcome, report),
         # one bound for all of the value is a sentence, not a column
         "off_by": None if errors is None or listing.bounded else at_most(max(errors)),
     }
