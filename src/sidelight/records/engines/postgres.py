@@ -286,7 +286,7 @@ def _connected(address: str, *, begin: str = _ONE_MOMENT) -> Any:
 
 
 def _begin(connection: Any, begin: str) -> None:
-    """Say what comes before any query; all of it holds for this transaction, whoever keeps the connection open."""
+    """Set what comes before any query; all of it holds for this transaction, whoever keeps the connection open."""
     server = int(connection.adbc_get_info()["vendor_version"])
     unlimited = [f"{name} TO 0" for name, since in _TIME_LIMITS.items() if server >= since]
     # notices are printed by the library, and a view's function may put a cell into one
