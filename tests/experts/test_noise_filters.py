@@ -115,6 +115,36 @@ def played(player, rounds, *, resumed, scales=None):
     return actions, player.state()
 
 
+@pytest.mark.parametrize("size", [1e150, 1e154, 1e200, 1e300])
+def test_no_finite_report_ends_a_filter(size):
+    with np.errstate(over="raise", invalid="raise", divide="raise", under="raise"):
+        for gain_range, scale in ((1.0, 0.1), (10.0, 0.1), (1.0, 1e120)):
+            learner = FilterLearner(actions=4, gain_range=gain_range)
+            for reports in ([size, 0.2, -size, 0.1], [0.1, size, size, size], [0.1, 0.2, 0.3, 0.4]):
+                learner.update(1, np.array(reports), ALL)
+                assert learner.predict(1, np.array([reports]), np.full((1, 4), scale)) in range(4)
+            assert np.isfinite(learner._bank.forecast()).all()
+            again = learner_from_state(json.loads(json.dumps(learner.state())), actions=4)
+            assert again.state() == learner.state()
+
+
+@pytest.mark.parametrize(("eigenvalue", "best"), [(0.0, 0.5), (40.0, 0.5), (300.0, 3.0)])
+def test_the_floor_that_makes_the_sharp_bound_least(eigenvalue, best):
+    def bound(floor):
+        return meta_bound(learners=3, rounds=100, largest_eigenvalue=eigenvalue, floor=floor, sharp=True)
+
+    assert all(bound(best) < bound(best * factor) for factor in (0.5, 0.9, 1.1, 2.0))
+
+
+def test_a_state_of_other_actions_is_refused():
+    learner = FilterLearner(actions=4)
+    learner.update(1, np.zeros(4), ALL)
+    with pytest.raises(RangeError, match="of 4 actions, and the player has 5"):
+        learner_from_state(learner.state(), actions=5)
+    with pytest.raises(RangeError, match="a mask has 4 entries"):
+        learner_from_state({**learner.state(), "sent": [True]}, actions=4)
+
+
 @pytest.mark.parametrize("scales", [None, [0.3, 0.01, 0.1, 0.2]])
 def test_the_default_player_goes_on_bit_for_bit(scales):
     made = [RWMeta(actions=4, noise_scale=0.1, stream=Stream.seeded(2)) for _ in range(2)]

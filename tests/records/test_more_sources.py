@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 import polars as pl
@@ -328,6 +328,44 @@ def test_urls_are_refused_with_what_to_write(tmp_path: Path, source: str, hint: 
 
     with pytest.raises(PlanError, match=hint):
         read_plan(tmp_path / "p.toml")
+
+
+@pytest.mark.parametrize(
+    ("source", "engine"),
+    [
+        (" postgresql://user:98765@host/db", None),
+        ("'postgres://user:98765@host/db'", None),
+        ("postgresql:/user:98765@host/db", None),
+        ("host=h user=u password=98765", None),
+        (" s3://key:98765@bucket/t.parquet", None),
+        ("s3a://key:98765@bucket/t.parquet", "spark"),
+        ("postgresql://user:98765@host/db", "spark"),
+    ],
+)
+def test_no_misspelt_address_is_shown(tmp_path: Path, source: str, engine: Literal["spark"] | None) -> None:
+    from sidelight.cli.plans.plan import read_plan
+
+    with pytest.raises(SourceError, match=r"with nothing before it|Spark does not read") as caught:
+        Table(source, schema=SCHEMA, engine=engine)
+    assert "98765" not in str(caught.value)
+    by_engine = "" if engine is None else 'engine = "spark"\n'
+    (tmp_path / "p.toml").write_text(
+        f'[source]\npath = "{source}"\n{by_engine}[[column]]\nname = "x"\n'
+        '[budget]\nepsilon = 1\n[[query]]\nkind = "quantiles"\ncolumn = "x"\nlevels = [0.5]\nepsilon = 1\n'
+    )
+    with pytest.raises(PlanError, match=r"with nothing before it|Spark does not read") as refused:
+        read_plan(tmp_path / "p.toml")
+    assert "98765" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path", ["hdfs://host:9000/a@b/t.parquet", "abfss://box@account.dfs.core.windows.net/t.parquet"]
+)
+def test_addresses_that_spark_reads_pass(path: str) -> None:
+    from sidelight.records.engines import check_local
+
+    check_local(path, engine="spark")
+    check_local("C:/me@home/postgres.csv")
 
 
 @pytest.mark.parametrize("ending", ["feather", "jsonl", "sqlite"])

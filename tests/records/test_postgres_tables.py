@@ -5,10 +5,15 @@ from __future__ import annotations
 import gc
 import math
 import os
+import threading
+import time
+import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +49,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def run(address: str) -> Iterator[Any]:
+    gc.collect()  # a table that was read keeps others from dropping it
     with driver.connect(address) as connection, connection.cursor() as cursor:
 
         def run(*statements: str) -> None:
@@ -51,7 +57,7 @@ def run(address: str) -> Iterator[Any]:
                 cursor.execute(statement)
             connection.commit()
 
-        run("DROP SCHEMA IF EXISTS tried CASCADE", "CREATE SCHEMA tried")
+        run("SET lock_timeout TO '20s'", "DROP SCHEMA IF EXISTS tried CASCADE", "CREATE SCHEMA tried")
         yield run
 
 
@@ -139,6 +145,180 @@ def test_a_table_that_goes_fails_the_release_and_names_no_cell(address: str, run
         session.release(sl.Count(epsilon=1))
     assert "98765" not in str(caught.value)
     assert str(session.spent) != str(sl.Session(table, budget=sl.PureDP(2)).spent)
+
+
+X = [sl.Number("x", lower=0, upper=10)]
+
+
+def asked(address: str, **settings: object) -> str:
+    """Return the address with settings of the session, as a role or a database may have them."""
+    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    return f"{address}{'&' if '?' in address else '?'}options={quote(options)}"
+
+
+def in_database(address: str, name: str) -> str:
+    parts = urlsplit(address)
+    return urlunsplit(parts._replace(path=f"/{name}"))
+
+
+@pytest.mark.parametrize(("encoding", "cell"), [("SQL_ASCII", "\\xff"), ("WIN1252", "\\x81"), ("LATIN1", "\\xe9")])
+def test_texts_of_other_encodings_are_refused_before_a_charge(address: str, encoding: str, cell: str) -> None:
+    name = f"sidelight_{uuid.uuid4().hex}"
+    with driver.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+        try:
+            there = in_database(address, name)
+            with driver.connect(there, autocommit=True) as other, other.cursor() as at:
+                at.execute("CREATE TABLE people (x float8, u uuid, c text)")
+                at.execute(f"INSERT INTO people VALUES (1, NULL, E'{cell}')")
+            with pytest.raises(SourceError, match=rf"is in {encoding}, and one cell of 'c' .* declare no texts"):
+                sl.Table(there, table="people", schema=[*X, SCHEMA[2]])
+            table = sl.Table(there, table="people", schema=[*X, sl.Category("u", ["a"])])
+            assert row_count(table).value == 1
+            del table
+            gc.collect()
+        finally:
+            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_no_limit_on_time_fails_a_release(address: str, run: Any) -> None:
+    run("CREATE VIEW tried.slow AS SELECT 1::float8 AS x FROM pg_sleep(0.3)")
+    limited = asked(address, statement_timeout=100, idle_in_transaction_session_timeout=100)
+    table = sl.Table(limited, table="tried.slow", schema=X)
+    assert row_count(table).value == 1
+    time.sleep(0.3)  # while the snapshot is held
+    assert row_count(table).value == 1
+
+
+def test_nothing_runs_and_nothing_is_quoted_while_a_table_is_made(address: str, run: Any) -> None:
+    """The planner calls an immutable function, whatever LIMIT says: a statement is only described."""
+    run(
+        "CREATE TABLE tried.secret (c text)",
+        "INSERT INTO tried.secret VALUES ('cell98765')",
+        "CREATE FUNCTION tried.read() RETURNS float8 IMMUTABLE LANGUAGE plpgsql AS "
+        "$$ BEGIN RETURN (SELECT c::float8 FROM tried.secret); END $$",
+        "CREATE VIEW tried.planned AS SELECT tried.read() AS x",
+    )
+    table = sl.Table(address, table="tried.planned", schema=X)
+    with pytest.raises(SourceError, match="PostgreSQL server could not be reached again, or failed") as caught:
+        row_count(table)
+    assert "98765" not in str(caught.value)
+
+
+def test_rights_that_are_missing_are_said_in_our_words(address: str, run: Any) -> None:
+    role = f"r{uuid.uuid4().hex}"
+    run(
+        "CREATE TABLE tried.people (x float8, y float8)",
+        f"CREATE ROLE {role}",
+        f"GRANT USAGE ON SCHEMA tried TO {role}",
+    )
+    as_role = asked(address, role=role)
+    try:
+        with pytest.raises(SourceError, match=r"may not read 'x' of 'tried.people'; .*GRANT it SELECT") as caught:
+            sl.Table(as_role, table="tried.people", schema=X)
+        assert caught.value.__cause__ is caught.value.__context__ is None
+        run(f"GRANT SELECT (x) ON tried.people TO {role}")
+        assert row_count(sl.Table(as_role, table="tried.people", schema=X)).value == 0
+        gc.collect()
+    finally:
+        run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def test_what_the_server_says_is_withheld_while_a_table_is_made(
+    address: str, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sidelight.records.engines import postgres
+
+    run("CREATE TABLE tried.people (x float8)")
+    wrong = "SELECT 'cell98765'::float8"
+    for name, given in (("_LISTED", wrong), ("_COLUMNS", wrong), ("_PATIENCE", "cell98765")):
+        with monkeypatch.context() as patched:
+            patched.setattr(postgres, name, given)
+            with pytest.raises(SourceError, match="refused to describe the table") as caught:
+                sl.Table(address, table="tried.people", schema=X)
+        assert "98765" not in str(caught.value)
+        assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_nobody_empties_a_table_that_was_read(address: str, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No snapshot hides a TRUNCATE. Whoever waits for one makes the next pass fail, which waits behind it."""
+    monkeypatch.setattr("sidelight.records.engines.postgres._PATIENCE", "300ms")
+    run(
+        "CREATE TABLE tried.people (x float8)",
+        "INSERT INTO tried.people SELECT 1 FROM generate_series(1, 100)",
+        "CREATE VIEW tried.seen AS SELECT x FROM tried.people",
+    )
+    table = sl.Table(address, table="tried.seen", schema=X)
+    assert row_count(table).value == 100
+
+    def empty(patience: str) -> None:
+        with (
+            suppress(Exception),
+            driver.connect(asked(address, lock_timeout=patience), autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute("TRUNCATE tried.people")
+
+    empty("100ms")
+    assert row_count(table).value == 100
+    waiting = threading.Thread(target=empty, args=("20s",))
+    waiting.start()
+    time.sleep(0.2)
+    with pytest.raises(SourceError, match="waits to change or empty the table"):
+        row_count(table)
+    del table
+    gc.collect()
+    waiting.join()
+    assert row_count(sl.Table(address, table="tried.people", schema=X)).value == 0
+
+
+def test_a_view_that_gives_nothing_the_second_time_fails_nothing(address: str, run: Any) -> None:
+    until = "clock_timestamp() < (SELECT until FROM tried.times)"
+    run(
+        "CREATE TABLE tried.times AS SELECT clock_timestamp() + interval '1 second' AS until",
+        f"CREATE VIEW tried.once AS SELECT 1::float8 AS x WHERE {until}",
+    )
+    table = sl.Table(address, table="tried.once", schema=X)
+    assert row_count(table).value == 1
+    time.sleep(1.1)
+    assert row_count(table).value == 0
+
+
+def test_a_name_that_two_tables_have_is_refused(address: str, run: Any) -> None:
+    run('DROP TABLE IF EXISTS public."tried.big"', 'CREATE TABLE public."tried.big" (x float8)')
+    try:
+        assert sl.Table(address, table="tried.big", schema=X).engine == "postgres"
+        run("CREATE TABLE tried.big (x float8)")
+        with pytest.raises(SourceError, match=r"two tables .* answer to 'tried.big'"):
+            sl.Table(address, table="tried.big", schema=X)
+        assert sl.Table(address, table="public.tried.big", schema=X).engine == "postgres"
+    finally:
+        run('DROP TABLE public."tried.big"')
+
+
+def test_the_search_path_changes_no_meaning(address: str, run: Any) -> None:
+    run(
+        "CREATE FUNCTION tried.abs(numeric) RETURNS numeric LANGUAGE sql AS 'SELECT 0::numeric'",
+        "CREATE FUNCTION tried.never(numeric, numeric) RETURNS bool LANGUAGE sql AS 'SELECT true'",
+        "CREATE OPERATOR tried.>= (LEFTARG = numeric, RIGHTARG = numeric, FUNCTION = tried.never)",
+        "CREATE TYPE tried.date AS ENUM ('a')",
+        "CREATE TABLE tried.people (x numeric, d pg_catalog.date, e tried.date)",
+        "INSERT INTO tried.people VALUES (3.5, '2020-01-03', 'a')",
+    )
+    there = asked(address, search_path="tried,pg_catalog")
+    table = sl.Table(there, table="people", schema=[*X, SCHEMA[3], sl.Category("e", ["a"])])
+    (batch,) = table.rows.batches(Wanted(numbers=("x", "d"), texts=("e",)))
+    assert (batch.numbers["x"].tolist(), batch.numbers["d"].tolist()) == ([3.5], [2.0])
+
+
+def test_foreign_tables_are_not_read(address: str, run: Any) -> None:
+    run(
+        "CREATE EXTENSION IF NOT EXISTS file_fdw",
+        "CREATE SERVER IF NOT EXISTS tried_files FOREIGN DATA WRAPPER file_fdw",
+        "CREATE FOREIGN TABLE tried.far (x float8) SERVER tried_files OPTIONS (filename '/nowhere')",
+    )
+    with pytest.raises(SourceError, match=r"no table 'tried\.far'"):
+        sl.Table(address, table="tried.far", schema=X)
 
 
 def test_an_address_is_shown_nowhere(tmp_path: Path) -> None:

@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.experts.player import Floats, Mask, checked_actions, checked_scale
+from sidelight.experts.player import Floats, Mask, checked_actions, checked_mask, checked_scale
 from sidelight.experts.states import floats, written
 
 #: How far apart the gains of different actions can be, as parts of their range.
 SPREADS = (0.03, 0.1, 0.3)
 #: Of the noise of a report: what is seen exactly would leave nothing to weigh models by.
 _LEAST_VARIANCE = 1e-12
+#: In units of the range: far beyond any gain, and its square can still be weighed.
+_FARTHEST = 1e100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +94,9 @@ class Filters:
     def absorb(self, reports: Floats, variances: Floats, sent: Mask) -> None:
         """Take reports (runs, coordinates) with noise of known variances; what was not sent tells nothing."""
         if sent.any():
-            noise = np.where(sent, np.maximum(variances / self.gain_range**2, _LEAST_VARIANCE), np.inf)
+            noise = np.where(sent, np.clip(variances / self.gain_range**2, _LEAST_VARIANCE, _FARTHEST**2), np.inf)
             share = 1.0 / (noise + _COLUMNS["spread"] ** 2)  # of each model its own mean of the round
-            given = reports[:, None, :] / self.gain_range
+            given = np.clip(reports[:, None, :] / self.gain_range, -_FARTHEST, _FARTHEST)
             seen = given - (share * given).sum(axis=2, keepdims=True) / share.sum(axis=1)[:, None]
             self._correct(seen, noise, sent)
         self._advance()
@@ -125,9 +127,10 @@ class Filters:
     def forecast(self, *, doubt: float = 0.0) -> Floats:
         """Return the forecasts (runs, coordinates): of all models by their evidence, drift doubted `doubt` times."""
         weights = self.evidence - doubt * _COLUMNS["doubt"][:, 0]
-        weights = np.exp(weights - weights.max(axis=1, keepdims=True))
-        weights = weights / weights.sum(axis=1, keepdims=True)
-        return np.asarray((weights[:, :, None] * self.level).sum(axis=1))
+        with np.errstate(under="ignore"):  # a model without any weight has none
+            weights = np.exp(weights - weights.max(axis=1, keepdims=True))
+            weights = weights / weights.sum(axis=1, keepdims=True)
+            return np.asarray((weights[:, :, None] * self.level).sum(axis=1))
 
 
 class FilterLearner:
@@ -176,13 +179,15 @@ class FilterLearner:
         }
 
     @classmethod
-    def _restored(cls, state: dict[str, Any]) -> FilterLearner:
+    def _restored(cls, state: dict[str, Any], *, actions: int) -> FilterLearner:
+        if state["actions"] != actions:
+            raise RangeError(f"a stored filter is of {state['actions']} actions, and the player has {actions}")
         learner = cls(**{name: state[name] for name in ("actions", "doubt", "gain_range")})
         learner._bank.rounds = state["rounds"]
         for name in _ARRAYS:
             setattr(learner._bank, name, floats(state[name], getattr(learner._bank, name).shape))
         if state["sent"] is not None:
-            learner._sent = np.array(state["sent"], dtype=np.bool_)
+            learner._sent = checked_mask(state["sent"], actions)
         return learner
 
     def __repr__(self) -> str:

@@ -176,7 +176,7 @@ def learner_from_state(state: dict[str, Any], *, actions: int) -> Learner:
         case "rolling_regression":
             return RollingRegression(window=state["window"], strength=state["strength"], spread=state["spread"])
         case "filters":
-            return FilterLearner._restored(state)
+            return FilterLearner._restored(state, actions=actions)
         case "leader":
             return LeaderLearner._restored(floats(state["sums"], (actions,)))
         case other:

@@ -53,7 +53,8 @@ class RWMeta:
         learners: The learners; by default the three of `filter_learners`, RW-FTPL among them. `usual_learners` are the
             13 of the published experiment.
         floor: c: the added noise reaches at least variance c·t. By default g²/2, which makes the bound on the regret
-            least (`meta_bound` with `sharp`); the source has 2g².
+            least (`meta_bound` with `sharp`) where the reports' own noise is small, λ_max(S_T) <= g²T/2; the source
+            has 2g².
         gain_range: g: gains lie in an interval of this length.
         variant: "centred", or the source's "paper".
         decorrelate: False adds no noise at all: better on benign data, no worst case; an experiment.
@@ -241,7 +242,7 @@ def meta_bound(
     """Bound the expected regret of RW-Meta against its best learner; see `META_CAVEAT`.
 
     [max(√c, √(λ_max(S_T)/T)) + 2g²/√c] √(2 T ln m), g the range of the gains. `sharp` keeps the constant of the proof,
-    g²/(2√c): least at c = g²/2.
+    g²/(2√c): least at c = g²/2, or at λ_max(S_T)/T where that is larger.
 
     >>> round(meta_bound(learners=13, rounds=148, largest_eigenvalue=0.0), 4)
     77.9346

@@ -67,6 +67,8 @@ class Server:
         clients: Names of the clients; for coordinate reports, a mapping from name to coordinate. If the terms name
             sizes, they name one of each client.
         late: What happens to a report of a closed round: "drop", or "next": counted in the open round (RW-FTPL only).
+            A client's late coordinate is added to its new one, with the noise of both; RW-FTPL adds all reports up
+            anyway, and players that weigh a report by its noise do not take late ones.
         clip_failure: An honest report is clipped with at most twice this probability. Default 1e-9; 1e-15 for
             RW-AdaBatch, whose guarantee pays for it.
         allow_seeded: For tests: take reports with seeded noise.

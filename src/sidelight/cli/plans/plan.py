@@ -136,8 +136,7 @@ def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
     engine: Literal["spark"] | None = source.choice("engine", ["spark"], "spark") if "engine" in source else None
     given = source.text("path")
     url = given if is_postgres(given) or (engine == "spark" and "://" in given) else None
-    if url is None or engine is None:
-        check_path(source)
+    check_path(source, engine=engine)
     budget = whole.section("budget").only(*TABLES["budget"])
     ledger = whole.section("ledger").only(*TABLES["ledger"]) if "ledger" in whole else None
     file = folder / (source.text("table") if is_postgres(given) else given)  # an address may hold a password
@@ -170,10 +169,14 @@ def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
     )
 
 
-def check_path(source: Section) -> None:
-    """Refuse a URL, which would be looked for among the files beside the plan; PostgreSQL goes with a table."""
+def check_path(source: Section, *, engine: Literal["spark"] | None = None) -> None:
+    """Refuse a URL, which would be looked for among the files beside the plan; PostgreSQL goes with a table.
+
+    Spark (`engine`) reads URLs of its own.
+    """
     try:
-        check_local(source.text("path"), table=source.text("table") if "table" in source else None)
+        table = source.text("table") if "table" in source else None
+        check_local(source.text("path"), table=table, engine=engine)
         return
     except SourceError as error:
         words = str(error)

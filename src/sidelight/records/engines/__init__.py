@@ -18,6 +18,8 @@ from sidelight.records.dates import Calendar
 from sidelight.records.rows import Rows, library_of
 
 _ELSEWHERE = re.compile(r"([a-z][a-z0-9+.]+)://", re.IGNORECASE)
+#: An address that may hold a password, wherever it stands in a text and however it is misspelt.
+_ADDRESS = re.compile(r"postgres(ql)?(\+\w+)?:/|\b(password|pwd)\s*=|:/+[^/:]*:[^/]*@", re.IGNORECASE)
 
 
 def open_rows(
@@ -42,6 +44,7 @@ def open_rows(
     if engine == "spark":
         if not isinstance(source, (str, PathLike)) or records != "standard" or table is not None:
             raise SourceError("engine='spark' is for paths of Parquet files, without records= and table=; leave it out")
+        check_local(fspath(source), engine=engine)
         from sidelight.records.engines.spark import open_spark_path
 
         return open_spark_path(fspath(source), dates=dates)
@@ -100,14 +103,21 @@ def is_postgres(path: str) -> bool:
     return path.lower().startswith(("postgresql://", "postgres://"))
 
 
-def check_local(path: str, *, table: str | None = None) -> None:
+def check_local(path: str, *, table: str | None = None, engine: Literal["spark"] | None = None) -> None:
     """Refuse a URL: nothing is fetched that its owner did not allow, which is done on a connection of theirs.
 
-    An address of PostgreSQL goes with the name of a table. No URL is shown beyond its first word, because it may hold a
-    password.
+    An address of PostgreSQL goes with the name of a table, and Spark reads other URLs. No URL is shown beyond its first
+    word, because it may hold a password; what looks like a misspelt one is not shown at all.
     """
+    if is_postgres(path) and engine is not None:
+        raise SourceError("Spark does not read PostgreSQL here; leave engine= out, and give table='...'")
     found = _ELSEWHERE.match(path)
-    if found is None:
+    if (found is None or engine is not None) and _ADDRESS.search(path):
+        raise SourceError(
+            "the path looks like an address with a password, and is not shown; an address of PostgreSQL is written "
+            "postgresql://user@host/database, with nothing before it, and others belong on a connection of yours"
+        )
+    if found is None or engine is not None:
         return
     scheme = found.group(1).lower()
     if is_postgres(path):

@@ -69,6 +69,8 @@ class StreamRows:
     name = "arrow:stream"
     streams = True
     length = None
+    #: Whether every pass surely starts anew, so that one without rows is no sign of a stream that was used up.
+    starts_anew = False
 
     def __init__(self, source: Any, schema: pa.Schema, *, dates: Mapping[str, Calendar] | None = None) -> None:
         self._source, self._schema = source, schema
@@ -106,7 +108,7 @@ class StreamRows:
                     {name: distinct_of_arrow(batch.column(place[name]), known[name]) for name in wanted.texts},
                     None if wanted.person is None else ids_of_arrow(batch.column(place[wanted.person])),
                 )
-        if self._gave_rows and not gave_rows:
+        if self._gave_rows and not gave_rows and not self.starts_anew:
             raise SourceError(f"the source handed over nothing the second time: {_ONCE}")
         self._gave_rows |= gave_rows
 

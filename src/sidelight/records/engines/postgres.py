@@ -4,25 +4,28 @@ Types are those of the server's catalogue. What ADBC hands over in another way, 
 each cell by itself and so that none can fail: decimals become the nearest float, dates and times beyond the years 1 to
 9999 (and the server's infinities, which ADBC would turn into dates long ago) become the first or the last of these.
 
-Every pass reads the same snapshot, taken when the first row is read and held as long as the table: rows that others
-write in between are not seen. Nothing that the server says is shown, because it may quote a cell, and nothing of the
-address, because it may hold a password.
+Every pass reads the same snapshot, taken when the first row is read and held as long as the table, with a lock against
+TRUNCATE, which no snapshot hides: what others write in between is not seen. Nothing is run before a charge, not even
+the planner, which may call functions of a view: the statement is only described. Nothing that the server says is shown,
+because it may quote a cell, and nothing of the address, because it may hold a password.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from sidelight.errors import SourceError, nearest
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_streams import StreamRows
-from sidelight.records.rows import ColumnType, TypeKind
+from sidelight.records.rows import ColumnType, TypeKind, quietly
+
+Result = TypeVar("Result")
 
 #: From here on the nearest float is infinite, and below the second it is 0: a cast would raise for one such cell.
 _INFINITE, _ZERO = 2**1024 - 2**970, "2.5e-324"
@@ -33,19 +36,26 @@ _KINDS: Mapping[str, TypeKind] = {
     **dict.fromkeys(("date", "timestamp without time zone", "timestamp with time zone"), "date"),
     "boolean": "boolean",
 }
+#: Foreign tables are left out: their rows are of another server, which no snapshot of this one holds still.
 _LISTED = (
-    "SELECT n.nspname::text, c.relname::text, pg_table_is_visible(c.oid) FROM pg_class c "
-    "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') "
+    "SELECT n.nspname::text, c.relname::text, pg_catalog.pg_table_is_visible(c.oid) FROM pg_catalog.pg_class c "
+    "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm') "
     "AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'"
 )
 _COLUMNS = (
-    "SELECT a.attname::text, format_type(a.atttypid, NULL)::text, t.typtype = 'e' FROM pg_attribute a "
+    "SELECT a.attname::text, format_type(a.atttypid, NULL)::text, t.typtype = 'e', "
+    "has_schema_privilege(n.oid, 'USAGE') AND has_column_privilege(c.oid, a.attnum, 'SELECT') FROM pg_attribute a "
     "JOIN pg_type t ON t.oid = a.atttypid JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n "
     "ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped "
     "ORDER BY a.attnum"
 )
-#: What every connection says first: it only reads, and all it reads is of one moment.
-_BEGIN = ("SET client_encoding TO 'UTF8'", "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+#: Limits on time would fail a release by how many rows there are; each with the first server that knows it.
+_TIME_LIMITS = {"statement_timeout": 0, "idle_in_transaction_session_timeout": 90_600, "transaction_timeout": 170_000}
+#: How long a pass waits for somebody who changes the table, who may himself wait for the end of the snapshot.
+_PATIENCE = "30s"
+#: What a transaction says first: it only reads, and all it reads is of one moment, or each statement of its own.
+_ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_EACH_ITS_OWN = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ ONLY"
 _INSTEAD = (
     "or, on a DuckDB connection of yours, connection.execute(\"INSTALL postgres; LOAD postgres; ATTACH '...' AS pg "
     "(TYPE postgres, READ_ONLY)\") and sl.Table(connection.sql('SELECT ... FROM pg.public.people'), ...)"
@@ -56,6 +66,7 @@ class PostgresRows(StreamRows):
     """The rows of a table or view of a PostgreSQL server."""
 
     name = "postgres"
+    starts_anew = True
 
     def __init__(
         self, source: Snapshot, kinds: Mapping[str, ColumnType], *, dates: Mapping[str, Calendar] | None = None
@@ -73,7 +84,8 @@ class PostgresRows(StreamRows):
         return (
             "the PostgreSQL server could not be reached again, or failed while it read the rows; its message is "
             "withheld because it may quote a record: look into its log, check that the table has the columns and types "
-            "that it had, that nobody ended the connection that holds the snapshot, and make the table again"
+            "that it had, that nobody ended the connection that holds the snapshot or waits to change or empty the "
+            "table, and make the table again"
         )
 
 
@@ -84,13 +96,11 @@ class Snapshot:
         self._address, self._statement = address, statement
         self._number: str | None = None
         self._one_at_a_time = Lock()
-        connection = _connected(address)
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(f"{statement} LIMIT 0")
-                self.schema = cursor.fetch_record_batch().schema
-        finally:
-            _close(connection)
+        self.schema = _described(address, self._columns)
+
+    def _columns(self, connection: Any) -> pa.Schema:
+        with connection.cursor() as cursor:
+            return cursor.adbc_execute_schema(self._statement)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand a new stream over; no row is read before its first batch is asked for."""
@@ -114,9 +124,12 @@ class Snapshot:
         """Return the number of the snapshot, which one connection holds as long as this object lives."""
         with self._one_at_a_time:
             if self._number is None:
-                holder = _connected(self._address)
+                holder = _connected(self._address, begin=_EACH_ITS_OWN)
                 weakref.finalize(self, _close, holder)
                 with holder.cursor() as cursor:
+                    # locks all that it would read, and views are made of; the snapshot is of a later moment
+                    cursor.execute(f"{self._statement} LIMIT 0")
+                    cursor.fetchall()
                     cursor.execute("SELECT pg_export_snapshot()::text")
                     self._number = str(cursor.fetchone()[0])
             return self._number
@@ -131,16 +144,21 @@ def open_postgres(
     """Find a table or view by its name, and the types of its columns; no row is read."""
     check_postgres(table)
     assert table is not None
-    connection = _connected(address)
-    try:
-        place = _place(connection, table)
-        with connection.cursor() as cursor:
-            cursor.execute(_COLUMNS, place)
-            found = cursor.fetchall()
-    finally:
-        _close(connection)
-    kinds = {name: ColumnType("text" if enum else _KINDS.get(kind, "other"), kind) for name, kind, enum in found}
+    place, found, encoding = _described(address, lambda connection: _catalogue(connection, table))
+    kinds = {name: ColumnType("text" if enum else _KINDS.get(kind, "other"), kind) for name, kind, enum, _ in found}
     read = [name for name in kinds if name in names and kinds[name].kind != "other"]
+    hidden = [name for name, _, _, may_read in found if name in read and not may_read]
+    if hidden:
+        raise SourceError(
+            f"this user of the PostgreSQL database may not read {', '.join(map(repr, hidden))} of {table!r}; have "
+            "somebody GRANT it SELECT on the table, and USAGE on its schema"
+        )
+    texts = [name for name in read if kinds[name].kind == "text" and kinds[name].native != "uuid"]
+    if encoding != "UTF8" and texts:
+        raise SourceError(
+            f"the PostgreSQL database is in {encoding}, and one cell of {', '.join(map(repr, texts))} that has no "
+            "place in UTF8 would fail a release; copy it into a database made with ENCODING 'UTF8', or declare no texts"
+        )
     columns = ", ".join(f"{_cell(_quoted(name), kinds[name])} AS {_quoted(name)}" for name in read)
     statement = f"SELECT {columns or '1 AS nothing'} FROM {'.'.join(map(_quoted, place))}"
     return PostgresRows(Snapshot(address, statement), kinds, dates=dates)
@@ -155,29 +173,53 @@ def check_postgres(table: str | None) -> None:
         )
 
 
+def _catalogue(connection: Any, table: str) -> tuple[tuple[str, str], list[Any], str]:
+    """Return where a table is, its columns as rows of `_COLUMNS`, and the encoding of the database."""
+    place = _place(connection, table)
+    _say(connection, "SET search_path TO pg_catalog")  # or types of others would have the names of the server's own
+    with connection.cursor() as cursor:
+        cursor.execute(_COLUMNS, place)
+        found = cursor.fetchall()
+        cursor.execute("SELECT current_setting('server_encoding')")
+        return place, found, str(cursor.fetchone()[0])
+
+
 def _place(connection: Any, table: str) -> tuple[str, str]:
     with connection.cursor() as cursor:
         cursor.execute(_LISTED)
         listed = cursor.fetchall()
-    found = {f"{space}.{name}": (str(space), str(name)) for space, name, _ in listed}
-    found |= {str(name): (str(space), str(name)) for space, name, visible in listed if visible}
+    found: dict[str, set[tuple[str, str]]] = {}
+    for space, name, visible in listed:
+        for known_as in (f"{space}.{name}", str(name))[: 2 if visible else 1]:
+            found.setdefault(known_as, set()).add((str(space), str(name)))
     if table not in found:
         raise SourceError(
             f"the PostgreSQL database has no table {table!r} that this user finds; {nearest(table, found)}"
         )
-    return found[table]
+    if len(found[table]) > 1:
+        raise SourceError(
+            f"two tables of the PostgreSQL database answer to {table!r}: one has this name with its dot, the other is "
+            "in the schema before the dot; write the schema before the first, or make a view of another name"
+        )
+    (place,) = found[table]
+    return place
 
 
 def _cell(column: str, kind: ColumnType) -> str:
-    """Write a column so that ADBC hands over what its cells say, and no cell fails."""
+    """Write a column so that ADBC hands over what its cells say, and no cell fails.
+
+    Names are those of `pg_catalog`, whatever the search path finds first; a view's functions keep the path of the user.
+    """
     if kind.native == "numeric":
+        same, above, below, less = (f"OPERATOR(pg_catalog.{sign})" for sign in ("=", ">=", "<=", "<"))
         return (
-            f"CASE WHEN {column} IS NULL OR {column} = 'NaN' THEN NULL WHEN {column} >= {_INFINITE} THEN 'Infinity' "
-            f"WHEN {column} <= -{_INFINITE} THEN '-Infinity' WHEN abs({column}) < {_ZERO} THEN 0 "
-            f"ELSE {column}::float8 END"
+            f"CASE WHEN {column} IS NULL OR {column} {same} 'NaN'::numeric THEN NULL "
+            f"WHEN {column} {above} '{_INFINITE}'::numeric THEN 'Infinity' "
+            f"WHEN {column} {below} '-{_INFINITE}'::numeric THEN '-Infinity' "
+            f"WHEN pg_catalog.abs({column}) {less} '{_ZERO}'::numeric THEN 0 ELSE {column}::pg_catalog.float8 END"
         )
     if kind.kind == "text":
-        return f"{column}::text"
+        return f"{column}::pg_catalog.text"
     if kind.kind != "date":
         return column
     zone = "+00" if kind.native == "timestamp with time zone" else ""
@@ -185,8 +227,9 @@ def _cell(column: str, kind: ColumnType) -> str:
     if kind.native != "date":
         last = f"'9999-12-31 23:59:59.999999{zone}'"
         first = f"'0001-01-01 00:00:00{zone}'"
+    native = "pg_catalog.date" if kind.native == "date" else kind.native
     # LEAST and GREATEST pass over nulls
-    limited = f"LEAST(GREATEST({column}, {first}::{kind.native}), {last}::{kind.native})"
+    limited = f"LEAST(GREATEST({column}, {first}::{native}), {last}::{native})"
     return f"CASE WHEN {column} IS NOT NULL THEN {limited} END"
 
 
@@ -194,8 +237,28 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _connected(address: str) -> Any:
-    """Open a connection that reads one snapshot; what the server says about a failure is not shown."""
+class _Before:
+    """Finds the words for what failed before any row."""
+
+    def fault(self) -> str:
+        """Return the words."""
+        return (
+            "the PostgreSQL server refused to describe the table, or to begin reading it; its message is withheld "
+            "because it may quote a record: check by psql that this user may read it, and that nobody is changing it"
+        )
+
+
+def _described(address: str, ask: Callable[[Any], Result]) -> Result:
+    """Ask the server about a table, on a connection of its own; what it says about a failure is not shown."""
+    connection = _connected(address)
+    try:
+        return quietly(lambda: ask(connection), rows=_Before())
+    finally:
+        _close(connection)
+
+
+def _connected(address: str, *, begin: str = _ONE_MOMENT) -> Any:
+    """Open a connection and begin to read; what the server says about a failure is not shown."""
     try:
         import adbc_driver_postgresql.dbapi as driver
     except ImportError:
@@ -212,9 +275,25 @@ def _connected(address: str) -> Any:
             f"the PostgreSQL server cannot be reached ({reason}); its message is withheld because it may hold the "
             "address: try the same address by psql. A password is better kept in ~/.pgpass or PGPASSWORD than in it"
         )
-    for statement in _BEGIN:
-        _say(connection, statement)
+    begun = False
+    try:
+        quietly(lambda: _begin(connection, begin), rows=_Before())
+        begun = True
+    finally:
+        if not begun:
+            _close(connection)
     return connection
+
+
+def _begin(connection: Any, begin: str) -> None:
+    """Set what comes before any query; all of it holds for this transaction, whoever keeps the connection open."""
+    server = int(connection.adbc_get_info()["vendor_version"])
+    unlimited = [f"{name} TO 0" for name, since in _TIME_LIMITS.items() if server >= since]
+    # notices are printed by the library, and a view's function may put a cell into one
+    first = ("client_encoding TO 'UTF8'", "client_min_messages TO error", f"lock_timeout TO '{_PATIENCE}'")
+    for setting in (*first, *unlimited):
+        _say(connection, f"SET {setting}")
+    _say(connection, begin)
 
 
 def _say(connection: Any, statement: str) -> None:
