@@ -246,9 +246,10 @@ def _forecast(
     found, errors = np.array(scores).T
     measure: Literal["R²", "accuracy"] = "R²" if goal.classes is None else "accuracy"
     beyond = _BEYOND[law.basis, measure] ** (2 if measure == "R²" else 1)  # 1 - R² is a square of errors
+    low = 1 - (1 - float(found.min())) * beyond
     return Forecast(
         score=float(np.median(found)),
-        low=1 - (1 - float(found.min())) * beyond,
+        low=low if measure == "R²" else max(low, 0.0),  # no share of right labels is below 0
         high=1 - (1 - float(found.max())) / beyond,
         error=float(np.median(errors)) * (goal.half if goal.classes is None else 1.0),
         measure=measure,
