@@ -169,7 +169,9 @@ def _ridge_of_coordinates(z: Floats, targets: Floats, geometry: Geometry) -> tup
     free = np.ones(columns)
     if geometry.intercept:
         free[-1] = 0.0  # neither penalised nor counted
-    penalty, most = 1.0, _most_penalty(_covariance(z, geometry) * m)
+    inside = z[:, : geometry.features] - z[:, : geometry.features].mean(axis=0)
+    # the smaller of the two matrices: both have the same sum of squares, and without a map columns may be many
+    penalty, most = 1.0, _most_penalty(inside @ inside.T if m < geometry.features else inside.T @ inside)
     for _ in range(_RIDGE_ROUNDS + 1):
         used = penalty
         theta = _ridge_solution(z, targets, used * free + 1e-9 * m * (1 - free))
