@@ -83,6 +83,15 @@ def test_errors_are_finite_whatever_the_public_numbers_are() -> None:
         assert np.isfinite(error.at(0.95)).all()
 
 
+@pytest.mark.parametrize("half", [1e-170, 1e160, 1e300])
+def test_errors_are_in_the_unit_of_the_target_however_large(half: float) -> None:
+    said = []
+    for unit in (1.0, half):
+        model = sl.LinearRegression(target_range=(-unit, unit), **PRICE).set_params(random_state=1)
+        said.append(model.fit(ROWS[400:], NUMBERS[400:] * unit).release_.error.at(0.95)[0] / unit)
+    assert said[1] == pytest.approx(said[0], rel=1e-6)
+
+
 def test_the_bound_of_objective_perturbation_is_its_theorem() -> None:
     plan = plan_linear(loss=LogisticLoss(classes=(0, 1)), features=3, epsilon=1, delta="1e-6", data_norm=1, intercept=1)
     m, draws = plan.mechanism, RNG.normal(size=(20_000, 4))

@@ -19,8 +19,8 @@ from sidelight.release import TailBound
 
 #: Square roots of log(1/failure) are bounded by their tangent here, so that the bound is sharpest at 95 %.
 _TANGENT = math.log(20)
-#: An error is written as a finite number, whatever the parameters are.
-_MOST = 1e100
+#: An error is written as a finite number, whatever the parameters are: beyond every range that a target can have.
+_MOST = 1e305
 _UNITS = {
     "logistic": "percentage points, in a predicted probability",
     "softmax": "percentage points, in a predicted probability",
