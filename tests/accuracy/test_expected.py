@@ -109,6 +109,8 @@ def test_a_release_of_a_model_carries_its_own_error_or_what_was_measured() -> No
     assert isinstance(told, Release)
     assert told.error is not None
     assert "generated" in told.error.assumption
+    assert not told.error.proved
+    assert "worst case" not in str(told)
     assert Release.from_json(told.to_json()).error == told.error
 
 

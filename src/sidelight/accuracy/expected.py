@@ -69,12 +69,13 @@ class Expected:
         return {"size": size, "unit": self.unit, "basis": self.basis, "condition": self.condition}
 
     def tail(self, confidence: float) -> TailBound:
-        """Return it as the bound that a release carries; a measured one says so in its assumption."""
+        """Return it as the bound that a release carries; a measured one says so, and is not proved."""
         return TailBound(
             unit=self.unit,
             assumption=self.condition,
             fixed=(0.0,),
             per_log=(self.size / math.log(1 / (1 - confidence)),),
+            proved=self.basis == "bound",
         )
 
 

@@ -187,7 +187,7 @@ class Release(Generic[Value]):
         title = f"{'' if self.private else 'NOT PRIVATE: '}{self.kind} · {self.guarantee}"
         unit = ""
         if self.error is not None:
-            unit = f"worst case at 95 %: off by {float(np.max(self.error.at(0.95))):.3g} {self.error.unit}"
+            unit = f"{self.error.basis}: off by {float(np.max(self.error.at(0.95))):.3g} {self.error.unit}"
         return plot(self.shown, self.labels, title=title, unit=unit, axes=axes)
 
     @classmethod
@@ -216,7 +216,7 @@ class Release(Generic[Value]):
             lines += [f"  {label}: {number_text(entry)}" for label, entry in entries_of(self.shown, self.labels)]
         if self.error is not None:
             bound = float(np.max(self.error.at(0.95)))
-            lines.append(f"  worst case at 95 %: off by {bound:.3g} {self.error.unit}, if {self.error.assumption}")
+            lines.append(f"  {self.error.basis}: off by {bound:.3g} {self.error.unit}, if {self.error.assumption}")
         if self.prediction is not None:
             lines.append(f"  prediction: {self.prediction['description']}")
         return "\n".join(lines)

@@ -37,8 +37,9 @@ from sidelight.session.query import public_numbers
 USUAL_ROWS = 10_000
 #: Simulated fits: the next one lies between the least and the largest of nine with probability 8/10.
 DRAWS = 9
-#: How much larger or smaller an error may be than those of the simulated fits, so that 8 of 10 fits lie between:
-#: measured on generated sets, by what the forecast rests on and what is forecast.
+#: How much larger or smaller an error may be than those of the simulated fits, so that 8 of 10 fits lie between, by
+#: what it rests on and what is forecast: chosen on sets as `benchmarks/linear_forecasts.py` generates them, with other
+#: seeds; it shows how often the range then holds.
 _BEYOND: dict[tuple[Basis, str], float] = {
     ("public rows", "R²"): 1.025,
     ("public rows", "accuracy"): 1.18,
