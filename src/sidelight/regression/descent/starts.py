@@ -230,8 +230,9 @@ def taken_off(public: PublicExamples, start: Start, geometry: Geometry, *, clip:
     """Return what the clip takes off the gradient of a public row at its own fit, on average: (columns, 1).
 
     Of a skewed target that is much, and the same of private rows of the same law: a descent that adds it back goes to
-    the mean, not to the middle. The constant's is taken as it is; another column's as far as it is no chance of few
-    public rows.
+    the mean, not to the middle. Of private rows of another law it is wrong, and every step is off by it: that costs
+    accuracy (descent proof page, section 5). The constant's is taken as it is; another column's as far
+    as it is no chance of few public rows.
     """
     assert public.targets is not None
     z = _coordinates(public.features, geometry)
