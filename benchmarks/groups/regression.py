@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from benchmarks import (
     linear_classes,
+    linear_errors,
     linear_forecasts,
     linear_models,
     linear_predictions,
@@ -76,6 +77,11 @@ TARGETS = [
     ],
     # of forecasts from public rows, the logarithm of the median ratio to what came, of a number or of classes
     Target("forecast-off-in-the-median", linear_forecasts.measure, "public_rows_off", "<=", 0.15),
+    # how often the error that a release states at 95 % held where what it assumes holds
+    *[
+        Target(f"stated-error-held-{case.replace('_', '-')}", linear_errors.measure, case, ">=", 0.95)
+        for case in ("a_number_public_rows", "a_number_without_a_map", "two_classes")
+    ],
     Target("adult-time-vs-sklearn-newton", linear_speed.measure, "adult_vs_sklearn", "<=", 4),
     Target("parquet-1e7-passes", linear_speed.measure, "parquet_passes", "<=", 20),
     Target("parquet-1e7-peak-gigabytes", linear_speed.measure, "parquet_peak_gigabytes", "<=", 1),

@@ -10,6 +10,7 @@ from benchmarks.linear_sets import Labelled
 from benchmarks import (
     dp_sgd,
     linear_classes,
+    linear_errors,
     linear_forecasts,
     linear_models,
     linear_predictions,
@@ -135,6 +136,18 @@ def test_absurd_predictions_are_absurd_in_both_forms_and_the_sets_are_not(shape)
         assert linear_predictions.determination(x @ slopes + constant, y) < -1
 
 
+def test_errors_are_counted_from_what_they_are_stated_beside(monkeypatch):
+    monkeypatch.setattr(linear_errors, "FITS", 2)
+    for case in linear_errors.CASES:
+        found = linear_errors.ratios(case, "gauss", 5, (500, 3, 2.0))
+        assert len(found) == 2
+        assert all(0 < each < 3 for each in found)
+    assert linear_errors.Held(np.array([0.5, 1.0, 1.5, 2.0])).share == 0.5
+    monkeypatch.setattr(linear_errors, "ratios", lambda *_: [0.5])
+    asked = {target.figure for target in regression.TARGETS if target.script is linear_errors.measure}
+    assert asked <= set(linear_errors.measure())
+
+
 def test_a_prediction_is_measured_beside_what_it_is_compared_with(monkeypatch):
     monkeypatch.setattr(linear_predictions, "EPSILONS", (1.0,))
     monkeypatch.setattr(linear_predictions, "DRAWS", 1)
@@ -169,6 +182,7 @@ def test_every_target_of_the_group_is_a_figure_of_its_script():
     assert len({target.name for target in regression.TARGETS}) == len(regression.TARGETS)
     assert {target.script.__module__.split(".")[1] for target in regression.TARGETS} == {
         "linear_classes",
+        "linear_errors",
         "linear_forecasts",
         "linear_models",
         "linear_predictions",

@@ -83,6 +83,69 @@ def test_errors_are_finite_whatever_the_public_numbers_are() -> None:
         assert np.isfinite(error.at(0.95)).all()
 
 
+def test_a_wrong_prediction_is_said_to_be_what_the_error_rests_on() -> None:
+    wrong = sl.CoefficientPrediction(-SLOPES, scale=0.001, origin="a guess")
+    model = sl.LinearRegression(
+        **PRICE | {"epsilon": 0.03}, target_range=(-1, 1), prediction=wrong, odds=10**6, random_state=1
+    )
+    release = model.fit(ROWS[:400], NUMBERS[:400]).release_
+    assert release.value["chosen"] == 0
+    off = np.sqrt(np.mean((ROWS @ (np.ravel(model.coef_) - SLOPES) + np.ravel(model.intercept_)[0]) ** 2))
+    assert off > 10 * release.error.at(0.95)[0]  # so that it must not be stated without this
+    assert "the prediction is as good as it says" in release.error.assumption
+    alone = model.set_params(prediction=None).fit(ROWS[:400], NUMBERS[:400]).release_
+    assert "prediction is" not in alone.error.assumption
+
+
+def test_a_skewed_target_is_said_to_be_further_off_without_public_rows() -> None:
+    model, targets = MODELS["number"]
+    assert "not strongly skewed" in model.fit(ROWS[400:], targets[400:]).release_.error.assumption
+    model = sl.LinearRegression(target_range=(-1, 1), prediction=PUBLIC, odds=10**6, **PRICE)
+    assert "skewed" not in model.fit(ROWS[400:], targets[400:]).release_.error.assumption
+
+
+@pytest.mark.parametrize("kind", ["number", "classes"])
+def test_without_a_map_the_error_is_that_of_the_noise(kind: str) -> None:
+    """Not beside the best linear model: so many plain steps do not reach it."""
+    settings = PRICE | {"geometry": "none", "rows": 3600}
+    settings |= {"target_range": (-1, 1)} if kind == "number" else {"classes": [0, 1]}
+    made = sl.LinearRegression if kind == "number" else sl.LogisticRegression
+    targets = NUMBERS if kind == "number" else CLASSES
+
+    def fitted(**more: Any) -> Any:
+        return made(**settings | more).fit(ROWS[400:], targets[400:])
+
+    calm = fitted(epsilon=200, random_state=0)
+    for seed in range(12):
+        model = fitted(random_state=seed)
+        moved = ROWS @ np.ravel(model.coef_ - calm.coef_) + np.ravel(model.intercept_ - calm.intercept_)[0]
+        error = model.release_.error
+        assert (25 if kind == "classes" else 1) * np.sqrt(np.mean(moved**2)) <= error.at(0.95)[0]
+    assert "the same steps without noise" in error.assumption
+    if kind == "number":
+        assert np.sqrt(np.mean((calm.predict(ROWS) - ROWS @ SLOPES) ** 2)) > 0.02
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_only_a_theorem_is_called_a_worst_case(name: str) -> None:
+    model, targets = MODELS[name]
+    release = model.fit(ROWS[400:], targets[400:]).release_
+    proved = model.solver == "objective"
+    assert release.error.proved == proved
+    assert ("worst case at 95 %" in str(release)) == proved
+    assert ("estimated at 95 %, not proved" in str(release)) == (not proved)
+    assert type(release.error).from_json(release.error.to_json()) == release.error
+
+
+@pytest.mark.parametrize("half", [1e-170, 1e160, 1e300])
+def test_errors_are_in_the_unit_of_the_target_however_large(half: float) -> None:
+    said = []
+    for unit in (1.0, half):
+        model = sl.LinearRegression(target_range=(-unit, unit), **PRICE).set_params(random_state=1)
+        said.append(model.fit(ROWS[400:], NUMBERS[400:] * unit).release_.error.at(0.95)[0] / unit)
+    assert said[1] == pytest.approx(said[0], rel=1e-6)
+
+
 def test_the_bound_of_objective_perturbation_is_its_theorem() -> None:
     plan = plan_linear(loss=LogisticLoss(classes=(0, 1)), features=3, epsilon=1, delta="1e-6", data_norm=1, intercept=1)
     m, draws = plan.mechanism, RNG.normal(size=(20_000, 4))

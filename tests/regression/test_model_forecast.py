@@ -156,3 +156,12 @@ def test_covariances_of_few_rows_are_mostly_chance():
         drawn, _ = made.drawn(20_000, dice)
     wanted = np.cov(rows.T) * (0.7 + 0.3 * np.eye(20))
     assert np.abs(np.cov(drawn.T) - wanted).max() < 0.1 * np.abs(wanted).max()
+
+
+def test_no_accuracy_below_0_is_forecast(monkeypatch):
+    _, _, public = generated(5, n=0, d=2, m=40, classes=2)
+    model = sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=[0, 1], prediction=public)
+    monkeypatch.setattr(Population, "score", lambda *_: (0.05, 0.95))
+    found = model.forecast(rows=100, draws=1)
+    assert found.low == 0.0  # 1 - 1.18 · 0.95 without the limit
+    assert found.low <= found.score <= found.high <= 1

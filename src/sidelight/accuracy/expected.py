@@ -36,8 +36,11 @@ DRAWS = 19
 #: Of queries that take a second: the largest of so few is stretched as an exponential tail would be.
 SLOW_DRAWS = 5
 _SLOW = ("synthetic_table", "gaussian_mixture")
-#: The answer that others are compared with is released at so many times the price: its own error is a hundredth.
-_NEARLY_EXACT = 100
+#: One linear model, or one a class.
+_MODELS = ("linear_model", "linear_models")
+#: The answer that others are compared with is released at so many times the price: its own error is a hundredth, or a
+#: tenth where that price is beyond what the query can prove (several models, one a class).
+_NEARLY_EXACT = (100, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +69,13 @@ class Expected:
         return {"size": size, "unit": self.unit, "basis": self.basis, "condition": self.condition}
 
     def tail(self, confidence: float) -> TailBound:
-        """Return it as the bound that a release carries; a measured one says so in its assumption."""
+        """Return it as the bound that a release carries; a measured one says so, and is not proved."""
         return TailBound(
             unit=self.unit,
             assumption=self.condition,
             fixed=(0.0,),
             per_log=(self.size / math.log(1 / (1 - confidence)),),
+            proved=self.basis == "bound",
         )
 
 
@@ -125,19 +129,29 @@ def _measured(query: Any, prepared: Prepared, schema: Schema, *, confidence: flo
     kind = str(prepared.request["kind"])
     first = seeded_release(query, table, seed="expected 0")
     # its bound depends on how many rows there are; a model's speaks of the mean row, and is no measurement
-    if isinstance(first, Release) and first.error is not None and kind != "linear_model":
+    if isinstance(first, Release) and first.error is not None and kind not in _MODELS:
         bound = _of_bound(first.error, confidence)
         return replace(bound, basis="measured", condition=f"{bound.condition}; for {rows:,} rows", rows=rows)
     draws = SLOW_DRAWS if kind in _SLOW else DRAWS
     outcomes = [first, *(seeded_release(query, table, seed=f"expected {n}") for n in range(1, draws))]
     found = [each for each in outcomes if isinstance(each, Release)]
-    target = seeded_release(at_price(query, _NEARLY_EXACT), table, seed="expected")
+    target = _nearly_exact(query, table)
     if not found or not isinstance(target, Release):
         return _nothing(f"refused on {rows:,} generated rows of the declared shape: a clear answer is needed")
     distance, unit = _distance(query, kind, target, columns, schema)
     errors = [distance(each.value) for each in found]
     stretch = math.log(1 / (1 - confidence)) / math.log(len(errors) + 1)
     return Expected(size=max(errors) * stretch, unit=unit, basis="measured", condition=_alike(rows), rows=rows)
+
+
+def _nearly_exact(query: Any, table: Table) -> Any:
+    *dear, least = _NEARLY_EXACT
+    for factor in dear:
+        try:
+            return seeded_release(at_price(query, factor), table, seed="expected")
+        except RangeError:
+            continue
+    return seeded_release(at_price(query, least), table, seed="expected")
 
 
 # Rows of the declared shape: public rows of the prediction where there are some, a target that its features explain.
@@ -185,7 +199,7 @@ Distance = Callable[[Any], float]
 
 def _distance(query: Any, kind: str, target: Release, columns: dict[str, Any], schema: Schema) -> tuple[Distance, str]:
     asked, value = inner(query), target.value
-    if kind == "linear_model":
+    if kind in _MODELS:
         linked, unit = _linked(asked, target)
         cells = as_cells(columns, schema)
         known = linked(asked.scores(value, cells, schema))

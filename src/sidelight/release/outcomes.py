@@ -187,7 +187,7 @@ class Release(Generic[Value]):
         title = f"{'' if self.private else 'NOT PRIVATE: '}{self.kind} · {self.guarantee}"
         unit = ""
         if self.error is not None:
-            unit = f"worst case at 95 %: off by {self._off_by}"
+            unit = f"{self.error.basis}: off by {self._off_by}"
         return plot(self.shown, self.labels, title=title, unit=unit, axes=axes)
 
     @property
@@ -227,7 +227,7 @@ class Release(Generic[Value]):
         else:
             lines += [f"  {label}: {number_text(entry)}" for label, entry in entries_of(self.shown, self.labels)]
         if self.error is not None:
-            lines.append(f"  worst case at 95 %: off by {self._off_by}, if {self.error.assumption}")
+            lines.append(f"  {self.error.basis}: off by {self._off_by}, if {self.error.assumption}")
         if self.prediction is not None:
             lines.append(f"  prediction: {self.prediction['description']}")
         return "\n".join(lines)

@@ -17,7 +17,8 @@ class TailBound:
     """How far off the released numbers can be, as a public formula: fixed + per_log * log(1/failure probability).
 
     The bound for entry i is at most exceeded with the stated probability, for all entries at once, if the public
-    `assumption` about the data holds. Privacy never depends on it.
+    `assumption` about the data holds: a theorem, or, with `proved=False`, an estimate. Privacy never depends
+    on it.
 
     >>> bound = TailBound(unit="ranks", assumption="no ties", fixed=(1.0,), per_log=(2.0,))
     >>> bound.at(0.95).round(2).tolist()
@@ -28,6 +29,12 @@ class TailBound:
     assumption: str
     fixed: tuple[float, ...]
     per_log: tuple[float, ...]
+    proved: bool = True
+
+    @property
+    def basis(self) -> str:
+        """What stands before a number of it at 95 %: that it is a worst case, or that it is none."""
+        return "worst case at 95 %" if self.proved else "estimated at 95 %, not proved"
 
     def at(self, confidence: float) -> np.ndarray:
         """Return the bound of every entry at this confidence."""
@@ -43,6 +50,7 @@ class TailBound:
             "assumption": self.assumption,
             "fixed": list(self.fixed),
             "per_log": list(self.per_log),
+            **({} if self.proved else {"proved": False}),
         }
 
     @classmethod
@@ -53,4 +61,5 @@ class TailBound:
             assumption=data["assumption"],
             fixed=tuple(data["fixed"]),
             per_log=tuple(data["per_log"]),
+            proved=bool(data.get("proved", True)),
         )

@@ -137,7 +137,7 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "error": None,
         "off_by": None,
         "of_rows": None,
-        "measured": False,
+        "estimated": False,
     }
     if not isinstance(outcome, Release):
         return {**card, "refused": outcome.reason}
@@ -157,7 +157,7 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "chart": chart,
         "prediction": _prediction(outcome),
         "error": outcome.error,
-        "measured": outcome.error is not None and "that this was measured on" in outcome.error.assumption,
+        "estimated": outcome.error is not None and not outcome.error.proved,
         "of_rows": _of_rows(outcome, report),
         # one bound for all of the value is a sentence, not a column
         "off_by": None if errors is None or listing.bounded else at_most(max(errors)),

@@ -1,5 +1,6 @@
 """A prediction in the coordinates of a geometry: it predicts the same, and its trust variances are those of 4.2."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -149,6 +150,20 @@ def test_few_rows_and_constant_columns_give_a_finite_start(shape: tuple[int, int
             assert np.isfinite(start.theta).all()
             assert (start.variances > 0).all()
             assert np.abs(outputs(start, geometry, rows)).max() < 1
+
+
+def test_many_columns_without_a_map_need_no_matrix_of_all_of_them() -> None:
+    columns = 5000  # 200 MB as a matrix
+    rows = RNG.normal(size=(12, columns)) / (2 * columns**0.5)
+    wanted = PredictedFit(features=columns, data_norm=Fraction(1), target_range=(-1.0, 1.0))
+    given = candidate(sl.PublicData(np.column_stack([rows, rows[:, 0]]), "x"), wanted)
+    geometry = without_map(columns, rows=500.0)
+    tracemalloc.start()
+    try:
+        start_of(given, geometry, kind="squared")
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_public_rows_say_nothing_of_a_direction_in_which_they_do_not_vary() -> None:

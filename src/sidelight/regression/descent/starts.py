@@ -169,7 +169,9 @@ def _ridge_of_coordinates(z: Floats, targets: Floats, geometry: Geometry) -> tup
     free = np.ones(columns)
     if geometry.intercept:
         free[-1] = 0.0  # neither penalised nor counted
-    penalty, most = 1.0, _most_penalty(_covariance(z, geometry) * m)
+    inside = z[:, : geometry.features] - z[:, : geometry.features].mean(axis=0)
+    # the smaller of the two matrices: both have the same sum of squares, and without a map columns may be many
+    penalty, most = 1.0, _most_penalty(inside @ inside.T if m < geometry.features else inside.T @ inside)
     for _ in range(_RIDGE_ROUNDS + 1):
         used = penalty
         theta = _ridge_solution(z, targets, used * free + 1e-9 * m * (1 - free))
@@ -228,8 +230,9 @@ def taken_off(public: PublicExamples, start: Start, geometry: Geometry, *, clip:
     """Return what the clip takes off the gradient of a public row at its own fit, on average: (columns, 1).
 
     Of a skewed target that is much, and the same of private rows of the same law: a descent that adds it back goes to
-    the mean, not to the middle. The constant's is taken as it is; another column's as far as it is no chance of few
-    public rows.
+    the mean, not to the middle. Of private rows of another law it is wrong, and every step is off by it: that costs
+    accuracy (descent proof page, section 5). The constant's is taken as it is; another column's as far
+    as it is no chance of few public rows.
     """
     assert public.targets is not None
     z = _coordinates(public.features, geometry)
