@@ -58,7 +58,7 @@ def test_few_codes_are_counted() -> None:
 
 def test_the_band_covers_the_truth() -> None:
     """At 95 %, in at least 22 of 24 releases of three kinds of data; a wrong band fails in most of them."""
-    covered = 0
+    covered, widths = 0, []
     for seed in range(8):
         rng = np.random.default_rng(seed)
         for values, declared in ((rng.lognormal(10, 1, 5000), {}), (rng.random(5000), {}), (ages(5000), AGES)):
@@ -67,8 +67,10 @@ def test_the_band_covers_the_truth() -> None:
             truth = np.searchsorted(ordered, ordered, "right") / ordered.size
             low, high = known.band(ordered)
             covered += bool(((low <= truth + 1e-12) & (truth <= high + 1e-12)).all())
-            assert (high - low).max() < 0.06
+            widths.append((high - low).max())
     assert covered >= 22
+    assert np.median(widths) < 0.06
+    assert max(widths) < 0.2, "one band for all ranks: where a released count says that a point missed, it is wider"
 
 
 def test_what_is_read_off_it_agrees() -> None:

@@ -253,8 +253,8 @@ class PreparedDistribution(SurePrepared):
         return self._answer(values, counted.ranks[1:] / total, total, error, details, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
-        from sidelight.quantiles.forms.bound import cells_bound
         from sidelight.quantiles.forms.cells import release_cells
+        from sidelight.quantiles.forms.cells_bound import cells_bound
         from sidelight.quantiles.forms.focus import LevelPriors
         from sidelight.quantiles.forms.release import cells_details
 

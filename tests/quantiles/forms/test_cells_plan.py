@@ -41,7 +41,7 @@ def test_the_numbers_of_the_specification() -> None:
     assert plan.fine_count == 200
     share = 0.05 * 10**0.35
     assert float(plan.skeleton) == pytest.approx(share, abs=1e-6)
-    assert float(plan.coarse) == pytest.approx(0.4 * (1 - share), abs=1e-6), "more than the specification: measured"
+    assert float(plan.coarse) == pytest.approx(0.4 * (1 - share), abs=1e-6), "chosen: more than the specification"
     assert not plan.three_rounds
     large = cells_plan(even_levels(99), size=6_000_000, epsilon=Fraction(1))
     assert large.three_rounds

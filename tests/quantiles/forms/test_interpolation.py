@@ -131,6 +131,15 @@ def test_a_gap_begins_in_cells_far_less_steep_than_a_neighbour():
     assert not Curve(range(0, 700, 100), smooth, 100).sparse(range(0, 700, 100), smooth).any()
 
 
+def test_no_gap_begins_where_the_coordinates_of_the_curve_do_not_reach():
+    """Two points of one rank are one on the curve; alone the outer one is further out than a float can say."""
+    places, ranks = [0, 100, 200, 300, 10**400], [10, 40, 60, 90, 90]
+    curve = Curve(places[:-1], ranks[:-1], 100)
+    assert curve.goes_on
+    assert curve.sparse(places, ranks).tolist() == [0, 0, 0, 0]
+    assert curve.unevenness(places, ranks) == pytest.approx(1.0), "nothing is known to be smooth"
+
+
 def test_a_continued_curve_goes_on_straight_in_its_coordinates():
     """Logistic data stays on its line beyond the outermost points, and ranks inside are unchanged."""
     shares = np.array([0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9])

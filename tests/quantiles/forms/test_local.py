@@ -5,8 +5,7 @@ import pytest
 
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
-from sidelight.quantiles.forms.bound import _local_cells
-from sidelight.quantiles.forms.local import LocalTask, _continued, _outwards, outer_ranks
+from sidelight.quantiles.forms.local import LocalTask, _continued, _outwards, _planned, outer_ranks, spread_levels
 
 
 def tail(size: float, *, place="below", epsilon="0.06", targets: int = 60) -> LocalTask:
@@ -55,17 +54,19 @@ def test_a_long_tail_has_more_points_at_small_steps():
 
 
 def test_precise_counts_lie_between_more_points():
-    """Where the noise of a count is small beside the chance in its cell; each target's share of both is known."""
+    """Where the noise of a count is small beside the chance in its cell."""
     task = tail(13_000.0, targets=130, epsilon="0.6")
     assert np.diff(outer_ranks(task)).max() == pytest.approx(1 / 31)
-    noise, largest = _local_cells(task)
-    assert largest.max() == pytest.approx(13_000 / 31)
-    whole = len(outer_ranks(task)) + 1
-    assert noise[:20] == pytest.approx(whole / 2 * 2 / 0.4**2)
-    assert noise[-20:] == pytest.approx(whole / 4 * 2 / 0.4**2)
-    inside = tail(13_000.0, targets=130, epsilon="0.6", place="inside")
-    noise, largest = _local_cells(inside)
-    middle = int(np.abs(np.asarray(inside.levels) - 0.5).argmin())
-    assert noise.max() == pytest.approx(noise[middle], rel=0.01)
-    assert noise[middle] == pytest.approx(33 / 4 * 2 / 0.4**2, rel=0.05)
-    assert largest.max() < 13_000 / 20
+
+
+def test_a_part_was_to_hold_as_much_as_the_largest_beside_its_place():
+    """Points may lie anywhere: what a part was to hold goes by its released ranks, not by its number."""
+    task = tail(1000.0, targets=60, epsilon="0.6")
+    cuts = np.array([0.0, *spread_levels(task), 1.0])
+    as_planned = _planned(task, spread_levels(task), cuts * 900)
+    assert (as_planned >= np.diff(cuts) * 1000 - 1e-9).all()
+    assert as_planned.max() == pytest.approx(np.diff(cuts).max() * 1000)
+    missed = _planned(task, spread_levels(task), np.array([0.0, 0.0, 0.0, 890.0, 900.0]))
+    assert missed.size == 4
+    assert missed[0] < 40
+    assert missed[2] == pytest.approx(as_planned.max()), "not the 890 that it holds"

@@ -1,4 +1,4 @@
-"""How far off the levels of a release can be, from what it released: error bounds of the forms select, cells and codes.
+"""How far off the levels of a release can be, from what it released: error bounds of the forms select and codes.
 
 The gap of a level is the noise of its rank, a known sum (`count_noise`); what the records between the two released ends
 of its cell do, for which there is an assumption; and, where it was selected, what the selection was off.
@@ -10,49 +10,32 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from sidelight.mechanisms.budget import Budget
-from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cell_tree import cell_tree
-from sidelight.quantiles.forms.cells import CellsRelease
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
-from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
-from sidelight.quantiles.forms.finish import side_of
-from sidelight.quantiles.forms.flags import leaves_of
+from sidelight.quantiles.forms.count_noise import Terms, linear_bound, noise_coefficients
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round
-from sidelight.quantiles.forms.local import LocalTask, rate_of, spread_levels
+from sidelight.quantiles.forms.local import rate_of
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
 from sidelight.quantiles.tree import QuantileTree
 from sidelight.release import TailBound
 
 Floats = NDArray[np.float64]
-Inside = Literal["as interpolated", "anywhere"]
 
 #: Where a value is selected, records and prior may differ in shape by this factor within a cell.
 _UNEVEN = 4.0
-#: Where the curve bends sharply, records may lie this share of their cell away from it.
-_BENT = 0.3
-#: The same where the curve was continued beyond the skeleton, whatever it looks like.
-_BENT_OUTSIDE = 0.5
-#: In a tail there are points at small steps all the way out.
-_BENT_TAIL = 0.05
-#: What is the outer part of a tail.
-_OUTER = 0.2
-#: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
-_AT_RISK = 30.0
 #: The failure probability for which shares are chosen; they hold for every other one.
-_DESIGNED = 0.05
+DESIGNED = 0.05
 #: What a released value's own step, and a rank's fraction, may add.
-_STEP = 1.0
+STEP = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class _Targets:
+class Targets:
     """For each level: the cell that holds it, its place in there from 0 to 1, and how many records that has."""
 
     cell: NDArray[np.intp]
@@ -60,7 +43,7 @@ class _Targets:
     size: Floats
 
     @classmethod
-    def of(cls, targets: Floats, ends: Floats) -> _Targets:
+    def of(cls, targets: Floats, ends: Floats) -> Targets:
         """Place targets between ranks from 0 to N."""
         cell = np.clip(np.searchsorted(ends, targets, "right") - 1, 0, ends.size - 2)
         size = ends[cell + 1] - ends[cell]
@@ -75,14 +58,14 @@ class _Targets:
 
 
 @dataclass(eq=False)
-class _Selections:
+class Selections:
     """What selections were off by: for each level a sum over the picks of its tree, each near a Laplace variable."""
 
     columns: list[Floats]
     uneven: Floats
 
     @classmethod
-    def none(cls, levels: int) -> _Selections:
+    def none(cls, levels: int) -> Selections:
         """Return that nothing was selected."""
         return cls([], np.zeros(levels))
 
@@ -110,62 +93,20 @@ class _Selections:
         return np.hstack([np.zeros((self.uneven.size, 0)), *self.columns])
 
 
-def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") -> TailBound:
-    """Bound the gaps of what `cells` released.
-
-    Args:
-        release: What was released.
-        inside: What is assumed of the records inside a cell that was interpolated: that they lie as the curve says, up
-            to chance; or nothing at all, and then a level may be off by as much as its cell holds.
-    """
-    levels = np.array([float(level) for level in release.levels])
-    targets = levels * release.total
-    placed = _Targets.of(targets, release.ranks)
-    leaves = np.where(release.sides == 0, np.sqrt(release.rounds[-1].variances), 0.0)
-    records = np.maximum(placed.size, 0.0) + 2 * leaves[placed.cell]
-    chance = below_proxy(records, placed.share)
-    bent = release.unevenness[placed.cell]
-    nearer = np.minimum(placed.share, 1 - placed.share)  # at the ends of a leaf the curve is right
-    # Beyond the skeleton the curve was continued, perhaps past an edge: records may lie at one end of their cell.
-    bend = np.where(release.outside[placed.cell], _BENT_OUTSIDE, _BENT * bent)
-    fixed = _STEP + bend * records * np.minimum(4 * nearer, 1.0)
-    if inside == "anywhere":
-        chance = np.zeros(levels.size)
-        fixed = _STEP + np.maximum(placed.share, 1 - placed.share) * records
-    selections, least = _Selections.none(levels.size), np.zeros(levels.size)
-    for mine, task in _tasks(release, targets):
-        chance[mine], fixed[mine] = 0.0, _STEP
-        if task.by_selection:
-            selections.add(mine, cell_tree(task.levels, task.budget))
-        else:
-            counts, largest = _local_cells(task)
-            chance[mine] = counts + below_proxy(largest, np.full(len(mine), 0.5))
-            fixed[mine] += (_BENT if task.place == "inside" else _BENT_TAIL) * largest
-            least[mine] = _outer_ranks_at_risk(task)
-    noise = _noise(release.rounds, placed.weights(levels, release.ranks.size - 1))
-    words = "where they are selected they are at most 4 times as dense, within a cell, as the prior"
-    if inside == "as interpolated":
-        words = f"records inside a cell lie as interpolated, up to chance; {words}"
-    in_rho = release.plan.currency == "rho"
-    return _tail(noise, chance, selections, fixed, least=least, cells=placed.cell, gaussian=in_rho, assumption=words)
-
-
 def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fraction]) -> TailBound:
     """Bound the gaps of what `select` released: no smoothness is assumed."""
     shares = np.array([float(level) for level in levels])
-    placed = _Targets.of(shares * float(released.ranks[-1]), released.ranks)
-    selections = _Selections.none(shares.size)
+    placed = Targets.of(shares * float(released.ranks[-1]), released.ranks)
+    selections = Selections.none(shares.size)
     owners = np.asarray(released.cells)
     for cell in np.unique(owners):
         mine = np.flatnonzero(owners == cell)
         selections.add(mine, cell_tree(placed.share[mine].tolist(), plan.targets))
     rounds = [Round.of(released.noisy, 2 / rate_of(plan.counts) ** 2)]
-    noise = _noise(rounds, placed.weights(shares, released.ranks.size - 1))
+    noise = noise_of(rounds, placed.weights(shares, released.ranks.size - 1))
     words = "records are at most 4 times as dense, within a cell, as the prior"
-    chance, fixed = np.zeros(shares.size), np.full(shares.size, _STEP)
-    return _tail(
-        noise, chance, selections, fixed, cells=placed.cell, gaussian=not plan.counts.is_pure, assumption=words
-    )
+    chance, fixed = np.zeros(shares.size), np.full(shares.size, STEP)
+    return tail_bound(noise, chance, selections, fixed, gaussian=not plan.counts.is_pure, assumption=words)
 
 
 def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fraction | float]) -> TailBound:
@@ -186,13 +127,13 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
         rounds.append(Round.of(released.noisy[1], released.variances[1], released.parents))
     noise, margins = [], []
     for side in (0, 1):  # the ranks below the code and up to its end
-        placed = _Targets(code, np.full(asked.size, float(side)), np.zeros(asked.size))
-        noise.append(_noise(rounds, placed.weights(asked, ends.size - 1)))
+        placed = Targets(code, np.full(asked.size, float(side)), np.zeros(asked.size))
+        noise.append(noise_of(rounds, placed.weights(asked, ends.size - 1)))
         margins.append(np.abs(ends[code + side] - asked * float(ends[-1])))
     both = [np.concatenate(pair) for pair in zip(*noise, strict=True)]
     margin = np.concatenate(margins)
     deviation = np.sqrt(sum((each**2).sum(axis=1) for each in both))
-    none = _Selections.none(margin.size)
+    none = Selections.none(margin.size)
     terms = Terms(
         laplace=both if plan.budget.is_pure else (),
         gaussian=() if plan.budget.is_pure else both,
@@ -222,101 +163,44 @@ def _shares_by_margin(margins: Floats, deviations: Floats) -> Floats:
     for _ in range(50):
         middle = (low + high) / 2
         tails = erfc((margins + middle) / (np.sqrt(2) * deviations)) / 2
-        low, high = (middle, high) if tails.sum() > _DESIGNED else (low, middle)
+        low, high = (middle, high) if tails.sum() > DESIGNED else (low, middle)
     tails = erfc((margins + high) / (np.sqrt(2) * deviations)) / 2
     total = float(tails.sum())
     return np.asarray((tails / total if total > 0 else 1 / margins.size) / 2 + 0.5 / margins.size)
 
 
-def _local_cells(task: LocalTask) -> tuple[Floats, Floats]:
-    """Return for each target of a cell that is finished by points and counts their noise, and what its part holds.
-
-    A rank at the share s of the cell's own total, with j of its p parts below it, has (1-s)² j + s² (p-j) times the
-    variance of a count; in the outer fifth of a tail, whose points may be noise and left out, p/2 are taken, and p/4 at
-    least everywhere. Points are selected, and may be off: a part is taken to be as large as the largest beside it.
-    """
-    shares, cuts = np.clip(np.asarray(task.levels), 0.0, 1.0), np.clip(spread_levels(task), 0.0, 1.0)
-    sizes = np.diff(np.concatenate([[0.0], cuts, [1.0]]))
-    below = np.searchsorted(cuts, shares)
-    noise = ((1 - shares) ** 2 * (below + 1) + shares**2 * (sizes.size - below)) * 2 / task.counts_rate**2
-    if task.place != "inside":
-        outer = shares < _OUTER if task.place == "below" else shares > 1 - _OUTER
-        noise = np.maximum(noise, np.where(outer, 0.5, 0.25) * sizes.size * 2 / task.counts_rate**2)
-    around = np.pad(sizes, 1)
-    largest = np.maximum(np.maximum(around[below], around[below + 1]), around[below + 2])
-    return noise, largest * max(task.size, 0.0)
-
-
-def _outer_ranks_at_risk(task: LocalTask) -> Floats:
-    """Return for each target of a tail its rank from the outer end, as long as that is small.
-
-    At a hard edge the points for such ranks are selected beside the data, and what goes on from the others may miss the
-    edge: then a value lies beyond all records, and is off by its rank.
-    """
-    if task.place == "inside":
-        return np.zeros(len(task.levels))
-    inwards = np.asarray(task.levels) if task.place == "below" else 1 - np.asarray(task.levels)
-    ranks = np.maximum(inwards, 0.0) * task.size
-    return np.where(ranks <= _AT_RISK / task.rate, ranks, 0.0)
-
-
-def _tasks(release: CellsRelease, targets: Floats) -> list[tuple[NDArray[np.intp], LocalTask]]:
-    """Return the cells that were finished by themselves, each with its targets: from public numbers, as they were."""
-    plan, kind = release.plan, release.plan.currency
-    owners = leaves_of(targets, release.ranks[1:-1]) + 1
-    found = []
-    for place in np.unique(owners).tolist():
-        side = side_of(int(release.sides[place]))
-        if side == "inside" and not release.flags[place]:
-            continue
-        mine = np.flatnonzero(owners == place)
-        low, high = float(release.ranks[place]), float(release.ranks[place + 1])
-        relative = tuple(((targets[mine] - low) / max(high - low, 1.0)).tolist())
-        budget = Budget(kind, plan.left if side == "inside" else plan.fine)
-        task = LocalTask(cell=Cell(0, 0, 0), place=side, levels=relative, size=high - low, budget=budget)
-        found.append((mine, task))
-    return found
-
-
-def _noise(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
+def noise_of(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
     """Return the noise of ranks, one row a level: coefficients times deviations, a matrix a round."""
     matrices = noise_coefficients(rounds, weights)
     deviations = [np.sqrt(np.where(each.variances < UNCOUNTED, each.variances, 0.0)) for each in rounds]
     return [matrix * each for matrix, each in zip(matrices, deviations, strict=True)]
 
 
-def _tail(
-    noise: Sequence[Floats],
-    chance: Floats,
-    selections: _Selections,
-    fixed: Floats,
-    *,
-    cells: NDArray[np.intp],
-    gaussian: bool,
-    assumption: str,
-    least: Floats | float = 0.0,
+def tail_bound(
+    noise: Sequence[Floats], chance: Floats, selections: Selections, fixed: Floats, *, gaussian: bool, assumption: str
 ) -> TailBound:
+    """Bound every level at once: noise, chance and selections, above what is fixed."""
     terms = Terms(
         laplace=() if gaussian else noise,
         gaussian=noise if gaussian else (),
         chance=chance,
         selections=selections.matrix,
         uneven=selections.uneven,
-        rows=_shares(cells, selections.uneven > 0),
+        rows=equal_shares(selections.uneven > 0),
     )
     found, per_log = linear_bound(terms)
-    total = np.maximum(fixed + found, least + per_log * math.log(_DESIGNED))
-    return TailBound(unit="ranks", assumption=assumption, fixed=tuple(total.tolist()), per_log=tuple(per_log.tolist()))
+    return TailBound(
+        unit="ranks",
+        assumption=assumption,
+        fixed=tuple((fixed + found).tolist()),
+        per_log=tuple(per_log.tolist()),
+    )
 
 
-def _shares(cells: NDArray[np.intp], selected: NDArray[np.bool_]) -> Floats:
+def equal_shares(selected: NDArray[np.bool_]) -> Floats:
     """Return among how many rows each shares the failure probability: selected levels have half of it, if both occur.
 
-    The noise of the levels of one cell is linear in the level, so that the two outermost speak for all of them.
+    Every row has a share: between two levels of a cell the noise is linear, but the chance inside it is not.
     """
-    rows = np.zeros(cells.size)
-    for kind in (selected, ~selected):
-        if kind.any():
-            _, counts = np.unique(cells[kind], return_counts=True)
-            rows[kind] = np.minimum(counts, 2).sum() if kind is not selected else kind.sum()
-    return rows * (2.0 if selected.any() and not selected.all() else 1.0)
+    rows = np.where(selected, selected.sum(), (~selected).sum()).astype(np.float64)
+    return np.asarray(rows * (2.0 if selected.any() and not selected.all() else 1.0))

@@ -10,7 +10,7 @@ could pay twice.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -30,6 +30,7 @@ from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, tail_spots
 from sidelight.quantiles.forms.interpolation import Curve
 from sidelight.quantiles.forms.least_squares import Round, agreed_counts, ranks_of
+from sidelight.quantiles.forms.local import Parts
 from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 from sidelight.quantiles.forms.skeleton import Skeleton, release_skeleton
 
@@ -55,6 +56,7 @@ class CellsRelease:
         levels: What was asked for.
         indices: The answer: a fine index for each level, not decreasing.
         finished: How each level was found: on the "curve", in a "tail", or in a flagged "leaf".
+        parts: By their cell, the points and noisy counts of cells that were finished by those.
         skeleton: The points that were selected, increasing.
         points: The ends of all leaves, the skeleton among them; the tails lie outside them.
         rounds: Noisy counts with their variances and parents: coarse with its two tails, perhaps middle, and fine.
@@ -70,6 +72,7 @@ class CellsRelease:
     levels: tuple[Fraction, ...]
     indices: tuple[int, ...]
     finished: tuple[Finished, ...]
+    parts: Mapping[int, Parts]
     skeleton: tuple[int, ...]
     points: tuple[int, ...]
     rounds: tuple[Round, ...]
@@ -162,13 +165,14 @@ def release_cells(
         focus=skeleton.focus,
         tails=tail_spots(grid, bones, coarse.counts.tolist()),
     )
-    indices, finished = finish.release(ranks, wanted, source)
+    indices, finished, parts = finish.release(ranks, wanted, source)
     places, _ = common_positions(grid, leaves)
     return CellsRelease(
         plan=plan,
         levels=tuple(levels),
         indices=indices,
         finished=finished,
+        parts=parts,
         skeleton=bones,
         points=leaves,
         rounds=tuple(rounds),

@@ -137,7 +137,7 @@ def cells_plan(
     three = worth > _THREE_ROUNDS
     counts = [_share(each) * rest for each in (_THREE_SHARES if three else (_coarse_share(worth),))]
     skeleton_count = round(_clipped(worth**0.28, 4, 48))
-    # Noise of counts and chance inside cells, balanced: the best number on smooth data, found by simulating the law.
+    # Noise of counts and chance inside cells, balanced: chosen for smooth data (proof page, 5.4).
     fine_count = round(_clipped(max(2 * math.sqrt(worth), 0.55 * worth**0.63), 12, 2000))
     if fine_count < len(levels) <= _CELL_A_LEVEL * fine_count:
         fine_count = len(levels)

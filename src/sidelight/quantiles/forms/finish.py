@@ -21,7 +21,7 @@ from sidelight.quantiles.forms.cells_of_points import exact_position
 from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, Spot, spot
 from sidelight.quantiles.forms.interpolation import Curve
-from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Place, finish_cell
+from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Parts, Place, finish_cell
 from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 
 Floats = NDArray[np.float64]
@@ -49,13 +49,17 @@ class Finish:
     focus: Spot | None
     tails: tuple[Spot | None, Spot | None]
 
-    def release(self, ranks: Ranks, levels: Floats, source: Source) -> tuple[tuple[int, ...], tuple[Finished, ...]]:
+    def release(
+        self, ranks: Ranks, levels: Floats, source: Source
+    ) -> tuple[tuple[int, ...], tuple[Finished, ...], dict[int, Parts]]:
+        """Release an index for each level, how each was found, and the parts of cells finished by points and counts."""
         targets, inner = levels * self.ends[-1], self.ends[1:-1]
         points = [cell.first for cell in self.cells[1:]]
         places, divisor = common_positions(self.grid, points)
         on_curve = Curve(places, inner, float(self.ends[-1])).places_of(targets, continued=True)
         indices = [index_at_or_below(self.grid, place, divisor) for place in on_curve]
         finished: list[Finished] = ["curve"] * len(indices)
+        parts: dict[int, Parts] = {}
         bend = Bend.of([exact_position(self.grid, index) for index in points], inner)
         owners = leaves_of(targets, inner) + 1
         for place in np.unique(owners).tolist():
@@ -63,10 +67,13 @@ class Finish:
             task = self._task(place, targets[mine].tolist())
             if task is None:
                 continue
-            found = finish_cell(ranks, task, grid=self.grid, priors=self._priors(place, task), bend=bend, source=source)
+            near = self._priors(place, task)
+            found, own = finish_cell(ranks, task, grid=self.grid, priors=near, bend=bend, source=source)
+            if own is not None:
+                parts[place] = own
             for i, index in zip(mine, found, strict=True):
                 indices[i], finished[i] = index, "leaf" if task.place == "inside" else "tail"
-        return tuple(accumulate(indices, max)), tuple(finished)
+        return tuple(accumulate(indices, max)), tuple(finished), parts
 
     def _task(self, place: int, targets: Sequence[float]) -> LocalTask | None:
         """Return what is to be finished in a cell; None for a leaf that was refined and has nothing left."""

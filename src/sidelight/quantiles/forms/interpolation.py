@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 
 #: What the logarithms of the steepness of neighbouring cells of smooth data differ by at most.
 _SMOOTH = np.log(3.0)
+#: The largest such difference: cells of no records or of no width.
+_MOST_STEP = 700.0
 
 
 class Curve:
@@ -102,7 +104,8 @@ class Curve:
         One minus three times the least ratio of the cell's steepness to a neighbour's, in the coordinates of the curve.
         Where data has an edge or a gap, one cell is far steeper than the next, and records lie anywhere in it.
         """
-        steps = np.abs(self._steps(places, ranks))
+        found = self._steps(places, ranks)
+        steps = np.full(max(np.size(ranks) - 2, 0), _MOST_STEP) if found is None else np.abs(found)
         beside = np.maximum(np.concatenate([[0.0], steps]), np.concatenate([steps, [0.0]]))[: np.size(ranks) - 1]
         return np.asarray(-np.expm1(-np.maximum(beside - _SMOOTH, 0.0)))
 
@@ -110,27 +113,33 @@ class Curve:
         """Return for each cell between points 1 if it is far less steep than the one below it, -1 above it, else 0.
 
         A gap begins in such a cell: it is the tail of what lies on that side of it. Between two far steeper cells it is
-        none: 0.
+        none: 0. So far out that the coordinates of the curve do not reach nobody can tell: 0 for all.
         """
-        steps = self._steps(places, ranks)
-        count = np.size(ranks) - 1
+        steps, count = self._steps(places, ranks), np.size(ranks) - 1
+        if steps is None:
+            return np.zeros(max(count, 0), np.int64)
         thins = np.concatenate([[0.0], -steps])[:count] > _SMOOTH
         thickens = np.concatenate([steps, [0.0]])[:count] > _SMOOTH
         return np.asarray(thins.astype(np.int64) - thickens)
 
-    def _steps(self, places: Sequence[int], ranks: ArrayLike) -> Floats:
-        """Return from each cell between points to the next by how much the logarithm of the steepness grows."""
+    def _steps(self, places: Sequence[int], ranks: ArrayLike) -> Floats | None:
+        """Return from each cell between points to the next by how much the logarithm of the steepness grows.
+
+        None where a point lies beyond the coordinates of the curve.
+        """
         kept = np.clip(np.asarray(ranks, np.float64), 0.5, max(self.total - 0.5, 0.5))
         if self._bent is None or kept.size < 3:
             return np.zeros(max(kept.size - 2, 0))
         try:
             across = np.diff([_asinh_ratio(place - self._middle, self._scale) for place in places])
         except OverflowError:  # points that share a rank were joined on the curve, and may lie further out alone
-            return np.full(kept.size - 2, 700.0)
+            return None
         along = np.diff(_logit(kept, self.total))
         with np.errstate(all="ignore"):  # cells of no records or of no width are infinitely uneven, or not at all
             apart = np.diff(np.log(along / across))
-        return np.asarray(np.clip(np.nan_to_num(apart, nan=0.0, posinf=700.0, neginf=-700.0), -700.0, 700.0))
+        return np.asarray(
+            np.clip(np.nan_to_num(apart, nan=0.0, posinf=_MOST_STEP, neginf=-_MOST_STEP), -_MOST_STEP, _MOST_STEP)
+        )
 
     def _centre(self) -> tuple[int, int]:
         if not self.places:

@@ -100,6 +100,25 @@ class LocalTask:
         return self.rate * self.size >= _LONG
 
 
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What was released on the way in a cell that was finished by points and counts.
+
+    Args:
+        points: Distinct fine indices of the cell, increasing.
+        counts: The noisy counts of the parts that they cut it into, one more than points.
+        widths: How wide each part is, in the coordinates in which it was interpolated.
+        planned: For each part about how many records it was to have: the most of those that lie beside its place.
+        rate: The epsilon that the counts stand for.
+    """
+
+    points: tuple[int, ...]
+    counts: Floats
+    widths: Floats
+    planned: Floats
+    rate: float
+
+
 def rate_of(budget: Budget) -> float:
     """Return the epsilon that a budget stands for in thresholds and plans."""
     return float(budget.amount) if budget.is_pure else 2 * math.sqrt(float(budget.rho or 0))
@@ -113,16 +132,16 @@ def finish_cell(
     priors: LocalPriors,
     bend: Bend,
     source: Source,
-) -> list[int]:
-    """Release a fine index of the cell for every target.
+) -> tuple[list[int], Parts | None]:
+    """Release a fine index of the cell for every target, and the parts that they were read from, if there are any.
 
     Guarantee: `task.budget` for adding or removing one record of the cell, nothing for others: a tree, or a tree with
-    half and then counts of the cells between its outputs with the other half.
+    a third and then counts of the cells between its outputs with the other two thirds.
     """
     if task.by_selection:
-        return list(
-            select_in_cell(ranks, task.cell, task.levels, budget=task.budget, priors=priors(task.levels), source=source)
-        )
+        near = priors(task.levels)
+        found = select_in_cell(ranks, task.cell, task.levels, budget=task.budget, priors=near, source=source)
+        return list(found), None
     chosen = spread_levels(task)
     selecting, counting = task.budget.part(_POINTS_SHARE), task.budget.part(1 - _POINTS_SHARE)
     found = select_in_cell(ranks, task.cell, chosen, budget=selecting, priors=priors(chosen), source=source)
@@ -134,7 +153,9 @@ def finish_cell(
     bent = np.interp(wanted, ends, places) if task.place == "inside" else _outwards(task, wanted, ends, places)
     exact = [bend.back(each) for each in np.clip(bent, places[0], places[-1]).tolist()]
     indices = [index_at_or_below(grid, place.numerator, place.denominator) for place in exact]
-    return [min(max(index, task.cell.first), task.cell.last) for index in indices]
+    inside = [min(max(index, task.cell.first), task.cell.last) for index in indices]
+    counts, planned = np.asarray(noisy, np.float64), _planned(task, chosen, ends)
+    return inside, Parts(tuple(points), counts, np.diff(places), planned, task.counts_rate)
 
 
 def spread_levels(task: LocalTask) -> list[float]:
@@ -144,6 +165,16 @@ def spread_levels(task: LocalTask) -> list[float]:
         return [task.levels[place] for place in np.linspace(0, len(task.levels) - 1, count).round().astype(int)]
     ranks = outer_ranks(task)
     return list(ranks if task.place == "below" else (1 - ranks)[::-1])
+
+
+def _planned(task: LocalTask, chosen: Sequence[float], ends: Floats) -> Floats:
+    """Return for each part between released ends the most records that a part was to have where it lies by rank."""
+    cuts = np.concatenate([[0.0], np.clip(chosen, 0.0, 1.0), [1.0]])
+    first = np.clip(np.searchsorted(cuts, ends[:-1] / ends[-1], "right") - 2, 0, cuts.size - 2)
+    last = np.clip(np.searchsorted(cuts, ends[1:] / ends[-1], "left") + 1, 1, cuts.size - 1)
+    sizes = np.diff(cuts)
+    most = [float(sizes[low:high].max(initial=0.0)) for low, high in zip(first, last, strict=True)]
+    return np.array(most) * max(task.size, 0.0)
 
 
 def points_inside(task: LocalTask) -> int:

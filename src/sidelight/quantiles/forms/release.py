@@ -8,8 +8,9 @@ import numpy as np
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.noise import Source
-from sidelight.quantiles.forms.bound import cells_bound, codes_bound, select_bound
+from sidelight.quantiles.forms.bound import codes_bound, select_bound
 from sidelight.quantiles.forms.cells import CellsRelease, release_cells
+from sidelight.quantiles.forms.cells_bound import cells_bound
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds, release_codes
 from sidelight.quantiles.forms.focus import LevelPriors
 from sidelight.quantiles.forms.least_squares import UNCOUNTED

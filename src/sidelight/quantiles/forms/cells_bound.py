@@ -1,0 +1,267 @@
+"""How far off the levels of `cells` can be, from what it released.
+
+A released value lies between two released points: the ends of its cell or, where that was finished by points and
+counts, of its part. It is off by what the ranks of these two ends are, or by something between them. That much holds
+for every data set (but for the noise, which has known laws). Where between them it is, is an assumption.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.mechanisms.budget import Budget
+from sidelight.quantiles.descend import Cell
+from sidelight.quantiles.forms.bound import DESIGNED, STEP, Selections, Targets, equal_shares, noise_of
+from sidelight.quantiles.forms.cell_tree import cell_tree
+from sidelight.quantiles.forms.cells import CellsRelease
+from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound
+from sidelight.quantiles.forms.finish import side_of
+from sidelight.quantiles.forms.flags import leaves_of
+from sidelight.quantiles.forms.least_squares import agreed_counts, ranks_of
+from sidelight.quantiles.forms.local import LocalTask, Parts
+from sidelight.release import TailBound
+
+Floats = NDArray[np.float64]
+Inside = Literal["as interpolated", "anywhere"]
+
+#: Where the curve bends sharply, records may lie this share of their cell away from it; the same in a flagged leaf.
+_BENT = 0.3
+#: The same where the curve was continued beyond the skeleton, whatever it looks like.
+_BENT_OUTSIDE = 0.5
+#: In a tail there are points at small steps all the way out.
+_BENT_TAIL = 0.05
+#: A part that holds more than so many times what it was to hold was cut by points that lie elsewhere: its records may
+#: lie anywhere in it.
+_MISSED = 2.0
+#: So does a cell beyond the skeleton with more than this share of all that lie there.
+_CROWD = 0.5
+#: What the density of neighbouring parts of smooth data differs by at most.
+_SMOOTH = 3.0
+#: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
+_AT_RISK = 30.0
+
+
+@dataclass(eq=False)
+class _Ends:
+    """For each level the two released points that its value lies between: their ranks, minus the level's.
+
+    Args:
+        cell: The cell that holds the value.
+        share: Where in that cell the level is, from 0 to 1.
+        low, high: The released ranks of the two points, less the level's share of all records; made to rise.
+        raw: The same of both as they were counted, and as their noise belongs to.
+        records: How many records lie between them, as released, and two deviations more.
+        bend: Which share of these may lie elsewhere than the curve says.
+        everywhere: Whether they may wherever between the two the level is, and not only far from both.
+        unknown: Whether they may lie anywhere between the two.
+        part: In a cell that was finished by points and counts, the part that holds the value; else -1.
+    """
+
+    cell: NDArray[np.intp]
+    share: Floats
+    low: Floats
+    high: Floats
+    raw: tuple[Floats, Floats]
+    records: Floats
+    bend: Floats
+    everywhere: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
+    part: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, release: CellsRelease, levels: Floats) -> _Ends:
+        """Find them, from released numbers alone."""
+        ranks, summed = release.ranks, np.concatenate([[0.0], np.cumsum(agreed_counts(release.rounds)[-1])])
+        cell = np.array([bisect_right(release.points, index) for index in release.indices], np.intp)
+        targets = levels * release.total
+        size = ranks[cell + 1] - ranks[cell]
+        share = np.clip((targets - ranks[cell]) / np.maximum(size, 1.0), 0.0, 1.0)
+        low, high = ranks[cell] - targets, ranks[cell + 1] - targets
+        rest = levels * summed[-1]
+        raw = (summed[cell] - rest, summed[cell + 1] - rest)
+        leaves = np.where(release.sides == 0, np.sqrt(release.rounds[-1].variances), 0.0)
+        found = cls(
+            cell,
+            share,
+            low,
+            high,
+            raw,
+            size + 2 * leaves[cell],
+            np.where(release.outside[cell], _BENT_OUTSIDE, _BENT * release.unevenness[cell]),
+            release.outside[cell],
+            _crowded(release, 2 * leaves)[cell],
+            np.full(levels.size, -1),
+        )
+        for place in release.parts:
+            found._part(release, place)
+        return found
+
+    def _part(self, release: CellsRelease, place: int) -> None:
+        """Put the parts of a cell in its place."""
+        own, mine = release.parts[place], np.flatnonzero(self.cell == place)
+        part = np.array([bisect_right(own.points, release.indices[each]) for each in mine], np.intp)
+        share, ranks, summed = self.share[mine], ranks_of(own.counts), np.concatenate([[0.0], np.cumsum(own.counts)])
+        between = (1 - share) * self.low[mine] + share * self.high[mine]
+        counted = (1 - share) * self.raw[0][mine] + share * self.raw[1][mine]
+        self.part[mine] = part
+        self.low[mine], self.high[mine] = (between + ranks[part + side] - share * ranks[-1] for side in (0, 1))
+        for side in (0, 1):
+            self.raw[side][mine] = counted + summed[part + side] - share * summed[-1]
+        spread = math.sqrt(2) / own.rate
+        outermost = {0: 0, release.ranks.size - 2: -1}.get(place)
+        uneven, least = _unevenness(own, outermost), _BENT if release.sides[place] == 0 else _BENT_TAIL
+        self.records[mine] = np.diff(ranks)[part] + 2 * spread
+        self.bend[mine] = np.maximum(least, _BENT_OUTSIDE * uneven)[part]
+        self.everywhere[mine] = uneven[part] > 0
+        self.unknown[mine] = (np.diff(ranks) - 2 * spread > _MISSED * own.planned)[part]
+
+    def noise(self, release: CellsRelease, levels: Floats, inside: Floats, rows: NDArray[np.intp]) -> list[Floats]:
+        """Return the noise of the rank of a place between the two points, `inside` of the way to the upper one."""
+        whole = self.part < 0
+        placed = Targets(self.cell[rows], np.where(whole, inside, self.share)[rows], np.zeros(rows.size))
+        found = noise_of(release.rounds, placed.weights(levels[rows], release.ranks.size - 1))
+        for place, own in release.parts.items():
+            mine = np.flatnonzero((self.cell[rows] == place) & (self.part[rows] >= 0))
+            part, share = self.part[rows][mine], self.share[rows][mine]
+            local = np.zeros((rows.size, own.counts.size))
+            local[mine] = np.arange(own.counts.size) < part[:, None]
+            local[mine, part] = inside[rows][mine]
+            local[mine] -= share[:, None]
+            found.append(local * math.sqrt(2) / own.rate)
+        return found
+
+
+def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") -> TailBound:
+    """Bound the gaps of what `cells` released.
+
+    Args:
+        release: What was released.
+        inside: What is assumed of the records between the two released points that a value lies between: that they lie
+            as the curve says, up to chance, unless released counts contradict it; or nothing at all, and then a level
+            may be off by as much as the further of the two is.
+    """
+    levels = np.array([float(level) for level in release.levels])
+    ends = _Ends.of(release, levels)
+    selections, least = Selections.none(levels.size), np.zeros(levels.size)
+    selected = np.zeros(levels.size, np.bool_)
+    for mine, task in _tasks(release, levels * release.total) if inside == "as interpolated" else ():
+        if task.by_selection:
+            selections.add(mine, cell_tree(task.levels, task.budget))
+            selected[mine] = True
+        else:
+            least[mine] = _outer_ranks_at_risk(task)
+    placed = Targets.of(levels * release.total, release.ranks)
+    ends.cell[selected], ends.part[selected] = placed.cell[selected], -1
+    unknown = (ends.unknown | (inside == "anywhere")) & ~selected
+    between = np.clip(-ends.low / np.maximum(ends.high - ends.low, 1e-9), 0.0, 1.0)
+    nearer = np.minimum(between, 1 - between)  # at the two ends the curve is right
+    beyond = np.maximum(np.maximum(ends.low, -ends.high), 0.0)  # the level lies outside them
+    near = np.where(ends.everywhere, 1.0, np.minimum(4 * nearer, 1.0))
+    fixed = beyond + ends.bend * ends.records * near
+    chance = below_proxy(ends.records, between)
+    fixed[selected], chance[selected] = 0.0, 0.0
+    fixed[unknown], chance[unknown] = np.abs(ends.raw[0][unknown]), 0.0
+    at = np.where(selected, placed.share, np.where(unknown, 0.0, between))
+    # A row for each level, and another one, of the upper end, where records may lie anywhere between the two.
+    every, upper = np.arange(levels.size), np.flatnonzero(unknown)
+    rows = np.concatenate([every, upper])
+    both = zip(
+        ends.noise(release, levels, at, every), ends.noise(release, levels, np.ones(levels.size), upper), strict=True
+    )
+    noise = [np.concatenate(pair) for pair in both]
+    in_rho = release.plan.currency == "rho"
+    terms = Terms(
+        laplace=() if in_rho else noise,
+        gaussian=noise if in_rho else (),
+        chance=np.concatenate([chance, np.zeros(upper.size)]),
+        selections=selections.matrix[rows],
+        uneven=selections.uneven[rows],
+        rows=equal_shares(selected[rows]),
+    )
+    found, per_log = linear_bound(terms)
+    found += np.concatenate([fixed, np.abs(ends.raw[1][upper])]) + STEP
+    total, slope = found[: levels.size], per_log[: levels.size]
+    total[upper] = np.maximum(total[upper], found[levels.size :])
+    slope[upper] = np.maximum(slope[upper], per_log[levels.size :])
+    total = np.maximum(total, least + slope * math.log(DESIGNED))
+    return TailBound(
+        unit="ranks", assumption=_ASSUMED[inside], fixed=tuple(total.tolist()), per_log=tuple(slope.tolist())
+    )
+
+
+_ASSUMED: dict[Inside, str] = {
+    "as interpolated": "records inside a cell lie as interpolated, up to chance, unless released counts contradict it; "
+    "where they are selected they are at most 4 times as dense, within a cell, as the prior",
+    "anywhere": "the noise is what it is: nothing is assumed about the data",
+}
+
+
+def _crowded(release: CellsRelease, noise: Floats) -> NDArray[np.bool_]:
+    """Return for each cell beyond the skeleton whether its records may lie anywhere in it.
+
+    The curve was continued to cut what lies there into several cells. Where one of them holds more than half of it, it
+    did not go on so; and the outermost ones reach to the end of everything.
+    """
+    sizes, inner = np.diff(release.ranks), np.flatnonzero(~release.outside)
+    whole = np.full(sizes.size, np.inf)
+    if inner.size:
+        whole[: inner[0]], whole[inner[-1] + 1 :] = sizes[: inner[0]].sum(), sizes[inner[-1] + 1 :].sum()
+    found = sizes - noise > _CROWD * whole
+    found[[0, -1]] = True
+    return np.asarray(found)
+
+
+def _unevenness(parts: Parts, outermost: int | None) -> Floats:
+    """Return for each part how much denser or sparser than a part beside it it surely is: 0 if hardly, up to 1.
+
+    As `Curve.unevenness`, of counts less their noise: two deviations are given to the sparser of the two. The
+    `outermost` part of everything has no width, and is as dense as it was to be as long as it holds what it was to.
+    """
+    spread = math.sqrt(2) / parts.rate
+    most, fewest = (np.maximum(parts.counts + more * spread, 0.0) for more in (2.0, -2.0))
+    widths = np.maximum(parts.widths, 1e-300)
+    with np.errstate(all="ignore"):
+        falls = (most[1:] / widths[1:]) / (fewest[:-1] / widths[:-1])
+        rises = (most[:-1] / widths[:-1]) / (fewest[1:] / widths[1:])
+    least = np.nan_to_num(np.minimum(falls, rises), nan=1.0, posinf=1.0)
+    if outermost is not None:
+        least[outermost] = min(most[outermost] / max(parts.planned[outermost], 1.0), 1.0)
+    beside = np.minimum(np.concatenate([[1.0], least]), np.concatenate([least, [1.0]]))
+    return np.asarray(np.maximum(1 - _SMOOTH * beside, 0.0))
+
+
+def _outer_ranks_at_risk(task: LocalTask) -> Floats:
+    """Return for each target of a tail its rank from the outer end, as long as that is small.
+
+    At a hard edge the points for such ranks are selected beside the data, and what goes on from the others may miss the
+    edge: then a value lies beyond all records, and is off by its rank.
+    """
+    if task.place == "inside":
+        return np.zeros(len(task.levels))
+    inwards = np.asarray(task.levels) if task.place == "below" else 1 - np.asarray(task.levels)
+    ranks = np.maximum(inwards, 0.0) * task.size
+    return np.where(ranks <= _AT_RISK / task.rate, ranks, 0.0)
+
+
+def _tasks(release: CellsRelease, targets: Floats) -> list[tuple[NDArray[np.intp], LocalTask]]:
+    """Return the cells that were finished by themselves, each with its targets: from public numbers, as they were."""
+    plan, kind = release.plan, release.plan.currency
+    owners = leaves_of(targets, release.ranks[1:-1]) + 1
+    found = []
+    for place in np.unique(owners).tolist():
+        side = side_of(int(release.sides[place]))
+        if side == "inside" and not release.flags[place]:
+            continue
+        mine = np.flatnonzero(owners == place)
+        low, high = float(release.ranks[place]), float(release.ranks[place + 1])
+        relative = tuple(((targets[mine] - low) / max(high - low, 1.0)).tolist())
+        budget = Budget(kind, plan.left if side == "inside" else plan.fine)
+        task = LocalTask(cell=Cell(0, 0, 0), place=side, levels=relative, size=high - low, budget=budget)
+        found.append((mine, task))
+    return found
