@@ -423,3 +423,17 @@ def test_private_learning_says_what_it_needs(more: dict[str, Any], words: str, l
             ledger=ledger,
             scope="private",
         )
+
+
+@pytest.mark.parametrize(
+    ("levels", "rows", "counted"),
+    [([0.5], 10, True), ([0.5], 100, False), ([0.9], 100, True), (LEVELS, 200, True), (LEVELS, 400, False)],
+)
+def test_few_levels_are_counted_where_signals_are_weak_only(levels: list[float], rows: float, counted: bool) -> None:
+    """One level is selected without dividing the budget: its counts would be several times as far off."""
+    plan = planned(levels).tracking
+    assert plan is not None
+    none = np.zeros(0)
+    state = plan.begin().after_values(none, np.array([0.25, 0.5, 0.75]), np.array([4.0, 8.0, 12.0]), memory=60.0)
+    known = CurveState(**{**vars_of(state), "rows": float(rows)})
+    assert (plan.points(known, none) is not None) == counted

@@ -45,6 +45,9 @@ _APART_STEP, _APART_SIZE = 1 / 64, 2.0**-40
 _LEAST_VARIANCE: Final = 1e-6
 #: From so many rows times epsilon on, selections inside the cells beat interpolation between their counts.
 _MOST_SIGNAL: Final = 600.0
+#: And from so many of them beyond the outermost level on, the fewer the levels: a single one is selected without
+#: dividing the budget (chosen on generated days of one, three and five levels, `benchmarks/daily_few_levels.py`).
+_MOST_BEYOND, _BEYOND_A_DEPTH = 60.0, 7.5
 #: A prior's scale stays a float that can be doubled.
 _WIDEST_SCALE: Final = sys.float_info.max / 4
 
@@ -238,6 +241,13 @@ class TrackPlan:
         least = _APART_SIZE * size if step is None else _APART_STEP * float(step)
         return max(least, _APART_SIZE * size, np.finfo(float).tiny * 2.0**60)
 
+    def _selects(self, rows: float) -> bool:
+        """Return whether so many rows are more than counts are good for: few levels are selected at little cost."""
+        signal = rows * math.sqrt(2 / self.variance)
+        outermost = float(min(min(level, 1 - level) for level in self.levels))
+        depth = len(self.levels).bit_length()
+        return signal > _MOST_SIGNAL or signal * outermost > min(_MOST_BEYOND, _BEYOND_A_DEPTH * depth**2)
+
     def points(self, state: CurveState, features: Floats) -> tuple[tuple[int, ...], int] | None:
         """Return the fine indices between which a day is counted, and how many lie below the curve; None if it is not.
 
@@ -245,7 +255,7 @@ class TrackPlan:
         released as its query says.
         """
         curve = self.curve(state, features)
-        if curve is None or state.rows * math.sqrt(2 / self.variance) > _MOST_SIGNAL:
+        if curve is None or self._selects(state.rows):
             return None
         with np.errstate(over="ignore"):
             edges, below = state.edges(curve, self._bounds)
