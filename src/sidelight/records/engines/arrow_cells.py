@@ -101,7 +101,8 @@ def distinct_of_arrow(column: Any, known: KnownTexts | None = None) -> TextCells
     if getattr(pa.types, "is_string_view", bool)(column.type):
         column = column.cast(pa.binary_view(), safe=False).cast(pa.large_binary()).view(pa.large_string())
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    places = encoded.indices.fill_null(-1) if encoded.indices.null_count else encoded.indices
+    places = encoded.indices.cast(pa.int64(), safe=False)  # unsigned ones cannot hold what stands for none
+    places = places.fill_null(-1) if places.null_count else places
     return known.of_dictionary(encoded.dictionary, places.to_numpy(zero_copy_only=False))
 
 
