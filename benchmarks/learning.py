@@ -29,7 +29,7 @@ from sidelight.quantiles.sequence.plan import SequencePlan
 from sidelight.testing import seeded_release
 
 DECILES = [i / 10 for i in range(1, 10)]
-TRIALS = 40
+TRIALS = 160
 ROWS = 100
 
 

@@ -14,6 +14,8 @@ import sidelight as sl
 from sidelight.errors import MissingPackageError, RangeError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.release import Circumstances, Release
+from sidelight.report import Item, Report, render
+from sidelight.testing import seeded_release
 
 mpl.use("Agg")
 
@@ -75,11 +77,26 @@ def test_a_release_becomes_a_dictionary_and_frames() -> None:
 def test_notebooks_show_a_chart_and_the_error() -> None:
     page = sl.Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release([30, 40, 50] * 100)._repr_html_()
     assert page.count("<rect") == 3
-    assert "off by at most" in page
+    assert "worst case at 95 %: off by" in page
     people = sl.Table({"age": [31, 47, 52] * 100}, schema=[sl.Number("age", granularity=1)], name="people")
     shown = sl.Session(people, budget=sl.ApproxDP(3, "1e-6"))._repr_html_()
     assert "together ApproxDP(ε = 3, δ = 1e-6)" in shown
     assert "declared sums are at most ε = 3" in shown
+
+
+def test_an_estimate_is_never_called_a_worst_case() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, 500)
+    table = sl.Table({"x": x, "y": x / 2}, schema=[sl.Number(name, lower=-1, upper=1) for name in ("x", "y")])
+    model = sl.LinearRegression(epsilon=2, delta="1e-6")
+    release = seeded_release(sl.ModelQuery(model=model, target="y"), table, seed=1)
+    assert release.error is not None
+    assert not release.error.proved
+    page = render(Report(title="models", day="2026-01-01", items=(Item(title="y", outcome=release),)))
+    for text in (str(release), release._repr_html_(), page):
+        assert "worst case" not in text
+        assert "estimate" in text
+        assert "With 95 % confidence it is off" not in text
 
 
 def test_releases_are_plotted_with_their_error() -> None:

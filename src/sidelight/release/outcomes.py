@@ -247,7 +247,7 @@ class Release(Generic[Value]):
         caption = html.escape(f"{self.kind} · {self.guarantee}")
         off = ""
         if self.error is not None:
-            off = f"<p>off by at most {html.escape(f'{self._off_by} at 95 %, if {self.error.assumption}')}</p>"
+            off = f"<p>{html.escape(f'{self.error.basis}: off by {self._off_by}, if {self.error.assumption}')}</p>"
         return (
             f"{brand}<table><caption>{caption}</caption>{rows}</table>{bars(entries_of(self.shown, self.labels))}{off}"
         )
