@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from fractions import Fraction
 from glob import glob
 from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from sidelight.accounting import ROUTES, Route
-from sidelight.cli.plans.columns import read_schema
-from sidelight.errors import ClaimError, PlanError, SourceError, nearest
-from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
+from sidelight.errors import PlanError, SourceError, nearest
+from sidelight.guarantees import Claim, Unit, parse_claim
 from sidelight.plan_section import Amount, Section, key_lines
-from sidelight.records import Schema, Table
+from sidelight.records import Category, Date, Drop, Fill, Label, Number, PersonId, Schema, Table
 from sidelight.records.engines import check_local, is_postgres
 from sidelight.registry import PLAN_KINDS, plan_reader
 from sidelight.session import Prepared, Query, request_key
@@ -212,39 +211,10 @@ def read_routes(section: Section) -> tuple[Route, ...] | None:
 def _together_at(whole: Section, *, budget: Claim, queries: Sequence[PlannedQuery]) -> Amount | None:
     if "pricing" not in whole:
         return None
+    from sidelight.cli.plans.pricing import together_at  # loaded by the plans that ask for it
+
     pricing = whole.section("pricing").only(*TABLES["pricing"])
-    if pricing.choice("queries", ["each", "together"], "each") == "each":
-        if "delta" in pricing:
-            pricing.refuse('delta is for queries = "together"; leave it out, or price them together', key="delta")
-        return None
-    if "delta" in pricing:
-        delta: Amount = pricing.amount("delta")
-        return delta
-    if not isinstance(budget, ApproxDP):
-        pricing.refuse('queries = "together" prices them at a delta, and this budget has none to choose from; name one')
-    with pricing.naming():
-        return _fitting_delta(budget, [each.prepared.claims for each in queries])
-
-
-def _fitting_delta(budget: ApproxDP, claims: Sequence[Claims]) -> Amount:
-    """Return the delta at which a batch takes the smallest share of the scarcer of the budget's epsilon and delta.
-
-    It is one of a few round parts of the budget's delta, found without the data and without the ledger: the same plan
-    is always priced at the same delta.
-    """
-    from sidelight.accounting import price_batch  # numerical composition: loaded by the plans that ask for it
-
-    shares: dict[Fraction, Fraction] = {}
-    for part in (2, 4, 10, 100):
-        delta = budget.delta / part
-        found = price_batch(claims, delta=delta).claims.approx_at(delta)
-        if found is not None:
-            shares[delta] = max(found.epsilon / budget.epsilon, Fraction(1, part))
-    if not shares:
-        raise ClaimError(
-            f"no part of the budget's delta {short_text(budget.delta)} gives these queries a price together"
-        )
-    return decimal_text(min(shares, key=lambda delta: shares[delta]))
+    return together_at(pricing, budget=budget, claims=[each.prepared.claims for each in queries])
 
 
 def _planned(section: Section, schema: Schema, *, source: Path) -> PlannedQuery:
@@ -302,3 +272,105 @@ def ledger_url(url: str, *, folder: Path) -> str:
         return url
     file = url.removeprefix(prefix)
     return f"{prefix}{folder / file}"
+
+
+# `[[column]]` of a plan: the public schema, one table a column.
+
+Column = Number | Category | Label | PersonId
+
+
+def read_schema(sections: Sequence[Section], *, whole: Section) -> Schema:
+    """Read all columns and put them together."""
+    if not sections:
+        whole.refuse("the schema is empty; declare the columns that the queries use, each as a [[column]] table")
+    columns = [_column(section) for section in sections]
+    seen: dict[str, Section] = {}
+    for column, section in zip(columns, sections, strict=True):
+        if column.name in seen:
+            section.refuse(f"column {column.name!r} was declared before, at {seen[column.name].place()}", key="name")
+        seen[column.name] = section
+    with whole.naming():
+        return Schema(columns)
+
+
+def _column(section: Section) -> Column:
+    kind = section.choice("kind", list(COLUMN_KINDS), "number")
+    with section.naming():
+        return COLUMN_KINDS[kind](section)
+
+
+def _number(section: Section) -> Number:
+    section.only("kind", "name", "lower", "upper", "granularity", "missing")
+    return Number(
+        section.text("name"),
+        lower=section.amount("lower", None),
+        upper=section.amount("upper", None),
+        granularity=section.amount("granularity", None),
+        **_missing(section, number=True),
+    )
+
+
+def _date(section: Section) -> Date:
+    section.only("kind", "name", "start", "end", "unit", "missing")
+    return Date(
+        section.text("name"),
+        start=_day(section, "start"),
+        end=_day(section, "end"),
+        unit=section.choice("unit", ["day", "hour"], "day"),
+        **_missing(section, number=False),
+    )
+
+
+def _day(section: Section, key: str) -> str:
+    """Read a date: a text, or one that TOML knows as such."""
+    given = section.values.get(key)
+    return given.isoformat() if isinstance(given, datetime.date) else section.text(key)
+
+
+def _category(section: Section) -> Category:
+    section.only("kind", "name", "categories", "other", "missing", "per_person")
+    given: dict[str, Any] = _missing(section, number=False)
+    if section.values.get("other") is False:
+        given["other"] = None  # rows with a label that is not listed are dropped
+    elif "other" in section:
+        given["other"] = section.text("other")
+    if "per_person" in section:
+        given["per_person"] = section.integer("per_person")
+    return Category(section.text("name"), section.labels("categories"), **given)
+
+
+def _label(section: Section) -> Label:
+    section.only("kind", "name", "casefold", "missing", "per_person")
+    given: dict[str, Any] = _missing(section, number=False)
+    if "per_person" in section:
+        given["per_person"] = section.integer("per_person")
+    if "casefold" in section:
+        given["casefold"] = section.flag("casefold", default=False)
+    return Label(section.text("name"), **given)
+
+
+def _person(section: Section) -> PersonId:
+    section.only("kind", "name", "max_rows")
+    return PersonId(section.text("name"), max_rows=section.integer("max_rows"))
+
+
+def _missing(section: Section, *, number: bool) -> dict[str, Any]:
+    """Read `missing = "drop"` or `missing = {fill = 0}`; left out, the column's own default stands."""
+    if "missing" not in section:
+        return {}
+    if section.values["missing"] == "drop":
+        return {"missing": Drop()}
+    if not isinstance(section.values["missing"], dict):
+        section.refuse('missing must be "drop" or {fill = a public value}', key="missing")
+    fill = section.section("missing").only("fill")
+    return {"missing": Fill(fill.amount("fill") if number else fill.text("fill"))}
+
+
+#: How a column of each kind is read.
+COLUMN_KINDS: dict[str, Callable[[Section], Column]] = {
+    "number": _number,
+    "date": _date,
+    "category": _category,
+    "label": _label,
+    "person": _person,
+}

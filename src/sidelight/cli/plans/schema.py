@@ -14,8 +14,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from sidelight.accounting import ROUTES
-from sidelight.cli.plans.columns import COLUMN_KINDS
-from sidelight.cli.plans.plan import TABLES
+from sidelight.cli.plans.plan import COLUMN_KINDS, TABLES
 from sidelight.cli.plans.sequences import LEARNER_KEYS, read_learner, read_sequence
 from sidelight.errors import PlanError
 from sidelight.plan_section import COMMON, Section

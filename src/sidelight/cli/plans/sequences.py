@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sidelight.accounting import Route
-from sidelight.cli.plans.columns import read_schema
 from sidelight.cli.plans.plan import (
     TABLES,
     check_path,
@@ -16,6 +15,7 @@ from sidelight.cli.plans.plan import (
     read_budget,
     read_records,
     read_routes,
+    read_schema,
     read_tables,
 )
 from sidelight.guarantees import Claim
