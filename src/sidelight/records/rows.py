@@ -204,10 +204,16 @@ class ReadsApart(Protocol):
 
 
 class Pinned(Protocol):
-    """Blocks of bytes that workers made of their rows and keep: PRIVATE. They are dropped when this object goes."""
+    """Blocks of bytes that workers made of their rows and keep: PRIVATE.
+
+    They are dropped by `drop`, at the latest when this object goes, and when a question fails.
+    """
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
         """Run a step on the blocks of every part, as `ReducesAway.reduce` does on rows."""
+
+    def drop(self) -> None:
+        """Let the workers forget the blocks; a second time it does nothing."""
 
 
 @runtime_checkable
