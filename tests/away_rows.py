@@ -57,6 +57,7 @@ class AwayRows:
     def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Blocks:
         self.sent.append(pickle.dumps(step))
         found = Blocks([list(pickle.loads(self.sent[-1])(part.batches(wanted))) for part in self._cut(wanted)])
+        assert all(len(block) < 1 << 21 for part in found.parts for block in part)  # 10,000 of them may come at once
         self.kept.append(found)
         return found
 

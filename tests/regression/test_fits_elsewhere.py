@@ -14,6 +14,7 @@ import pytest
 import sidelight as sl
 from away_rows import AwayRows, Blocks, away_table
 from sidelight.errors import SourceError
+from sidelight.records.rows import KEPT_BLOCK_BYTES
 from sidelight.regression.descent.away_rows import read, written
 from sidelight.regression.model_query import ModelQuery
 from sidelight.testing import seeded_release
@@ -85,6 +86,18 @@ def test_the_model_of_rows_in_memory(name: str, persons: bool) -> None:
     expected = bits(seeded_release(MODELS[name], sl.Table(cells(), schema=schema), seed=7))
     for parts in (1, 7):
         assert bits(seeded_release(MODELS[name], away_table(cells(), schema, parts=parts), seed=7)) == expected
+
+
+def test_what_workers_keep_is_cut_into_small_blocks() -> None:
+    """Spark hands 10,000 blocks over at once, in a column of at most 2 GB."""
+    rows = pa.concat_tables([cells()] * 40)
+    for name in ("ten classes", "sparse rows"):
+        expected = bits(seeded_release(MODELS[name], sl.Table(rows, schema=SCHEMA), seed=7))
+        table = away_table(rows, SCHEMA, parts=2)
+        assert bits(seeded_release(MODELS[name], table, seed=7)) == expected
+        (kept,) = table.rows.kept  # type: ignore[attr-defined]
+        assert all(len(part) > 1 for part in kept.parts)
+        assert max(len(block) for part in kept.parts for block in part) < 1.1 * KEPT_BLOCK_BYTES
 
 
 def test_tables_of_no_rows_and_of_one() -> None:

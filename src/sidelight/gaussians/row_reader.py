@@ -29,7 +29,7 @@ from sidelight.gaussians.point_cloud import Floats
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.records import Table
-from sidelight.records.rows import Batch, Pinned, ReducesAway, Wanted
+from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, Pinned, ReducesAway, Wanted
 
 #: Rows of a sample that is kept at least, while there are so many; twice as many are held.
 SAMPLE_ROWS = 1 << 15
@@ -53,8 +53,10 @@ class CleanBlocks:
     def __call__(self, batches: Iterator[Batch]) -> Iterator[bytes]:
         """Return the blocks."""
         for columns, usable in self.rows(batches):
-            stacked = np.stack(columns)
-            yield np.ascontiguousarray(stacked if usable is None else stacked[:, usable], "<f8").tobytes()
+            stacked = np.stack(columns) if usable is None else np.stack(columns)[:, usable]
+            step = max(1, KEPT_BLOCK_BYTES // (8 * len(columns)))
+            for start in range(0, stacked.shape[1], step):
+                yield np.ascontiguousarray(stacked[:, start : start + step], "<f8").tobytes()
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,10 @@ TWICE = "two columns of this name"
 #: Rows to a batch in memory: the working arrays of a kernel stay in the cache.
 BATCH_ROWS = 1 << 15
 
+#: Bytes of a block of several columns that a worker keeps, about. Spark hands 10,000 of them to Python at once, as one
+#: column of at most 2 GB: larger blocks of a large part would fail a release that is paid for.
+KEPT_BLOCK_BYTES = 1 << 16
+
 
 @dataclass(frozen=True)
 class ColumnType:

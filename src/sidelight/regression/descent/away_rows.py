@@ -21,7 +21,7 @@ from sidelight.aggregates.coding import CodeArrays
 from sidelight.aggregates.collect import RowsThatCount
 from sidelight.aggregates.states import state_from_bytes, state_to_bytes
 from sidelight.progress import progress
-from sidelight.records.rows import Batch, Pinned, ReducesAway
+from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, Pinned, ReducesAway
 from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import Integers, RowMap
@@ -78,7 +78,12 @@ class CodedBlocks:
         """Return the blocks."""
         for features, labels in self.decoded(self.rows(batches)):
             block = self.policy.block(features, labels)
-            yield written(coded_block(block, self.data_norm, dense=self.dense), block.targets)
+            codes = coded_block(block, self.data_norm, dense=self.dense)
+            rows = len(block.targets)
+            size = 6 * codes.nnz + 12 * rows if is_sparse(codes) else 2 * codes.size + 4 * rows  # as `written` writes
+            step = max(1, rows * KEPT_BLOCK_BYTES // max(size, 1))
+            for start in range(0, rows, step):
+                yield written(codes[start : start + step], block.targets[start : start + step])
 
 
 @dataclass(frozen=True)
