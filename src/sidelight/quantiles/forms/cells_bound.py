@@ -43,6 +43,8 @@ _MISSED = 2.0
 _CROWD = 0.5
 #: What the density of neighbouring parts of smooth data differs by at most.
 _SMOOTH = 3.0
+#: From one half of the largest unevenness on, records of a part may lie anywhere in it.
+_SURELY = 2.0
 #: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
 _AT_RISK = 30.0
 
@@ -116,22 +118,27 @@ class _Ends:
         spread = math.sqrt(2) / own.rate
         outermost = {0: 0, release.ranks.size - 2: -1}.get(place)
         uneven, least = _unevenness(own, outermost), _BENT if release.sides[place] == 0 else _BENT_TAIL
+        inner = {1: 0, -1: -1}.get(int(release.sides[place]))
+        if inner is not None and outermost is None:
+            uneven[inner] = max(uneven[inner], _beside_denser(own, inner, float(release.unevenness[place])))
         self.records[mine] = np.diff(ranks)[part] + 2 * spread
-        self.bend[mine] = np.maximum(least, _BENT_OUTSIDE * uneven)[part]
+        within = np.clip(-self.low[mine] / np.maximum(self.high[mine] - self.low[mine], 1e-9), 0.0, 1.0)
+        further = np.minimum(_SURELY * uneven[part], 1.0) * np.maximum(within, 1 - within)
+        self.bend[mine] = np.maximum(least, further)
         self.everywhere[mine] = uneven[part] > 0
         self.unknown[mine] = (np.diff(ranks) - 2 * spread > _MISSED * own.planned)[part]
 
     def noise(self, release: CellsRelease, levels: Floats, inside: Floats, rows: NDArray[np.intp]) -> list[Floats]:
-        """Return the noise of the rank of a place between the two points, `inside` of the way to the upper one."""
-        whole = self.part < 0
-        placed = Targets(self.cell[rows], np.where(whole, inside, self.share)[rows], np.zeros(rows.size))
+        """Return for levels, a row each, the noise of the rank of a place `inside` of the way to the upper point."""
+        whole = self.part[rows] < 0
+        placed = Targets(self.cell[rows], np.where(whole, inside, self.share[rows]), np.zeros(rows.size))
         found = noise_of(release.rounds, placed.weights(levels[rows], release.ranks.size - 1))
         for place, own in release.parts.items():
             mine = np.flatnonzero((self.cell[rows] == place) & (self.part[rows] >= 0))
             part, share = self.part[rows][mine], self.share[rows][mine]
             local = np.zeros((rows.size, own.counts.size))
             local[mine] = np.arange(own.counts.size) < part[:, None]
-            local[mine, part] = inside[rows][mine]
+            local[mine, part] = inside[mine]
             local[mine] -= share[:, None]
             found.append(local * math.sqrt(2) / own.rate)
         return found
@@ -163,36 +170,49 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
     nearer = np.minimum(between, 1 - between)  # at the two ends the curve is right
     beyond = np.maximum(np.maximum(ends.low, -ends.high), 0.0)  # the level lies outside them
     near = np.where(ends.everywhere, 1.0, np.minimum(4 * nearer, 1.0))
-    fixed = beyond + ends.bend * ends.records * near
+    bent = ends.bend * ends.records * near
+    fixed = beyond + np.where(ends.part < 0, 0.0, bent)
+    even = np.where(ends.part < 0, bent, 0.0)
     chance = below_proxy(ends.records, between)
-    fixed[selected], chance[selected] = 0.0, 0.0
-    fixed[unknown], chance[unknown] = np.abs(ends.raw[0][unknown]), 0.0
+    fixed[selected], chance[selected], even[selected] = 0.0, 0.0, 0.0
+    fixed[unknown], chance[unknown], even[unknown] = -ends.raw[0][unknown], 0.0, 0.0
     at = np.where(selected, placed.share, np.where(unknown, 0.0, between))
-    # A row for each level, and another one, of the upper end, where records may lie anywhere between the two.
-    every, upper = np.arange(levels.size), np.flatnonzero(unknown)
-    rows = np.concatenate([every, upper])
-    both = zip(
-        ends.noise(release, levels, at, every), ends.noise(release, levels, np.ones(levels.size), upper), strict=True
-    )
-    noise = [np.concatenate(pair) for pair in both]
+    # Where records may lie anywhere between two points, a value is off by at most what either of these is, each to its
+    # own side: a row for the lower one and another for the upper one. Both are linear in the level as long as the
+    # points are the same, so that the outermost levels between them speak for all.
+    kept = ~unknown | _outermost(ends.cell, ends.part, unknown)
+    lower, upper = np.flatnonzero(kept), np.flatnonzero(kept & unknown)
+    rows = np.concatenate([lower, upper])
+    noise = ends.noise(release, levels, np.concatenate([at[lower], np.ones(upper.size)]), rows)
     in_rho = release.plan.currency == "rho"
+    above = np.concatenate([fixed[lower], ends.raw[1][upper]])
     terms = Terms(
         laplace=() if in_rho else noise,
         gaussian=noise if in_rho else (),
-        chance=np.concatenate([chance, np.zeros(upper.size)]),
+        chance=np.concatenate([chance[lower], np.zeros(upper.size)]),
         selections=selections.matrix[rows],
         uneven=selections.uneven[rows],
         rows=equal_shares(selected[rows]),
+        even=np.concatenate([even[lower], np.zeros(upper.size)]),
+        apart=np.where(unknown[rows], np.inf, above),
     )
-    found, per_log = linear_bound(terms)
-    found += np.concatenate([fixed, np.abs(ends.raw[1][upper])]) + STEP
-    total, slope = found[: levels.size], per_log[: levels.size]
-    total[upper] = np.maximum(total[upper], found[levels.size :])
-    slope[upper] = np.maximum(slope[upper], per_log[levels.size :])
+    found, per_log = linear_bound(terms, above=above)
+    found += above + STEP
+    total, slope = np.zeros(levels.size), np.zeros(levels.size)
+    total[lower], slope[lower] = found[: lower.size], per_log[: lower.size]
+    total[upper] = np.maximum(total[upper], found[lower.size :])
+    slope[upper] = np.maximum(slope[upper], per_log[lower.size :])
+    total, slope = (np.interp(levels, levels[kept], each[kept]) for each in (total, slope))
     total = np.maximum(total, least + slope * math.log(DESIGNED))
     return TailBound(
         unit="ranks", assumption=_ASSUMED[inside], fixed=tuple(total.tolist()), per_log=tuple(slope.tolist())
     )
+
+
+def _outermost(cell: NDArray[np.intp], part: NDArray[np.intp], among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which levels are the first or the last of a run between the same two points, all of it `among` some."""
+    changes = (np.diff(cell) != 0) | (np.diff(part) != 0) | (among[1:] != among[:-1])
+    return np.asarray(np.concatenate([[True], changes]) | np.concatenate([changes, [True]]))
 
 
 _ASSUMED: dict[Inside, str] = {
@@ -234,6 +254,17 @@ def _unevenness(parts: Parts, outermost: int | None) -> Floats:
         least[outermost] = min(most[outermost] / max(parts.planned[outermost], 1.0), 1.0)
     beside = np.minimum(np.concatenate([[1.0], least]), np.concatenate([least, [1.0]]))
     return np.asarray(np.maximum(1 - _SMOOTH * beside, 0.0))
+
+
+def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
+    """Return the unevenness of the inner part of a cell that was taken for a tail because the one beside it is denser.
+
+    That of the whole cell says how much denser, and the part how much denser or sparser than the whole it is itself.
+    """
+    counts, widths = np.maximum(parts.counts, 0.0), np.maximum(parts.widths, 1e-300)
+    most = counts[inner] + 2 * math.sqrt(2) / parts.rate
+    within = (most / widths[inner]) / max(counts.sum() / widths.sum(), 1e-300)
+    return max(1 - (1 - unevenness) * min(within, 1e300), 0.0) if unevenness > 0 else 0.0
 
 
 def _outer_ranks_at_risk(task: LocalTask) -> Floats:
