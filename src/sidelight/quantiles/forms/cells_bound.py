@@ -19,7 +19,8 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.bound import DESIGNED, STEP, Selections, Targets, equal_shares, noise_of
 from sidelight.quantiles.forms.cell_tree import cell_tree
-from sidelight.quantiles.forms.cells import CellsRelease
+from sidelight.quantiles.forms.cells import POINTS_BEYOND, CellsRelease, first_beyond
+from sidelight.quantiles.forms.cells_plan import CellsPlan
 from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound
 from sidelight.quantiles.forms.finish import side_of
 from sidelight.quantiles.forms.flags import leaves_of
@@ -39,8 +40,9 @@ _BENT_TAIL = 0.05
 #: A part that holds more than so many times what it was to hold was cut by points that lie elsewhere: its records may
 #: lie anywhere in it.
 _MISSED = 2.0
-#: So does a cell beyond the skeleton with more than this share of all that lie there.
+#: So does a cell beyond the skeleton with more than this share of all that lie there, and so many times what it was to.
 _CROWD = 0.5
+_MORE = 1.25
 #: What the density of neighbouring parts of smooth data differs by at most.
 _SMOOTH = 3.0
 #: From one half of the largest unevenness on, records of a part may lie anywhere in it.
@@ -118,12 +120,16 @@ class _Ends:
         spread = math.sqrt(2) / own.rate
         outermost = {0: 0, release.ranks.size - 2: -1}.get(place)
         uneven, least = _unevenness(own, outermost), _BENT if release.sides[place] == 0 else _BENT_TAIL
+        crowding = _crowding(own, outermost)
         inner = {1: 0, -1: -1}.get(int(release.sides[place]))
         if inner is not None and outermost is None:
-            uneven[inner] = max(uneven[inner], _beside_denser(own, inner, float(release.unevenness[place])))
+            beside = _beside_denser(own, inner, float(release.unevenness[place]))
+            uneven[inner] = max(uneven[inner], 1 - _SMOOTH * beside)
+            crowding[inner] = max(crowding[inner], _SMOOTH / beside)
         self.records[mine] = np.diff(ranks)[part] + 2 * spread
         within = np.clip(-self.low[mine] / np.maximum(self.high[mine] - self.low[mine], 1e-9), 0.0, 1.0)
-        further = np.minimum(_SURELY * uneven[part], 1.0) * np.maximum(within, 1 - within)
+        off = [np.minimum(crowding[part] * each, 1.0) - each for each in (within, 1 - within)]
+        further = np.minimum(_SURELY * uneven[part], 1.0) * np.maximum(*off)
         self.bend[mine] = np.maximum(least, further)
         self.everywhere[mine] = uneven[part] > 0
         self.unknown[mine] = (np.diff(ranks) - 2 * spread > _MISSED * own.planned)[part]
@@ -225,16 +231,25 @@ _ASSUMED: dict[Inside, str] = {
 def _crowded(release: CellsRelease, noise: Floats) -> NDArray[np.bool_]:
     """Return for each cell beyond the skeleton whether its records may lie anywhere in it.
 
-    The curve was continued to cut what lies there into several cells. Where one of them holds more than half of it, it
-    did not go on so; and the outermost ones reach to the end of everything.
+    The curve was continued to cut what lies there into several cells. Where one of them holds more than half of it, and
+    than it was to, it did not go on so; and the outermost ones reach to the end of everything.
     """
     sizes, inner = np.diff(release.ranks), np.flatnonzero(~release.outside)
     whole = np.full(sizes.size, np.inf)
     if inner.size:
-        whole[: inner[0]], whole[inner[-1] + 1 :] = sizes[: inner[0]].sum(), sizes[inner[-1] + 1 :].sum()
-    found = sizes - noise > _CROWD * whole
+        below, above = float(sizes[: inner[0]].sum()), float(sizes[inner[-1] + 1 :].sum())
+        first, last = float(release.levels[0]) * release.total, (1 - float(release.levels[-1])) * release.total
+        whole[: inner[0]] = below * _most_planned(release.plan, below, first)
+        whole[inner[-1] + 1 :] = above * _most_planned(release.plan, above, last)
+    found = sizes - noise > whole
     found[[0, -1]] = True
     return np.asarray(found)
+
+
+def _most_planned(plan: CellsPlan, outer: float, least: float) -> float:
+    """Return the share of what lies beyond the skeleton from which on a cell there holds more than it was to."""
+    largest = 1 - (first_beyond(least, outer, plan.rate(plan.fine)) / max(outer, 1e-9)) ** (1 / POINTS_BEYOND)
+    return max(_CROWD, _MORE * largest)
 
 
 def _unevenness(parts: Parts, outermost: int | None) -> Floats:
@@ -256,15 +271,35 @@ def _unevenness(parts: Parts, outermost: int | None) -> Floats:
     return np.asarray(np.maximum(1 - _SMOOTH * beside, 0.0))
 
 
-def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
-    """Return the unevenness of the inner part of a cell that was taken for a tail because the one beside it is denser.
+def _crowding(parts: Parts, outermost: int | None) -> Floats:
+    """Return for each part how many times its mean density is the largest that smooth data may have somewhere in it.
 
-    That of the whole cell says how much denser, and the part how much denser or sparser than the whole it is itself.
+    Three times that of the part itself or of one beside it, whichever is larger by what the noise allows. So a place a
+    share s of the way from one end has at most so many times the share s of the part's records between.
+    """
+    spread = math.sqrt(2) / parts.rate
+    widths = np.maximum(parts.widths, 1e-300)
+    most, fewest = np.maximum(parts.counts, 0.0) + 2 * spread, np.maximum(parts.counts - 2 * spread, spread)
+    with np.errstate(all="ignore"):
+        dense, own = most / widths, fewest / widths
+        if outermost is not None:  # it has no width of its own
+            dense[outermost] = 0.0
+        beside = np.maximum(np.append(0.0, dense[:-1]), np.append(dense[1:], 0.0))
+        found = _SMOOTH * np.maximum(np.nan_to_num(beside / own, nan=np.inf), 1.0)
+    if outermost is not None:
+        found[outermost] = np.inf
+    return np.asarray(np.minimum(found, 1e9))
+
+
+def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
+    """Return the density of the inner part of a cell that was taken for a tail, over that of the denser cell beside it.
+
+    The unevenness of the whole cell says how much denser that is, and the part how much sparser than the whole it is.
     """
     counts, widths = np.maximum(parts.counts, 0.0), np.maximum(parts.widths, 1e-300)
     most = counts[inner] + 2 * math.sqrt(2) / parts.rate
     within = (most / widths[inner]) / max(counts.sum() / widths.sum(), 1e-300)
-    return max(1 - (1 - unevenness) * min(within, 1e300), 0.0) if unevenness > 0 else 0.0
+    return float(np.clip((1 - unevenness) / _SMOOTH * within, 1e-9, 1.0)) if unevenness > 0 else 1.0
 
 
 def _outer_ranks_at_risk(task: LocalTask) -> Floats:
