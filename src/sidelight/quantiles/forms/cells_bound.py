@@ -248,7 +248,8 @@ def _crowded(release: CellsRelease, noise: Floats) -> NDArray[np.bool_]:
 
 def _most_planned(plan: CellsPlan, outer: float, least: float) -> float:
     """Return the share of what lies beyond the skeleton from which on a cell there holds more than it was to."""
-    largest = 1 - (first_beyond(least, outer, plan.rate(plan.fine)) / max(outer, 1e-9)) ** (1 / POINTS_BEYOND)
+    first = max(first_beyond(least, outer, plan.rate(plan.fine)) / max(outer, 1e-9), 0.0)
+    largest = 1 - math.pow(first, 1 / POINTS_BEYOND)
     return max(_CROWD, _MORE * largest)
 
 
