@@ -14,7 +14,6 @@ logs as it does for any job.
 from __future__ import annotations
 
 import warnings
-import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -26,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sidelight.errors import SourceError
+from sidelight.fork_guard import finalize_here
 from sidelight.records.cells import number_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, ids_of_arrow, numbers_of_arrow
@@ -160,7 +160,7 @@ class PinnedBlocks:
 
     def __init__(self, frame: Any, rows: SparkRows) -> None:
         self._frame, self._rows = quietly(frame.persist, rows=rows), rows
-        self._gone = weakref.finalize(self, _drop, self._frame)
+        finalize_here(self, _drop, self._frame)
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
         """Run a step on the blocks of every partition."""
