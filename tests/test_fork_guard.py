@@ -90,6 +90,15 @@ class Owner:
     """What a user holds."""
 
 
+class Alike(Spoken):
+    """All of them are equal, and none can be hashed."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def test_a_thing_is_ended_once_with_its_owner(tmp_path: Path) -> None:
     owner, thing = Owner(), Spoken(tmp_path / "told")
     finalize_here(owner, Spoken.end, thing)
@@ -109,12 +118,23 @@ def test_a_child_neither_ends_nor_frees_what_is_its_parents(tmp_path: Path, *, g
         import gc, os, sys, weakref
         from pathlib import Path
         sys.path.insert(0, {str(Path(__file__).parent)!r})
-        from test_fork_guard import Owner, Spoken, finalize_here, temporary_folder
+        import threading
+        from test_fork_guard import Alike, Owner, Spoken, finalize_here, temporary_folder
         held = [Owner(), Owner()]
-        for owner, name in zip(held, ("dropped", "kept")):
-            thing = Spoken(Path({str(tmp_path)!r}, name))
+        for owner, name, kind in zip(held, ("dropped", "kept"), (Alike, Alike)):
+            thing = kind(Path({str(tmp_path)!r}, name))
             (finalize_here if {guarded} else weakref.finalize)(owner, Spoken.end, thing)
         del owner, thing
+        own, ready, done = threading.local(), threading.Event(), threading.Event()
+        def holds():
+            own.held = Owner()
+            (finalize_here if {guarded} else weakref.finalize)(
+                own.held, Spoken.end, Spoken(Path({str(tmp_path)!r}, "of a thread"))
+            )
+            ready.set()
+            done.wait()
+        threading.Thread(target=holds, daemon=True).start()
+        ready.wait()
         with temporary_folder() as folder:
             child = os.fork()
             if child == 0:
@@ -124,10 +144,11 @@ def test_a_child_neither_ends_nor_frees_what_is_its_parents(tmp_path: Path, *, g
             assert os.waitpid(child, 0)[1] == 0
             assert os.path.isdir(folder)
         assert not os.path.isdir(folder)
-        print([Path({str(tmp_path)!r}, name).exists() for name in ("dropped", "kept")])
+        print([Path({str(tmp_path)!r}, name).exists() for name in ("dropped", "kept", "of a thread")])
+        done.set()
     """
     done = subprocess.run([sys.executable, "-c", story], capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == str([not guarded, not guarded]), done.stderr[-2000:]
+    assert done.stdout.strip() == str([not guarded] * 3), done.stderr[-2000:]
     assert (tmp_path / "kept").read_text().startswith("ended")  # by the parent, at its end
 
 

@@ -20,19 +20,24 @@ from typing import Any, TypeVar
 
 Thing = TypeVar("Thing")
 
-_of_this_process: weakref.WeakSet[Any] = weakref.WeakSet()
-_inherited: set[int] = set()  # by id, which nothing else can get: these objects stay for ever
+#: What children are kept from, and the process that made it, both by id: equal things are not the same.
+_things: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_made_by: dict[int, int] = {}
+#: Held by a fork from before it begins: in a child, Python clears what other threads hold before any hook of ours runs.
+_held: list[list[Any]] = []
 
 
 def kept_from_children(thing: Thing) -> Thing:
     """Return the thing, which a child that is forked from this process will never free."""
-    _of_this_process.add(thing)
+    name = id(thing)
+    _things[name], _made_by[name] = thing, os.getpid()
+    weakref.finalize(thing, _made_by.pop, name, None).atexit = False  # another thing may have this id later
     return thing
 
 
 def is_inherited(thing: object) -> bool:
     """Return whether a thing that was kept from children was made by a parent of this process."""
-    return id(thing) in _inherited
+    return _made_by.get(id(thing), os.getpid()) != os.getpid()
 
 
 def finalize_here(owner: object, end: Callable[[Any], object], thing: Any) -> Callable[[], object]:
@@ -54,20 +59,34 @@ def temporary_folder() -> Iterator[str]:
 
     That of the standard library goes when any process that knows of it ends.
     """
-    process, folder = os.getpid(), tempfile.mkdtemp(prefix="sidelight-")
+    folder = _Folder(tempfile.mkdtemp(prefix="sidelight-"))
+    end = weakref.finalize(folder, _remove, folder.path, os.getpid())
     try:
-        yield folder
+        yield folder.path
     finally:
-        if os.getpid() == process:
-            shutil.rmtree(folder, ignore_errors=True)
+        end()
+
+
+class _Folder:
+    """A folder that goes with this object."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+
+def _remove(path: str, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _keep_what_is_the_parents() -> None:
-    for thing in list(_of_this_process):
+    for thing in _held.pop():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-        _inherited.add(id(thing))
-    _of_this_process.clear()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_keep_what_is_the_parents)
+    os.register_at_fork(
+        before=lambda: _held.append(list(_things.values())),
+        after_in_parent=lambda: _held.pop(),
+        after_in_child=_keep_what_is_the_parents,
+    )
