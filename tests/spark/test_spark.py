@@ -148,6 +148,17 @@ def test_files_that_disagree_or_go_away(spark: Any, tmp_path: Path) -> None:
         sl.Sum("x", epsilon=1).release(table)
 
 
+def test_batches_that_arrow_cannot_hold_are_refused_before_the_charge(spark: Any) -> None:
+    name, table = "spark.sql.execution.arrow.maxRecordsPerBatch", sl.Table(frame(spark), schema=[sl.Number("x")])
+    for value in ("0", "-1", "100000"):
+        spark.conf.set(name, value)
+        try:
+            with pytest.raises(SourceError, match=r"maxRecordsPerBatch is .* Nothing was charged"):
+                sl.Quantiles([0.5], column="x", epsilon=1).release(table)
+        finally:
+            spark.conf.unset(name)
+
+
 def test_spark_puts_rows_together_only_where_cells_are_the_same_bit_by_bit(spark: Any) -> None:
     texts = ["F", "f", "F ", None, "\u00e9", "e\u0301"]
     cells = [(texts[i % 6], i % 5 - 2, i % 3 == 0) for i in range(900)]

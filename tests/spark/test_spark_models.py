@@ -14,6 +14,7 @@ from failing_tasks import SECRET, by_value, fails, fails_first
 import sidelight as sl
 from sidelight.errors import SourceError
 from sidelight.ledger import open_ledger
+from sidelight.records.engines import spark as on_spark
 from sidelight.regression.model_query import ModelQuery
 from sidelight.testing import seeded_release
 
@@ -108,6 +109,27 @@ def test_the_release_of_numpy_duckdb_and_polars(spark: Any, tmp_path: Path, sche
             found[engine] = bits(seeded_release(query, table, seed=5))
         assert all(each == found["NumPy"] for each in found.values()), name
     assert kept(spark) == before
+
+
+def test_parts_with_large_answers_are_put_together(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver takes no more than a certain size of all answers together."""
+    table = sl.Table(spark.read.parquet(str(write(tmp_path / "seven", 7))).repartition(7), schema=SCHEMA)
+    expected = bits(seeded_release(QUERIES["linear"], table, seed=5))
+    answers: list[int] = []
+    collected = on_spark._collected
+
+    def counted(frame: Any, rows: Any) -> Any:
+        answers.append(frame.rdd.getNumPartitions())
+        return collected(frame, rows)
+
+    monkeypatch.setattr(on_spark, "_collected", counted)
+    assert bits(seeded_release(QUERIES["linear"], table, seed=5)) == expected
+    assert set(answers) == {7}
+    monkeypatch.setattr(on_spark, "_LARGE_ANSWER", 1)
+    monkeypatch.setattr(on_spark, "_MOST_ANSWERS", 100)
+    answers.clear()
+    assert bits(seeded_release(QUERIES["linear"], table, seed=5)) == expected
+    assert max(answers) <= 4
 
 
 def test_tables_of_no_rows_and_of_one(spark: Any, tmp_path: Path) -> None:

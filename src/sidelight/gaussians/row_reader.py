@@ -67,6 +67,11 @@ class MomentsOfBlocks:
     exact: ExactMap | None
     second: bool
 
+    @property
+    def answer_bytes(self) -> int:
+        """How large an answer is: public."""
+        return 8 * self.width**2
+
     def __call__(self, blocks: Iterator[bytes]) -> bytes:
         """Answer for the blocks of one part."""
         state = MomentState(0, np.zeros(self.width, np.int64), np.zeros((self.width, self.width), np.int64))

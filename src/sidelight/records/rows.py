@@ -218,7 +218,10 @@ class Pinned(Protocol):
     """
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
-        """Run a step on the blocks of every part, as `ReducesAway.reduce` does on rows."""
+        """Run a step on the blocks of every part, as `ReducesAway.reduce` does on rows.
+
+        A step whose answers are large says so (`answer_bytes`, public): parts may then be put together before.
+        """
 
     def drop(self) -> None:
         """Let the workers forget the blocks; a second time it does nothing."""

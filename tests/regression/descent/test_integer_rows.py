@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from sidelight.regression.descent.integer_rows import (
     gram_of,
     root_up,
     row_codes,
+    softmax_loss_table,
     whole_norms,
 )
 from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows
@@ -243,3 +245,16 @@ def test_a_limit_by_floats_is_the_whole_quotient(clip: int, norm: int) -> None:
     for near in {clip, min(max(clip - clip % norm - 1, 1), 2**53 - 1), max(clip - clip % norm, 1)}:
         limited = clipped_errors(np.array([[2.0**54]]), np.array([norm]), near)
         assert limited.tolist() == [[float(near // norm)]]
+
+
+@pytest.mark.parametrize("classes", [3, 4, 8, 10, 16, 64, 128])
+def test_losses_of_classes_do_not_hang_on_the_last_bit_of_a_logarithm(
+    classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers of one fit may be machines with other logarithms, and values at powers of two are whole numbers."""
+    expected = softmax_loss_table.__wrapped__(classes)
+    exact = math.log
+    for towards in (-math.inf, math.inf):
+        monkeypatch.setattr(integer_rows.math, "log", lambda x, towards=towards: math.nextafter(exact(x), towards))
+        assert (softmax_loss_table.__wrapped__(classes) == expected).all()
+        monkeypatch.undo()

@@ -40,6 +40,10 @@ _TAG = "sidelight"
 #: Types of which Spark takes cells for alike only if they are the same bit by bit: no floats (-0.0), no decimals, no
 #: texts that a collation compares.
 _ALIKE = frozenset({"tinyint", "smallint", "int", "bigint", "boolean", "date", "string"})
+#: Bytes of a large answer, and of all large ones together.
+_LARGE_ANSWER, _MOST_ANSWERS = 1 << 20, 1 << 28
+#: Blocks that come to a worker at once are fewer than 2 GB as long as Spark hands no more of them over.
+_MOST_BLOCKS = 30_000
 _NO_ROWS = (
     "Spark hands no rows over: its workers add them up; write the columns that you need to Parquet and give the folder"
 )
@@ -75,6 +79,13 @@ class SparkRows:
         if self._checked:
             return
         check_deterministic(self._frame)
+        said = str(self._frame.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch", "10000"))
+        if not 0 < (int(said) if said.lstrip("-").isdecimal() else 0) <= _MOST_BLOCKS:
+            raise SourceError(
+                f"spark.sql.execution.arrow.maxRecordsPerBatch is {said}, and what workers keep would come to them in "
+                f"batches that Arrow cannot hold; set it to 1 to {_MOST_BLOCKS} (10000 is its default). Nothing was "
+                "charged"
+            )
         found: list[bytes] = []
         with suppress(Exception):
             asked = self._frame.sparkSession.range(1, numPartitions=1).mapInArrow(_version, _STATE)
@@ -165,7 +176,10 @@ class PinnedBlocks:
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
         """Run a step on the blocks of every partition."""
         try:
-            yield from _collected(self._frame.mapInArrow(BlocksTask(step), _STATE), self._rows)
+            # The driver takes no more than spark.driver.maxResultSize of all answers together, 1 GB by default.
+            size = getattr(step, "answer_bytes", 0)
+            frame = self._frame if size < _LARGE_ANSWER else self._frame.coalesce(max(1, _MOST_ANSWERS // size))
+            yield from _collected(frame.mapInArrow(BlocksTask(step), _STATE), self._rows)
         except BaseException:  # whoever asked may be held by a traceback for long
             self.drop()
             raise
@@ -282,7 +296,7 @@ class BlocksTask:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Return what the step makes of the blocks of a partition."""
-        blocks = (block for batch in batches for block in batch.column(0).to_pylist())
+        blocks = (block.as_py() for batch in batches for block in batch.column(0))  # one copy at a time
         return _rows_of(_silent(OneBlock(self.step)(blocks)))  # type: ignore[arg-type]
 
 

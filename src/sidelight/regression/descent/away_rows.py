@@ -8,6 +8,7 @@ same noise. What workers keep is dropped when the descent ends, however it ends.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -92,6 +93,11 @@ class SumOfCodes:
 
     statistic: CodedSum
 
+    @property
+    def answer_bytes(self) -> int:
+        """How large an answer is: public."""
+        return 8 * math.prod(self.statistic.shape)
+
     def __call__(self, blocks: Iterator[bytes]) -> bytes:
         """Answer for the blocks of one part."""
         total = np.zeros(self.statistic.shape, np.int64)
@@ -106,6 +112,11 @@ class SumOfMapped:
 
     statistic: MappedSum
     mapping: RowMap
+
+    @property
+    def answer_bytes(self) -> int:
+        """How large an answer is: public."""
+        return 8 * math.prod(self.statistic.shape)
 
     def __call__(self, blocks: Iterator[bytes]) -> bytes:
         """Answer for the blocks of one part."""
@@ -142,9 +153,7 @@ class KeptRows:
 
     def __init__(self, kept: Pinned, mapping: RowMap) -> None:
         self._kept, self._mapping = kept, mapping
-        if (
-            mapping.geometry.map is not None
-        ):  # made here and sent along: another machine might round a product otherwise
+        if mapping.geometry.map is not None:  # made here and sent: another machine might round a product otherwise
             _ = mapping.factors, mapping.offsets
 
     def added_up(self, statistic: MappedSum) -> Integers:

@@ -316,7 +316,11 @@ def softmax_loss_table(classes: int) -> Integers:
     """Return ⌊1024·min(-ln(max(p, ½)/2¹⁴)/(2·ln max(K, e)), 1)⌋ for p from 0 to 2¹⁴."""
     twice = 2 * math.log(max(float(classes), math.e))
     whole = 2**ERROR_BITS
-    found = [math.floor(LOSS_LEVELS * min(-math.log(max(p, 0.5) / whole) / twice, 1.0)) for p in range(whole + 1)]
+    # Values at powers of two are whole: lifted by more than the last bit of a logarithm, so that all machines agree.
+    lift = 2.0**-30
+    found = [
+        math.floor(LOSS_LEVELS * min(-math.log(max(p, 0.5) / whole) / twice, 1.0) + lift) for p in range(whole + 1)
+    ]
     return _frozen(found).astype(np.int64)
 
 

@@ -22,7 +22,7 @@ from sidelight.regression.descent.row_sums import CodedSum, Mapped, MappedSum
 from sidelight.regression.rows import ArrayRows, Block, Rows, side_by_side
 
 #: Codes, and mapped rows, of a stream that take no more than this are kept after the first pass.
-KEPT_BYTES = 1 << 30
+KEPT_BYTES = 1 << 29
 #: Entries of z that are worked on at once: they stay in the cache.
 _CELLS = 1 << 17
 #: Blocks of which threads are worth their while.
@@ -37,29 +37,32 @@ class CodedRows:
 
     def __init__(self, rows: Rows, *, data_norm: float, dense: bool = True) -> None:
         self._rows, self._data_norm, self._dense = rows, data_norm, dense
-        self._kept: list[tuple[NDArray[np.int16], Floats]] | None = None
+        self._kept: list[tuple[NDArray[np.int16], NDArray[Any]]] | None = None
+        self._fits = True
 
     def blocks(self, *, dense: bool) -> Iterator[tuple[Any, Floats]]:
         """Return codes, floats that are whole numbers, and targets, block by block."""
         if self._kept is not None:
             for small, targets in self._kept:
-                yield small.astype(np.float64), targets
+                yield small.astype(np.float64), targets.astype(np.float64)
             return
-        kept: list[tuple[NDArray[np.int16], Floats]] = []
-        room = KEPT_BYTES
+        kept: list[tuple[NDArray[np.int16], NDArray[Any]]] = []
+        room = KEPT_BYTES if self._fits else -1
 
         def coded(block: Block) -> tuple[Any, Floats, NDArray[np.int16] | None]:
             codes = coded_block(block, self._data_norm, dense=dense)
             return codes, block.targets, None if is_sparse(codes) else codes.astype(np.int16)  # at most 2¹⁴ each
 
         for codes, targets, whole in side_by_side(coded, self._rows.blocks()):
-            room -= 1 if whole is None else whole.nbytes + targets.nbytes
+            small = _small(targets)
+            room -= 1 if whole is None else whole.nbytes + small.nbytes
             if whole is not None and room >= 0:
-                kept.append((whole, targets))
+                kept.append((whole, small))
             elif kept:
                 kept = []
             yield codes, targets
-        if room >= 0 and kept:
+        self._fits = room >= 0
+        if self._fits and kept:
             self._kept = kept
 
     def added_up(self, statistic: CodedSum) -> Integers:
@@ -83,9 +86,14 @@ class CodedRows:
         def blocks() -> Iterator[tuple[Any, Floats]]:
             while kept:
                 codes, targets = kept.pop()
-                yield codes.astype(np.float64), targets
+                yield codes.astype(np.float64), targets.astype(np.float64)
 
         return blocks()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the codes are kept."""
+        return self._kept is not None
 
     def progress(self, passes: int) -> AbstractContextManager[Callable[..., None]]:
         """Show how many passes are done over a table; how many rows it has must not decide whether."""
@@ -108,6 +116,7 @@ class MappedRows:
     def __init__(self, rows: CodedRows, mapping: RowMap) -> None:
         self._rows, self._mapping = rows, mapping
         self._kept: list[Mapped] | None = None
+        self._fits = True
 
     def blocks(self) -> Iterator[Mapped]:
         """Return z, norms and targets, block by block."""
@@ -118,6 +127,8 @@ class MappedRows:
         room: float = np.inf if self._rows.in_memory else KEPT_BYTES
         dense = self._mapping.geometry.map is not None
         coded = self._rows.handed_over(self._mapping.geometry.columns) if dense else None
+        if not self._fits or (coded is None and self._rows.holds):
+            room = -1  # codes stay where mapped rows do not fit
         for found in side_by_side(self._mapped, self._rows.blocks(dense=dense) if coded is None else coded):
             z, norms, targets = found
             room -= z.data.nbytes + z.indices.nbytes if is_sparse(z) else z.nbytes
@@ -127,7 +138,8 @@ class MappedRows:
             elif kept:
                 kept = []
             yield found
-        if room >= 0:
+        self._fits = room >= 0
+        if self._fits:
             self._kept = kept
 
     def _mapped(self, coded: tuple[Any, Floats]) -> Mapped:
@@ -147,6 +159,13 @@ class MappedRows:
 
     def __repr__(self) -> str:
         return "MappedRows()"
+
+
+def _small(targets: Floats) -> NDArray[Any]:
+    """Return targets in two bytes each where they are small whole numbers, as places of classes are."""
+    with np.errstate(invalid="ignore"):
+        small = targets.astype(np.int16)
+    return small if np.array_equal(small, targets) else targets
 
 
 def coded_block(block: Block, data_norm: float, *, dense: bool) -> Any:

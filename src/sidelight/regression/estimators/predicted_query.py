@@ -124,6 +124,13 @@ class PreparedPrediction(PlannedFit):
         """Whether each pass over the rows of a table is a sum: a descent's is, objective perturbation searches them."""
         return isinstance(self.examples, TableExamples) and all(isinstance(each, DescentPlan) for each in self.plans)
 
+    @property
+    def instead(self) -> str:
+        """The rows of a table, for a descent that was asked for arrays; else the solver whose passes are sums."""
+        if all(isinstance(each, DescentPlan) for each in self.plans):
+            return "fit_table adds up the rows of a table"
+        return super().instead
+
     def check_rows(self, table: Table) -> None:
         """Refuse public rows that are rows of the table."""
         refuse_rows_of_table(self.predictions, self.examples, table)
