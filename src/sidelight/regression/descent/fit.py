@@ -29,6 +29,7 @@ from sidelight.regression.descent.integer_rows import (
     gram_of,
     predictors,
 )
+from sidelight.regression.descent.log_odds import share_of_log_odds
 from sidelight.regression.descent.mapped_rows import CodedRows, Mapped, MappedRows
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.rules import (
@@ -132,7 +133,7 @@ def _geometry(plan: DescentPlan, rows: CodedRows, *, source: Source) -> Geometry
     if plan.public is not None:
         assert declared is not None
         return guarded(plan.public, gram, rows=declared, counted=counted, **more)
-    return from_gram(gram, rows=declared, **more)
+    return from_gram(gram, rows=declared, full=plan.targets.kind == "logistic", **more)
 
 
 def _gram_and_count(plan: DescentPlan, rows: CodedRows) -> tuple[Integers, int]:
@@ -281,6 +282,12 @@ def _averaged(
         # how large slopes are without a prediction was fitted to the larger number
         counted=None if start is None else geometry.counted,
     )
+    kept = 1.0
+    if targets.kind == "logistic" and start is None and plan.shrinkage != "none" and not targets.class_weights:
+        likely = geometry.h if geometry.likely is None else geometry.likely
+        kept = share_of_log_odds(
+            average[:, 0], noise.variance, geometry.h, likely, steps=steps, intercept=geometry.intercept
+        )
     shrunk = shrink(
         average,
         noise,
@@ -294,11 +301,11 @@ def _averaged(
         plan,
         geometry,
         steps,
-        shrunk.theta,
-        noise.variance,
+        kept * shrunk.theta,
+        kept**2 * noise.variance,
         chosen,
         shrunk.factor,
-        error=noise.h * shrunk.variance,
+        error=kept**2 * noise.h * shrunk.variance,
         points=np.array(seen),
     )
 
