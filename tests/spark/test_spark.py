@@ -16,7 +16,9 @@ import pytest
 
 import sidelight as sl
 from one_plan import releases, write_visits
+from sidelight.aggregates import cell_counts
 from sidelight.errors import SchemaError, SourceError
+from sidelight.records.engines.spark import RowsTask
 from sidelight.records.rows import ReducesAway
 from sidelight.testing import EngineTable, engine_conformance, seeded_release
 
@@ -170,6 +172,31 @@ def test_files_that_disagree_or_go_away(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "b.parquet").unlink()
     with pytest.raises(SourceError, match="Spark job"):
         sl.Sum("x", epsilon=1).release(table)
+
+
+def test_spark_puts_rows_together_only_where_cells_are_the_same_bit_by_bit(spark: Any) -> None:
+    texts = ["F", "f", "F ", None, "\u00e9", "e\u0301"]
+    cells = [(texts[i % 6], i % 5 - 2, i % 3 == 0) for i in range(900)]
+    frame = spark.createDataFrame(cells, "s string, k int, b boolean").repartition(7)
+    schema = [sl.Category("s", ["F", "\u00e9"]), sl.Category("k", [-2, 0, 1]), sl.Category("b", [True, False])]
+    plain = sl.Table({name: [row[place] for row in cells] for place, name in enumerate("skb")}, schema=schema)
+    grouped: list[bool] = []
+    original = RowsTask.__init__
+
+    def noted(self: RowsTask, *given: Any, counted: bool = False, **more: Any) -> None:
+        grouped.append(counted)
+        original(self, *given, counted=counted, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RowsTask, "__init__", noted)
+        for columns in (["s"], ["k", "b"], ["s", "k", "b"]):
+            found, expected = (cell_counts(each, columns).value for each in (sl.Table(frame, schema=schema), plain))
+            assert found.tolist() == expected.tolist()
+        assert grouped == [True, True, True]
+        collated = frame.selectExpr("s collate UTF8_LCASE AS s", "k", "b")  # by which "f" is "F"
+        found, expected = (cell_counts(each, ["s"]).value for each in (sl.Table(collated, schema=schema), plain))
+        assert found.tolist() == expected.tolist()
+        assert grouped[3:] == [False]
 
 
 def test_a_person_counts_within_the_limit_wherever_the_rows_are(spark: Any) -> None:

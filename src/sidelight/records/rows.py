@@ -151,12 +151,16 @@ class WholeIds:
 
 @dataclass(frozen=True, repr=False)
 class Batch:
-    """Some rows. Arrays may be views of the user's own: never write into them."""
+    """Some rows. Arrays may be views of the user's own: never write into them.
+
+    With `times` each row stands for so many that are alike (`GroupsAlike`).
+    """
 
     length: int
     numbers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     texts: Mapping[str, TextCells] = field(default_factory=dict)
     person: TextCells | WholeIds | None = None
+    times: NDArray[np.int64] | None = None
 
     def __repr__(self) -> str:
         return "Batch(private)"
@@ -224,6 +228,17 @@ class ReducesAway(Protocol):
 
     def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
         """Run a step on the rows of every part once, and keep the blocks that it makes for several questions."""
+
+
+@runtime_checkable
+class GroupsAlike(Protocol):
+    """A place that reduces away and groups rows sooner than it hands them over."""
+
+    def reduce_alike(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
+        """Run a step on every part as `reduce` does, where rows whose wanted cells are the same may come as one.
+
+        The same bit by bit, each with `Batch.times` of them. No person is wanted.
+        """
 
 
 @runtime_checkable
