@@ -305,7 +305,7 @@ def _averaged(
         kept**2 * noise.variance,
         chosen,
         shrunk.factor,
-        error=kept**2 * noise.h * shrunk.variance,
+        error=noise.h * shrunk.variance,  # how far log odds are drawn back is not sure, either: not counted here
         points=np.array(seen),
     )
 

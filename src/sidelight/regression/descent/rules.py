@@ -27,7 +27,7 @@ _GRAM: dict[Kind, Fraction] = {"squared": Fraction(1, 4), "logistic": Fraction(1
 _GUARD, _COUNT, _CHOICE = Fraction(1, 5), Fraction(3, 100), Fraction(1, 10)
 #: Passes with a large and with a small noise, and the noise between.
 _PASSES, _FEW_PASSES, _MUCH_NOISE = 16, 8, 0.2
-#: Noise up to which fewer points of a classifier are averaged, and more of its errors is left.
+#: Noise up to which fewer points are averaged.
 _LITTLE_NOISE = 0.01
 #: The step of the constant column where passes are few.
 _LONG_STEP = 1.8
@@ -154,9 +154,6 @@ def schedule(
 def clip_share(kind: Kind, noise: float, *, residual: float | None = None) -> float:
     """Return c: larger where the noise is small, about one residual where it is not.
 
-    Errors of two classes are at most 1, and those of rows that a model gets right at most a half: the clip stays there
-    until there is hardly any noise.
-
     >>> round(clip_share("squared", 0.05), 6), clip_share("softmax", 0.2)
     (0.473286, 0.5)
     """
@@ -165,6 +162,5 @@ def clip_share(kind: Kind, noise: float, *, residual: float | None = None) -> fl
     if kind == "squared":
         return min(max(0.4 * math.sqrt(0.07 / noise), 0.15), 1.0)
     if kind == "logistic":
-        usual = min(max(0.5 * math.sqrt(0.05 / noise), 0.12), 0.5)
-        return min(max(0.5 * math.sqrt(_LITTLE_NOISE / noise), usual), 1.0)
+        return min(max(0.5 * math.sqrt(0.05 / noise), 0.12), 0.5)
     return min(max(math.sqrt(0.05 / noise), 0.25), 1.0)
