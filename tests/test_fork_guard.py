@@ -135,3 +135,17 @@ def test_a_folder_goes_with_its_block() -> None:
     with pytest.raises(KeyError), temporary_folder() as folder:
         raise KeyError
     assert not os.path.isdir(folder)
+
+
+def test_what_is_ended_early_is_ended_once() -> None:
+    class Owner:
+        """Something that can be referred to weakly."""
+
+    ended: list[int] = []
+    owner, thing = Owner(), Owner()
+    end = finalize_here(owner, lambda _: ended.append(1), thing)
+    end()
+    end()
+    del owner
+    gc.collect()
+    assert ended == [1]

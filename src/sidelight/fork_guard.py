@@ -35,9 +35,12 @@ def is_inherited(thing: object) -> bool:
     return id(thing) in _inherited
 
 
-def finalize_here(owner: object, end: Callable[[Any], object], thing: Any) -> None:
-    """End a thing when its owner goes or Python ends, in the process that made it and in no child of it."""
-    weakref.finalize(owner, _end_unless_inherited, end, kept_from_children(thing))
+def finalize_here(owner: object, end: Callable[[Any], object], thing: Any) -> Callable[[], object]:
+    """End a thing when its owner goes or Python ends, in the process that made it and in no child of it.
+
+    What is returned ends it now, in that process alone; a second time it does nothing.
+    """
+    return weakref.finalize(owner, _end_unless_inherited, end, kept_from_children(thing))
 
 
 def _end_unless_inherited(end: Callable[[Any], object], thing: Any) -> None:

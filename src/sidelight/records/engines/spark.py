@@ -160,7 +160,7 @@ class PinnedBlocks:
 
     def __init__(self, frame: Any, rows: SparkRows) -> None:
         self._frame, self._rows = quietly(frame.persist, rows=rows), rows
-        finalize_here(self, _drop, self._frame)
+        self._gone = finalize_here(self, _drop, self._frame)
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
         """Run a step on the blocks of every partition."""
