@@ -24,7 +24,7 @@ from sidelight.regression.descent.choice import StartChoice
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import RowMap, clipped_errors, predictors, whole_norms
-from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows
+from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows, parts_of
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
 from sidelight.regression.descent.row_sums import integer_gradient
 from sidelight.regression.descent.targets import Targets
@@ -139,7 +139,8 @@ def longest_gradient(norms_of: Any = whole_norms) -> float:
     mapping, clip = RowMap(geometry=geometry), 2**24
     code = mapping.theta_codes(np.full((4, 1), 3.0))
     longest = 0.0
-    for z, _, targets in MappedRows(CodedRows(table, data_norm=1.0), mapping).parts():
+    blocks = MappedRows(CodedRows(table, data_norm=1.0), mapping).blocks()
+    for z, _, targets in (part for block in blocks for part in parts_of(block)):
         errors = clipped_errors(NUMBER.errors(predictors(z, code), targets), norms_of(z), clip)
         longest = max(longest, float(np.sqrt(np.max(np.sum((z * errors) ** 2, axis=1)))))
     return longest / clip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -190,6 +191,23 @@ class TestGeometry:
         theta = plain.mapped(weights, np.array([0.7]))
         assert theta[-1, 0] == 1.4  # the constant column is ½
         assert plain.unmapped(theta)[1][0] == pytest.approx(0.7)
+
+    def test_a_sure_matrix_stretches_all_the_way_and_a_noisy_one_less(self) -> None:
+        """Where its noise is below the mean variance of a column; several classes are stretched half the way."""
+        varied = np.square([0.2, 0.05, 0.01])
+        for noise, outputs, full, power in (
+            (0.05, 1, True, 1.0),
+            (40.0, 1, True, 0.75),
+            (0.05, 1, False, 0.75),
+            (0.05, 3, True, 0.5),
+        ):
+            gram = replace(exact_gram(self.ROWS), noise_scale=noise)
+            geometry = from_gram(gram, rows=4000, outputs=outputs, full=full)
+            ridge = 0.25 * noise * math.sqrt(6) / 4000
+            wanted = (varied + ridge) ** -power
+            assert geometry.map is not None
+            found = np.sum(geometry.map**2, axis=0)[::-1]
+            np.testing.assert_allclose(found / found[0], wanted / wanted[0], rtol=0.1)
 
     def test_rows_are_counted_one_deviation_too_many(self) -> None:
         gram = exact_gram(self.ROWS)

@@ -255,10 +255,18 @@ class TestWhatPublicRowsSay:
         shorter = gradients * np.minimum(1, clip / np.linalg.norm(gradients, axis=1))[:, None]
         found = taken_off(given, start, made, clip=clip)[:, 0]
         mean = (shorter - gradients).mean(axis=0)
-        assert found[-1] == pytest.approx(mean[-1])
+        assert found[-1] == pytest.approx(mean[-1], rel=0.15)
         assert found[-1] > 0.02  # the middle of a skewed target is below its mean
-        assert (np.abs(found[:-1]) <= np.abs(mean[:-1])).all()  # chance is left out
+        assert (np.abs(found) < np.abs(mean)).all()  # chance is left out
         np.testing.assert_allclose(taken_off(given, start, made, clip=1e9), 0.0, atol=1e-12)
+
+    def test_one_far_target_of_few_is_chance(self) -> None:
+        rows, targets = self.skewed(40)
+        targets = np.where(np.arange(40) == 7, 1.0, np.random.default_rng(4).normal(0, 0.05, 40))
+        given = candidate(sl.PublicData(np.column_stack([rows, targets]), "one far target"))
+        made = guarded(PublicMoments.of(rows), gram(rows), rows=400.0)
+        found = taken_off(given, start_of(given, made, kind="squared"), made, clip=0.2)
+        assert found[-1, 0] == pytest.approx(0.0, abs=1e-3)  # it was 0.02 as it is
 
     def test_a_fit_goes_to_the_mean_of_a_skewed_target(self) -> None:
         rng = np.random.default_rng(5)

@@ -22,6 +22,7 @@ from sidelight.regression.descent.geometry import (
     without_map,
 )
 from sidelight.regression.descent.integer_rows import CODE_BITS, Integers, RowMap
+from sidelight.regression.descent.log_odds import share_of_log_odds
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import (
     CodedPasses,
@@ -131,7 +132,7 @@ def _geometry(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> Geomet
     if plan.public is not None:
         assert declared is not None
         return guarded(plan.public, gram, rows=declared, counted=counted, **more)
-    return from_gram(gram, rows=declared, **more)
+    return from_gram(gram, rows=declared, full=plan.targets.kind == "logistic", **more)
 
 
 def _gram_and_count(plan: DescentPlan, rows: CodedPasses) -> tuple[Integers, int]:
@@ -231,6 +232,12 @@ def _averaged(
         # how large slopes are without a prediction was fitted to the larger number
         counted=None if start is None else geometry.counted,
     )
+    kept = 1.0
+    if targets.kind == "logistic" and start is None and plan.shrinkage != "none" and not targets.class_weights:
+        likely = geometry.h if geometry.likely is None else geometry.likely
+        kept = share_of_log_odds(
+            average[:, 0], noise.variance, geometry.h, likely, steps=steps, intercept=geometry.intercept
+        )
     shrunk = shrink(
         average,
         noise,
@@ -244,11 +251,11 @@ def _averaged(
         plan,
         geometry,
         steps,
-        shrunk.theta,
-        noise.variance,
+        kept * shrunk.theta,
+        kept**2 * noise.variance,
         chosen,
         shrunk.factor,
-        error=noise.h * shrunk.variance,
+        error=noise.h * shrunk.variance,  # how far log odds are drawn back is not sure, either: not counted here
         points=np.array(seen),
     )
 

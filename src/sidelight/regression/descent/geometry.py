@@ -2,7 +2,8 @@
 
 Post-processing of one noisy Gram matrix, or of public rows with that matrix as a guard. Noise that is the same in every
 direction hurts least where the rows are as long in every direction; three quarters of the way there costs little and
-amplifies the noise of the matrix less (descent proof page).
+amplifies the noise of the matrix less (descent proof page). Where that noise is small, two classes are
+stretched the whole way: their steps then arrive in directions in which rows hardly vary, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ Floats = NDArray[np.float64]
 #: The constant beside the rows in the Gram matrix, v.
 CONSTANT = 0.5
 _LEAST_LARGEST = 0.02
+#: The power of the inverse covariance that makes rows as long in every direction.
+_FULL = 1.0
 #: A ridge below it is rounding.
 _LEAST_RIDGE = 2.0**-30
 
@@ -140,7 +143,9 @@ class PublicMoments:
         return self.count >= PUBLIC_ROWS_A_FEATURE * len(self.mean)
 
 
-def from_gram(gram: NoisyGram, *, rows: float | None = None, intercept: bool = True, outputs: int = 1) -> Geometry:
+def from_gram(
+    gram: NoisyGram, *, rows: float | None = None, intercept: bool = True, outputs: int = 1, full: bool = False
+) -> Geometry:
     """Return the geometry of a released Gram matrix.
 
     Args:
@@ -148,23 +153,25 @@ def from_gram(gram: NoisyGram, *, rows: float | None = None, intercept: bool = T
         rows: A declared number of rows instead of the released one.
         intercept: Whether rows are centred and get a constant column.
         outputs: Predictors of a row: with three or more the stretching is weaker.
+        full: Whether rows are stretched all the way where the noise of the matrix is below the mean variance of a
+            column.
     """
     d, count = gram.features, gram.rows if rows is None else rows
     centre = np.zeros(d)
     if intercept:
         centre = _shrunk_mean(gram.mean(count), noise=gram.noise_scale / (CONSTANT * math.sqrt(2) * count))
     covariance = gram.matrix[:-1, :-1] / count - np.outer(centre, centre)
-    ridge = 0.25 * gram.noise_scale * math.sqrt(2 * d) / count
+    level = gram.noise_scale * math.sqrt(2 * d) / count
     likely = _without_noise(covariance, noise=gram.noise_scale / count)
     return _stretched(
         covariance,
-        ridge,
+        0.25 * level,
         likely=likely,
         centre=centre,
         rows=count,
         counted=gram.counted if rows is None else rows,
         intercept=intercept,
-        outputs=outputs,
+        power=_FULL if full and outputs < 3 and level <= float(np.trace(covariance)) / d else _power(outputs),
     )
 
 
@@ -207,7 +214,7 @@ def guarded(
         rows=rows,
         counted=rows if counted is None else counted,
         intercept=intercept,
-        outputs=outputs,
+        power=_power(outputs),
         step_factor=(1 - math.sqrt(d / m)) ** 2,
         kind="public",
     )
@@ -226,6 +233,11 @@ def without_map(features: int, *, rows: float, intercept: bool = True) -> Geomet
         intercept=intercept,
         kind="none",
     )
+
+
+def _power(outputs: int) -> float:
+    """Return how far rows are stretched: less where several classes lie along few long directions."""
+    return 0.5 if outputs > 2 else 0.75
 
 
 def _shrunk_mean(mean: Floats, *, noise: float) -> Floats:
@@ -259,13 +271,12 @@ def _stretched(
     rows: float,
     counted: float,
     intercept: bool,
-    outputs: int,
+    power: float,
     step_factor: float | None = None,
     kind: GeometryKind = "private",
 ) -> Geometry:
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     values = np.clip(values, 0.0, 1.0)
-    power = 0.5 if outputs > 2 else 0.75
     stretch = (values + max(ridge, _LEAST_RIDGE)) ** (-power / 2)
     stretch /= math.sqrt(max(float(np.max(values * stretch**2)), _LEAST_LARGEST))
     h = values * stretch**2

@@ -231,8 +231,7 @@ def taken_off(public: PublicExamples, start: Start, geometry: Geometry, *, clip:
 
     Of a skewed target that is much, and the same of private rows of the same law: a descent that adds it back goes to
     the mean, not to the middle. Of private rows of another law it is wrong, and every step is off by it: that costs
-    accuracy (descent proof page, section 5). The constant's is taken as it is; another column's as far
-    as it is no chance of few public rows.
+    accuracy (descent proof page, section 5). Each column's is taken as far as it is no chance of few public rows.
     """
     assert public.targets is not None
     z = _coordinates(public.features, geometry)
@@ -241,8 +240,6 @@ def taken_off(public: PublicExamples, start: Start, geometry: Geometry, *, clip:
     each = z * (np.clip(errors, -most, most) - errors)[:, None]
     mean, chance = each.mean(axis=0), each.var(axis=0) / len(each)
     sure = np.maximum(1.0 - chance / np.maximum(mean**2, 1e-300), 0.0)
-    if geometry.intercept:
-        sure[-1] = 1.0
     return np.asarray(np.nan_to_num(sure * mean)[:, None])
 
 

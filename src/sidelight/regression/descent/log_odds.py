@@ -1,0 +1,97 @@
+"""How far the log odds of clipped steps are drawn back, so that probabilities are as sure as they may be.
+
+Two things stretch them. The clip takes more off the gradients of rows that a model gets wrong, so that its steps end
+where probabilities are too sure; and noise makes slopes longer. Both are known: clip and noise are public or released,
+and how the predictors of rows vary follows from the released matrix. So the same steps are taken again without noise,
+for rows that are normal numbers, and true log odds are looked for from which they end where the noisy ones did. Free,
+as it is computed from released numbers; and as all log odds are drawn back by one share, no row changes its class.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sidelight.regression.descent.geometry import Floats
+from sidelight.regression.descent.rules import CURVATURE, Schedule
+
+#: Two independent standard normal numbers: nodes, and the weight of each pair.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
+_FIRST, _SECOND = np.meshgrid(_NODES, _NODES, indexing="ij")
+_PAIRS = np.outer(_WEIGHTS, _WEIGHTS) / _WEIGHTS.sum() ** 2
+#: Noise is never taken to be more than this of the slopes; no true log odds are a smaller share of clipped ones.
+_MOST_NOISE, _LEAST = 0.9, 1 / 16
+_HALVINGS = 10
+#: Beyond, a probability is 0 or 1.
+_FARTHEST = 500.0
+
+
+def share_of_log_odds(
+    theta: Floats, noise: Floats, h: Floats, likely: Floats, *, steps: Schedule, intercept: bool = True
+) -> float:
+    """Return which share of the log odds of two classes is kept, at most 1.
+
+    What is not noise of the slopes' variance is kept of them, as the best guess of a true slope from a noisy one; and
+    of that, as much as the clip has not stretched.
+
+    Args:
+        theta: The average of the last points, (columns,), in coordinates of z.
+        noise: The variance of its noise.
+        h: The mean squares of the columns of z that steps are made for.
+        likely: The same with what the matrix's noise adds taken out.
+        steps: Passes, clip and step.
+        intercept: Whether the last column is constant.
+    """
+    if not intercept:
+        theta, noise, h, likely = (
+            np.append(each, last) for each, last in ((theta, 0), (noise, 0), (h, 1), (likely, 1))
+        )
+    varied, unknown = float(likely[:-1] @ theta[:-1] ** 2), float(likely[:-1] @ noise[:-1])
+    if not (0 < varied < math.inf and unknown < math.inf):
+        return 1.0
+    told = 1.0 - min(unknown / varied, _MOST_NOISE)
+    ended = math.sqrt(told) * theta
+    low, high = _LEAST, 1.0
+    if clipped_end(ended, h, share=high, steps=steps) <= 1:
+        return told
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if clipped_end(ended, h, share=middle, steps=steps) > 1 else (middle, high)
+    return told * math.sqrt(low * high)
+
+
+def clipped_end(theta: Floats, h: Floats, *, share: float, steps: Schedule) -> float:
+    """Return how far steps without noise go in the direction of theta, where share·theta are the true slopes.
+
+    Rows are normal numbers z with mean squares h, beside a constant 1, all as long as a usual one, so that an error is
+    clipped to c. Of a function e of u = z·point and t = z·theta, E[z·e] = h·(point·α + theta·β) with β = E[∂e/∂t] and
+    α·E[u²] + β·E[u·t] = E[u·e] (Stein), u and t about their means: two numbers a step, whatever the columns are.
+
+    Args:
+        theta: A direction with its length, (columns,), the constant last.
+        h: Mean squares of the columns.
+        share: What of theta is the truth.
+        steps: Passes, clip and step.
+    """
+    slopes, weights, clip = theta[:-1], h[:-1] * theta[:-1], steps.clip_share
+    size = float(weights @ slopes)
+    point, total = np.zeros_like(theta), 0.0
+    for step in range(steps.passes):
+        along, spread = float(weights @ point[:-1]) / size, float(h[:-1] @ point[:-1] ** 2)
+        about = along * math.sqrt(size) * _FIRST + math.sqrt(max(spread - along**2 * size, 0.0)) * _SECOND
+        truth = _chance(share * (theta[-1] + math.sqrt(size) * _FIRST))
+        said = _chance(point[-1] + about)
+        of_one, of_other = np.maximum(said - 1, -clip), np.minimum(said, clip)
+        error = truth * of_one + (1 - truth) * of_other
+        beta = share * float(np.sum(_PAIRS * truth * (1 - truth) * (of_one - of_other)))
+        alpha = (float(np.sum(_PAIRS * about * error)) - along * size * beta) / spread if spread > 0 else 0.0
+        gradient = np.append(h[:-1] * (point[:-1] * alpha + slopes * beta), np.sum(_PAIRS * error))
+        point = point - steps.step / CURVATURE["logistic"] * gradient
+        if step >= steps.passes - steps.tail:
+            total += float(weights @ point[:-1]) / size
+    return total / steps.tail
+
+
+def _chance(log_odds: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -_FARTHEST, _FARTHEST))))

@@ -1,0 +1,140 @@
+"""Log odds of two classes are drawn back by what clip and noise stretch them: the formula beside simulated rows.
+
+And whole fits beside the same fits without it.
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.regression.descent import fit as fitting
+from sidelight.regression.descent.log_odds import clipped_end, share_of_log_odds
+from sidelight.regression.descent.rules import Schedule
+
+STEPS = Schedule(noise=0.02, passes=16, tail=12, clip_share=0.5, clip=1.0, step=2.8, constant_step=2.8)
+
+
+def simulated_end(theta: np.ndarray, h: np.ndarray, *, share: float, steps: Schedule, rows: int = 200_000) -> float:
+    """Take the clipped steps on drawn rows whose labels have their true probabilities; return how far they go."""
+    rng = np.random.default_rng(5)
+    z = np.column_stack([rng.standard_normal((rows, len(h) - 1)) * np.sqrt(h[:-1]), np.ones(rows)])
+    truth = 1 / (1 + np.exp(-share * (z @ theta)))
+    point, points = np.zeros_like(theta), []
+    for _ in range(steps.passes):
+        said = 1 / (1 + np.exp(-(z @ point)))
+        error = truth * np.maximum(said - 1, -steps.clip_share) + (1 - truth) * np.minimum(said, steps.clip_share)
+        point = point - steps.step / 0.25 * (z.T @ error) / rows
+        points.append(point)
+    weights = h[:-1] * theta[:-1]
+    return float(weights @ np.mean(points[-steps.tail :], axis=0)[:-1] / (weights @ theta[:-1]))
+
+
+@pytest.mark.parametrize(
+    ("clip", "share", "passes", "tail"), [(1.0, 1.0, 16, 12), (0.5, 0.7, 16, 4), (0.3, 0.4, 16, 12), (0.2, 1.0, 8, 6)]
+)
+def test_the_formula_is_what_steps_on_drawn_rows_do(clip: float, share: float, passes: int, tail: int) -> None:
+    theta, h = np.array([1.5, -0.8, 0.4, 0.0, 0.7]), np.array([1.0, 0.6, 0.3, 0.1, 1.0])
+    steps = replace(STEPS, clip_share=clip, passes=passes, tail=tail)
+    found, brute = (end(theta, h, share=share, steps=steps) for end in (clipped_end, simulated_end))
+    assert found == pytest.approx(brute, rel=0.03)
+    wrong = clipped_end(theta, h, share=1.15 * share, steps=steps)  # the test would see 15 % more
+    assert abs(wrong - brute) > 2 * abs(found - brute)
+
+
+class TestShare:
+    """What is kept of the log odds."""
+
+    theta, h, nothing = np.array([2.0, 1.0, 0.3]), np.array([1.0, 0.8, 1.0]), np.zeros(3)
+
+    def kept(self, *, clip: float = 0.5, noise: np.ndarray | None = None, passes: int = 64, **more: bool) -> float:
+        steps = replace(STEPS, clip_share=clip, passes=passes, tail=4, step=1.9)  # short enough not to overshoot
+        return share_of_log_odds(
+            self.theta, self.nothing if noise is None else noise, self.h, self.h, steps=steps, **more
+        )
+
+    def test_no_clip_and_no_noise_leave_them_alone(self) -> None:
+        assert self.kept(clip=1.0) == pytest.approx(1.0, abs=0.02)
+
+    def test_a_lower_clip_leaves_less(self) -> None:
+        every = [self.kept(clip=clip) for clip in (1.0, 0.5, 0.35, 0.25)]
+        assert every == sorted(every, reverse=True)
+        assert 0.65 < every[1] < 0.85
+
+    def test_noise_leaves_less(self) -> None:
+        little, much = (self.kept(clip=1.0, noise=np.full(3, each)) for each in (0.3, 3.0))
+        assert little == pytest.approx(1 - 0.3 * 1.8 / 4.8, abs=0.02)
+        assert much == pytest.approx(0.1)
+
+    def test_true_log_odds_come_back(self) -> None:
+        steps = replace(STEPS, clip_share=0.4)
+        end = simulated_end(self.theta, self.h, share=1.0, steps=steps)
+        told = share_of_log_odds(end * self.theta, self.nothing, self.h, self.h, steps=steps)
+        assert told * end == pytest.approx(1.0, rel=0.1)
+        assert end > 1.15  # there was something to draw back
+
+    @pytest.mark.parametrize("theta", [np.zeros(3), np.full(3, np.inf), np.full(3, np.nan), np.full(3, 1e200)])
+    def test_nothing_that_was_released_breaks_it(self, theta: np.ndarray) -> None:
+        for noise in (self.nothing, np.full(3, np.inf), np.full(3, np.nan)):
+            with np.errstate(all="ignore"):
+                found = share_of_log_odds(theta, noise, self.h, self.h, steps=STEPS)
+            assert 0 < found <= 1
+
+    def test_without_a_constant(self) -> None:
+        self_made = self.kept(intercept=False)
+        assert 0.5 < self_made < 0.9
+
+
+def two_classes(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, their labels, and the log odds that drew them."""
+    rng = np.random.default_rng([18, seed])
+    slopes = rng.standard_normal(8)
+    x = rng.standard_normal((rows, 8)) * np.arange(1, 9) ** -0.5 / 4
+    x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
+    odds = 10 * x @ slopes / np.sqrt(2) + 0.5
+    return x, (rng.random(rows) < 1 / (1 + np.exp(-odds))).astype(int), odds
+
+
+def log_loss(model: sl.LogisticRegression, x: np.ndarray, y: np.ndarray) -> float:
+    """Return the mean of minus the logarithm of the probability of what came."""
+    return float(-np.log(np.maximum(model.predict_proba(x)[np.arange(len(y)), y], 1e-300)).mean())
+
+
+def fitted(x: np.ndarray, y: np.ndarray, **more: object) -> sl.LogisticRegression:
+    """Fit with seeded noise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        settings: dict[str, object] = {"epsilon": 1, "delta": "1e-6", "data_norm": 1, "classes": [0, 1]} | more
+        return sl.LogisticRegression(**settings, random_state=7).fit(x, y)
+
+
+class TestFits:
+    """Whole fits, beside the same noise without it."""
+
+    @pytest.mark.parametrize(("rows", "epsilon"), [(1500, 0.3), (6000, 1)])
+    def test_probabilities_are_better_and_no_class_changes(
+        self, rows: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        x, y, _ = two_classes(1, rows)
+        tested = [part[rows:] for part in two_classes(1, rows + 20_000)]
+        drawn = fitted(x, y, epsilon=epsilon)
+        monkeypatch.setattr(fitting, "share_of_log_odds", lambda *given, **more: 1.0)
+        raw = fitted(x, y, epsilon=epsilon)
+        assert (drawn.predict(tested[0]) == raw.predict(tested[0])).all()
+        share = float(drawn.coef_[0, 0] / raw.coef_[0, 0])
+        assert share < 0.95
+        np.testing.assert_allclose(drawn.coef_, share * raw.coef_)
+        np.testing.assert_allclose(drawn.intercept_, share * raw.intercept_)
+        assert log_loss(drawn, *tested[:2]) < log_loss(raw, *tested[:2]) - 0.002
+
+    @pytest.mark.parametrize("more", [{"shrinkage": "none"}, {"class_weight": {0: 1, 1: 3}}, {"geometry": "none"}])
+    def test_what_it_is_not_for_stays(self, more: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+        x, y, _ = two_classes(2, 1500)
+
+        def never(*given: object, **settings: object) -> float:
+            raise AssertionError("log odds were drawn back")
+
+        monkeypatch.setattr(fitting, "share_of_log_odds", never)
+        fitted(x, y, **more)
