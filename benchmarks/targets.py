@@ -24,6 +24,8 @@ from benchmarks.target import Target
 
 Script = Callable[[], Mapping[str, float]]
 
+#: What libraries of matrices ask how many threads they may have, when they are loaded.
+_THREADS = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
 GROUPS = sorted(module.name for module in iter_modules(groups.__path__))
 
 
@@ -51,6 +53,9 @@ def runs_of(group: str, known: Collection[Script], stack: ExitStack) -> dict[Scr
     scripts = [script for script in wanted if script not in known]
     if not getattr(import_module(f"benchmarks.groups.{group}"), "SIDE_BY_SIDE", False):
         return {script: cache(partial(run, script, _here)) for script in scripts}
+    for name in _THREADS - os.environ.keys():  # of processes that begin now; threads that wait for others only cost
+        os.environ[name] = "1"
+        stack.callback(os.environ.pop, name, None)
     pool = stack.enter_context(ThreadPoolExecutor(min(2, os.cpu_count() or 1)))
     return {script: pool.submit(run, script, _in_a_new_process).result for script in scripts}
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failing_tasks import SECRET, by_value, fails, fails_first
 
 import sidelight as sl
 from one_plan import releases, write_visits
@@ -25,30 +24,10 @@ from sidelight.testing import EngineTable, engine_conformance, seeded_release
 pytestmark = pytest.mark.spark
 _TYPES = {"float": pa.float64(), "integer": pa.int64(), "boolean": pa.bool_(), "text": pa.string()}
 _NUMBER = itertools.count()
-_SECRET = "x13x"
 
 
 def arrow(table: EngineTable, part: Any) -> pa.Table:
     return pa.table({name: pa.array(part[name], _TYPES[kind]) for name, kind in table.kinds.items()})
-
-
-def fails_first(batches: Iterator[Any]) -> Iterator[Any]:
-    """Hand rows on as they are; the first attempt of every other partition fails after its first batch."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    for batch in batches:
-        yield batch
-        if task.attemptNumber() == 0 and task.partitionId() % 2 == 0:
-            raise ValueError("this attempt is to fail")
-
-
-def by_value(function: Any) -> Any:
-    """Return a function that workers need not import: they do not know this file."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    return function
 
 
 def frame_of(spark: Any, table: EngineTable, folder: Path, *, fails: bool = False) -> Any:
@@ -147,18 +126,13 @@ def test_a_frame_of_chance_is_refused_before_the_charge(spark: Any, change: Any)
 
 
 def test_a_failing_job_is_charged_and_quotes_nothing(spark: Any, tmp_path: Path, capfd: Any) -> None:
-    def fails(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            raise ValueError(f"a cell says {_SECRET}: {batch.column(0).to_pylist()}")
-        yield from ()
-
-    broken = frame(spark).mapInArrow(fails, "x double, c string, who long")
+    broken = frame(spark).mapInArrow(by_value(fails), "x double, c string, who long")
     session = sl.Session(sl.Table(broken, schema=SCHEMA), budget=sl.PureDP(2), ledger=f"sqlite:///{tmp_path}/l.db")
     before = str(session.spent)
     with pytest.raises(SourceError, match="Spark job") as error:
         session.release(sl.Count(epsilon=1))
     told = "".join(capfd.readouterr()) + repr(error.value) + repr(error.value.__context__) + repr(error.value.__cause__)
-    assert _SECRET not in told
+    assert SECRET not in told
     assert str(session.spent) != before
 
 

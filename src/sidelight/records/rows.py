@@ -31,6 +31,10 @@ TWICE = "two columns of this name"
 #: Rows to a batch in memory: the working arrays of a kernel stay in the cache.
 BATCH_ROWS = 1 << 15
 
+#: Bytes of a block of several columns that a worker keeps, about. Spark hands 10,000 of them to Python at once, as one
+#: column of at most 2 GB: larger blocks of a large part would fail a release that is paid for.
+KEPT_BLOCK_BYTES = 1 << 16
+
 
 @dataclass(frozen=True)
 class ColumnType:
@@ -208,10 +212,16 @@ class ReadsApart(Protocol):
 
 
 class Pinned(Protocol):
-    """Blocks of bytes that workers made of their rows and keep: PRIVATE. They are dropped when this object goes."""
+    """Blocks of bytes that workers made of their rows and keep: PRIVATE.
+
+    They are dropped by `drop`, at the latest when this object goes, and when a question fails.
+    """
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
         """Run a step on the blocks of every part, as `ReducesAway.reduce` does on rows."""
+
+    def drop(self) -> None:
+        """Let the workers forget the blocks; a second time it does nothing."""
 
 
 @runtime_checkable

@@ -156,7 +156,7 @@ def _places(wanted: Wanted) -> tuple[str, ...]:
 
 
 class PinnedBlocks:
-    """What workers made of their rows, kept by Spark until this object goes."""
+    """What workers made of their rows, kept by Spark until they are dropped, a job fails, or this object goes."""
 
     def __init__(self, frame: Any, rows: SparkRows) -> None:
         self._frame, self._rows = quietly(frame.persist, rows=rows), rows
@@ -164,7 +164,15 @@ class PinnedBlocks:
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
         """Run a step on the blocks of every partition."""
-        return _collected(self._frame.mapInArrow(BlocksTask(step), _STATE), self._rows)
+        try:
+            yield from _collected(self._frame.mapInArrow(BlocksTask(step), _STATE), self._rows)
+        except BaseException:  # whoever asked may be held by a traceback for long
+            self.drop()
+            raise
+
+    def drop(self) -> None:
+        """Let Spark forget the blocks."""
+        self._gone()
 
     def __repr__(self) -> str:
         return "PinnedBlocks(private)"
