@@ -40,9 +40,8 @@ _BENT_TAIL = 0.05
 #: A part that holds more than so many times what it was to hold was cut by points that lie elsewhere: its records may
 #: lie anywhere in it.
 _MISSED = 2.0
-#: So does a cell beyond the skeleton with more than this share of all that lie there, and so many times what it was to.
+#: So does a cell beyond the skeleton with more than this share of all that lie there, if that is more than it was to.
 _CROWD = 0.5
-_MORE = 1.25
 #: What the density of neighbouring parts of smooth data differs by at most.
 _SMOOTH = 3.0
 #: From one half of the largest unevenness on, records of a part may lie anywhere in it.
@@ -249,8 +248,7 @@ def _crowded(release: CellsRelease, noise: Floats) -> NDArray[np.bool_]:
 def _most_planned(plan: CellsPlan, outer: float, least: float) -> float:
     """Return the share of what lies beyond the skeleton from which on a cell there holds more than it was to."""
     first = max(first_beyond(least, outer, plan.rate(plan.fine)) / max(outer, 1e-9), 0.0)
-    largest = 1 - math.pow(first, 1 / POINTS_BEYOND)
-    return max(_CROWD, _MORE * largest)
+    return max(_CROWD, 1 - math.pow(first, 1 / POINTS_BEYOND))
 
 
 def _unevenness(parts: Parts, outermost: int | None) -> Floats:
