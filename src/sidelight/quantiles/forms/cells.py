@@ -9,6 +9,7 @@ could pay twice.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from sidelight.quantiles.forms.fine_counts import fine_counts
 from sidelight.quantiles.forms.finish import Finish, Finished
 from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, tail_spots
-from sidelight.quantiles.forms.interpolation import Curve
+from sidelight.quantiles.forms.interpolation import Curve, edge_power
 from sidelight.quantiles.forms.least_squares import Round, agreed_counts, ranks_of
 from sidelight.quantiles.forms.local import Parts
 from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
@@ -270,18 +271,27 @@ def _beyond(
         least = min(max(float(inside.min()), _FIRST_RANK / rate), outer / 2)
         chosen = np.geomspace(least, outer, _POINTS_BEYOND + 1)[:-1]
         placed = curve.places_of(total - chosen if above else chosen, continued=True)
-        # At a hard edge records go on as densely as before, and end: cuts for that, too, from the nearest cell inside.
+        # At a hard edge records go on as densely as before, or more and more densely, and end: cuts for that, too.
         end, beside = (places[-1], places[-2]) if above else (places[0], places[1])
-        full = max(float(ends[-2] - ends[-3] if above else ends[2] - ends[1]), 1.0)
-        placed += [end + (end - beside) * top // bottom for top, bottom in _ratios(outer / full)]
+        nearest = places[::-1] if above else places
+        ranks = (total - ends[-2:0:-1] if above else ends[1:-1])[:3]
+        placed += [end + (end - beside) * top // bottom for top, bottom in _ratios(nearest, ranks)]
         new = [index_at_or_below(grid, place, divisor) for place in placed]
         found += [index for index in new if (points[-1] < index < grid.fine_last if above else index < points[0])]
     return [index for index in found if index > grid.fine_first]
 
 
-def _ratios(factor: float) -> list[tuple[int, int]]:
-    """Return the even steps beyond a point, as multiples of the nearest cell: exact, for places are whole numbers."""
-    return [(share * factor).as_integer_ratio() for share in _EVEN_BEYOND]
+def _ratios(places: Sequence[int], ranks: Floats) -> list[tuple[int, int]]:
+    """Return where to cut beyond an outermost point, as multiples of the nearest cell: exact, for places are whole.
+
+    Args:
+        places: From the outermost point inwards.
+        ranks: Of the first ones, from the outer end.
+    """
+    power = edge_power([abs(place - places[0]) for place in places[:3]], ranks)
+    outer, inner = max(float(ranks[0]), 1.0), max(float(ranks[1]), float(ranks[0]) + 1.0)
+    whole = 1 / math.expm1(power * math.log(inner / outer))  # the way to the edge
+    return [(whole * -math.expm1(power * math.log1p(-share))).as_integer_ratio() for share in _EVEN_BEYOND]
 
 
 def _sides(
