@@ -1,4 +1,8 @@
-"""How all tests run: examples in an empty folder of their own, generated cases without a clock, the same ones in CI."""
+"""How all tests run: examples in an empty folder of their own, generated cases without a clock, the same ones in CI.
+
+And on one thread each: tests run in as many processes as there are cores, their matrices are small, and threads that
+wait for each other were most of what some of them cost. Libraries read this when they are loaded.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
 # A loaded machine is no defect; and CI judges a change by the same cases every time (`make test` looks for new ones).
 settings.register_profile("sidelight", deadline=None)

@@ -1,20 +1,31 @@
 """`make targets`: every target of every issue, measured now. `--only GROUP` for one group.
 
 Exit status 1 when a target is missed or cannot be measured. A script runs once, whatever the number of its targets.
+Scripts run one after the other, because most measure seconds; a group that says `SIDE_BY_SIDE = True` has none that
+does, and runs them in as many processes as there are cores, two at the most.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
 
 from benchmarks import groups
 from benchmarks.target import Target
 
+Script = Callable[[], Mapping[str, float]]
+
+#: What libraries of matrices ask how many threads they may have, when they are loaded.
+_THREADS = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
 GROUPS = sorted(module.name for module in iter_modules(groups.__path__))
 
 
@@ -24,17 +35,38 @@ def targets_of(group: str) -> list[Target]:
     return targets
 
 
-def measure(target: Target, measured: dict[Callable[[], Mapping[str, float]], Mapping[str, float]]) -> float:
-    """Return the target's figure; run its script unless an earlier target of this run did."""
-    if target.script not in measured:
-        start = time.perf_counter()
-        try:
-            measured[target.script] = target.script()
-        except Exception as error:  # one script that cannot run must not hide the others' numbers
-            measured[target.script] = {}
-            print(f"{target.script.__module__}: {error}", file=sys.stderr)
-        print(f"{target.script.__module__}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
-    return measured[target.script].get(target.figure, float("nan"))
+def run(script: Script, run_it: Callable[[Script], Mapping[str, float]]) -> Mapping[str, float]:
+    """Return the figures of a script; none of one that cannot run, which must not hide the others' numbers."""
+    start = time.perf_counter()
+    figures: Mapping[str, float] = {}
+    try:
+        figures = run_it(script)
+    except Exception as error:
+        print(f"{script.__module__}: {error}", file=sys.stderr)
+    print(f"{script.__module__}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+    return figures
+
+
+def runs_of(group: str, known: Collection[Script], stack: ExitStack) -> dict[Script, Script]:
+    """Return for each other script of a group how its figures are had: run once when asked for, or begun already."""
+    wanted = dict.fromkeys(target.script for target in targets_of(group) if not target.skipped)
+    scripts = [script for script in wanted if script not in known]
+    if not getattr(import_module(f"benchmarks.groups.{group}"), "SIDE_BY_SIDE", False):
+        return {script: cache(partial(run, script, _here)) for script in scripts}
+    for name in _THREADS - os.environ.keys():  # of processes that begin now; threads that wait for others only cost
+        os.environ[name] = "1"
+        stack.callback(os.environ.pop, name, None)
+    pool = stack.enter_context(ThreadPoolExecutor(min(2, os.cpu_count() or 1)))
+    return {script: pool.submit(run, script, _in_a_new_process).result for script in scripts}
+
+
+def _here(script: Script) -> Mapping[str, float]:
+    return script()
+
+
+def _in_a_new_process(script: Script) -> Mapping[str, float]:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(script).result()
 
 
 def main() -> int:
@@ -42,16 +74,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=GROUPS, help="one group of targets")
     only = parser.parse_args().only
-    measured: dict[Callable[[], Mapping[str, float]], Mapping[str, float]] = {}
+    figures: dict[Script, Script] = {}
     all_kept = True
     for group in [only] if only else GROUPS:
-        for target in targets_of(group):
-            if target.skipped:
-                print(f"{group}.{target.name} skipped: {target.skipped}", flush=True)
-                continue
-            line, kept = target.line(group, measure(target, measured))
-            print(line, flush=True)
-            all_kept &= kept
+        with ExitStack() as stack:
+            figures |= runs_of(group, figures, stack)
+            for target in targets_of(group):
+                if target.skipped:
+                    print(f"{group}.{target.name} skipped: {target.skipped}", flush=True)
+                    continue
+                line, kept = target.line(group, figures[target.script]().get(target.figure, float("nan")))
+                print(line, flush=True)
+                all_kept &= kept
     return 0 if all_kept else 1
 
 

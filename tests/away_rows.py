@@ -24,6 +24,8 @@ class AwayRows:
         self._table, self._parts, self._dates = table, parts, dates
         self.types = ArrowRows(table).types
         self.asked = 0
+        self.kept: list[Blocks] = []
+        self.sent: list[bytes] = []
 
     def batches(self, wanted: Wanted, **more: Any) -> Iterator[Batch]:
         raise AssertionError("rows were pulled to the driver")
@@ -53,18 +55,28 @@ class AwayRows:
             yield sent(part.batches(wanted, rows=64))
 
     def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Blocks:
-        return Blocks([list(pickle.loads(pickle.dumps(step))(part.batches(wanted))) for part in self._cut(wanted)])
+        self.sent.append(pickle.dumps(step))
+        found = Blocks([list(pickle.loads(self.sent[-1])(part.batches(wanted))) for part in self._cut(wanted)])
+        assert all(len(block) < 1 << 21 for part in found.parts for block in part)  # 10,000 of them may come at once
+        self.kept.append(found)
+        return found
 
 
 class Blocks:
     """What the workers keep."""
 
     def __init__(self, parts: list[list[bytes]]) -> None:
-        self.parts, self.asked = parts, 0
+        self.parts, self.asked, self.dropped = parts, 0, False
+        self.sent: list[bytes] = []
+
+    def drop(self) -> None:
+        self.dropped = True
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
+        assert not self.dropped
         self.asked += 1
-        return iter([pickle.loads(pickle.dumps(step))(iter(part)) for part in self.parts])
+        self.sent.append(pickle.dumps(step))
+        return iter([pickle.loads(self.sent[-1])(iter(part)) for part in self.parts])
 
 
 def away_table(cells: pa.Table, schema: Any, *, parts: int = 3) -> Table:

@@ -88,7 +88,28 @@ kind = "quantiles"
 column = "day"
 levels = [0.5]
 epsilon = 1
+[[query]]
+kind = "linear_regression"
+features = ["age", "ward"]
+target = "minutes"
+epsilon = 2
+delta = 1e-6
+passes = 4
+[[query]]
+kind = "logistic_regression"
+features = ["age", "minutes"]
+target = "ward"
+epsilon = 2
+delta = 1e-6
+passes = 4
+[[query]]
+kind = "gaussian"
+columns = ["age", "minutes"]
+prediction = {public = "survey.csv", origin = "a survey, published"}
+epsilon = 2
+delta = 1e-6
 """
+SURVEY = "age,minutes\n20,12.5\n47,30\n61,18.25\n83,40\n"
 
 
 def write_visits(folder: Path) -> pa.Table:
@@ -106,6 +127,7 @@ def write_visits(folder: Path) -> pa.Table:
     (folder / "visits").mkdir()
     for part in range(3):
         pq.write_table(rows.slice(200 * part, 200), folder / "visits" / f"{part}.parquet")
+    (folder / "survey.csv").write_text(SURVEY, encoding="utf-8")
     (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
     return rows
 

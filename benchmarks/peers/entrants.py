@@ -76,6 +76,8 @@ class Entrant:
 _TURNED = {"C": 0.01, "fit_intercept": False}
 #: Spark takes a minute to begin, and seconds for each release.
 _SPARK: dict[str, Any] = {"peer": "tumult", "seconds": 80, "patience": 240, "trials": LEAST_TRIALS}
+#: Its models know replaced rows only, and take no delta.
+_MODELS: dict[str, Any] = {"peer": "diffprivlib", "neighbours": REPLACE, "factor": 2, "delta": "none"}
 #: Each query of a context is compiled for a second.
 _SLOW = 30.0
 #: By task, in the order of the page.
@@ -123,33 +125,16 @@ ENTRANTS: dict[str, list[Entrant]] = {
             delta="none",
             only=("linear regression on 1 column",),
         ),
-        Entrant(
-            peer="diffprivlib",
-            method="linear",
-            call="`models.LinearRegression` (the functional mechanism)",
-            neighbours=REPLACE,
-            factor=2,
-            delta="none",
-        ),
+        Entrant(method="linear", call="`models.LinearRegression` (the functional mechanism)", **_MODELS),
         Entrant(peer="interpret", method="linear", call="`DPExplainableBoostingRegressor`", seconds=20),
     ],
     "logistic": [
+        Entrant(method="logistic", call="`models.LogisticRegression`, its defaults", **_MODELS),
         Entrant(
-            peer="diffprivlib",
-            method="logistic",
-            call="`models.LogisticRegression`, its defaults",
-            neighbours=REPLACE,
-            factor=2,
-            delta="none",
-        ),
-        Entrant(
-            peer="diffprivlib",
             method="logistic",
             call="`models.LogisticRegression(C=0.01, fit_intercept=False)`, turned by hand",
-            neighbours=REPLACE,
-            factor=2,
-            delta="none",
             settings=_TURNED,
+            **_MODELS,
         ),
         Entrant(peer="interpret", method="logistic", call="`DPExplainableBoostingClassifier`", seconds=20),
     ],

@@ -30,7 +30,8 @@ class ReleasedDistribution(Mapping[str, Any]):
         total: The number of records, as released.
         steps: Whether records lie at these places only; else they are spread evenly between neighbours.
         granularity: The step on which values lie, or None.
-        rank_error: The bound on the error of a rank, as (fixed, per_log) of a `TailBound`.
+        rank_error: The bounds on the errors of the ranks of all values, as (fixed, per_log) of a `TailBound`; one
+            number stands for all of them.
 
     >>> known = ReleasedDistribution(values=[0.0, 1.0, 3.0], shares=[0.1, 0.5, 0.9], total=1000.0)
     >>> known.cdf([1.0, 2.0]).tolist(), known.quantile(0.5)
@@ -49,7 +50,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         total: float,
         steps: bool = False,
         granularity: float | None = None,
-        rank_error: tuple[float, float] | None = None,
+        rank_error: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self.values_: Floats = _frozen(values)
         self.shares: Floats = _frozen(shares)
@@ -60,7 +61,13 @@ class ReleasedDistribution(Mapping[str, Any]):
         self.total = float(total)
         self.steps = bool(steps)
         self.granularity = granularity
-        self.rank_error = rank_error
+        self.rank_error: tuple[Floats, Floats] | None = None
+        if rank_error is not None:
+            try:
+                fixed, per_log = (_frozen(np.broadcast_to(each, self.shares.shape)) for each in rank_error)
+            except ValueError:
+                raise RangeError("rank_error has one bound for each of the values, or one for all") from None
+            self.rank_error = fixed, per_log
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the share of the records at or below x.
@@ -148,6 +155,9 @@ class ReleasedDistribution(Mapping[str, Any]):
     def band(self, x: ArrayLike, *, confidence: float = 0.95) -> tuple[Any, Any]:
         """Return a lower and an upper bound of the true share at or below x, for all x at once.
 
+        Every released value has its own bound: as many records as its share says lie below it, up to that. At x the
+        band follows from the values on both sides of x, and is narrow where ranks are known well, as in the tails.
+
         Args:
             x: One number or several.
             confidence: With which probability they all hold, if the release's assumption does (`release.error`).
@@ -157,11 +167,15 @@ class ReleasedDistribution(Mapping[str, Any]):
         if self.rank_error is None:
             raise RangeError("this distribution was released without a bound on its error")
         fixed, per_log = self.rank_error
-        ranks = max(fixed - per_log * float(np.log(1 - confidence)), 0.0)
-        apart = 0.0 if self.steps else float(np.diff(self.shares, prepend=0.0, append=1.0).max())
-        off = ranks / max(self.total, 1.0) + apart
-        middle = np.asarray(self.cdf(x))
-        return _plain(np.maximum(middle - off, 0.0)), _plain(np.minimum(middle + off, 1.0))
+        off = np.maximum(fixed - per_log * float(np.log(1 - confidence)), 0.0) / max(self.total, 1.0)
+        # At or below x lie at least as many as at or below every value up to x, and at most as many as below every
+        # value after it; where records lie at values only, no more than at or below the last of those up to x.
+        least = np.maximum.accumulate(np.append(0.0, self.shares - off))
+        most = np.minimum.accumulate(np.append(1.0, (self.shares + off)[::-1]))[::-1]
+        if self.steps:
+            least[-1], most = 1.0, np.concatenate([[0.0], most[: self.shares.size - 1], [1.0]])
+        after = np.searchsorted(self.values_, np.asarray(x, np.float64), "right")
+        return _plain(least[after]), _plain(most[after])
 
     def plot(self, axes: Any = None, *, confidence: float = 0.95) -> Any:
         """Draw the distribution with its band.
@@ -179,8 +193,8 @@ class ReleasedDistribution(Mapping[str, Any]):
             except ImportError:
                 raise MissingPackageError("matplotlib is not installed; pip install matplotlib") from None
         low, high = self.quantile([0.005, 0.995])
-        places = self.values_ if self.steps else np.asarray(self.quantile(np.linspace(0.005, 0.995, 199)))
-        places = np.unique(np.append(np.linspace(low, high, 100), places[(places >= low) & (places <= high)]))
+        places = self.values_[(self.values_ >= low) & (self.values_ <= high)]
+        places = np.unique(np.append(np.linspace(low, high, 100), places))
         if self.rank_error is not None:
             axes.fill_between(places, *self.band(places, confidence=confidence), step="post", alpha=0.25, linewidth=0)
         axes.step(places, self.cdf(places), where="post")
@@ -214,12 +228,12 @@ class ReleasedDistribution(Mapping[str, Any]):
             "total": self.total,
             "steps": self.steps,
             "granularity": self.granularity,
-            "rank_error": None if self.rank_error is None else list(self.rank_error),
+            "rank_error": None if self.rank_error is None else [each.tolist() for each in self.rank_error],
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReleasedDistribution:
-        """Return the distribution that `to_json` wrote."""
+        """Return the distribution that `to_json` wrote; earlier ones have one bound for all ranks."""
         error = data["rank_error"]
         return cls(**{**data, "rank_error": None if error is None else (error[0], error[1])})
 

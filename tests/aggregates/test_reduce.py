@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -27,6 +30,7 @@ from sidelight.noise import Source
 from sidelight.records import Category, Number, Table
 from sidelight.records.engines import parquet
 from sidelight.records.engines.arrays import ArrayRows
+from sidelight.records.expressions import col
 from sidelight.records.rows import Batch, Wanted
 from sidelight.testing import SeededEntropy
 
@@ -186,6 +190,41 @@ def test_other_processes_give_the_same_integers_and_no_row_is_pulled(pool: Execu
     cells = columns(900)
     expected = statistics(Table(cells, schema=SCHEMA), ranks=False)
     assert statistics(away(AwayRows(cells, pool, parts=parts)), ranks=False) == expected
+
+
+class AlikeRows(AwayRows):
+    """An engine that hands rows that are alike over once, with how many they are."""
+
+    grouped = 0
+
+    def reduce_alike(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
+        self.grouped += 1
+        for part in self._parts:
+            rows = list(zip(*(part[name] for name in wanted.texts), strict=True))
+            times = Counter(rows)
+            cells = {name: [row[place] for row in times] for place, name in enumerate(wanted.texts)}
+            batches = ArrayRows({name: np.array(each, object) for name, each in cells.items()}).batches(wanted)
+            yield pickle.loads(pickle.dumps(step))(
+                replace(batch, times=np.array(list(times.values()), np.int64)) for batch in batches
+            )
+
+
+def test_rows_that_are_alike_may_come_once(pool: Executor) -> None:
+    cells = columns(700)
+    rows, plain = AlikeRows(cells, pool, parts=3), Table(cells, schema=SCHEMA)
+    table = away(rows)
+    for where in (None, col("c") == "a"):
+        groups = groups_of(plain.schema, by="c", where=where)
+        found, expected = (group_statistics(each, groups).counts.value.tolist() for each in (table, plain))
+        assert found == expected
+    assert cell_counts(table, ["c"]).value.tolist() == cell_counts(plain, ["c"]).value.tolist()
+    assert rows.grouped == 3
+    by_sum = [
+        group_statistics(each, groups_of(plain.schema, by="c"), [value_of(plain.schema, "x")])
+        for each in (table, plain)
+    ]
+    assert by_sum[0].values[0].value.tolist() == by_sum[1].values[0].value.tolist()
+    assert rows.grouped == 3  # sums are not counts
 
 
 def test_a_part_that_keeps_failing_fails_the_whole(pool: Executor) -> None:

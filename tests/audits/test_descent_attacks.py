@@ -21,11 +21,12 @@ from sidelight.noise import Source
 from sidelight.predictions.origin import guess
 from sidelight.regression.descent import fit as descent_fit
 from sidelight.regression.descent.choice import StartChoice
-from sidelight.regression.descent.fit import descend, integer_gradient
+from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import RowMap, clipped_errors, predictors, whole_norms
 from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
+from sidelight.regression.descent.row_sums import integer_gradient
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients
 from sidelight.regression.rows import ArrayRows

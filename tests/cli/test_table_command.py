@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -20,14 +21,33 @@ from sidelight.release import outcome_from_json
 Run = Callable[..., Any]
 
 
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what the first run of the plan left; the others are copies of it."""
+    return tmp_path_factory.mktemp("first") / "run"
+
+
 @pytest.fixture
-def stored(town: Path, sidelight: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
+def paid(town: Path, sidelight: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of the plan with its JSON; the private rows are gone afterwards."""
     monkeypatch.chdir(town)
     ran = sidelight("run", "plan.toml", "--json", "releases.json")
     assert ran.status == 0, ran.err
     assert "sidelight table releases.json synthetic.csv" in ran.out
     (town / "people.csv").unlink()
+    return town / "releases.json"
+
+
+@pytest.fixture
+def stored(town: Path, first_run: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """The same for tests that do not spend from the ledger, which refuses a copy of itself: one run for all of them."""
+    if first_run.exists():
+        monkeypatch.chdir(town)
+        (town / "people.csv").unlink()
+        shutil.copytree(first_run, town, dirs_exist_ok=True)
+    else:
+        request.getfixturevalue("paid")
+        shutil.copytree(town, first_run)
     return town / "releases.json"
 
 
@@ -143,7 +163,7 @@ def test_seeded_releases_are_branded(town: Path, sidelight: Run, seeded_json: st
     assert "NOT PRIVATE" in made.out
 
 
-def test_a_run_says_how_to_get_the_rows_and_shows_no_numbers_of_the_release(stored: Path, sidelight: Run) -> None:
+def test_a_run_says_how_to_get_the_rows_and_shows_no_numbers_of_the_release(paid: Path, sidelight: Run) -> None:
     Path("people.csv").write_text("sex,job,age\n", encoding="utf-8")  # not opened: the release is stored
     again = sidelight("run", "plan.toml")
     assert again.status == 0, again.err

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.baselines.experts import simulate_meta, simulate_rotating_gains
 from benchmarks.experts_generated import DRIFTING, GENERATORS, ratio
 from benchmarks.experts_hospitals import FLOOR
+from fixed_player import Fixed
 
 from benchmarks import experts_generated, hospital_data
 from sidelight.errors import RangeError
@@ -196,24 +197,6 @@ def test_the_simulator_runs_the_filters_of_the_player():
             player.update(gain + scales[0] * rng.standard_normal(6))
         gained.append(total)
     assert np.mean(gained) == pytest.approx(simulated.mean(), abs=5 * simulated.std() / math.sqrt(25))
-
-
-class Fixed:
-    """Always plays one action."""
-
-    window = 0
-
-    def __init__(self, place):
-        self.place = place
-
-    def predict(self, time, reports, scales):
-        return self.place
-
-    def update(self, time, report, mask):
-        pass
-
-    def state(self):
-        return {}
 
 
 def share_of_the_best(seed, *, leak):

@@ -13,6 +13,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from benchmarks.baselines.experts import simulate_ftpl
+from fixed_player import Fixed
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -343,21 +344,6 @@ def test_every_player_goes_on_bit_for_bit(kind, form):
 
 
 def test_rw_meta_adds_up_the_noise_of_what_its_learners_play():
-    class Fixed:
-        window = 0
-
-        def __init__(self, place):
-            self.place = place
-
-        def predict(self, time, reports, scales):
-            return self.place
-
-        def update(self, time, report, mask):
-            pass
-
-        def state(self):
-            return {}
-
     etas = np.array([0.5, 0.2, 0.01])
     player = RWMeta(actions=3, noise_scale=etas, learners=[Fixed(0), Fixed(0), Fixed(2)], stream=Stream.seeded(1))
     for _ in range(4):

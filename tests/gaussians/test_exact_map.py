@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sidelight as sl
+from away_rows import away_table
 from sidelight.aggregates.mapped_moments import mapped_moments
 from sidelight.aggregates.mapped_vector import RowMap
-from sidelight.gaussians.row_reader import ExactMap, RowReader, rounded, sample_rows_of
+from sidelight.gaussians.exact_map import ExactMap, rounded
+from sidelight.gaussians.row_reader import RowReader, sample_rows_of
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
@@ -155,9 +159,6 @@ def test_numbers_at_the_end_of_the_floats_stay_within_the_radius(condition: floa
 
 def test_a_file_is_sampled_once_after_the_rate_is_known(tmp_path: Path) -> None:
     """Another reading may find rows in another order: no coin is tossed before the rate is known, and none twice."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     rows = np.random.default_rng(8).standard_normal((90_000, 2))
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"a": rows[:, 0], "b": rows[:, 1]}), path)
@@ -173,6 +174,8 @@ def test_a_file_is_sampled_once_after_the_rate_is_known(tmp_path: Path) -> None:
     assert read.sampled(row_map, 0.5).count.value == sample
 
 
-def test_persons_have_no_sample() -> None:
-    assert sample_rows_of(sl.Schema([sl.PersonId("who", max_rows=2), sl.Number("a")])) is None
-    assert sample_rows_of(sl.Schema([sl.Number("a")])) is not None
+def test_persons_and_rows_elsewhere_have_no_sample() -> None:
+    cells = pa.table({"a": [1.0, 2.0], "who": [1, 2]})
+    assert sample_rows_of(sl.Table(cells, schema=[sl.Number("a"), sl.PersonId("who", max_rows=2)])) is None
+    assert sample_rows_of(away_table(cells, [sl.Number("a")])) is None
+    assert sample_rows_of(sl.Table(cells, schema=[sl.Number("a")])) is not None

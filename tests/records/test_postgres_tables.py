@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import math
 import os
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -125,6 +127,34 @@ def test_every_pass_reads_one_snapshot(address: str, run: Any) -> None:
     run("INSERT INTO tried.people VALUES (1)", "DELETE FROM tried.people WHERE x = 2")
     assert row_count(table).value == 101
     assert row_count(sl.Table(address, table="tried.people", schema=schema)).value == 102
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("in_a_pass", [False, True])
+def test_a_forked_child_ends_no_snapshot(address: str, run: Any, *, in_a_pass: bool) -> None:
+    """A child drops its copy of a table and ends with all that Python does then: its parent reads the same rows."""
+    run("CREATE TABLE tried.people (x float8)", "INSERT INTO tried.people SELECT 1 FROM generate_series(1, 100000)")
+    story = f"""if True:
+        import gc, os, sys
+        import sidelight as sl
+        from sidelight.aggregates import row_count
+        table = sl.Table({address!r}, table="tried.people", schema=[sl.Number("x", lower=0, upper=10)])
+        before = row_count(table).value
+        running = iter(table.rows._reader()) if {in_a_pass} else None
+        first = 0 if running is None else len(next(running))
+        child = os.fork()
+        if child == 0:
+            code = int(row_count(table).value != before)
+            del table, running
+            gc.collect()
+            sys.exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        if running is not None:
+            assert first + sum(map(len, running)) == before
+        print(before, row_count(table).value)
+    """
+    done = subprocess.run([sys.executable, "-c", story], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["100000", "100000"], done.stderr[-2000:]
 
 
 def test_types_are_those_of_the_catalogue(address: str, run: Any) -> None:

@@ -120,7 +120,7 @@ class TestModels:
         model = sl.LogisticRegression(epsilon=8, delta="1e-6", session=seeded(people)).fit_table(people, target="y")
         X = model.encoding_.matrix(people)
         assert issparse(X)
-        dense = TableEncoding.__dict__["_dense"](model.encoding_, (np.arange(2000) % 400,))
+        dense = model.encoding_.encoder._dense((np.arange(2000) % 400,))
         np.testing.assert_array_equal(X.toarray(), dense)
         assert model.coef_.shape == (1, 400)
 

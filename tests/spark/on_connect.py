@@ -7,6 +7,7 @@ import sys
 
 import sidelight as sl
 from sidelight.errors import SourceError
+from sidelight.regression.model_query import ModelQuery
 from sidelight.testing import seeded_release
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -14,6 +15,10 @@ ROWS = [(None if at % 11 == 0 else at % 97 + 0.25, "ab c"[at % 4], at % 40) for 
 SCHEMA = [sl.Number("x", lower=0, upper=100), sl.Category("c", ["a", "b"])]
 PERSONS = [*SCHEMA, sl.PersonId("who", max_rows=2)]
 QUERIES = [sl.Quantiles([0.25, 0.5], column="x", epsilon=1), sl.Mean("x", epsilon=1), sl.Count(epsilon=1)]
+MODELS = [
+    ModelQuery(model=sl.LogisticRegression(classes=["a", "b"], epsilon=2, delta="1e-6", passes=2), target="c"),
+    sl.GaussianFit(["x"], prediction=[[10.0], [40.0], [70.0]], rho=1),
+]
 
 
 def main() -> None:
@@ -25,7 +30,7 @@ def main() -> None:
     frame = spark.createDataFrame(ROWS, "x double, c string, who long").repartition(3)
     plain = {name: [row[at] for row in ROWS] for at, name in enumerate(("x", "c", "who"))}
     for schema in (SCHEMA, PERSONS):
-        for query in QUERIES:
+        for query in (*QUERIES, *MODELS):
             found, same = (
                 str(seeded_release(query, sl.Table(source, schema=schema), seed=1).value) for source in (frame, plain)
             )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,40 +11,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from failing_tasks import SECRET, by_value, fails, fails_first
 
 import sidelight as sl
 from one_plan import releases, write_visits
+from sidelight.aggregates import cell_counts
 from sidelight.errors import SchemaError, SourceError
+from sidelight.records.engines.spark import RowsTask
 from sidelight.records.rows import ReducesAway
 from sidelight.testing import EngineTable, engine_conformance, seeded_release
 
 pytestmark = pytest.mark.spark
 _TYPES = {"float": pa.float64(), "integer": pa.int64(), "boolean": pa.bool_(), "text": pa.string()}
 _NUMBER = itertools.count()
-_SECRET = "x13x"
 
 
 def arrow(table: EngineTable, part: Any) -> pa.Table:
     return pa.table({name: pa.array(part[name], _TYPES[kind]) for name, kind in table.kinds.items()})
-
-
-def fails_first(batches: Iterator[Any]) -> Iterator[Any]:
-    """Hand rows on as they are; the first attempt of every other partition fails after its first batch."""
-    from pyspark import TaskContext
-
-    task = TaskContext.get()
-    for batch in batches:
-        yield batch
-        if task.attemptNumber() == 0 and task.partitionId() % 2 == 0:
-            raise ValueError("this attempt is to fail")
-
-
-def by_value(function: Any) -> Any:
-    """Return a function that workers need not import: they do not know this file."""
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    return function
 
 
 def frame_of(spark: Any, table: EngineTable, folder: Path, *, fails: bool = False) -> Any:
@@ -145,18 +126,13 @@ def test_a_frame_of_chance_is_refused_before_the_charge(spark: Any, change: Any)
 
 
 def test_a_failing_job_is_charged_and_quotes_nothing(spark: Any, tmp_path: Path, capfd: Any) -> None:
-    def fails(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            raise ValueError(f"a cell says {_SECRET}: {batch.column(0).to_pylist()}")
-        yield from ()
-
-    broken = frame(spark).mapInArrow(fails, "x double, c string, who long")
+    broken = frame(spark).mapInArrow(by_value(fails), "x double, c string, who long")
     session = sl.Session(sl.Table(broken, schema=SCHEMA), budget=sl.PureDP(2), ledger=f"sqlite:///{tmp_path}/l.db")
     before = str(session.spent)
     with pytest.raises(SourceError, match="Spark job") as error:
         session.release(sl.Count(epsilon=1))
     told = "".join(capfd.readouterr()) + repr(error.value) + repr(error.value.__context__) + repr(error.value.__cause__)
-    assert _SECRET not in told
+    assert SECRET not in told
     assert str(session.spent) != before
 
 
@@ -170,6 +146,31 @@ def test_files_that_disagree_or_go_away(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "b.parquet").unlink()
     with pytest.raises(SourceError, match="Spark job"):
         sl.Sum("x", epsilon=1).release(table)
+
+
+def test_spark_puts_rows_together_only_where_cells_are_the_same_bit_by_bit(spark: Any) -> None:
+    texts = ["F", "f", "F ", None, "\u00e9", "e\u0301"]
+    cells = [(texts[i % 6], i % 5 - 2, i % 3 == 0) for i in range(900)]
+    frame = spark.createDataFrame(cells, "s string, k int, b boolean").repartition(7)
+    schema = [sl.Category("s", ["F", "\u00e9"]), sl.Category("k", [-2, 0, 1]), sl.Category("b", [True, False])]
+    plain = sl.Table({name: [row[place] for row in cells] for place, name in enumerate("skb")}, schema=schema)
+    grouped: list[bool] = []
+    original = RowsTask.__init__
+
+    def noted(self: RowsTask, *given: Any, counted: bool = False, **more: Any) -> None:
+        grouped.append(counted)
+        original(self, *given, counted=counted, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RowsTask, "__init__", noted)
+        for columns in (["s"], ["k", "b"], ["s", "k", "b"]):
+            found, expected = (cell_counts(each, columns).value for each in (sl.Table(frame, schema=schema), plain))
+            assert found.tolist() == expected.tolist()
+        assert grouped == [True, True, True]
+        collated = frame.selectExpr("s collate UTF8_LCASE AS s", "k", "b")  # by which "f" is "F"
+        found, expected = (cell_counts(each, ["s"]).value for each in (sl.Table(collated, schema=schema), plain))
+        assert found.tolist() == expected.tolist()
+        assert grouped[3:] == [False]
 
 
 def test_a_person_counts_within_the_limit_wherever_the_rows_are(spark: Any) -> None:

@@ -79,3 +79,8 @@ def pair_counts(rows: np.ndarray, sizes: list[int], *, total: float | None = Non
     ]
     scale = 1.0 if total is None else total / max(len(rows), 1)
     return np.concatenate(tables) * scale
+
+
+def pairs_in(made: Callable[[Data], Any], job: Job) -> Callable[[Data], Any]:
+    """Return the counts of all pairs in the rows that are made, scaled to as many as there were."""
+    return lambda data: pair_counts(made(data), job["sizes"], total=len(data["rows"]))

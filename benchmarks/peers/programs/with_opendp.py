@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.programs.trial import Data, Job, main, pair_counts, pairs_of
+from benchmarks.peers.programs.trial import Data, Job, main, pairs_in, pairs_of
 
 #: Of the tree of counts under quantiles; as in the library's own example.
 LEAVES, BRANCHING = 4096, 16
@@ -185,14 +185,12 @@ def _synthetic(job: Job, algorithm: Callable[[], Any]) -> Callable[[Data], np.nd
 
 def marginals_of_aim(job: Job) -> Callable[[Data], Any]:
     """Counts of all pairs in AIM's rows."""
-    release = aim(job)
-    return lambda data: pair_counts(release(data), job["sizes"], total=len(data["rows"]))
+    return pairs_in(aim(job), job)
 
 
 def marginals_of_mst(job: Job) -> Callable[[Data], Any]:
     """Counts of all pairs in MST's rows."""
-    release = mst(job)
-    return lambda data: pair_counts(release(data), job["sizes"], total=len(data["rows"]))
+    return pairs_in(mst(job), job)
 
 
 if __name__ == "__main__":

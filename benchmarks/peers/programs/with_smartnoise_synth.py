@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.programs.trial import Data, Job, main, pair_counts
+from benchmarks.peers.programs.trial import Data, Job, main, pairs_in
 
 #: Instead of MWEM's own number, which is larger, and each round takes longer than the one before.
 MWEM_ROUNDS = 12
@@ -49,14 +49,12 @@ def _synthesizer(job: Job, name: str, **settings: Any) -> Callable[[Data], np.nd
 
 def marginals_of_mwem(job: Job) -> Callable[[Data], Any]:
     """Counts of all pairs in MWEM's rows."""
-    release = mwem(job)
-    return lambda data: pair_counts(release(data), job["sizes"], total=len(data["rows"]))
+    return pairs_in(mwem(job), job)
 
 
 def marginals_of_mst(job: Job) -> Callable[[Data], Any]:
     """Counts of all pairs in MST's rows."""
-    release = mst(job)
-    return lambda data: pair_counts(release(data), job["sizes"], total=len(data["rows"]))
+    return pairs_in(mst(job), job)
 
 
 if __name__ == "__main__":

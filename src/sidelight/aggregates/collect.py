@@ -31,7 +31,17 @@ from sidelight.aggregates.persons import Persons
 from sidelight.aggregates.states import state_from_bytes, state_to_bytes
 from sidelight.errors import SourceError
 from sidelight.records import Table
-from sidelight.records.rows import BATCH_ROWS, WORKERS, Batch, FitsInMemory, ReadsApart, ReducesAway, Wanted, quietly
+from sidelight.records.rows import (
+    BATCH_ROWS,
+    WORKERS,
+    Batch,
+    FitsInMemory,
+    GroupsAlike,
+    ReadsApart,
+    ReducesAway,
+    Wanted,
+    quietly,
+)
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -92,6 +102,18 @@ class FoldsApart(Protocol):
     @property
     def folds_apart(self) -> bool:
         """Whether they are."""
+
+
+@runtime_checkable
+class CountsRows(Protocol):
+    """An aggregate that may only count rows: those that are alike can come as one, with how many they are."""
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it does, with its coding."""
+
+    def fold_alike(self, state: Any, codes: CodeArrays, times: NDArray[np.int64]) -> Any:
+        """Add coded rows that stand for so many each; the state is used up."""
 
 
 @runtime_checkable
@@ -173,6 +195,25 @@ class FoldStep(Generic[State]):
         return state
 
 
+@dataclass(frozen=True)
+class CountStep:
+    """What a worker does to rows of which some stand for several that are alike."""
+
+    aggregate: Any  # an aggregate that counts rows
+    coding: Coding
+
+    def __call__(self, batches: Iterator[Batch]) -> bytes:
+        """Return the state of all rows as bytes."""
+        state = self.aggregate.empty()
+        for batch in batches:
+            codes, kept = self.coding.kernel(batch)
+            times = np.ones(batch.length, np.int64) if batch.times is None else batch.times
+            if kept is not None:
+                codes, times = tuple(code[kept] for code in codes), times[kept]
+            state = self.aggregate.fold_alike(state, codes, times)
+        return state_to_bytes(state)
+
+
 def _reduced(table: Table, aggregate: Aggregate[State, Result_co]) -> State:
     """Add up the rows by threads that have a state each, or one batch after the other."""
     counted = rows_that_count(table, aggregate.coding)
@@ -186,7 +227,11 @@ def _reduced(table: Table, aggregate: Aggregate[State, Result_co]) -> State:
 
 def _reduced_away(rows: ReducesAway, aggregate: Aggregate[State, Any], counted: RowsThatCount) -> State:
     """Add up the rows where they are, and put the states together in whatever order they come."""
-    parts = rows.reduce(counted.wanted, FoldStep(aggregate, counted))
+    counts = isinstance(aggregate, CountsRows) and aggregate.counts_rows and counted.wanted.person is None
+    if counts and isinstance(rows, GroupsAlike):
+        parts = rows.reduce_alike(counted.wanted, CountStep(aggregate, aggregate.coding))
+    else:
+        parts = rows.reduce(counted.wanted, FoldStep(aggregate, counted))
     return reduce(aggregate.merge, (state_from_bytes(part) for part in parts), aggregate.empty())
 
 

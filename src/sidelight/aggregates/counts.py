@@ -76,11 +76,25 @@ class CellCounts:
         """Return counts of no rows."""
         return np.zeros(prod(self.shape), np.int64)
 
-    def fold(self, state: NDArray[np.int64], codes: CodeArrays) -> NDArray[np.int64]:
-        """Count a batch."""
+    @property
+    def counts_rows(self) -> bool:
+        """Rows that are alike can come as one."""
+        return True
+
+    def fold_alike(self, state: NDArray[np.int64], codes: CodeArrays, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count rows that stand for so many each."""
+        np.add.at(state, self._cells(codes), times)
+        return state
+
+    def _cells(self, codes: CodeArrays) -> NDArray[np.int64]:
         cells = np.zeros(len(codes[0]), np.int64)
         for code, (first, _), size in zip(codes, self.coding.ranges, self.shape, strict=True):
             cells = cells * size + (code - first)
+        return cells
+
+    def fold(self, state: NDArray[np.int64], codes: CodeArrays) -> NDArray[np.int64]:
+        """Count a batch."""
+        cells = self._cells(codes)
         if len(state) <= 4 * len(cells):
             state += np.bincount(cells, minlength=len(state))
         else:

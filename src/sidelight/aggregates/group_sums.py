@@ -98,6 +98,16 @@ class GroupSums:
             add_terms(state, self._cells(part), self.terms_of(part[len(self.groups.axes) :]))
         return state
 
+    @property
+    def counts_rows(self) -> bool:
+        """Whether nothing but the number of rows is asked."""
+        return not self.values
+
+    def fold_alike(self, state: Whole, codes: CodeArrays, times: Whole) -> Whole:
+        """Count rows that stand for so many each."""
+        np.add.at(state[0], self._cells(codes), times)
+        return state
+
     def merge(self, first: Whole, second: Whole) -> Whole:
         """Add two states."""
         both: Whole = np.minimum(first, VALUE_LIMIT - second) + second  # the sum itself could leave 64 bits

@@ -74,7 +74,7 @@ def estimate_gaussian(
         noise=noise,
         public_rows=public_rows,
     )
-    asking = gaussian_steps(points, first, spending, source, rules, sample_rows=sample_rows_of(table.schema))
+    asking = gaussian_steps(points, first, spending, source, rules, sample_rows=sample_rows_of(table))
     return answered(asking, table, chosen, neighbours=spending.neighbours, source=source)
 
 

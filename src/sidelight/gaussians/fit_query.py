@@ -16,7 +16,6 @@ from sidelight.gaussians.gaussian_query import GaussianQuery, Limits, PreparedGa
 from sidelight.gaussians.gaussian_steps import gaussian_steps
 from sidelight.gaussians.point_cloud import PointCloud, gap_bounds
 from sidelight.gaussians.questions import check_pairs
-from sidelight.gaussians.row_reader import sample_rows_of
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.step_arithmetic import Constants, Start, Version, possible_starts
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
@@ -131,9 +130,7 @@ class GaussianFit(GaussianQuery):
         if points is not None and self.method == "public":
             first = possible_starts(points, constants, condition=ratio(self.condition), scale=length(self.scale))
 
-            sample_rows = sample_rows_of(schema)
-
-            def course(source: Any) -> Any:
+            def course(source: Any, sample_rows: int | None) -> Any:
                 return gaussian_steps(points, first, spending, source, constants, sample_rows=sample_rows)
         else:
             check_pairs(schema)
@@ -145,7 +142,8 @@ class GaussianFit(GaussianQuery):
                 rows=self.rows,
             )
 
-            def course(source: Any) -> Any:
+            def course(source: Any, sample_rows: int | None) -> Any:
+                del sample_rows  # pairs are of all rows
                 return coinpress_steps(known, self.steps, spending, pairs, source, constants)
 
         return PreparedGaussian(
@@ -167,6 +165,7 @@ class GaussianFit(GaussianQuery):
             prediction=None if points is None else points.described(),
             neighbours=spending.neighbours,
             course=course,
+            pairs=self.method != "public",
             limits=Limits.of(
                 [schema.number(name) for name in columns],
                 mean_bound=None if self.mean_bound is None else bound_of(self.mean_bound, name="mean_bound"),

@@ -14,6 +14,7 @@ from sidelight.gaussians.estimate import spending_for
 from sidelight.gaussians.gaussian_steps import GaussianEstimate
 from sidelight.gaussians.point_cloud import Floats, PointCloud, as_point_cloud
 from sidelight.gaussians.questions import Asking, answered
+from sidelight.gaussians.row_reader import sample_rows_of
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.step_arithmetic import MOST_STEPS, norm_bound
 from sidelight.guarantees import Amount, Neighbours, decimal_text, positive
@@ -150,8 +151,9 @@ def amount_text(value: Amount | None) -> str:
     return "none" if value is None else decimal_text(positive(value, name="bound"))
 
 
-#: An estimate that asks questions about rows or pairs, once it has a source of noise.
-Course = Callable[[Source], Asking[Any]]
+#: An estimate that asks questions about rows or pairs, once it has a source of noise and knows how many rows a sample
+#: has (None: there is none).
+Course = Callable[[Source, int | None], Asking[Any]]
 
 
 class GaussianValue(dict[str, Any]):
@@ -173,15 +175,26 @@ class GaussianValue(dict[str, Any]):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedGaussian(SurePrepared):
-    """Everything but `run` is a function of public parameters."""
+    """Everything but `run` is a function of public parameters. `pairs`: whether it asks about pairs of rows."""
 
     neighbours: Neighbours
     course: Course
     limits: Limits
+    pairs: bool = False
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every step is a sum over rows: pairs are no such thing."""
+        return not self.pairs
+
+    @property
+    def instead(self) -> str:
+        """The method without pairs."""
+        return "with public rows of the same population (prediction=..., no gap) every step adds rows up"
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows in a few passes; their number depends on public and released numbers only."""
-        course = self.course(source)
+        course = self.course(source, sample_rows_of(table))
         found: Any = answered(course, table, self.labels, neighbours=self.neighbours, source=source)
         value = GaussianValue(mean=self.limits.mean(found.mean))  # finite: noise of a hopeless price may overflow
         if isinstance(found, GaussianEstimate):

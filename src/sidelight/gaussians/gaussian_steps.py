@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from sidelight.gaussians.exact_map import rounded
 from sidelight.gaussians.point_cloud import Floats, PointCloud
 from sidelight.gaussians.questions import Asking, about_rows, how_many
-from sidelight.gaussians.row_reader import rounded
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.step_arithmetic import (
     Constants,

@@ -13,11 +13,11 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.gaussians.coinpress import mean_parts
 from sidelight.gaussians.estimate import number_columns
+from sidelight.gaussians.exact_map import rounded
 from sidelight.gaussians.gaussian_query import GaussianQuery, Limits, PreparedGaussian, amount_text, bound_of
 from sidelight.gaussians.gaussian_steps import COUNT, mean_steps
 from sidelight.gaussians.point_cloud import Floats
 from sidelight.gaussians.questions import Asking, about_rows, how_many
-from sidelight.gaussians.row_reader import rounded
 from sidelight.gaussians.spending import Spending
 from sidelight.gaussians.step_arithmetic import Constants, norm_bound
 from sidelight.guarantees import Amount, decimal_text, exact
@@ -175,7 +175,8 @@ class GaussianMean(GaussianQuery):
             centre = np.zeros(len(columns))
             radius = bound_of(self.mean_bound, name="mean_bound") * float(np.linalg.norm(matrix, 2))
 
-        def course(source: Any) -> Any:
+        def course(source: Any, sample_rows: int | None) -> Any:
+            del sample_rows  # both steps look at all rows
             return public_mean_steps(
                 matrix, centre, radius=radius, steps=self.steps, chance=chance, spending=spending, source=source
             )

@@ -127,6 +127,10 @@ class Answers:
             self._pairs = PairedRows.read(self._table, self._columns, self._source)
         return self._pairs.moments(question.row_map)
 
+    def drop(self) -> None:
+        """Let workers forget what they keep of the rows."""
+        self._reader.drop()
+
     def __repr__(self) -> str:
         return "Answers(private)"
 
@@ -137,9 +141,12 @@ def answered(
     """Run an estimate to its end."""
     answers = Answers(table, columns, neighbours=neighbours, source=source)
     question = next(asking)
-    while True:
-        try:
-            question = asking.send(answers.moments(question))
-        except StopIteration as done:
-            result: Result = done.value
-            return result
+    try:
+        while True:
+            try:
+                question = asking.send(answers.moments(question))
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+    finally:
+        answers.drop()

@@ -4,6 +4,9 @@ Coarse steps need few rows, so they look at a sample: every row is in it by a co
 says nothing about another. The sample is kept from the pass that counts the rows. Its rate is chosen from the released
 number of rows; what was kept is more, and is thinned. Where less was kept, the rows are read again, and each has the
 coin that it had: with new coins a single row, by the number of kept ones, could decide which others are in the sample.
+
+Rows that stay where they are (Spark) have no place that a coin could go by: there is no sample, and all steps look at
+all rows, which workers clean once and keep as long as the estimate runs.
 """
 
 from __future__ import annotations
@@ -11,148 +14,69 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
-from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.aggregates.coding import Keep
 from sidelight.aggregates.collect import collect
 from sidelight.aggregates.mapped_moments import mapped_aggregate
-from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean
+from sidelight.aggregates.mapped_vector import MappedVector, RowMap
 from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
+from sidelight.aggregates.states import state_from_bytes, state_to_bytes
+from sidelight.gaussians.exact_map import CleanRows, ExactMap, folded, together
 from sidelight.gaussians.point_cloud import Floats
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
-from sidelight.records import Schema, Table
-from sidelight.records.numbers import nearest_float
-from sidelight.records.rows import Wanted
-
-# Map and clip rows by matrix products whose every sum is exact: as fast as BLAS, and a row's integers are its own.
-#
-# Hand-made because a guarantee depends on it. A product over many rows rounds a row's last bits differently when
-# another row is added, and a last bit can move a truncation. Here rows are put on a grid (a step is about 2^-16 of
-# a column's standard deviation) and the map has whole numbers too, so that all products and partial sums are whole
-# numbers below 2^53: nothing is rounded, in whatever order BLAS adds them (Gaussians proof page, section 6).
-
-#: Rows are cut at so many standard deviations; a row that long is clipped to the radius anyway.
-_REACH_BITS = 6
-_EXACT_BITS = 52
-
-#: A worse conditioned map needs more digits than the grid has.
-_CONDITION = 1 << 10
-
-
-@dataclass(frozen=True, eq=False)
-class ExactMap:
-    """x ↦ trunc(M·v/max(‖v‖, reach)), v = matrix · rint(clip((x - centre)·factors)): whole numbers throughout."""
-
-    matrix: Floats
-    factors: Floats
-    centre: Floats
-    largest: float
-    reach: float
-    levels: int
-
-    @classmethod
-    def of(cls, row_map: RowMap, levels: int) -> ExactMap | None:
-        """Return the exact form of a map that `rounded` made; None for a map that the grid is too coarse for."""
-        units = _units(row_map.matrix)
-        if units is None or not (row_map.matrix - np.diag(np.diag(row_map.matrix))).any():
-            return None  # a diagonal map needs no product
-        left, right = _bits(len(units))
-        scaled = row_map.matrix * units
-        step = 2.0 ** (np.frexp(np.abs(scaled).max())[1] - left)
-        whole = np.rint(scaled / step)
-        if not np.array_equal(whole * step, scaled):
-            return None
-        grid = 2.0 ** (right - _REACH_BITS)
-        reach = nearest_float(row_map.radius) * grid / step
-        if not (np.isfinite(reach) and 2.0**-200 < reach < 2.0**200):
-            return None
-        return cls(whole, grid / units, row_map.centre, 2.0**right, reach, levels)
-
-    def centred(self, columns: Sequence[Floats], whole: Floats | None, rows: slice) -> Floats:
-        """Copy some rows minus the centre, one column to a row of the result; from `whole`, if there is one array."""
-        if whole is not None:
-            part = np.empty((len(columns), min(rows.stop, len(whole)) - rows.start))
-            return np.subtract(whole[rows].T, self.centre[:, None], out=part)
-        part = np.empty((len(columns), min(rows.stop, len(columns[0])) - rows.start))
-        for place, column in enumerate(columns):
-            np.subtract(column[rows], self.centre[place], out=part[place])
-        return part
-
-    def codes(self, part: Floats) -> Floats:
-        """Return the clipped codes of centred rows, as whole numbers in floats; `part` is used up.
-
-        Σ code² <= levels² exactly, as in `clipped_vector`: squares, sums, root, quotient and product err by a relative
-        2^-53 each, the sum of squares is an integer, and truncation only shortens.
-        """
-        part *= self.factors[:, None]
-        np.clip(part, -self.largest, self.largest, out=part)
-        np.rint(part, out=part)
-        mapped = self.matrix @ part
-        length = mapped[0] * mapped[0]
-        square = np.empty_like(length)
-        for row in mapped[1:]:  # one after the other: the order is the same for every row
-            np.multiply(row, row, out=square)
-            length += square
-        mapped *= float(self.levels) / np.maximum(np.sqrt(length), self.reach)
-        return np.asarray(np.trunc(mapped, out=mapped))
-
-
-def rounded(matrix: Floats) -> Floats:
-    """Return a map next to this one that `ExactMap` can use; itself where that would change it too much.
-
-    Every map here is as good as any near it: what counts is that rows are mapped, and results mapped back, by the same.
-    """
-    units = _units(matrix)
-    if units is None:
-        return matrix
-    left, _ = _bits(len(units))
-    scaled = matrix * units
-    # one bit less than the grid has, because the units of the rounded map may be twice as large
-    step = 2.0 ** (np.frexp(np.abs(scaled).max())[1] - (left - 1))
-    return np.asarray(np.rint(scaled / step) * step / units)
-
-
-def _bits(size: int) -> tuple[int, int]:
-    """Return the digits of the map and of a row: a sum of `size` products has at most 52."""
-    both = _EXACT_BITS - int(np.ceil(np.log2(max(size, 1)))) if size > 1 else _EXACT_BITS
-    return both // 2 + 1, both - both // 2 - 1
-
-
-def _units(matrix: Floats) -> Floats | None:
-    """Return powers of two next to the columns' standard deviations, where rows are white after the map."""
-    if matrix.shape[0] != matrix.shape[1]:
-        return None
-    try:
-        inverse = np.linalg.inv(matrix)
-    except np.linalg.LinAlgError:
-        return None
-    with np.errstate(all="ignore"):
-        deviations = np.sqrt((inverse**2).sum(axis=1))
-        units = 2.0 ** np.round(np.log2(deviations))
-        if not (np.isfinite(units) & (units > 0)).all():
-            return None
-        scaled = matrix * units
-        if not np.isfinite(scaled).all() or np.linalg.cond(scaled) > _CONDITION:
-            return None
-    return np.asarray(units)
-
+from sidelight.records import Table
+from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, Pinned, ReducesAway, Wanted
 
 #: Rows of a sample that is kept at least, while there are so many; twice as many are held.
 SAMPLE_ROWS = 1 << 15
-_BLOCK_ROWS = 1 << 11
 _LEVELS = 1 << 14
 
-#: Larger numbers are clamped to this by the general path.
-_LARGEST = 2.0**400
+
+def sample_rows_of(table: Table) -> int | None:
+    """Return how many rows a sample has; None where there is none: of persons, and of rows that are never handed over.
+
+    Persons' rows are capped by the general path; what workers hold has no order that a second reading would find again.
+    """
+    return SAMPLE_ROWS if table.schema.person is None and table.hands_rows_over else None
 
 
-def sample_rows_of(schema: Schema) -> int | None:
-    """Return how many rows a sample has; None where there is none: persons' rows are capped by the general path."""
-    return SAMPLE_ROWS if schema.person is None else None
+@dataclass(frozen=True)
+class CleanBlocks:
+    """What a worker does first: keep the numbers of rows that miss none, one column behind the other."""
+
+    rows: CleanRows
+
+    def __call__(self, batches: Iterator[Batch]) -> Iterator[bytes]:
+        """Return the blocks."""
+        for columns, usable in self.rows(batches):
+            stacked = np.stack(columns) if usable is None else np.stack(columns)[:, usable]
+            step = max(1, KEPT_BLOCK_BYTES // (8 * len(columns)))
+            for start in range(0, stacked.shape[1], step):
+                yield np.ascontiguousarray(stacked[:, start : start + step], "<f8").tobytes()
+
+
+@dataclass(frozen=True)
+class MomentsOfBlocks:
+    """Ask for the moments of rows by a public map; for their number alone without one."""
+
+    width: int
+    exact: ExactMap | None
+    second: bool
+
+    def __call__(self, blocks: Iterator[bytes]) -> bytes:
+        """Answer for the blocks of one part."""
+        state = MomentState(0, np.zeros(self.width, np.int64), np.zeros((self.width, self.width), np.int64))
+        for block in blocks:
+            columns = np.frombuffer(block, "<f8").astype(np.float64, copy=False).reshape(self.width, -1)
+            if self.exact is None:
+                state = state._replace(rows=state.rows + columns.shape[1])
+            else:
+                state = folded(state, self.exact, list(columns), None, second=self.second)
+        return state_to_bytes(state)
 
 
 class RowReader:
@@ -166,16 +90,26 @@ class RowReader:
         self._source = source
         self._kept: tuple[Floats, Floats] | None = None  # rows in columns, and their coins in [0, 1)
         self._kept_rate = 0.0
+        self._capped = table.schema.person is not None
+        self._blocks: Pinned | None = None  # what workers keep of rows that are elsewhere
 
     @property
     def samples(self) -> bool:
-        """Whether steps may look at a sample: persons' rows are capped by the general path, which has none."""
-        return self._table.schema.person is None
+        """Whether steps may look at a sample."""
+        return sample_rows_of(self._table) is not None
+
+    def drop(self) -> None:
+        """Let workers forget what they keep."""
+        if self._blocks is not None:
+            self._blocks.drop()
 
     def count(self) -> Moments:
         """Count the rows that miss no number, and keep a sample of them."""
-        if not self.samples:
+        if self._capped:
             return self.moments(RowMap.of(len(self._columns), centre=None, matrix=None, radius=1))
+        _ = self._key  # drawn by all, also where there are no rows or no sample: seeded releases agree
+        if isinstance(self._table.rows, ReducesAway):
+            return self._moments_away(self._table.rows, self._aggregate(None), None, second=False)
         # Coins go by the place of a row. Where a second reading may find rows in another order (files), a row would get
         # another coin then; so nothing is kept before the rate is known, and every row has one coin ever.
         stable = self._table.rows.length is not None
@@ -201,8 +135,11 @@ class RowReader:
         """Return the moments of all rows; without `second`, a matrix of zeros in its place saves half of the work."""
         if self._kept is not None and self._kept_rate == 1:  # few rows: all of them are held
             return self._moments(row_map, [(list(self._kept[0]), None)], second=second)
-        if not self.samples or ExactMap.of(row_map, _LEVELS) is None:
+        exact = ExactMap.of(row_map, _LEVELS)
+        if self._capped or exact is None:
             return collect(self._table, self._aggregate(row_map))
+        if isinstance(self._table.rows, ReducesAway):
+            return self._moments_away(self._table.rows, self._aggregate(row_map), exact, second=second)
         return self._moments(row_map, self._clean_batches(), second=second)
 
     def _moments(self, row_map: RowMap, batches: Iterable[tuple[list[Floats], Keep]], *, second: bool) -> Moments:
@@ -214,8 +151,17 @@ class RowReader:
                 assert isinstance(aggregate.coding, MappedVector)
                 state = aggregate.fold(state, aggregate.coding.codes(columns, None))
             else:
-                state = _folded(state, exact, columns, usable, second=second)
+                state = folded(state, exact, columns, usable, second=second)
         return aggregate.finish(state)
+
+    def _moments_away(
+        self, rows: ReducesAway, aggregate: ClippedMoments, exact: ExactMap | None, *, second: bool
+    ) -> Moments:
+        """Let workers add up what they keep; the map is made here, because another machine may round otherwise."""
+        if self._blocks is None:
+            self._blocks = rows.pinned(Wanted(numbers=self._columns), CleanBlocks(CleanRows(self._numbers)))
+        parts = self._blocks.ask(MomentsOfBlocks(len(self._columns), exact, second))
+        return aggregate.finish(reduce(aggregate.merge, map(state_from_bytes, parts), aggregate.empty()))
 
     def _aggregate(self, row_map: RowMap | None) -> ClippedMoments:
         chosen = RowMap.of(len(self._columns), centre=None, matrix=None, radius=1) if row_map is None else row_map
@@ -223,24 +169,12 @@ class RowReader:
             self._table, self._columns, row_map=chosen, levels=_LEVELS, unusable="drop", neighbours=self._neighbours
         )
 
-    @cached_property
-    def _plain(self) -> bool:
-        """Whether columns are used as they are: no bounds, no fill values."""
-        return all(each.lower is None and each.upper is None and each.fill is None for each in self._numbers)
-
     def _clean_batches(self) -> Iterator[tuple[list[Floats], Keep]]:
         """Return columns without missing numbers, and which rows stay (None: all)."""
-        for batch in self._table.rows.batches(Wanted(numbers=self._columns)):
-            columns = [batch.numbers[name] for name in self._columns]
-            if self._plain and _all_finite(columns):
-                yield columns, None
-            else:
-                cleaned, usable = clean(self._numbers, batch)
-                yield cleaned, usable
+        return CleanRows(self._numbers)(self._table.rows.batches(Wanted(numbers=self._columns)))
 
     def _counted(self) -> int:
-        """Read all rows; count those that miss no number. The key is drawn as elsewhere: seeded releases agree."""
-        _ = self._key
+        """Read all rows; count those that miss no number."""
         return sum(
             len(columns[0]) if usable is None else int(usable.sum()) for columns, usable in self._clean_batches()
         )
@@ -257,7 +191,7 @@ class RowReader:
                 stays &= usable
             rows += len(tossed) if usable is None else int(usable.sum())
             some = np.flatnonzero(stays)
-            whole = _together(columns)
+            whole = together(columns)
             parts.append(np.stack([column[some] for column in columns]) if whole is None else whole[some].T)
             coins.append(tossed[some])
             held += len(some)
@@ -282,42 +216,3 @@ class RowReader:
 
     def __repr__(self) -> str:
         return "RowReader(private)"
-
-
-def _folded(state: MomentState, exact: ExactMap, columns: list[Floats], usable: Keep, *, second: bool) -> MomentState:
-    """Add a batch; all sums are whole numbers below 2^53, so no order of adding them changes any."""
-    rows = len(columns[0]) if usable is None else int(usable.sum())
-    total, products = state.total, state.second
-    whole = _together(columns)
-    if (state.rows + rows) * exact.levels**2 >= VALUE_LIMIT:  # the same numbers, in a type that cannot wrap
-        total, products = total.astype(object), products.astype(object)
-    for start in range(0, len(columns[0]), _BLOCK_ROWS):
-        block = slice(start, start + _BLOCK_ROWS)
-        codes = exact.codes(exact.centred(columns, whole, block))
-        if usable is not None:
-            codes = codes[:, usable[block]]
-        total = total + codes.sum(axis=1).astype(np.int64)
-        if second:
-            products = products + (codes @ codes.T).astype(np.int64)
-    return MomentState(state.rows + rows, total, products)
-
-
-def _all_finite(columns: list[Floats]) -> bool:
-    """Whether no number of a batch is missing, infinite or so large that a product with it could overflow."""
-    whole = _together(columns)
-    parts = columns if whole is None else [whole]
-    # NaN compares as False
-    return all(bool(part.max(initial=0.0) <= _LARGEST and part.min(initial=0.0) >= -_LARGEST) for part in parts)
-
-
-def _together(columns: list[Floats]) -> Floats | None:
-    """Return the array whose columns these are, if they are neighbours in memory: it is read line by line."""
-    first = columns[0]
-    base, line = first.base, 8 * len(columns)
-    if base is None or first.strides != (line,) or not len(first):
-        return None
-    address = first.__array_interface__["data"][0]
-    for place, column in enumerate(columns):
-        if column.strides != (line,) or column.__array_interface__["data"][0] != address + 8 * place:
-            return None
-    return np.lib.stride_tricks.as_strided(first, (len(first), len(columns)), (line, 8), writeable=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -47,7 +47,8 @@ class Distribution:
     rows) under adding or removing one; exact on the machine (quantiles proof page, Theorems 7 and 8).
 
     Accuracy: every rank is off by about as much as with 999 quantiles: 25 records at epsilon 1 and 10,000 records;
-    `release.error_bound(0.95)` bounds all of them. Data in tight clusters that nobody declared is harder: declare the
+    `release.value.band(x)` bounds all ranks at once, `release.error_bound(0.95)` those of the quantiles that are shown.
+    Data in tight clusters that nobody declared is harder: declare the
     granularity (docs/how-to/many-quantiles.md).
 
     Args:
@@ -239,7 +240,7 @@ class PreparedDistribution(SurePrepared):
         return self._cells(decision, ranks, size, details, source)
 
     def _codes(self, decision: Decision, ranks: Ranks, details: dict[str, Any], source: Source) -> Answer:
-        from sidelight.quantiles.forms.bound import codes_bound  # forms are loaded where they are used
+        from sidelight.quantiles.forms.bound import codes_bound, moved_ranks  # forms are loaded where they are used
         from sidelight.quantiles.forms.codes import CodesPlan, release_codes
 
         plan = CodesPlan(codes=self.many.codes, budget=decision.budget)
@@ -247,10 +248,17 @@ class PreparedDistribution(SurePrepared):
         total = float(counted.ranks[-1])
         codes = range(self.grid.first, self.grid.last + 1)
         values = np.array([self.grid.value(code << self.grid.dither_bits) for code in codes])
-        edges = np.unique(counted.ranks[1:-1] / total)  # the ranks between codes, where the distribution jumps
-        error = codes_bound(plan, counted, edges.tolist() or [0.5])
+        shares = counted.ranks[1:] / total
+        # the ranks between codes, where the distribution jumps, and those that are shown: one bound for all of them
+        levels = np.unique(np.concatenate([shares[:-1], VENTILES]))
+        error = codes_bound(plan, counted, levels.tolist())
+        fixed, per_log = (np.asarray(each) for each in (error.fixed, error.per_log))
+        at, shown = np.searchsorted(levels, shares[:-1]), np.searchsorted(levels, VENTILES)
+        # Made to rise, a rank is off by as much more as it was moved; that of the last code is not off.
+        rank_error = np.append(fixed[at] + moved_ranks(counted)[:-1], 0.0), np.append(per_log[at], 0.0)
+        told = replace(error, fixed=tuple(fixed[shown].tolist()), per_log=tuple(per_log[shown].tolist()))
         details["counts"] = [[str(int(each)) for each in noisy.tolist()] for noisy in counted.noisy]
-        return self._answer(values, counted.ranks[1:] / total, total, error, details, steps=True)
+        return self._answer(values, shares, total, rank_error, told, details, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
         from sidelight.quantiles.forms.cells import release_cells
@@ -268,7 +276,7 @@ class PreparedDistribution(SurePrepared):
         )
         values = np.array([self.grid.value(index) for index in found.indices])
         details |= cells_details(found)
-        return self._answer(values, _shares(MANY), found.total, cells_bound(found), details)
+        return self._read_off(values, MANY, found.total, cells_bound(found), details)
 
     def _tree(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
         tree = self.few.tree(decision.budget)
@@ -276,35 +284,42 @@ class PreparedDistribution(SurePrepared):
         values = np.array([self.grid.value(index) for index in indices])
         priors = [self.prior] * len(FEW)
         error = expected_gap(tree, priors, self.grid, adaptation="conditional", score="exact", size=size)
-        return self._answer(values, _shares(FEW), float(size), error, details)
+        return self._read_off(values, FEW, float(size), error, details)
+
+    def _read_off(
+        self, values: np.ndarray, levels: Sequence[Fraction], total: float, error: TailBound, details: dict[str, Any]
+    ) -> Answer:
+        """Put released quantiles together; what is shown lies between two of them and is bounded by both."""
+        shares, asked = np.array([float(level) for level in levels]), np.array(VENTILES)
+        fixed, per_log = (np.asarray(each) for each in (error.fixed, error.per_log))
+        below = np.maximum(np.searchsorted(shares, asked + 1e-12) - 1, 0)
+        above = np.minimum(np.searchsorted(shares, asked - 1e-12), shares.size - 1)
+        away = [np.abs(asked - shares[side]) * total for side in (below, above)]
+        told = replace(
+            error,
+            fixed=tuple(np.maximum(fixed[below] + away[0], fixed[above] + away[1]).tolist()),
+            per_log=tuple(np.maximum(per_log[below], per_log[above]).tolist()),
+        )
+        return self._answer(values, shares, total, (fixed, per_log), told, details)
 
     def _answer(
         self,
         values: np.ndarray,
         shares: np.ndarray,
         total: float,
+        rank_error: tuple[np.ndarray, np.ndarray],
         error: TailBound,
         details: dict[str, Any],
         *,
         steps: bool = False,
     ) -> Answer:
-        """Put the released numbers together; one bound holds for all ranks."""
-        fixed, per_log = max(error.fixed), max(error.per_log)
-        step = float(self.grid.resolution) if isinstance(self.grid, Grid) else None
+        """Put the released numbers together, with a bound for each rank."""
         value = ReleasedDistribution(
             values=values,
             shares=shares,
             total=total,
             steps=steps,
-            granularity=step,
-            rank_error=(fixed, per_log),
+            granularity=float(self.grid.resolution) if isinstance(self.grid, Grid) else None,
+            rank_error=rank_error,
         )
-        several = len(VENTILES)
-        bound = TailBound(
-            unit=error.unit, assumption=error.assumption, fixed=(fixed,) * several, per_log=(per_log,) * several
-        )
-        return Answer(value=value, error=bound, details=details)
-
-
-def _shares(levels: Sequence[Fraction]) -> np.ndarray:
-    return np.array([float(level) for level in levels])
+        return Answer(value=value, error=error, details=details)

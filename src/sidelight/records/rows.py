@@ -31,6 +31,10 @@ TWICE = "two columns of this name"
 #: Rows to a batch in memory: the working arrays of a kernel stay in the cache.
 BATCH_ROWS = 1 << 15
 
+#: Bytes of a block of several columns that a worker keeps, about. Spark hands 10,000 of them to Python at once, as one
+#: column of at most 2 GB: larger blocks of a large part would fail a release that is paid for.
+KEPT_BLOCK_BYTES = 1 << 16
+
 
 @dataclass(frozen=True)
 class ColumnType:
@@ -151,12 +155,16 @@ class WholeIds:
 
 @dataclass(frozen=True, repr=False)
 class Batch:
-    """Some rows. Arrays may be views of the user's own: never write into them."""
+    """Some rows. Arrays may be views of the user's own: never write into them.
+
+    With `times` each row stands for so many that are alike (`GroupsAlike`).
+    """
 
     length: int
     numbers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     texts: Mapping[str, TextCells] = field(default_factory=dict)
     person: TextCells | WholeIds | None = None
+    times: NDArray[np.int64] | None = None
 
     def __repr__(self) -> str:
         return "Batch(private)"
@@ -204,10 +212,16 @@ class ReadsApart(Protocol):
 
 
 class Pinned(Protocol):
-    """Blocks of bytes that workers made of their rows and keep: PRIVATE. They are dropped when this object goes."""
+    """Blocks of bytes that workers made of their rows and keep: PRIVATE.
+
+    They are dropped by `drop`, at the latest when this object goes, and when a question fails.
+    """
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
         """Run a step on the blocks of every part, as `ReducesAway.reduce` does on rows."""
+
+    def drop(self) -> None:
+        """Let the workers forget the blocks; a second time it does nothing."""
 
 
 @runtime_checkable
@@ -224,6 +238,17 @@ class ReducesAway(Protocol):
 
     def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
         """Run a step on the rows of every part once, and keep the blocks that it makes for several questions."""
+
+
+@runtime_checkable
+class GroupsAlike(Protocol):
+    """A place that reduces away and groups rows sooner than it hands them over."""
+
+    def reduce_alike(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
+        """Run a step on every part as `reduce` does, where rows whose wanted cells are the same may come as one.
+
+        The same bit by bit, each with `Batch.times` of them. No person is wanted.
+        """
 
 
 @runtime_checkable

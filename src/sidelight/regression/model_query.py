@@ -129,6 +129,16 @@ class PreparedModel(SurePrepared):
     encoding: TableEncoding
     middle: float
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether the fit does."""
+        return self.fit.adds_up
+
+    @property
+    def instead(self) -> str:
+        """What else would."""
+        return self.fit.instead
+
     def check_rows(self, table: Table) -> None:
         """Refuse public rows of a prediction that are rows of the table."""
         self.fit.check_rows(table)

@@ -109,6 +109,11 @@ class Prepared(ABC):
         """Whether all that it asks of rows is added up where they are: then it runs where no row may leave (Spark)."""
         return False
 
+    @property
+    def instead(self) -> str:
+        """What to ask for instead where rows are only added up, in words; "" if there is nothing."""
+        return ""
+
     @abstractmethod
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Touch the data, once, and return the noisy answer. Never raises for a reason that lies in the values."""
@@ -122,10 +127,11 @@ def check_source(prepared: Prepared, table: Table) -> None:
     """
     prepared.check_source(PublicSource.of(table))
     if not table.hands_rows_over and not (prepared.brings_rows or prepared.adds_up):
+        instead = prepared.instead and f"; {prepared.instead}"
         raise SourceError(
             f"{prepared.request.get('kind', 'this query')} looks at rows one by one, and the engine {table.engine!r} "
             "only adds rows up where they are; it runs on files, DuckDB and frames in memory: write the columns that "
-            "it needs to Parquet and give the folder. Nothing was charged"
+            f"it needs to Parquet and give the folder{instead}. Nothing was charged"
         )
     if not prepared.brings_rows:
         table.check_records()

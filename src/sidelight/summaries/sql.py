@@ -3,8 +3,8 @@
     SELECT job, COUNT(*), AVG(income) AS mean_income FROM people WHERE age >= 18 AND region IN ('N', 'S') GROUP BY job
 
 Only what is named here is understood; whatever else stands in a statement, in any corner of its tree, is an error that
-names the clause and the nearest thing that works. Conditions and arithmetic become the expressions that `where=` takes,
-so that texts, numbers and missing cells mean what they mean there. Nothing is run, and no row is read.
+names the clause and the nearest thing that works. Conditions and arithmetic become the expressions that `where=` takes
+(`sql_expressions`). Nothing is run, and no row is read.
 """
 
 from __future__ import annotations
@@ -14,30 +14,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from sidelight.errors import MissingPackageError, RangeError, SchemaError, nearest
+from sidelight.errors import MissingPackageError, RangeError
 from sidelight.records import Schema
-from sidelight.records.expression_text import DEEPEST, LONGEST, arithmetic, conjoin
-from sidelight.records.expressions import (
-    Compare,
-    Comparison,
-    Expression,
-    IsIn,
-    IsMissing,
-    Literally,
-    Named,
-    Not,
-    Operator,
-)
-from sidelight.records.numbers import exact_number, number_text
-from sidelight.records.shapes import Constant, constant
+from sidelight.records.expression_text import LONGEST
+from sidelight.records.expressions import Compare, Expression, Literally, Named
+from sidelight.records.numbers import number_text
 from sidelight.summaries.sql_case import case_groups
+from sidelight.summaries.sql_expressions import CONDITIONS, ExpressionReader, plain
 from sidelight.summaries.sql_refusals import UNDERSTOOD, only, refuse, refuse_clause, shortened, sql_text
 
 #: What an aggregate function of the statement asks for.
 Function = Literal["count", "persons", "sum", "mean", "proportion", "variance", "standard_deviation", "quantile"]
 
-_COMPARED: Mapping[str, Comparison] = {"eq": "==", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-_COMPUTED: Mapping[str, Operator] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _FUNCTIONS: Mapping[str, Function] = {
     "sum": "sum",
     "avg": "mean",
@@ -133,13 +121,13 @@ class _Reader:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._table = ("", "")
+        self._read = ExpressionReader(schema, ("", ""))
 
     def select(self, tree: Any) -> Select:
         """Read the whole statement."""
         only(tree, "expressions", "from_", "where", "group")
         table, alias = self._from(tree.args.get("from_"))
-        self._table = (table, alias)
+        self._read = ExpressionReader(self._schema, (table, alias))
         where, group = tree.args.get("where"), tree.args.get("group")
         if where is not None:
             only(where, "this")
@@ -151,7 +139,7 @@ class _Reader:
             items=items,
             # the key columns of the answer stand as SELECT has them
             by=tuple(each.name if isinstance(each, Named) else each for each in keys),
-            where=None if where is None else self.condition(where.this, 0),
+            where=None if where is None else self._read.condition(where.this, 0),
         )
 
     def _from(self, clause: Any) -> tuple[str, str]:
@@ -178,7 +166,7 @@ class _Reader:
             if each.key == "column" and not each.text("table") and each.name in keys:
                 found.append(each.name)
             elif each.key == "column":
-                found.append(self._column(each))
+                found.append(self._read.column(each))
             elif each.key == "literal" and each.name.isdigit() and 1 <= int(each.name) <= len(items):
                 item = items[int(each.name) - 1]
                 if item.function is not None:
@@ -202,9 +190,9 @@ class _Reader:
         for branch in node.args["ifs"]:
             only(branch, "this", "true")
             if node.this is None:
-                condition = self.condition(branch.this, 1)
+                condition = self._read.condition(branch.this, 1)
             else:
-                condition = Compare("==", self.number(node.this, 1), self.number(branch.this, 1))
+                condition = Compare("==", self._read.number(node.this, 1), self._read.number(branch.this, 1))
             whens.append((condition, self._label(branch.args["true"])))
         default = node.args.get("default")
         return case_groups(whens, None if default is None else self._label(default), self._schema)
@@ -215,7 +203,7 @@ class _Reader:
                 "NULL is no group of a CASE: rows that no branch takes are in none, so leave ELSE NULL out, and keep "
                 "rows of THEN NULL away by WHERE; or give them a label in 'single quotes'"
             )
-        found = self.number(node, 1)
+        found = self._read.number(node, 1)
         if not isinstance(found, Literally) or not isinstance(found.value, str):
             raise RangeError(f"the groups of a CASE are labels in 'single quotes', got {sql_text(node)}")
         return found.value
@@ -246,7 +234,7 @@ class _Reader:
         while node.key == "paren":
             node = node.this
         if node.key == "column":
-            column = self._column(node)
+            column = self._read.column(node)
             if name and name != column:
                 raise RangeError(f"a column of GROUP BY keeps its name in the answer: write {column!r} without AS")
             return Item(name=column, of=Named(column))
@@ -263,9 +251,9 @@ class _Reader:
             only(node, "this")
             function, of = _FUNCTIONS[node.key], node.this
             self._no_distinct(of)
-            if function == "mean" and _plain(of).key in (*_COMPARED, "and", "or", "not", "in", "is", "between"):
-                return Item(name="", function="proportion", of=self.condition(of, 0))
-            return Item(name="", function=function, of=self.number(of, 0))
+            if function == "mean" and plain(of).key in CONDITIONS:
+                return Item(name="", function="proportion", of=self._read.condition(of, 0))
+            return Item(name="", function=function, of=self._read.number(of, 0))
         if node.key == "median":
             only(node, "this")
             return self._of_column(node.this, level=Fraction(1, 2))
@@ -291,21 +279,21 @@ class _Reader:
             only(of, "expressions")
             person = self._schema.person
             named = [each for each in of.expressions if each.key == "column"]
-            name = self._column(named[0]) if len(of.expressions) == len(named) == 1 else ""
+            name = self._read.column(named[0]) if len(of.expressions) == len(named) == 1 else ""
             if person is None or name != person.name:
                 whom = "declare sl.PersonId(...)" if person is None else f"write COUNT(DISTINCT {person.name})"
                 raise RangeError(f"COUNT(DISTINCT ...) counts persons; {whom}, or use sl.CountDistinct(column, ...)")
             return Item(name="", function="persons", of=Named(name))
-        return Item(name="", function="count", of=self.number(of, 0))
+        return Item(name="", function="count", of=self._read.number(of, 0))
 
     def _quantile(self, of: Any, level: Any) -> Item:
-        found = None if level is None else self.number(level, 0)
+        found = None if level is None else self._read.number(level, 0)
         if not isinstance(found, Literally) or isinstance(found.value, str) or not 0 < found.value < 1:
             raise RangeError("a quantile has one public level strictly between 0 and 1: QUANTILE(income, 0.9)")
         return self._of_column(of, level=found.value)
 
     def _of_column(self, of: Any, *, level: Fraction) -> Item:
-        found = self.number(of, 0)
+        found = self._read.number(of, 0)
         if not isinstance(found, Named):
             raise RangeError(f"a quantile is of a declared column, got {sql_text(of)}; add it to the table as a column")
         return Item(name="", function="quantile", of=found, level=level)
@@ -313,110 +301,6 @@ class _Reader:
     def _no_distinct(self, node: Any) -> None:
         if node.key == "distinct":
             raise RangeError("DISTINCT inside an aggregate is not understood; COUNT(DISTINCT person) counts persons")
-
-    # Conditions and numbers: the same trees that `where=` and plan files have.
-
-    def condition(self, node: Any, depth: int) -> Expression:
-        """Read a condition."""
-        self._deep(depth)
-        node = _plain(node)
-        if node.key in ("and", "or"):
-            only(node, "this", "expression")
-            return conjoin(node.key, [self.condition(each, depth + 1) for each in _chain(node)])
-        if node.key == "not":
-            only(node, "this")
-            return Not(self.condition(node.this, depth + 1))
-        if node.key in _COMPARED:
-            only(node, "this", "expression")
-            return Compare(_COMPARED[node.key], self.number(node.this, depth + 1), self.number(node.expression, depth))
-        if node.key == "in":
-            only(node, "this", "expressions")
-            values = tuple(self._constant(each, depth + 1) for each in node.expressions)
-            return IsIn(self.number(node.this, depth + 1), values)
-        if node.key == "is":
-            only(node, "this", "expression")
-            if node.expression.key != "null":
-                raise RangeError(f"IS {sql_text(node.expression)} is not understood; write IS NULL, IS NOT NULL, or =")
-            return IsMissing(self.number(node.this, depth + 1))
-        if node.key == "between":
-            only(node, "this", "low", "high")
-            of = self.number(node.this, depth + 1)
-            low, high = (self.number(node.args[end], depth + 1) for end in ("low", "high"))
-            return conjoin("and", [Compare(">=", of, low), Compare("<=", of, high)])
-        if node.key in ("column", "literal", "boolean", *_COMPUTED, "neg"):
-            raise RangeError(f"{sql_text(node)} stands where a condition is needed; compare it with something")
-        return refuse(node)
-
-    def number(self, node: Any, depth: int) -> Expression:
-        """Read a column, a constant, or arithmetic of them."""
-        self._deep(depth)
-        node = _plain(node)
-        if node.key == "column":
-            return Named(self._column(node))
-        if node.key == "literal":
-            only(node, "this", "is_string")
-            if node.args["is_string"]:
-                return Literally(constant(node.name))
-            return Literally(exact_number(node.name, name="a number of the statement"))
-        if node.key == "boolean":
-            return Literally(constant(bool(node.this)))
-        if node.key == "neg":
-            only(node, "this")
-            return arithmetic("-", Literally(Fraction(0)), self.number(node.this, depth + 1))
-        if node.key in _COMPUTED:
-            only(node, "this", "expression", "typed", "safe")
-            left, right = self.number(node.this, depth + 1), self.number(node.expression, depth + 1)
-            return arithmetic(_COMPUTED[node.key], left, right)
-        if node.key in (*_COMPARED, "and", "or", "not", "in", "is", "between"):
-            raise RangeError(
-                f"{sql_text(node)} is a condition where a number is needed; join conditions with AND, OR, NOT"
-            )
-        return refuse(node)
-
-    def _constant(self, node: Any, depth: int) -> Constant:
-        found = self.number(node, depth)
-        if not isinstance(found, Literally):
-            raise RangeError(f"IN needs a list of constants, got {sql_text(node)}: region IN ('N', 'S')")
-        return found.value
-
-    def _column(self, node: Any) -> str:
-        only(node, "this", "table")
-        if node.this.key != "identifier":
-            refuse(node.this)
-        given = node.text("table")
-        if given and given not in self._table:
-            raise RangeError(f"{given}.{node.name}: the statement reads {self._table[0]!r} and no table {given!r}")
-        name: str = node.name
-        names = [column.name for column in self._schema.columns]
-        if name in names:
-            return name
-        # Names without quotes have no case in SQL.
-        alike = [] if node.this.args.get("quoted") else [each for each in names if each.casefold() == name.casefold()]
-        if len(alike) == 1:
-            return alike[0]
-        quoted = "; texts stand in 'single quotes'" if node.this.args.get("quoted") else ""
-        raise SchemaError(f"column {name!r} is not declared; {nearest(name, names)}{quoted}")
-
-    def _deep(self, depth: int) -> None:
-        if depth > DEEPEST:
-            raise RangeError(f"the statement is nested more than {DEEPEST} deep; split it")
-
-
-def _plain(node: Any) -> Any:
-    """Take parentheses off."""
-    while node.key == "paren":
-        node = node.this
-    return node
-
-
-def _chain(node: Any) -> list[Any]:
-    """Return the parts of a AND b AND c, which sqlglot nests to the left, however many they are."""
-    found = []
-    key = node.key
-    while node.key == key:
-        found.append(node.expression)
-        node = node.this
-    return [node, *reversed(found)]
 
 
 def _name_of(item: Item) -> str:

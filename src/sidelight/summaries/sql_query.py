@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, cast
 
@@ -12,42 +11,18 @@ import numpy as np
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.group_table import GroupTable
-from sidelight.guarantees import Amount, Claims, exact, short_text
+from sidelight.guarantees import Amount, exact
 from sidelight.mechanisms.budget import Budget, root_below, together
 from sidelight.noise import Source
 from sidelight.quantiles.prepared import PreparedQuantiles, level_name
 from sidelight.records import Label, Number, Schema, Table
-from sidelight.records.expression_text import conjoin
-from sidelight.records.expressions import Expression, IsMissing, Named, Not
 from sidelight.records.table import NAMELESS
-from sidelight.registry import load_query
 from sidelight.release import Release
 from sidelight.session import release_once
 from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePrepared, prepare_query
-from sidelight.summaries.grouped import Grouped, NoiseKind
-from sidelight.summaries.noise_choice import choose_noise
-from sidelight.summaries.sql import Item, Select, parse_select
-
-#: The query that answers a function, and the column of its table that holds the number.
-_ANSWERS: Mapping[str, tuple[str, str]] = {
-    "count": ("count", "count"),
-    "persons": ("count", "count"),
-    "sum": ("sum", "sum"),
-    "mean": ("mean", "mean"),
-    "proportion": ("proportion", "proportion"),
-    "variance": ("variance", "variance"),
-    "standard_deviation": ("standard_deviation", "sd"),
-    "quantile": ("quantiles", ""),
-}
-#: The column that a query is about.
-_ANSWERS_OF: Mapping[str, str] = {kind: column for kind, column in _ANSWERS.values() if column}
-#: What else stands in the table of a query, for the same money.
-_ALSO: Mapping[str, Mapping[str, str]] = {
-    "mean": {"count": "count"},
-    "variance": {"mean": "mean", "count": "count"},
-    "standard_deviation": {"mean": "mean", "count": "count"},
-    "proportion": {"count": "count"},
-}
+from sidelight.summaries.grouped import NoiseKind
+from sidelight.summaries.sql import Select, parse_select
+from sidelight.summaries.sql_translation import ANSWERS_OF, Asked, Translation, asked_of, noise_of
 
 
 @dataclass(frozen=True)
@@ -110,7 +85,7 @@ class SQL:
     def prepare(self, schema: Schema) -> PreparedSQL:
         """Translate the statement, and check and price its queries against a schema."""
         select = parse_select(self.statement, schema)
-        asked = _asked(select)
+        asked = asked_of(select)
         named = [each for each in select.by if isinstance(each, str)]  # == of expressions is a condition
         if len(asked) > 1 and any(isinstance(column, Label) and column.name in named for column in schema.columns):
             raise SchemaError(
@@ -123,7 +98,7 @@ class SQL:
             [each.written({**price, **self._limits(each), **more}) for each, more in zip(asked, told, strict=True)]
             for price in prices
         ]
-        queries = min(priced, key=lambda each: _noise(each[0], schema)) if len(priced) > 1 else priced[0]
+        queries = min(priced, key=lambda each: noise_of(each[0], schema)) if len(priced) > 1 else priced[0]
         parts = tuple(prepare_query(query.build(), schema) for query in queries)
         claims = together([(1, part.claims) for part in parts])
         numbers = tuple(
@@ -172,12 +147,12 @@ class SQL:
             found.append({"epsilon": exact(self.epsilon, name="epsilon") / parts})
         return found
 
-    def _predictions(self, asked: Sequence[_Asked]) -> list[dict[str, Any]]:
+    def _predictions(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
         """Return what is predicted of the number that each query is about."""
         given = dict(self.prediction or {})
         found: list[dict[str, Any]] = []
         for each in asked:
-            own = [name for name, column in each.serves if column == _ANSWERS_OF.get(each.kind, column)]
+            own = [name for name, column in each.serves if column == ANSWERS_OF.get(each.kind, column)]
             told = [name for name in own if name in given]
             found.append({"prediction": given.pop(told[0])} if told else {})
         if given:
@@ -185,7 +160,7 @@ class SQL:
             raise RangeError(f"prediction names {odd!r}, which no query of its own answers; {nearest(odd, names)}")
         return found
 
-    def _limits(self, asked: _Asked) -> dict[str, Any]:
+    def _limits(self, asked: Asked) -> dict[str, Any]:
         given = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group}
         found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if (
@@ -206,39 +181,6 @@ class SQL:
         """Release from a table with exactly this statement's budget and no ledger."""
         outcome: Release[GroupTable] = release_once(cast("SureArrayQuery", self), data)
         return outcome
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """A query of the library as one would write it."""
-
-    kind: str
-    subject: tuple[Any, ...]
-    options: Mapping[str, Any]
-    names: tuple[str, ...]
-
-    def build(self) -> Any:
-        """Return the query."""
-        return load_query(self.kind)(*self.subject, **self.options)
-
-    def __str__(self) -> str:
-        given = [_text(each) for each in self.subject]
-        given += [f"{name}={_text(value)}" for name, value in self.options.items() if name != "prediction"]
-        given += ["prediction=..."] if "prediction" in self.options else []
-        return f"{load_query(self.kind).__name__}({', '.join(given)}) for {', '.join(self.names)}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Translation:
-    """What a statement means: the queries that would run, and what they cost together. Nothing has run."""
-
-    queries: tuple[Written, ...]
-    claims: Claims
-
-    def __str__(self) -> str:
-        return "\n".join([*map(str, self.queries), f"price: {self.claims.strongest}"])
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,99 +265,3 @@ def _table_of(part: SurePrepared, answer: Answer) -> GroupTable:
     assert isinstance(part, PreparedQuantiles)
     columns = {level_name(level): [value] for level, value in zip(part.tree.levels, answer.value, strict=True)}
     return GroupTable(keys=[], groups=[()], columns=columns)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """One query of a statement: its kind, what it is about, and the numbers that it serves."""
-
-    kind: str
-    subject: tuple[Any, ...]
-    options: Mapping[str, Any]
-    serves: tuple[tuple[str, str], ...]
-
-    def written(self, shared: Mapping[str, Any]) -> Written:
-        return Written(
-            kind=self.kind,
-            subject=self.subject,
-            options={**self.options, **shared},
-            names=tuple(name for name, _ in self.serves),
-        )
-
-
-def _asked(select: Select) -> list[_Asked]:
-    """Return the fewest queries that answer all numbers of a statement."""
-    items = [item for item in select.items if item.function is not None]
-    whole: dict[str, Any] = {"by": list(select.by)} if select.by else {}
-    if select.where is not None:
-        whole["where"] = select.where
-    queries: dict[tuple[str, str], list[Item]] = {}
-    for item in sorted(items, key=_power, reverse=True):  # what serves others comes first
-        queries.setdefault(_home(item, queries), []).append(item)
-    return [_one(kind, served, whole) for (kind, _), served in queries.items()]
-
-
-def _power(item: Item) -> int:
-    assert item.function is not None
-    return len(_ALSO.get(_ANSWERS[item.function][0], {}))
-
-
-def _home(item: Item, queries: Mapping[tuple[str, str], Sequence[Item]]) -> tuple[str, str]:
-    """Return which query answers a number: one that is asked anyway, or its own."""
-    assert item.function is not None
-    kind, _ = _ANSWERS[item.function]
-    for other, of in queries:
-        about = item.function == "count" and item.of is None and other != "proportion"
-        if item.function in _ALSO.get(other, {}) and (about or of == str(item.of)):
-            return other, of
-    own = "" if item.function == "persons" else "rows" if item.function == "count" and item.of is None else str(item.of)
-    return kind, own
-
-
-def _one(kind: str, served: Sequence[Item], whole: Mapping[str, Any]) -> _Asked:
-    """Write the query of these numbers."""
-    main = next(item for item in served if item.function is not None and _ANSWERS[item.function][0] == kind)
-    options = dict(whole)
-    subject: tuple[Any, ...] = () if main.of is None else (_subject(main.of),)
-    if kind == "count":
-        subject = ()
-        options["of"] = "persons" if main.function == "persons" else "rows"
-        if main.function == "count" and main.of is not None:  # COUNT(column): rows that have a value
-            there = Not(IsMissing(main.of))
-            options["where"] = there if "where" not in options else conjoin("and", [options["where"], there])
-    if kind == "quantiles":
-        levels = sorted({item.level for item in served if item.level is not None})
-        subject, options = ([*levels],), {"column": _subject(main.of), **options}
-    return _Asked(
-        kind=kind, subject=subject, options=options, serves=tuple((item.name, _column(item, kind)) for item in served)
-    )
-
-
-def _noise(query: Written, schema: Schema) -> float:
-    """Return the noise of a count of the query's groups at its price: what decides between two prices."""
-    built = query.build()
-    if not isinstance(built, Grouped):
-        return 0.0 if "epsilon" in query.options else 1.0
-    return choose_noise(built.groups(schema).norms, **built.price, noise=built.noise).sd
-
-
-def _column(item: Item, kind: str) -> str:
-    """Return which column of the query's table holds a number."""
-    assert item.function is not None
-    if item.function == "quantile":
-        assert item.level is not None
-        return level_name(item.level)
-    own, column = _ANSWERS[item.function]
-    return column if own == kind else _ALSO[kind][item.function]
-
-
-def _subject(of: Expression | None) -> Any:
-    return of.name if isinstance(of, Named) else of
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, (Fraction, Decimal, float, int)) and not isinstance(value, bool):
-        return short_text(exact(value, name="a number"))
-    if isinstance(value, list):
-        return f"[{', '.join(map(_text, value))}]"
-    return repr(str(value)) if isinstance(value, (Expression, str)) else repr(value)

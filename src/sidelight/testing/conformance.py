@@ -12,6 +12,7 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect import Lowering
 from sidelight.covariance import Covariance
 from sidelight.errors import ConformanceError
+from sidelight.gaussians import GaussianFit
 from sidelight.grid import Grid
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
@@ -160,7 +161,25 @@ def _releases(table: Table) -> Iterator[tuple[str, Any]]:
         "count by group": Count(by=["grade", "flag"], epsilon=1, **groups),
         "mean by group": Mean("y", by="grade", epsilon=1, **groups),
         "covariance": Covariance(columns=["x", "y"], radius=60, epsilon=1),
+        **_models(),
     }
     for name, query in queries.items():
         outcome = seeded_release(query, table, seed="engine conformance")
         yield f"released {name}", repr(getattr(outcome, "value", outcome))
+
+
+def _models() -> dict[str, Any]:
+    """Return models of few passes: a number, classes, and a Gaussian."""
+    from sidelight.regression.estimators import (
+        LinearRegression,
+        LogisticRegression,
+    )  # scikit-learn takes a second to load
+    from sidelight.regression.model_query import ModelQuery
+
+    price: dict[str, Any] = {"epsilon": 2, "delta": "1e-6", "passes": 2}
+    classes = LogisticRegression(classes=["F", "M", "nan"], **price)
+    return {
+        "linear model": ModelQuery(model=LinearRegression(**price), target="y", features=["x", "flag"]),
+        "model of three classes": ModelQuery(model=classes, target="label", features=["x", "y", "grade"]),
+        "Gaussian": GaussianFit(["x", "y"], prediction=[[-40, 1], [90, 2], [10, -3], [20, 7]], rho=1),
+    }

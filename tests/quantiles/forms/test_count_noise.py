@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound, noise_coefficients
+from sidelight.quantiles.forms.count_noise import Terms, _levelled, below_proxy, linear_bound, noise_coefficients
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts
 
 
@@ -72,6 +72,68 @@ def test_shares_of_the_failure_probability() -> None:
     alone = fixed[0] + per_log[0] * np.log(20 * 10)
     shared = fixed[1] + per_log[1] * np.log(20)
     assert shared == pytest.approx(alone, rel=0.02)
+
+
+@pytest.mark.parametrize("away", [0.0, 4.0, np.inf])
+def test_a_sum_that_is_shifted_to_a_side_needs_less_to_the_other(away: float) -> None:
+    """It exceeds its bound and the shift as often as it may, whichever way it is shifted; less than by both sides."""
+    generator = np.random.default_rng(3)
+    scaled = generator.normal(size=(1, 12))
+    fixed, per_log = linear_bound(terms(1, laplace=[scaled], apart=np.array([away])))
+    both, slope = linear_bound(terms(1, laplace=[scaled]))
+    total = generator.laplace(scale=np.sqrt(0.5), size=(200_000, 12)) @ scaled[0]
+    for beta in (0.2, 0.05, 0.01):
+        bound = float((fixed + per_log * np.log(1 / beta))[0])
+        shift = 0.0 if np.isinf(away) else away
+        other = np.inf if np.isinf(away) else bound + 2 * shift
+        assert ((total > bound) | (total < -other)).mean() < beta
+        assert bound <= float((both + slope * np.log(1 / beta))[0]) + 1e-9
+    if away > 0:
+        assert float(fixed[0]) < float(both[0]) - 0.3
+
+
+def test_shares_are_levelled_where_something_is_added() -> None:
+    """The row that has most added has most of the failure probability; the largest bound is smaller, and all hold."""
+    generator = np.random.default_rng(4)
+    scaled = generator.normal(size=(50, 30)) / 5
+    above = np.where(np.arange(50) == 7, 4.0, 0.0)
+    asked = terms(50, laplace=[scaled], rows=np.full(50, 50.0), apart=above)
+    fixed, per_log = linear_bound(asked, above=above)
+    evenly, slope = linear_bound(asked)
+    levelled, even = (each + above for each in (fixed + per_log * np.log(20), evenly + slope * np.log(20)))
+    assert levelled.max() < 0.92 * even.max()
+    assert (levelled < 1.2 * even).all(), "a quarter of it is shared out evenly"
+    total = generator.laplace(scale=np.sqrt(0.5), size=(100_000, 30)) @ scaled.T
+    for beta in (0.2, 0.05, 0.01):
+        bound = fixed + per_log * np.log(1 / beta)
+        assert (total > bound).any(axis=1).mean() < beta / 2, "no more than to one side of all of them"
+
+
+def test_what_is_evenly_spread_adds_less_than_the_end_of_where_it_may_be() -> None:
+    generator = np.random.default_rng(8)
+    scaled = generator.normal(size=(1, 20))
+    total = generator.laplace(scale=np.sqrt(0.5), size=(200_000, 20)) @ scaled[0]
+    alone, slope = linear_bound(terms(1, laplace=[scaled]))
+    for width in (1e-5, 1.0, 9.0, 40.0):
+        fixed, per_log = linear_bound(terms(1, laplace=[scaled], even=np.array([width])))
+        spread = total + generator.uniform(-width, width, total.size)
+        for beta in (0.2, 0.05, 0.01):
+            bound = float((fixed + per_log * np.log(1 / beta))[0])
+            assert (np.abs(spread) > bound).mean() < beta
+            assert bound < float((alone + slope * np.log(1 / beta))[0]) + width + 1e-6
+            assert bound < 1.8 * np.quantile(np.abs(spread), 1 - beta)
+
+
+def test_levelled_shares_add_up_to_one_and_no_others_are_better() -> None:
+    generator = np.random.default_rng(6)
+    heights, slopes = generator.normal(0, 20, 40), generator.uniform(1, 9, 40)
+    shares = _levelled(heights, slopes)
+    assert shares.sum() == pytest.approx(1)
+    reached = heights - slopes * np.log(np.maximum(shares, 1e-300))
+    assert reached[shares > 1e-6] == pytest.approx(np.full((shares > 1e-6).sum(), reached.min()), abs=1e-4)
+    for _ in range(50):
+        other = generator.dirichlet(np.ones(40))
+        assert (heights - slopes * np.log(other)).max() >= reached.min()
 
 
 def test_an_uneven_selection_is_bounded_at_its_factor() -> None:

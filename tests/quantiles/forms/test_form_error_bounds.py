@@ -73,11 +73,16 @@ HARD: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], int, str
     "U-shaped, weak": (lambda rng, rows: rng.beta(0.5, 0.5, rows), 10_000, "0.1"),
     "uniform": (lambda rng, rows: rng.random(rows), 10_000, "0.1"),
 }
+#: The same with so many records that whole cells beside a gap are finished by few points.
+MANY_RECORDS: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], int, str]] = {
+    f"{name}, many records": (HARD[name][0], 100_000, "0.1")
+    for name in ("three modes", "a fifth beyond a gap", "U-shaped")
+}
 
 
 def misses(name: str, trials: int) -> int:
     """Return in how many seeded releases of 99 levels some level is off by more than its bound at 95 %."""
-    draw, rows, epsilon = HARD[name]
+    draw, rows, epsilon = {**HARD, **MANY_RECORDS}[name]
     found, levels = 0, even_levels(99)
     for trial in range(trials):
         values = draw(np.random.default_rng([rows, trial]), rows)
@@ -91,6 +96,14 @@ def test_bounds_follow_released_counts_where_points_lie_beside_the_records() -> 
     found = {name: misses(name, 8) for name in HARD}
     assert sum(found.values()) <= 6, found
     assert max(found.values()) <= 3, found
+
+
+def test_bounds_of_parts_follow_the_cells_beside_them_and_where_in_a_part_a_level_is() -> None:
+    """In 18 seeded releases of 100,000 records. Parts that are compared among themselves alone, and may be off by half
+    their records, miss in 12 of them: a point that was selected in a gap makes both parts beside it alike.
+    """
+    found = {name: misses(name, 6) for name in MANY_RECORDS}
+    assert sum(found.values()) <= 4, found
 
 
 def test_what_assumes_nothing_covers_whatever_the_records_do(monkeypatch: pytest.MonkeyPatch) -> None:

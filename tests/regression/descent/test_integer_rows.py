@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from sidelight.regression.descent import fit as fitting
 from sidelight.regression.descent import integer_rows, mapped_rows
 from sidelight.regression.descent.geometry import Geometry, NoisyGram, from_gram, without_map
 from sidelight.regression.descent.integer_rows import (
@@ -26,6 +25,7 @@ from sidelight.regression.descent.integer_rows import (
     whole_norms,
 )
 from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows
+from sidelight.regression.descent.row_sums import integer_gradient
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.rows import Block
 
@@ -159,7 +159,7 @@ def sum_of(
 ) -> Any:
     mapping = RowMap(geometry=geometry)
     mapped = MappedRows(CodedRows(Blocks(features, labels, size), data_norm=1.0), mapping)  # type: ignore[arg-type]
-    return fitting.integer_gradient(targets, mapped, theta, mapping, clip=3 << 24)
+    return integer_gradient(targets, mapped, theta, mapping, clip=3 << 24)
 
 
 @GOALS
@@ -221,7 +221,7 @@ def test_integers_say_what_floats_say() -> None:
             errors = np.exp(u) / np.exp(u).sum(axis=1, keepdims=True) - np.eye(3)[labels[:, 0].astype(int)]
         wanted = z.T @ errors
         mapped = MappedRows(CodedRows(Blocks(rows, labels, 512), data_norm=1.0), mapping)  # type: ignore[arg-type]
-        found = fitting.integer_gradient(targets, mapped, point, mapping, clip=1 << 40) * 2.0**-26
+        found = integer_gradient(targets, mapped, point, mapping, clip=1 << 40) * 2.0**-26
         assert np.linalg.norm(found - wanted) < 2e-3 * np.linalg.norm(np.abs(z).T @ np.abs(errors))
 
 

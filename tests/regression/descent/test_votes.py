@@ -17,11 +17,11 @@ from sidelight.guarantees import Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions.origin import guess
 from sidelight.regression.descent.choice import StartChoice, odds_of
-from sidelight.regression.descent.fit import _votes
 from sidelight.regression.descent.geometry import Geometry, NoisyGram, PublicMoments, from_gram, guarded
 from sidelight.regression.descent.integer_rows import RowMap, squared_votes
 from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows
 from sidelight.regression.descent.plan import plan_descent
+from sidelight.regression.descent.row_sums import votes_against_starts
 from sidelight.regression.descent.starts import Start, start_of
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients, PredictedFit
@@ -108,7 +108,7 @@ def test_adding_a_row_adds_its_own_votes() -> None:
     def scores(n: int) -> np.ndarray:
         bounded = ArrayRows(X[:n], y[:n], policy=plan.policy)
         mapped = MappedRows(CodedRows(bounded, data_norm=1.0), RowMap(geometry=geometry))
-        return -_votes(NUMBER, mapped, starts, RowMap(geometry=geometry))
+        return -votes_against_starts(NUMBER, mapped, starts, RowMap(geometry=geometry))
 
     found = np.array([scores(n) for n in range(42)])
     assert (found[:, -1] == 0).all()

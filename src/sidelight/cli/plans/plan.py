@@ -9,15 +9,14 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from fractions import Fraction
 from glob import glob
 from html import escape
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from sidelight.accounting import ROUTES, Route
-from sidelight.errors import ClaimError, PlanError, SourceError, nearest
-from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
+from sidelight.errors import PlanError, SourceError, nearest
+from sidelight.guarantees import Claim, Unit, parse_claim
 from sidelight.plan_section import Amount, Section, key_lines
 from sidelight.records import Category, Date, Drop, Fill, Label, Number, PersonId, Schema, Table
 from sidelight.records.engines import check_local, is_postgres
@@ -212,39 +211,10 @@ def read_routes(section: Section) -> tuple[Route, ...] | None:
 def _together_at(whole: Section, *, budget: Claim, queries: Sequence[PlannedQuery]) -> Amount | None:
     if "pricing" not in whole:
         return None
+    from sidelight.cli.plans.pricing import together_at  # loaded by the plans that ask for it
+
     pricing = whole.section("pricing").only(*TABLES["pricing"])
-    if pricing.choice("queries", ["each", "together"], "each") == "each":
-        if "delta" in pricing:
-            pricing.refuse('delta is for queries = "together"; leave it out, or price them together', key="delta")
-        return None
-    if "delta" in pricing:
-        delta: Amount = pricing.amount("delta")
-        return delta
-    if not isinstance(budget, ApproxDP):
-        pricing.refuse('queries = "together" prices them at a delta, and this budget has none to choose from; name one')
-    with pricing.naming():
-        return _fitting_delta(budget, [each.prepared.claims for each in queries])
-
-
-def _fitting_delta(budget: ApproxDP, claims: Sequence[Claims]) -> Amount:
-    """Return the delta at which a batch takes the smallest share of the scarcer of the budget's epsilon and delta.
-
-    It is one of a few round parts of the budget's delta, found without the data and without the ledger: the same plan
-    is always priced at the same delta.
-    """
-    from sidelight.accounting import price_batch  # numerical composition: loaded by the plans that ask for it
-
-    shares: dict[Fraction, Fraction] = {}
-    for part in (2, 4, 10, 100):
-        delta = budget.delta / part
-        found = price_batch(claims, delta=delta).claims.approx_at(delta)
-        if found is not None:
-            shares[delta] = max(found.epsilon / budget.epsilon, Fraction(1, part))
-    if not shares:
-        raise ClaimError(
-            f"no part of the budget's delta {short_text(budget.delta)} gives these queries a price together"
-        )
-    return decimal_text(min(shares, key=lambda delta: shares[delta]))
+    return together_at(pricing, budget=budget, claims=[each.prepared.claims for each in queries])
 
 
 def _planned(section: Section, schema: Schema, *, source: Path) -> PlannedQuery:

@@ -13,12 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfc
 
 from sidelight.quantiles.forms.cell_tree import cell_tree
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
 from sidelight.quantiles.forms.count_noise import Terms, linear_bound, noise_coefficients
-from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round
+from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts
 from sidelight.quantiles.forms.local import rate_of
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
 from sidelight.quantiles.tree import QuantileTree
@@ -122,9 +121,7 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
     # Distance and noise are linear in the level as long as the code is the same: its outermost levels speak for all.
     outermost = np.flatnonzero(np.diff(cell, prepend=-1).astype(bool) | np.diff(cell, append=-1).astype(bool))
     asked, code = shares[outermost], cell[outermost]
-    rounds = [Round.of(released.noisy[0], released.variances[0])]
-    if len(released.noisy) == 2:
-        rounds.append(Round.of(released.noisy[1], released.variances[1], released.parents))
+    rounds = _rounds(released)
     noise, margins = [], []
     for side in (0, 1):  # the ranks below the code and up to its end
         placed = Targets(code, np.full(asked.size, float(side)), np.zeros(asked.size))
@@ -132,7 +129,6 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
         margins.append(np.abs(ends[code + side] - asked * float(ends[-1])))
     both = [np.concatenate(pair) for pair in zip(*noise, strict=True)]
     margin = np.concatenate(margins)
-    deviation = np.sqrt(sum((each**2).sum(axis=1) for each in both))
     none = Selections.none(margin.size)
     terms = Terms(
         laplace=both if plan.budget.is_pure else (),
@@ -140,9 +136,10 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
         chance=np.zeros(margin.size),
         selections=none.matrix,
         uneven=none.uneven,
-        rows=1 / _shares_by_margin(margin, deviation),
+        rows=np.full(margin.size, float(margin.size)),
+        apart=np.inf,
     )
-    found, per_log = linear_bound(terms)
+    found, per_log = linear_bound(terms, above=-margin)
     fixed, slope = ((found - margin).reshape(2, -1).max(axis=0), per_log.reshape(2, -1).max(axis=0))
     return TailBound(
         unit="ranks",
@@ -152,21 +149,17 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
     )
 
 
-def _shares_by_margin(margins: Floats, deviations: Floats) -> Floats:
-    """Return shares of the failure probability that add up to one: half by how likely each is to fail, half evenly.
+def _rounds(released: CountedRounds) -> list[Round]:
+    rounds = [Round.of(released.noisy[0], released.variances[0])]
+    if len(released.noisy) == 2:
+        rounds.append(Round.of(released.noisy[1], released.variances[1], released.parents))
+    return rounds
 
-    Likely at a bound that the most likely ones together exceed once in twenty times; normal tails decide the shares
-    alone, and no bound.
-    """
-    deviations = np.maximum(deviations, 1e-9)  # the rank of everything has no noise beside that of its share
-    low, high = -float(margins.min()), 8.0 * float(deviations.max())
-    for _ in range(50):
-        middle = (low + high) / 2
-        tails = erfc((margins + middle) / (np.sqrt(2) * deviations)) / 2
-        low, high = (middle, high) if tails.sum() > DESIGNED else (low, middle)
-    tails = erfc((margins + high) / (np.sqrt(2) * deviations)) / 2
-    total = float(tails.sum())
-    return np.asarray((tails / total if total > 0 else 1 / margins.size) / 2 + 0.5 / margins.size)
+
+def moved_ranks(released: CountedRounds) -> Floats:
+    """Return by how much the rank after each code was moved when ranks were made to rise: their noise is without it."""
+    summed = np.cumsum(agreed_counts(_rounds(released))[-1])
+    return np.asarray(np.abs(summed - released.ranks[1:]))
 
 
 def noise_of(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
@@ -188,7 +181,7 @@ def tail_bound(
         uneven=selections.uneven,
         rows=equal_shares(selections.uneven > 0),
     )
-    found, per_log = linear_bound(terms)
+    found, per_log = linear_bound(terms, above=fixed)
     return TailBound(
         unit="ranks",
         assumption=assumption,

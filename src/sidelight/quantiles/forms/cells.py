@@ -42,7 +42,7 @@ _EMPTY_SHARE = 0.25
 #: Records of a tail, times its epsilon, below which selecting among them tells little; points of the curve there, and
 #: the first rank from the outer end, times epsilon, at which one is put.
 _WEAK_TAIL = 100.0
-_POINTS_BEYOND = 3
+POINTS_BEYOND = 3
 _EVEN_BEYOND = (0.1, 0.3, 0.6, 0.9)
 _FIRST_RANK = 4.0
 #: So many points there must be, or none is dropped.
@@ -268,8 +268,7 @@ def _beyond(
         inside = asked[asked < outer]
         if not inside.size or rate * outer >= _WEAK_TAIL or not curve.goes_on:
             continue
-        least = min(max(float(inside.min()), _FIRST_RANK / rate), outer / 2)
-        chosen = np.geomspace(least, outer, _POINTS_BEYOND + 1)[:-1]
+        chosen = np.geomspace(first_beyond(float(inside.min()), outer, rate), outer, POINTS_BEYOND + 1)[:-1]
         placed = curve.places_of(total - chosen if above else chosen, continued=True)
         # At a hard edge records go on as densely as before, or more and more densely, and end: cuts for that, too.
         end, beside = (places[-1], places[-2]) if above else (places[0], places[1])
@@ -279,6 +278,11 @@ def _beyond(
         new = [index_at_or_below(grid, place, divisor) for place in placed]
         found += [index for index in new if (points[-1] < index < grid.fine_last if above else index < points[0])]
     return [index for index in found if index > grid.fine_first]
+
+
+def first_beyond(asked: float, outer: float, rate: float) -> float:
+    """Return the first rank from the outer end at which a point is put, with so many ranks to cut: geometric ones."""
+    return min(max(asked, _FIRST_RANK / rate), outer / 2)
 
 
 def _ratios(places: Sequence[int], ranks: Floats) -> list[tuple[int, int]]:

@@ -19,7 +19,8 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.bound import DESIGNED, STEP, Selections, Targets, equal_shares, noise_of
 from sidelight.quantiles.forms.cell_tree import cell_tree
-from sidelight.quantiles.forms.cells import CellsRelease
+from sidelight.quantiles.forms.cells import POINTS_BEYOND, CellsRelease, first_beyond
+from sidelight.quantiles.forms.cells_plan import CellsPlan
 from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound
 from sidelight.quantiles.forms.finish import side_of
 from sidelight.quantiles.forms.flags import leaves_of
@@ -39,10 +40,13 @@ _BENT_TAIL = 0.05
 #: A part that holds more than so many times what it was to hold was cut by points that lie elsewhere: its records may
 #: lie anywhere in it.
 _MISSED = 2.0
-#: So does a cell beyond the skeleton with more than this share of all that lie there.
+#: So does a cell beyond the skeleton with more than this share of all that lie there, and so many times what it was to.
 _CROWD = 0.5
+_MORE = 1.25
 #: What the density of neighbouring parts of smooth data differs by at most.
 _SMOOTH = 3.0
+#: From one half of the largest unevenness on, records of a part may lie anywhere in it.
+_SURELY = 2.0
 #: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
 _AT_RISK = 30.0
 
@@ -116,22 +120,31 @@ class _Ends:
         spread = math.sqrt(2) / own.rate
         outermost = {0: 0, release.ranks.size - 2: -1}.get(place)
         uneven, least = _unevenness(own, outermost), _BENT if release.sides[place] == 0 else _BENT_TAIL
+        crowding = _crowding(own, outermost)
+        inner = {1: 0, -1: -1}.get(int(release.sides[place]))
+        if inner is not None and outermost is None:
+            beside = _beside_denser(own, inner, float(release.unevenness[place]))
+            uneven[inner] = max(uneven[inner], 1 - _SMOOTH * beside)
+            crowding[inner] = max(crowding[inner], _SMOOTH / beside)
         self.records[mine] = np.diff(ranks)[part] + 2 * spread
-        self.bend[mine] = np.maximum(least, _BENT_OUTSIDE * uneven)[part]
+        within = np.clip(-self.low[mine] / np.maximum(self.high[mine] - self.low[mine], 1e-9), 0.0, 1.0)
+        off = [np.minimum(crowding[part] * each, 1.0) - each for each in (within, 1 - within)]
+        further = np.minimum(_SURELY * uneven[part], 1.0) * np.maximum(*off)
+        self.bend[mine] = np.maximum(least, further)
         self.everywhere[mine] = uneven[part] > 0
         self.unknown[mine] = (np.diff(ranks) - 2 * spread > _MISSED * own.planned)[part]
 
     def noise(self, release: CellsRelease, levels: Floats, inside: Floats, rows: NDArray[np.intp]) -> list[Floats]:
-        """Return the noise of the rank of a place between the two points, `inside` of the way to the upper one."""
-        whole = self.part < 0
-        placed = Targets(self.cell[rows], np.where(whole, inside, self.share)[rows], np.zeros(rows.size))
+        """Return for levels, a row each, the noise of the rank of a place `inside` of the way to the upper point."""
+        whole = self.part[rows] < 0
+        placed = Targets(self.cell[rows], np.where(whole, inside, self.share[rows]), np.zeros(rows.size))
         found = noise_of(release.rounds, placed.weights(levels[rows], release.ranks.size - 1))
         for place, own in release.parts.items():
             mine = np.flatnonzero((self.cell[rows] == place) & (self.part[rows] >= 0))
             part, share = self.part[rows][mine], self.share[rows][mine]
             local = np.zeros((rows.size, own.counts.size))
             local[mine] = np.arange(own.counts.size) < part[:, None]
-            local[mine, part] = inside[rows][mine]
+            local[mine, part] = inside[mine]
             local[mine] -= share[:, None]
             found.append(local * math.sqrt(2) / own.rate)
         return found
@@ -163,36 +176,49 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
     nearer = np.minimum(between, 1 - between)  # at the two ends the curve is right
     beyond = np.maximum(np.maximum(ends.low, -ends.high), 0.0)  # the level lies outside them
     near = np.where(ends.everywhere, 1.0, np.minimum(4 * nearer, 1.0))
-    fixed = beyond + ends.bend * ends.records * near
+    bent = ends.bend * ends.records * near
+    fixed = beyond + np.where(ends.part < 0, 0.0, bent)
+    even = np.where(ends.part < 0, bent, 0.0)
     chance = below_proxy(ends.records, between)
-    fixed[selected], chance[selected] = 0.0, 0.0
-    fixed[unknown], chance[unknown] = np.abs(ends.raw[0][unknown]), 0.0
+    fixed[selected], chance[selected], even[selected] = 0.0, 0.0, 0.0
+    fixed[unknown], chance[unknown], even[unknown] = -ends.raw[0][unknown], 0.0, 0.0
     at = np.where(selected, placed.share, np.where(unknown, 0.0, between))
-    # A row for each level, and another one, of the upper end, where records may lie anywhere between the two.
-    every, upper = np.arange(levels.size), np.flatnonzero(unknown)
-    rows = np.concatenate([every, upper])
-    both = zip(
-        ends.noise(release, levels, at, every), ends.noise(release, levels, np.ones(levels.size), upper), strict=True
-    )
-    noise = [np.concatenate(pair) for pair in both]
+    # Where records may lie anywhere between two points, a value is off by at most what either of these is, each to its
+    # own side: a row for the lower one and another for the upper one. Both are linear in the level as long as the
+    # points are the same, so that the outermost levels between them speak for all.
+    kept = ~unknown | _outermost(ends.cell, ends.part, unknown)
+    lower, upper = np.flatnonzero(kept), np.flatnonzero(kept & unknown)
+    rows = np.concatenate([lower, upper])
+    noise = ends.noise(release, levels, np.concatenate([at[lower], np.ones(upper.size)]), rows)
     in_rho = release.plan.currency == "rho"
+    above = np.concatenate([fixed[lower], ends.raw[1][upper]])
     terms = Terms(
         laplace=() if in_rho else noise,
         gaussian=noise if in_rho else (),
-        chance=np.concatenate([chance, np.zeros(upper.size)]),
+        chance=np.concatenate([chance[lower], np.zeros(upper.size)]),
         selections=selections.matrix[rows],
         uneven=selections.uneven[rows],
         rows=equal_shares(selected[rows]),
+        even=np.concatenate([even[lower], np.zeros(upper.size)]),
+        apart=np.where(unknown[rows], np.inf, above),
     )
-    found, per_log = linear_bound(terms)
-    found += np.concatenate([fixed, np.abs(ends.raw[1][upper])]) + STEP
-    total, slope = found[: levels.size], per_log[: levels.size]
-    total[upper] = np.maximum(total[upper], found[levels.size :])
-    slope[upper] = np.maximum(slope[upper], per_log[levels.size :])
+    found, per_log = linear_bound(terms, above=above)
+    found += above + STEP
+    total, slope = np.zeros(levels.size), np.zeros(levels.size)
+    total[lower], slope[lower] = found[: lower.size], per_log[: lower.size]
+    total[upper] = np.maximum(total[upper], found[lower.size :])
+    slope[upper] = np.maximum(slope[upper], per_log[lower.size :])
+    total, slope = (np.interp(levels, levels[kept], each[kept]) for each in (total, slope))
     total = np.maximum(total, least + slope * math.log(DESIGNED))
     return TailBound(
         unit="ranks", assumption=_ASSUMED[inside], fixed=tuple(total.tolist()), per_log=tuple(slope.tolist())
     )
+
+
+def _outermost(cell: NDArray[np.intp], part: NDArray[np.intp], among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which levels are the first or the last of a run between the same two points, all of it `among` some."""
+    changes = (np.diff(cell) != 0) | (np.diff(part) != 0) | (among[1:] != among[:-1])
+    return np.asarray(np.concatenate([[True], changes]) | np.concatenate([changes, [True]]))
 
 
 _ASSUMED: dict[Inside, str] = {
@@ -205,16 +231,26 @@ _ASSUMED: dict[Inside, str] = {
 def _crowded(release: CellsRelease, noise: Floats) -> NDArray[np.bool_]:
     """Return for each cell beyond the skeleton whether its records may lie anywhere in it.
 
-    The curve was continued to cut what lies there into several cells. Where one of them holds more than half of it, it
-    did not go on so; and the outermost ones reach to the end of everything.
+    The curve was continued to cut what lies there into several cells. Where one of them holds more than half of it, and
+    than it was to, it did not go on so; and the outermost ones reach to the end of everything.
     """
     sizes, inner = np.diff(release.ranks), np.flatnonzero(~release.outside)
     whole = np.full(sizes.size, np.inf)
     if inner.size:
-        whole[: inner[0]], whole[inner[-1] + 1 :] = sizes[: inner[0]].sum(), sizes[inner[-1] + 1 :].sum()
-    found = sizes - noise > _CROWD * whole
+        below, above = float(sizes[: inner[0]].sum()), float(sizes[inner[-1] + 1 :].sum())
+        first, last = float(release.levels[0]) * release.total, (1 - float(release.levels[-1])) * release.total
+        whole[: inner[0]] = below * _most_planned(release.plan, below, first)
+        whole[inner[-1] + 1 :] = above * _most_planned(release.plan, above, last)
+    found = sizes - noise > whole
     found[[0, -1]] = True
     return np.asarray(found)
+
+
+def _most_planned(plan: CellsPlan, outer: float, least: float) -> float:
+    """Return the share of what lies beyond the skeleton from which on a cell there holds more than it was to."""
+    first = max(first_beyond(least, outer, plan.rate(plan.fine)) / max(outer, 1e-9), 0.0)
+    largest = 1 - math.pow(first, 1 / POINTS_BEYOND)
+    return max(_CROWD, _MORE * largest)
 
 
 def _unevenness(parts: Parts, outermost: int | None) -> Floats:
@@ -234,6 +270,37 @@ def _unevenness(parts: Parts, outermost: int | None) -> Floats:
         least[outermost] = min(most[outermost] / max(parts.planned[outermost], 1.0), 1.0)
     beside = np.minimum(np.concatenate([[1.0], least]), np.concatenate([least, [1.0]]))
     return np.asarray(np.maximum(1 - _SMOOTH * beside, 0.0))
+
+
+def _crowding(parts: Parts, outermost: int | None) -> Floats:
+    """Return for each part how many times its mean density is the largest that smooth data may have somewhere in it.
+
+    Three times that of the part itself or of one beside it, whichever is larger by what the noise allows. So a place a
+    share s of the way from one end has at most so many times the share s of the part's records between.
+    """
+    spread = math.sqrt(2) / parts.rate
+    widths = np.maximum(parts.widths, 1e-300)
+    most, fewest = np.maximum(parts.counts, 0.0) + 2 * spread, np.maximum(parts.counts - 2 * spread, spread)
+    with np.errstate(all="ignore"):
+        dense, own = most / widths, fewest / widths
+        if outermost is not None:  # it has no width of its own
+            dense[outermost] = 0.0
+        beside = np.maximum(np.append(0.0, dense[:-1]), np.append(dense[1:], 0.0))
+        found = _SMOOTH * np.maximum(np.nan_to_num(beside / own, nan=np.inf), 1.0)
+    if outermost is not None:
+        found[outermost] = np.inf
+    return np.asarray(np.minimum(found, 1e9))
+
+
+def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
+    """Return the density of the inner part of a cell that was taken for a tail, over that of the denser cell beside it.
+
+    The unevenness of the whole cell says how much denser that is, and the part how much sparser than the whole it is.
+    """
+    counts, widths = np.maximum(parts.counts, 0.0), np.maximum(parts.widths, 1e-300)
+    most = counts[inner] + 2 * math.sqrt(2) / parts.rate
+    within = (most / widths[inner]) / max(counts.sum() / widths.sum(), 1e-300)
+    return float(np.clip((1 - unevenness) / _SMOOTH * within, 1e-9, 1.0)) if unevenness > 0 else 1.0
 
 
 def _outer_ranks_at_risk(task: LocalTask) -> Floats:

@@ -20,8 +20,13 @@ Floats = NDArray[np.float64]
 
 #: The confidence at which the linear bound touches the best one; elsewhere it is a valid bound and a little larger.
 _TOUCHING = 0.95
-#: The multiples of the exponent that were best for Gaussian terms.
+#: Multiples that are tried of the exponent that were best for Gaussian terms; fewer, where they decide shares alone.
 _TRIED = np.linspace(0.15, 1.0, 18)
+_ROUGHLY = _TRIED[3::4]
+#: How much of the failure probability is shared out where it makes the largest bound smaller; the rest as asked.
+_LEVELLED = 0.75
+#: The reciprocal of a share that a row has which is among the largest of all.
+_LARGE = 8.0
 
 
 def noise_coefficients(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
@@ -72,6 +77,10 @@ class Terms:
         selections: A matrix of terms whose density is at most exp(uneven) times that of a Laplace term.
         uneven: For each row the sum of those logarithms.
         rows: For each row the reciprocal of its share of the failure probability; these shares add up to at most one.
+        even: For each row half the width of what a further term is evenly spread over, around zero.
+        apart: For each row by how much less than its bound allows it may be off to one side, beside the other: a sum
+            that is shifted by up to d either way exceeds h + d to one side as it would h, to the other as h + 2 d.
+            Nothing for a sum that is bounded to both sides alike, infinite for one that is to one side alone.
     """
 
     laplace: Sequence[Floats]
@@ -80,45 +89,109 @@ class Terms:
     selections: Floats
     uneven: Floats
     rows: Floats
+    even: Floats | float = 0.0
+    apart: Floats | float = 0.0
 
 
-def linear_bound(terms: Terms) -> tuple[Floats, Floats]:
+def linear_bound(terms: Terms, *, above: Floats | None = None) -> tuple[Floats, Floats]:
     """Bound the size of every row's sum at once, as fixed + per_log · log(1 / failure probability).
 
     Guarantee: with probability 1 - beta no row exceeds its bound, for every beta: Chernoff's bound for each row at its
     share of beta, at the exponent that is best for a beta of 0.05; at another exponent it is larger, and true.
+
+    Args:
+        terms: The sums. Their shares are used as they are, unless there is `above`.
+        above: What will be added to each row's bound: then three quarters of beta are shared out anew, so that the
+            largest of all is as small as can be; the rest as the terms say.
     """
-    rows = terms.chance.size
-    wanted = np.log(2 * terms.rows)
-    touching = wanted - np.log(1 - _TOUCHING)
-    # A Laplace term of variance 2 b² has log-moment -log(1 - x) <= x + x² / (2 (1 - x)) at t, x = (b t)².
-    squares = _row_sums(terms.laplace, 2, rows) / 2
-    fourths = _row_sums(terms.laplace, 4, rows) / 4
-    smooth = (terms.chance + _row_sums(terms.gaussian, 2, rows)) / 2
-    largest = _largest(terms.laplace, rows)
-    selected = np.flatnonzero(terms.selections.any(axis=1))
-    chosen = terms.selections[selected] ** 2 / 2
-    scale = np.maximum(largest, 1e-9)
-    scale[selected] = np.maximum(scale[selected], np.sqrt(chosen.max(axis=1, initial=0.0)))
-    total = squares + smooth
-    total[selected] += chosen.sum(axis=1)
-    # without heavy terms the best exponent is sqrt(touching / total): tried in multiples, below the limit 1 / scale
-    gauss = np.sqrt(touching / np.maximum(total, 1e-18))
-    best, exponent = np.full(rows, np.inf), np.zeros(rows)
-    for step in _TRIED:
-        t = np.minimum(step * gauss, 0.97 / scale)
-        x = (t * largest) ** 2
-        growth = t**2 * (squares + smooth) + t**4 * fourths / (2 * (1 - x)) + terms.uneven
-        spread = 2 * (squares + smooth)
-        if selected.size:
-            tilted = chosen * t[selected, None] ** 2
-            growth[selected] -= np.log1p(-tilted).sum(axis=1)
-            spread[selected] += (2 * chosen * (1 + tilted) / (1 - tilted) ** 2).sum(axis=1)
-        # The tilted density is log-concave, hence nowhere above 1 / its deviation: another factor of Chernoff's bound.
-        value = (touching + growth - np.log(np.maximum(t * np.sqrt(spread), 1.0))) / t
-        better = value < best
-        best, exponent = np.where(better, value, best), np.where(better, t, exponent)
-    return best - (touching - wanted) / exponent, 1 / exponent
+    moments = _Moments.of(terms)
+    if above is None:
+        return moments.line(np.log(terms.rows), _TRIED)
+    fixed, per_log = moments.line(np.full(terms.chance.size, np.log(_LARGE)), _ROUGHLY)
+    shares = np.full(terms.chance.size, 1 / _LARGE)
+    for last in (False, True):
+        alone = fixed + per_log * np.log(shares)  # if the row had all of beta: a bound at every share, not at one alone
+        levelled = _levelled(above + alone - per_log * np.log(1 - _TOUCHING), per_log)
+        shares = _LEVELLED * levelled + (1 - _LEVELLED) / terms.rows
+        fixed, per_log = (alone - per_log * np.log(shares), per_log) if last else moments.line(-np.log(shares), _TRIED)
+    return fixed, per_log
+
+
+def _even_growth(x: Floats) -> Floats:
+    """Return log(sinh(x) / x), the logarithm of the moment of what is evenly spread over -1 to 1."""
+    large = np.maximum(x, 1e-3)  # below, the series is exact to more digits than there are
+    return np.asarray(np.where(x < 1e-3, x * x / 6, large + np.log(-np.expm1(-2 * large) / (2 * large))))
+
+
+def _levelled(heights: Floats, slopes: Floats) -> Floats:
+    """Return shares w that add up to one and make the largest of heights - slopes · log(w) as small as can be."""
+    low, high = float(heights.min()), float((heights + slopes * np.log(heights.size)).max())
+    for _ in range(30):
+        middle = (low + high) / 2
+        total = np.exp(np.minimum(heights - middle, 0.0) / slopes).sum()
+        low, high = (middle, high) if total > 1 else (low, middle)
+    found = np.exp(np.minimum(heights - high, 0.0) / slopes)
+    return np.asarray(found / found.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """What the moments of every row's sum are made of."""
+
+    squares: Floats
+    fourths: Floats
+    smooth: Floats
+    largest: Floats
+    selected: NDArray[np.intp]
+    chosen: Floats
+    uneven: Floats
+    even: Floats | float
+    apart: Floats | float
+
+    @classmethod
+    def of(cls, terms: Terms) -> _Moments:
+        rows = terms.chance.size
+        selected = np.flatnonzero(terms.selections.any(axis=1))
+        return cls(
+            # A Laplace term of variance 2 b² has log-moment -log(1 - x) <= x + x² / (2 (1 - x)) at t, x = (b t)².
+            squares=_row_sums(terms.laplace, 2, rows) / 2,
+            fourths=_row_sums(terms.laplace, 4, rows) / 4,
+            smooth=(terms.chance + _row_sums(terms.gaussian, 2, rows)) / 2,
+            largest=_largest(terms.laplace, rows),
+            selected=selected,
+            chosen=terms.selections[selected] ** 2 / 2,
+            uneven=terms.uneven,
+            even=terms.even,
+            apart=terms.apart,
+        )
+
+    def line(self, wanted: Floats, tried: Floats) -> tuple[Floats, Floats]:
+        """Return fixed and per_log of each row's bound, with the logarithm of how often it may fail, times 1 / beta."""
+        squares, smooth, selected, chosen = self.squares, self.smooth, self.selected, self.chosen
+        touching = wanted - np.log(1 - _TOUCHING)
+        scale = np.maximum(self.largest, 1e-9)
+        scale[selected] = np.maximum(scale[selected], np.sqrt(chosen.max(axis=1, initial=0.0)))
+        total = squares + smooth
+        total[selected] += chosen.sum(axis=1)
+        # without heavy terms the best exponent is sqrt(touching / total): tried in multiples, below the limit 1 / scale
+        gauss = np.sqrt((touching + np.log(2)) / np.maximum(total, 1e-18))
+        best, exponent = np.full(wanted.size, np.inf), np.zeros(wanted.size)
+        for step in tried:
+            t = np.minimum(step * gauss, 0.97 / scale)
+            x = (t * self.largest) ** 2
+            growth = t**2 * (squares + smooth) + t**4 * self.fourths / (2 * (1 - x)) + self.uneven
+            growth += _even_growth(t * self.even)
+            spread = 2 * (squares + smooth)
+            if selected.size:
+                tilted = chosen * t[selected, None] ** 2
+                growth[selected] -= np.log1p(-tilted).sum(axis=1)
+                spread[selected] += (2 * chosen * (1 + tilted) / (1 - tilted) ** 2).sum(axis=1)
+            # The tilted density is log-concave, hence nowhere above 1 / its deviation: another factor of Chernoff's.
+            sides = np.log1p(np.exp(-2 * t * self.apart))
+            value = (touching + sides + growth - np.log(np.maximum(t * np.sqrt(spread), 1.0))) / t
+            better = value < best
+            best, exponent = np.where(better, value, best), np.where(better, t, exponent)
+        return best - (touching - wanted) / exponent, 1 / exponent
 
 
 def below_proxy(records: Floats, share: Floats) -> Floats:

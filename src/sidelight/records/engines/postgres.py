@@ -5,14 +5,14 @@ each cell by itself and so that none can fail: decimals become the nearest float
 9999 (and the server's infinities, which ADBC would turn into dates long ago) become the first or the last of these.
 
 Every pass reads the same snapshot, taken when the first row is read and held as long as the table, with a lock against
-TRUNCATE, which no snapshot hides: what others write in between is not seen. Nothing is run before a charge, not even
-the planner, which may call functions of a view: the statement is only described. Nothing that the server says is shown,
-because it may quote a cell, and nothing of the address, because it may hold a password.
+TRUNCATE, which no snapshot hides: what others write in between is not seen. A forked child may read it too, and does
+not end it. Nothing is run before a charge, not even the planner, which may call functions of a view: the statement is
+only described. Nothing that the server says is shown, because it may quote a cell, and nothing of the address, because
+it may hold a password.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from sidelight.errors import SourceError, nearest
+from sidelight.fork_guard import finalize_here, is_inherited, kept_from_children
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_streams import StreamRows
 from sidelight.records.rows import ColumnType, TypeKind, quietly
@@ -111,12 +112,15 @@ class Snapshot:
         connection = _connected(self._address)
         try:
             _say(connection, f"SET TRANSACTION SNAPSHOT '{number}'")
-            with connection.cursor() as cursor:  # whose end is the end of what it reads
+            cursor = kept_from_children(connection.cursor())
+            try:
                 cursor.execute(self._statement)
-                reader = cursor.fetch_record_batch()
+                reader = kept_from_children(cursor.fetch_record_batch())
                 if not reader.schema.equals(self.schema):
                     raise SourceError("the PostgreSQL table has other columns or types than before; make it again")
                 yield from reader
+            finally:
+                _close(cursor)  # whose end is the end of what it reads
         finally:
             _close(connection)
 
@@ -125,7 +129,7 @@ class Snapshot:
         with self._one_at_a_time:
             if self._number is None:
                 holder = _connected(self._address, begin=_EACH_ITS_OWN)
-                weakref.finalize(self, _close, holder)
+                finalize_here(self, _close, holder)
                 with holder.cursor() as cursor:
                     # locks all that it would read, and views are made of; the snapshot is of a later moment
                     cursor.execute(f"{self._statement} LIMIT 0")
@@ -267,7 +271,7 @@ def _connected(address: str, *, begin: str = _ONE_MOMENT) -> Any:
         ) from None
     reason = ""
     try:
-        connection = driver.connect(address)
+        connection = kept_from_children(driver.connect(address))
     except Exception as error:
         reason = type(error).__name__
     if reason:
@@ -301,6 +305,8 @@ def _say(connection: Any, statement: str) -> None:
         cursor.execute(statement)
 
 
-def _close(connection: Any) -> None:
-    with suppress(Exception):
-        connection.close()
+def _close(open_one: Any) -> None:
+    """Close a connection or a cursor, unless it is a parent's: a child that is forked in the middle has its socket."""
+    if not is_inherited(open_one):
+        with suppress(Exception):
+            open_one.close()

@@ -1,8 +1,9 @@
 """Spark data frames, plain and Connect: workers code and add up their rows, and only sums come to the driver.
 
 Rows go from Spark to NumPy by Arrow (`mapInArrow`), and are read by the same code that reads an Arrow table: no cast,
-comparison or hash of Spark decides anything about a cell. The rows of a person are brought together by a shuffle on the
-person's id, with a number of parts that no optimizer changes, and are capped there. Spark takes the result of one
+comparison or hash of Spark decides anything about a cell. Where rows are only counted, Spark puts those together whose
+cells are the same bit by bit, and hands each kind over once. The rows of a person are brought together by a shuffle on
+the person's id, with a number of parts that no optimizer changes, and are capped there. Spark takes the result of one
 attempt of each task, the first that ends well, so a task that fails, is tried again or runs twice counts once.
 
 A job that fails says so in words of ours: what a worker raises is withheld where it is raised, because Spark writes it
@@ -13,7 +14,6 @@ logs as it does for any job.
 from __future__ import annotations
 
 import warnings
-import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -25,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sidelight.errors import SourceError
+from sidelight.fork_guard import finalize_here
 from sidelight.records.cells import number_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, ids_of_arrow, numbers_of_arrow
@@ -36,6 +37,9 @@ from sidelight.version import VERSION
 _STATE = "state binary"
 #: By this Spark tells our jobs from others.
 _TAG = "sidelight"
+#: Types of which Spark takes cells for alike only if they are the same bit by bit: no floats (-0.0), no decimals, no
+#: texts that a collation compares.
+_ALIKE = frozenset({"tinyint", "smallint", "int", "bigint", "boolean", "date", "string"})
 _NO_ROWS = (
     "Spark hands no rows over: its workers add them up; write the columns that you need to Parquet and give the folder"
 )
@@ -108,6 +112,16 @@ class SparkRows:
         task = RowsTask(_places(wanted), wanted, self._dates, self._folders & self._places.keys(), OneBlock(step))
         return _collected(self._asked(wanted).mapInArrow(task, _STATE), self)
 
+    def reduce_alike(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
+        """Let Spark count rows that are alike, where it cannot take two for alike that are not; then as `reduce`."""
+        names = _places(wanted)
+        if not names or any(self._types[name].native not in _ALIKE for name in names if name not in self._folders):
+            return self.reduce(wanted, step)
+        grouped = self._asked(wanted).groupBy(*(self._places[name] for name in names)).count()
+        folders = self._folders & self._places.keys()
+        task = RowsTask(names, wanted, self._dates, folders, OneBlock(step), counted=True)
+        return _collected(grouped.mapInArrow(task, _STATE), self)
+
     def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
         """Run a step on each partition and let Spark keep what it makes, in memory or on the workers' disks."""
         task = RowsTask(_places(wanted), wanted, self._dates, self._folders & self._places.keys(), step)
@@ -142,15 +156,23 @@ def _places(wanted: Wanted) -> tuple[str, ...]:
 
 
 class PinnedBlocks:
-    """What workers made of their rows, kept by Spark until this object goes."""
+    """What workers made of their rows, kept by Spark until they are dropped, a job fails, or this object goes."""
 
     def __init__(self, frame: Any, rows: SparkRows) -> None:
         self._frame, self._rows = quietly(frame.persist, rows=rows), rows
-        self._gone = weakref.finalize(self, _drop, self._frame)
+        finalize_here(self, _drop, self._frame)
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
         """Run a step on the blocks of every partition."""
-        return _collected(self._frame.mapInArrow(BlocksTask(step), _STATE), self._rows)
+        try:
+            yield from _collected(self._frame.mapInArrow(BlocksTask(step), _STATE), self._rows)
+        except BaseException:  # whoever asked may be held by a traceback for long
+            self.drop()
+            raise
+
+    def drop(self) -> None:
+        """Let Spark forget the blocks."""
+        self._gone()
 
     def __repr__(self) -> str:
         return "PinnedBlocks(private)"
@@ -197,6 +219,7 @@ class RowsTask:
     dates: Mapping[str, Calendar]
     folders: frozenset[str]
     step: Callable[[Iterator[Batch]], Iterator[bytes]]
+    counted: bool = False  # whether a last column says how many rows are like each
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Return what the step makes, a row for each block."""
@@ -205,7 +228,7 @@ class RowsTask:
     def _read(self, batches: Iterator[Any]) -> Iterator[Batch]:
         known = {name: KnownTexts() for name in self.names}
         for batch in _joined(batches):
-            columns = dict(zip(self.names, batch.columns, strict=True))
+            columns = dict(zip(self.names, batch.columns[: len(self.names)], strict=True))
 
             def number(name: str, columns: Mapping[str, Any] = columns) -> NDArray[np.float64]:
                 if name in self.folders:  # texts of the names of folders, each read by itself
@@ -218,6 +241,7 @@ class RowsTask:
                 {name: number(name) for name in self.wanted.numbers},
                 {name: distinct_of_arrow(columns[name], known[name]) for name in self.wanted.texts},
                 None if self.wanted.person is None else ids_of_arrow(columns[self.wanted.person]),
+                batch.columns[-1].to_numpy().astype(np.int64) if self.counted else None,
             )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.noise import Source
+from sidelight.regression.descent.away_rows import AwayExamples, opened
 from sidelight.regression.descent.geometry import (
     Floats,
     Geometry,
@@ -20,17 +21,16 @@ from sidelight.regression.descent.geometry import (
     guarded,
     without_map,
 )
-from sidelight.regression.descent.integer_rows import (
-    CODE_BITS,
-    Integers,
-    RowMap,
-    clipped_errors,
-    gradient_sum,
-    gram_of,
-    predictors,
-)
-from sidelight.regression.descent.mapped_rows import CodedRows, Mapped, MappedRows
+from sidelight.regression.descent.integer_rows import CODE_BITS, Integers, RowMap
 from sidelight.regression.descent.plan import DescentPlan
+from sidelight.regression.descent.row_sums import (
+    CodedPasses,
+    GramAndCount,
+    MappedPasses,
+    integer_gradient,
+    losses_of_starts,
+    votes_against_starts,
+)
 from sidelight.regression.descent.rules import (
     PLAIN_CLIP,
     PLAIN_MOMENTUM,
@@ -41,7 +41,6 @@ from sidelight.regression.descent.rules import (
 )
 from sidelight.regression.descent.shrinkage import average_noise, shrink
 from sidelight.regression.descent.starts import Start, start_of, taken_off
-from sidelight.regression.descent.targets import Targets
 from sidelight.regression.rows import Rows
 
 #: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
@@ -97,20 +96,20 @@ class FittedDescent:
         return found
 
 
-def descend(plan: DescentPlan, rows: Rows, *, source: Source) -> FittedDescent:
-    """Run a plan on bounded rows (`ArrayRows` or `StreamedRows`, made with `plan.policy`).
+def descend(plan: DescentPlan, rows: Rows | AwayExamples, *, source: Source) -> FittedDescent:
+    """Run a plan on bounded rows (`ArrayRows` or `StreamedRows`, made with `plan.policy`), or on rows of workers.
 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
     """
-    coded = CodedRows(rows, data_norm=float(plan.data_norm))
-    geometry = _geometry(plan, coded, source=source)
-    mapped = MappedRows(coded, RowMap(geometry=geometry))
-    chosen, start = _chosen(plan, geometry, mapped, source=source)
-    steps = _plain if geometry.kind == "none" else _averaged
-    return steps(plan, geometry, mapped, chosen, start, source=source)
+    with opened(rows, data_norm=float(plan.data_norm), dense=plan.shares.gram > 0) as coded:
+        geometry = _geometry(plan, coded, source=source)
+        mapped = coded.mapped(RowMap(geometry=geometry))
+        chosen, start = _chosen(plan, geometry, mapped, source=source)
+        steps = _plain if geometry.kind == "none" else _averaged
+        return steps(plan, geometry, coded, mapped, chosen, start, source=source)
 
 
-def _geometry(plan: DescentPlan, rows: CodedRows, *, source: Source) -> Geometry:
+def _geometry(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> Geometry:
     """Release what the coordinates need."""
     declared = counted = None if plan.rows is None else float(plan.rows)
     total, count = _gram_and_count(plan, rows)
@@ -135,27 +134,22 @@ def _geometry(plan: DescentPlan, rows: CodedRows, *, source: Source) -> Geometry
     return from_gram(gram, rows=declared, **more)
 
 
-def _gram_and_count(plan: DescentPlan, rows: CodedRows) -> tuple[Integers, int]:
+def _gram_and_count(plan: DescentPlan, rows: CodedPasses) -> tuple[Integers, int]:
     """Read the rows once, where anything of it is needed."""
-    total = np.zeros((plan.features + 1,) * 2 if plan.shares.gram else (0, 0), np.int64)
-    count = 0
+    statistic = GramAndCount(features=plan.features, gram=plan.shares.gram > 0)
     if not plan.shares.gram and not plan.shares.count:
-        return total, count
-    for codes, targets in rows.blocks(dense=plan.shares.gram > 0):
-        count += len(targets)
-        if plan.shares.gram:
-            total += gram_of(codes)
-    return total, count
+        return statistic.split(np.zeros(statistic.shape, np.int64))
+    return statistic.split(rows.added_up(statistic))
 
 
 def _chosen(
-    plan: DescentPlan, geometry: Geometry, mapped: MappedRows, *, source: Source
+    plan: DescentPlan, geometry: Geometry, mapped: MappedPasses, *, source: Source
 ) -> tuple[int | None, Start | None]:
     """Choose where to start: one of the predictions, or at 0; paid whatever comes out."""
     if plan.choice is None:
         return None, None
     starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
-    add_up = _votes if plan.choice.votes else _losses
+    add_up = votes_against_starts if plan.choice.votes else losses_of_starts
     totals = add_up(plan.targets, mapped, starts, RowMap(geometry=geometry))
     chosen = plan.choice.draw(totals, source)  # private rows, 3 of 4
     return chosen, None if chosen is None else starts[chosen]
@@ -170,53 +164,8 @@ def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> Start:
     return start_of(candidate, geometry, kind=targets.kind, outputs=targets.outputs)
 
 
-def _losses(targets: Targets, mapped: MappedRows, starts: list[Start], mapping: RowMap) -> Integers:
-    """Add up the losses of the starts and, last, of equal classes, in one pass."""
-    totals = np.zeros(len(starts) + 1, np.int64)
-    thetas = [start.theta for start in starts]
-    codes = [mapping.theta_codes(theta) for theta in (*thetas, np.zeros_like(thetas[0]))]
-    for z, _, labels in mapped.parts():
-        for place, code in enumerate(codes):
-            totals[place] += int(targets.losses(predictors(z, code, mapping.last), labels).sum())
-    return totals
-
-
-def _votes(targets: Targets, mapped: MappedRows, starts: list[Start], mapping: RowMap) -> Integers:
-    """Return by how many rows each start loses against the better of its rivals; 0 for none; in one pass.
-
-    The rivals: the middle of the range, and the start's own constant where it has one.
-    """
-    codes = [mapping.theta_codes(start.theta) for start in starts]
-    rivals = [
-        [mapping.theta_codes(rival) for rival in (np.zeros_like(start.theta), start.constant) if rival is not None]
-        for start in starts
-    ]
-    totals = [np.zeros(len(each), np.int64) for each in rivals]
-    for z, _, labels in mapped.parts():
-        for own, others, total in zip(codes, rivals, totals, strict=True):
-            u = predictors(z, own, mapping.last)
-            for place, other in enumerate(others):
-                total[place] += int(targets.votes(u, predictors(z, other, mapping.last), labels).sum())
-    return np.array([*(-total.min() for total in totals), 0], np.int64)
-
-
-def integer_gradient(targets: Targets, mapped: MappedRows, theta: Floats, mapping: RowMap, *, clip: int) -> Integers:
-    """Return the sum of the clipped integer gradients of all rows at a public point, exactly, in one pass.
-
-    Guarantee: one row more moves it by at most `clip` in Euclidean norm (the lemma of `integer_rows`).
-    """
-    code = mapping.theta_codes(theta)
-
-    def gradient(part: Mapped) -> Integers:
-        z, norms, labels = part
-        errors = clipped_errors(targets.errors(predictors(z, code, mapping.last), labels), norms, clip)
-        return gradient_sum(z, errors, mapping.last)
-
-    return np.zeros((mapping.geometry.columns, targets.outputs), np.int64) + mapped.added_up(gradient)
-
-
 def _noisy_gradient(
-    plan: DescentPlan, mapped: MappedRows, theta: Floats, mapping: RowMap, *, clip: int, passes: int, source: Source
+    plan: DescentPlan, mapped: MappedPasses, theta: Floats, mapping: RowMap, *, clip: int, passes: int, source: Source
 ) -> Floats:
     """Release the gradient at a public point, in the loss's own unit."""
     total = integer_gradient(plan.targets, mapped, theta, mapping, clip=clip)
@@ -231,7 +180,8 @@ def _noisy_gradient(
 def _averaged(
     plan: DescentPlan,
     geometry: Geometry,
-    mapped: MappedRows,
+    coded: CodedPasses,
+    mapped: MappedPasses,
     chosen: int | None,
     start: Start | None,
     *,
@@ -260,7 +210,7 @@ def _averaged(
     if residual is not None and chosen is not None and start is not None:
         lost = geometry.rows * taken_off(plan.candidates[chosen], start, geometry, clip=steps.clip)
     points, seen = [], []
-    with mapped.progress(steps.passes) as one_more:
+    with coded.progress(steps.passes) as one_more:
         for _ in range(steps.passes):  # all of them, always
             seen.append(mapping.seen(theta))
             gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=steps.passes, source=source)
@@ -313,7 +263,8 @@ def _likely_h(geometry: Geometry, start: Start | None) -> Floats:
 def _plain(
     plan: DescentPlan,
     geometry: Geometry,
-    mapped: MappedRows,
+    coded: CodedPasses,
+    mapped: MappedPasses,
     chosen: int | None,
     start: Start | None,
     *,
@@ -325,7 +276,7 @@ def _plain(
     clip = int(PLAIN_CLIP * 2.0**mapping.gradient_bits)
     theta = np.zeros((geometry.columns, plan.targets.outputs)) if start is None else np.array(start.theta, np.float64)
     speed, seen = np.zeros_like(theta), []
-    with mapped.progress(passes) as one_more:
+    with coded.progress(passes) as one_more:
         for _ in range(passes):
             seen.append(mapping.seen(theta))
             gradient = _noisy_gradient(plan, mapped, theta, mapping, clip=clip, passes=passes, source=source)

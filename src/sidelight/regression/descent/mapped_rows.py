@@ -18,6 +18,7 @@ from sidelight.progress import progress
 from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import Integers, RowMap, row_codes, whole_norms
+from sidelight.regression.descent.row_sums import CodedSum, Mapped, MappedSum
 from sidelight.regression.rows import ArrayRows, Block, Rows, side_by_side
 
 #: Codes, and mapped rows, of a stream that take no more than this are kept after the first pass.
@@ -27,14 +28,15 @@ _CELLS = 1 << 17
 #: Blocks of which threads are worth their while.
 _SEVERAL = 4
 
-Mapped = tuple[Any, Integers, Floats]
-
 
 class CodedRows:
-    """Bounded rows as codes of the row length (`row_codes`) with their targets, read once where they fit."""
+    """Bounded rows as codes of the row length (`row_codes`) with their targets, read once where they fit.
 
-    def __init__(self, rows: Rows, *, data_norm: float) -> None:
-        self._rows, self._data_norm = rows, data_norm
+    `dense`: whether sums over codes want rows that are no sparse matrix.
+    """
+
+    def __init__(self, rows: Rows, *, data_norm: float, dense: bool = True) -> None:
+        self._rows, self._data_norm, self._dense = rows, data_norm, dense
         self._kept: list[tuple[NDArray[np.int16], Floats]] | None = None
 
     def blocks(self, *, dense: bool) -> Iterator[tuple[Any, Floats]]:
@@ -45,7 +47,12 @@ class CodedRows:
             return
         kept: list[tuple[NDArray[np.int16], Floats]] = []
         room = KEPT_BYTES
-        for codes, targets, whole in side_by_side(lambda block: self._coded(block, dense=dense), self._rows.blocks()):
+
+        def coded(block: Block) -> tuple[Any, Floats, NDArray[np.int16] | None]:
+            codes = coded_block(block, self._data_norm, dense=dense)
+            return codes, block.targets, None if is_sparse(codes) else codes.astype(np.int16)  # at most 2¹⁴ each
+
+        for codes, targets, whole in side_by_side(coded, self._rows.blocks()):
             room -= 1 if whole is None else whole.nbytes + targets.nbytes
             if whole is not None and room >= 0:
                 kept.append((whole, targets))
@@ -55,10 +62,16 @@ class CodedRows:
         if room >= 0 and kept:
             self._kept = kept
 
-    def _coded(self, block: Block, *, dense: bool) -> tuple[Any, Floats, NDArray[np.int16] | None]:
-        codes = row_codes(block.features, self._data_norm)
-        codes = codes.toarray() if dense and is_sparse(codes) else codes
-        return codes, block.targets, None if is_sparse(codes) else codes.astype(np.int16)  # at most 2¹⁴ each
+    def added_up(self, statistic: CodedSum) -> Integers:
+        """Return the sum over all rows, block by block."""
+        total = np.zeros(statistic.shape, np.int64)
+        for codes, targets in self.blocks(dense=self._dense):
+            total += statistic(codes, targets)
+        return total
+
+    def mapped(self, mapping: RowMap) -> MappedRows:
+        """Return the rows as the integers of a geometry."""
+        return MappedRows(self, mapping)
 
     def handed_over(self, columns: int) -> Iterator[tuple[Any, Floats]] | None:
         """Return what is kept and forget it block by block, if it is, and mapped rows of so many columns fit, too."""
@@ -118,30 +131,42 @@ class MappedRows:
             self._kept = kept
 
     def _mapped(self, coded: tuple[Any, Floats]) -> Mapped:
-        z = self._mapping.mapped(coded[0])
-        return z, whole_norms(z, self._mapping.last), coded[1]
+        return mapped_block(self._mapping, *coded)
 
-    def parts(self) -> Iterator[Mapped]:
-        """Return the same in small pieces, dense ones as floats."""
-        for block in self.blocks():
-            yield from parts_of(block)
-
-    def added_up(self, statistic: Callable[[Mapped], Integers]) -> Integers:
+    def added_up(self, statistic: MappedSum) -> Integers:
         """Return the sum of an integer statistic of all pieces, which several threads work on: in any order."""
 
         def of_block(block: Mapped) -> Integers:
-            found = [statistic(part) for part in parts_of(block)]
-            return np.asarray(np.sum(found, axis=0)) if found else np.zeros(1, np.int64)
+            return sum_of_block(statistic, block)
 
         few = self._kept is not None and len(self._kept) < _SEVERAL
-        return np.asarray(sum(map(of_block, self.blocks()) if few else side_by_side(of_block, self.blocks())))
-
-    def progress(self, passes: int) -> AbstractContextManager[Callable[..., None]]:
-        """Show how many passes are done over a table."""
-        return self._rows.progress(passes)
+        total = np.zeros(statistic.shape, np.int64)
+        for found in map(of_block, self.blocks()) if few else side_by_side(of_block, self.blocks()):
+            total += found
+        return total
 
     def __repr__(self) -> str:
         return "MappedRows()"
+
+
+def coded_block(block: Block, data_norm: float, *, dense: bool) -> Any:
+    """Return the codes of bounded rows, whole numbers in floats: a sparse matrix only where it is one and may stay."""
+    codes = row_codes(block.features, data_norm)
+    return codes.toarray() if dense and is_sparse(codes) else codes
+
+
+def mapped_block(mapping: RowMap, codes: Any, targets: Floats) -> Mapped:
+    """Return codes as the integers of a geometry, with their norms."""
+    z = mapping.mapped(codes)
+    return z, whole_norms(z, mapping.last), targets
+
+
+def sum_of_block(statistic: MappedSum, block: Mapped) -> Integers:
+    """Return the sum over a block, piece by piece."""
+    total = np.zeros(statistic.shape, np.int64)
+    for part in parts_of(block):
+        total += statistic(part)
+    return total
 
 
 def parts_of(block: Mapped) -> Iterator[Mapped]:

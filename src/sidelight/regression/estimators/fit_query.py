@@ -94,6 +94,11 @@ class PlannedFit(SurePrepared):
     plans: tuple[Any, ...]
     examples: Records
 
+    @property
+    def instead(self) -> str:
+        """The solver whose passes are sums."""
+        return "solver='descent' of LinearRegression and LogisticRegression adds rows up"
+
 
 class PlansFits(Protocol):
     """A query that becomes a planned fit."""

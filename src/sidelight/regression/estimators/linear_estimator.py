@@ -128,7 +128,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
     def fit_table(
         self, table: Table, *, target: str, features: Sequence[str] | None = None, key: str | None = None
     ) -> Self:
-        """Charge, and fit columns of a table, which may be a file larger than memory: it is read in a few passes.
+        """Charge, and fit columns of a table, also of a file larger than memory or a Spark frame: in a few passes.
 
         Numbers are scaled by their public ranges and categories have one column for each declared label; each is
         divided by the square root of the number of columns, so that `data_norm` is 1 unless a smaller one is given.

@@ -19,9 +19,9 @@ from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import Goal
 from sidelight.regression.estimators.linear_estimator import LinearEstimator
 from sidelight.regression.estimators.model_settings import ModelSolver, OnMissing
-from sidelight.regression.estimators.table_encoding import check_bounds
 from sidelight.regression.losses import ClippedSquaredLoss, Floats, HuberLoss, LogCoshLoss, Loss
 from sidelight.regression.solver import Solver
+from sidelight.regression.table_rows import check_bounds
 from sidelight.session import Session
 
 RegressionLoss = Literal["squared", "log_cosh", "huber", "squared_clipped"]

@@ -14,16 +14,18 @@ from sidelight.errors import RangeError, SidelightWarning
 from sidelight.guarantees import Unit
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
+from sidelight.regression.descent.away_rows import AwayExamples
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.fit_query import PlannedFit, Records
-from sidelight.regression.estimators.table_examples import refuse_rows_of_table
+from sidelight.regression.estimators.table_examples import TableExamples, refuse_rows_of_table
 from sidelight.regression.losses import Loss
 from sidelight.regression.model_error import descent_error, objective_error
 from sidelight.regression.model_predictions import Predictions
 from sidelight.regression.predicted_objective import PredictedPlan, plan_with_predictions
+from sidelight.regression.rows import Rows
 from sidelight.session import Answer
 
 
@@ -117,6 +119,11 @@ class PreparedPrediction(PlannedFit):
     plans: tuple[DescentPlan | PredictedPlan, ...]
     predictions: Predictions
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether each pass over the rows of a table is a sum: a descent's is, objective perturbation searches them."""
+        return isinstance(self.examples, TableExamples) and all(isinstance(each, DescentPlan) for each in self.plans)
+
     def check_rows(self, table: Table) -> None:
         """Refuse public rows that are rows of the table."""
         refuse_rows_of_table(self.predictions, self.examples, table)
@@ -124,10 +131,14 @@ class PreparedPrediction(PlannedFit):
     def run(self, table: Table, source: Source) -> Answer:
         """Read the examples and fit. Released beside the model: the choice, -1 for none, and the number of rows."""
         (plan,) = self.plans
-        rows = self.examples.bounded(table, plan.policy)
         if isinstance(plan, DescentPlan):
-            found = descend(plan, rows, source=source)
+            found = descend(plan, self._rows(table, plan), source=source)
             return Answer(value=found.value(), error=descent_error(plan, found))
-        fit, chosen, counted = plan.run(rows, source=source)
+        fit, chosen, counted = plan.run(self.examples.bounded(table, plan.policy), source=source)
         told = {"chosen": np.array(-1 if chosen is None else chosen), "rows": np.array(counted)}
         return Answer(value=fit.model() | told, error=objective_error(plan.fit))
+
+    def _rows(self, table: Table, plan: DescentPlan) -> Rows | AwayExamples:
+        if isinstance(self.examples, TableExamples):
+            return self.examples.where_they_are(table, plan.policy)
+        return self.examples.bounded(table, plan.policy)

@@ -8,9 +8,7 @@ It is a scikit-learn transformer, whose `fit` looks at names and types alone: in
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -18,20 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from sidelight.aggregates.clipped_vector import ClippedVector
-from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, SideBySide
-from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.aggregates.coding import SideBySide
+from sidelight.errors import SchemaError, nearest
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.records.rows import Wanted
-from sidelight.regression.losses import Floats
+from sidelight.regression.table_rows import RowEncoder, check_bounds, coding_of
 from sidelight.regression.table_units import TableUnits
-
-#: Steps from the middle of a range to its end.
-LEVELS = 1 << 20
-#: Cells of a block of rows: 4 MB.
-_CELLS = 1 << 19
-#: Rows with many more columns than entries stay sparse.
-_SPARSE_FROM = 256
 
 
 class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -109,15 +99,14 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         return Table(rows, schema=list(self.columns))
 
     @cached_property
+    def encoder(self) -> RowEncoder:
+        """The arithmetic of it."""
+        return RowEncoder(tuple(self.columns))
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The name of every feature: of a number its column's, of a category column=label."""
-        found: list[str] = []
-        for column in self.columns:
-            if isinstance(column, Number):
-                found.append(column.name)
-            else:
-                found += [f"{column.name}={label}" for label in column.labels]
-        return tuple(found)
+        return self.encoder.names
 
     @cached_property
     def units(self) -> TableUnits:
@@ -130,34 +119,20 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
                 ranges.append((float((column.upper - column.lower) / 2), float((column.upper + column.lower) / 2)))
             else:
                 ranges += [(1.0, 0.0)] * len(column.labels)
-        factors = np.array([self._share / half for half, _ in ranges])
+        factors = np.array([self.encoder.share / half for half, _ in ranges])
         return TableUnits(self.names, factors, np.array([middle for _, middle in ranges]))
-
-    @cached_property
-    def codings(self) -> tuple[Coding, ...]:
-        """How each column becomes integers."""
-        return tuple(_coding(column) for column in self.columns)
-
-    def rows(self, codes: CodeArrays) -> Iterator[Any]:
-        """Return the rows of coded columns, dense or CSR, in blocks of bounded size."""
-        width, length = len(self.names), len(codes[0])
-        sparse = width >= _SPARSE_FROM and width >= 8 * len(self.columns)
-        step = max(1, _CELLS // (2 * len(self.columns) if sparse else width))
-        for start in range(0, length, step):
-            part = tuple(code[start : start + step] for code in codes)
-            yield self._sparse(part) if sparse else self._dense(part)
 
     def matrix(self, table: Table) -> Any:
         """Return one row of features for each row of a table, in its order, for prediction.
 
         A missing number counts as the middle of its range, a label that is not listed as none.
         """
-        coding = SideBySide(self.codings)
+        coding = SideBySide(self.encoder.codings)
         wanted = Wanted(numbers=coding.numbers, texts=coding.texts)
         blocks: list[Any] = []
         for batch in table.rows.batches(wanted):
             codes = tuple(_prediction_codes(column, batch) for column in self.columns)
-            blocks += self.rows(codes)
+            blocks += self.encoder.rows(codes)
         if not blocks:
             return np.empty((0, len(self.names)))
         if isinstance(blocks[0], np.ndarray):
@@ -165,41 +140,6 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         from scipy.sparse import vstack
 
         return vstack(blocks, format="csr")
-
-    def _dense(self, codes: CodeArrays) -> Floats:
-        out = np.zeros((len(codes[0]), len(self.names)))
-        every = np.arange(len(codes[0]))
-        for column, code, first in zip(self.columns, codes, self._places, strict=True):
-            if isinstance(column, Number):
-                np.multiply(code, self._share / LEVELS, out=out[:, first])
-            else:
-                known = code >= 0
-                out[every[known], first + code[known]] = self._share
-        return out
-
-    def _sparse(self, codes: CodeArrays) -> Any:
-        from scipy.sparse import csr_array
-
-        values = np.empty((len(codes[0]), len(self.columns)))
-        places = np.empty(values.shape, np.int64)
-        for j, (column, code, first) in enumerate(zip(self.columns, codes, self._places, strict=True)):
-            if isinstance(column, Number):
-                values[:, j], places[:, j] = code * (self._share / LEVELS), first
-            else:
-                values[:, j] = np.where(code >= 0, self._share, 0.0)
-                places[:, j] = first + np.maximum(code, 0)
-        starts = np.arange(len(values) + 1) * len(self.columns)
-        return csr_array((values.ravel(), places.ravel(), starts), shape=(len(values), len(self.names)))
-
-    @property
-    def _share(self) -> float:
-        # rounded down by more than its error: k squares of it are at most 1
-        return (1 - 2.0**-50) / math.sqrt(len(self.columns))
-
-    @cached_property
-    def _places(self) -> NDArray[np.int64]:
-        widths = [1 if isinstance(column, Number) else len(column.labels) for column in self.columns]
-        return np.concatenate([[0], np.cumsum(widths)[:-1]])
 
 
 def has_names(rows: Any) -> bool:
@@ -240,38 +180,12 @@ def encoding_for(schema: Schema, *, target: str, features: Sequence[str] | None)
             check_bounds(column)
         found.append(column)
     encoding = TableEncoding(tuple(found))
-    _ = encoding.codings  # public work, done before anything is charged: a range that cannot be coded is refused
+    _ = (
+        encoding.encoder.codings
+    )  # public work, done before anything is charged: a range that cannot be coded is refused
     return encoding
 
 
-def check_bounds(number: Number) -> None:
-    """Refuse a number without a public range."""
-    if number.lower is None or number.upper is None:
-        raise SchemaError(
-            f"column {number.name!r} needs a public range; declare Number({number.name!r}, lower=..., upper=...) with "
-            "bounds that you know without looking at the rows"
-        )
-
-
-def scaled_number(number: Number) -> ClippedVector:
-    """Code a number of a public range by its share of half the range, from the middle: -LEVELS to LEVELS."""
-    check_bounds(number)
-    assert number.lower is not None
-    assert number.upper is not None
-    half, middle = (number.upper - number.lower) / 2, (number.upper + number.lower) / 2
-    if not Fraction(2) ** -100 < half < Fraction(2) ** 100 or abs(middle) > 2**50 * half:
-        raise RangeError(
-            f"column {number.name!r} ranges from {float(number.lower)} to {float(number.upper)}; a model wants "
-            "a range that is between 2**-99 and 2**101 wide (about 1.6e-30 and 2.5e30), and at least 2e-15 of its own "
-            "size; count in other units, or from another zero"
-        )
-    return ClippedVector(columns=(number,), radius=half, levels=LEVELS, centres=(middle,))
-
-
-def _coding(column: Number | Category) -> Coding:
-    return scaled_number(column) if isinstance(column, Number) else CategoryCoding(column)
-
-
 def _prediction_codes(column: Number | Category, batch: Any) -> NDArray[np.int64]:
-    (code,), kept = _coding(column).kernel(batch)
+    (code,), kept = coding_of(column).kernel(batch)
     return code if kept is None or isinstance(column, Category) else np.where(kept, code, 0)

@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.coding import CategoryCoding, Coding, SideBySide
-from sidelight.aggregates.collect import coded_rows
+from sidelight.aggregates.coding import Coding, SideBySide
+from sidelight.aggregates.collect import coded_rows, rows_that_count
 from sidelight.errors import SchemaError, nearest
 from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.regression.estimators.table_encoding import LEVELS, TableEncoding, scaled_number
+from sidelight.records.rows import ReducesAway
+from sidelight.regression.descent.away_rows import AwayExamples
+from sidelight.regression.estimators.table_encoding import TableEncoding
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import Predictions, refuse_private_rows
 from sidelight.regression.rows import RowPolicy, StreamedRows
+from sidelight.regression.table_rows import ExampleDecoder, coding_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,8 +41,7 @@ class TableExamples:
     @cached_property
     def coding(self) -> Coding:
         """How a row becomes integers: its features, then its target."""
-        target = CategoryCoding(self.target) if isinstance(self.target, Category) else scaled_number(self.target)
-        return SideBySide((*self.encoding.codings, target))
+        return SideBySide((*self.encoding.encoder.codings, coding_of(self.target)))
 
     @property
     def features(self) -> int:
@@ -55,14 +57,20 @@ class TableExamples:
         """Return the bounded records, read again in every pass unless they fit into memory."""
         return StreamedRows(lambda: self.batches(table), policy=policy)
 
+    def where_they_are(self, table: Table, policy: RowPolicy) -> StreamedRows | AwayExamples:
+        """Return the bounded records for sums alone: of a place that hands none over, what its workers are to do."""
+        if not isinstance(table.rows, ReducesAway):
+            return self.bounded(table, policy)
+        return AwayExamples(table.rows, rows_that_count(table, self.coding), self.decoder, policy)
+
     def batches(self, table: Table) -> Iterator[tuple[Any, NDArray[Any]]]:
         """Return rows of features and their targets. Never raises for a value."""
-        for *features, codes in coded_rows(table, self.coding):
-            values = self._decoded(codes)
-            start = 0
-            for rows in self.encoding.rows(tuple(features)):
-                yield rows, values[start : start + rows.shape[0]]
-                start += rows.shape[0]
+        return self.decoder(coded_rows(table, self.coding))
+
+    @property
+    def decoder(self) -> ExampleDecoder:
+        """What makes features and targets of coded rows."""
+        return ExampleDecoder(self.encoding.encoder, self.target, self.labels)
 
     def public_examples(self, given: PublicData) -> tuple[Floats, NDArray[Any] | None]:
         """Read public rows as the private ones are read: features, and targets where they have the target's column.
@@ -88,21 +96,6 @@ class TableExamples:
         if not parts:
             return np.empty((0, self.features)), np.empty(0)
         return np.concatenate([_dense(rows) for rows, _ in parts]), np.concatenate([targets for _, targets in parts])
-
-    def _decoded(self, codes: NDArray[np.int64]) -> NDArray[Any]:
-        if isinstance(self.target, Category):
-            assert self.labels is not None
-            known = np.array([label is not None for label in self.labels])
-            # the labels are of one type where there are any, and -1, which is no place, marks the others
-            sorts = np.array([label for label in self.labels if label is not None])
-            places = np.where(known, np.cumsum(known) - 1, -1)[codes]
-            if sorts.dtype.kind in "iufb":
-                return np.where(places >= 0, sorts[places].astype(np.float64), np.nan)
-            return np.where(places >= 0, sorts[places], "")
-        assert self.target.lower is not None
-        assert self.target.upper is not None
-        half, middle = (self.target.upper - self.target.lower) / 2, (self.target.upper + self.target.lower) / 2
-        return codes * (float(half) / LEVELS) + float(middle)
 
     def __repr__(self) -> str:
         return f"TableExamples({self.features} features)"

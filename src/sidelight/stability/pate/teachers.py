@@ -23,13 +23,13 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
+from sidelight.fork_guard import temporary_folder
 from sidelight.records.cells import number_of, text_of
 from sidelight.stability.pate.typed_rows import Form, TypedRows
 
@@ -129,7 +129,7 @@ def _sent_once(queries: Any) -> Iterator[Any]:
     if not isinstance(queries, np.ndarray) or queries.dtype == object or queries.nbytes < 2**20:
         yield queries
         return
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         file = Path(folder) / "queries.npy"
         np.save(file, queries)
         yield np.load(file, mmap_mode="r")

@@ -1,0 +1,166 @@
+"""Coded columns of a table as rows of a model, and its target: arithmetic of single rows, by public declarations.
+
+It needs nothing but NumPy, and SciPy for rows that are sparse: workers of an engine do this where the rows are, and
+need not load scikit-learn for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.clipped_vector import ClippedVector
+from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding
+from sidelight.errors import RangeError, SchemaError
+from sidelight.records import Category, Number
+from sidelight.regression.losses import Floats
+
+#: Steps from the middle of a range to its end.
+LEVELS = 1 << 20
+#: Cells of a block of rows: 4 MB.
+_CELLS = 1 << 19
+#: Rows with many more columns than entries stay sparse.
+_SPARSE_FROM = 256
+
+
+@dataclass(frozen=True)
+class RowEncoder:
+    """Rows of features of coded columns: a number its share of half its range, a category one column a label."""
+
+    columns: tuple[Number | Category, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The name of every feature: of a number its column's, of a category column=label."""
+        found: list[str] = []
+        for column in self.columns:
+            if isinstance(column, Number):
+                found.append(column.name)
+            else:
+                found += [f"{column.name}={label}" for label in column.labels]
+        return tuple(found)
+
+    @cached_property
+    def codings(self) -> tuple[Coding, ...]:
+        """How each column becomes integers."""
+        return tuple(coding_of(column) for column in self.columns)
+
+    def rows(self, codes: CodeArrays) -> Iterator[Any]:
+        """Return the rows of coded columns, dense or CSR, in blocks of bounded size."""
+        width, length = len(self.names), len(codes[0])
+        sparse = width >= _SPARSE_FROM and width >= 8 * len(self.columns)
+        step = max(1, _CELLS // (2 * len(self.columns) if sparse else width))
+        for start in range(0, length, step):
+            part = tuple(code[start : start + step] for code in codes)
+            yield self._sparse(part) if sparse else self._dense(part)
+
+    def _dense(self, codes: CodeArrays) -> Floats:
+        out = np.zeros((len(codes[0]), len(self.names)))
+        every = np.arange(len(codes[0]))
+        for column, code, first in zip(self.columns, codes, self._places, strict=True):
+            if isinstance(column, Number):
+                np.multiply(code, self.share / LEVELS, out=out[:, first])
+            else:
+                known = code >= 0
+                out[every[known], first + code[known]] = self.share
+        return out
+
+    def _sparse(self, codes: CodeArrays) -> Any:
+        from scipy.sparse import csr_array
+
+        values = np.empty((len(codes[0]), len(self.columns)))
+        places = np.empty(values.shape, np.int64)
+        for j, (column, code, first) in enumerate(zip(self.columns, codes, self._places, strict=True)):
+            if isinstance(column, Number):
+                values[:, j], places[:, j] = code * (self.share / LEVELS), first
+            else:
+                values[:, j] = np.where(code >= 0, self.share, 0.0)
+                places[:, j] = first + np.maximum(code, 0)
+        starts = np.arange(len(values) + 1) * len(self.columns)
+        return csr_array((values.ravel(), places.ravel(), starts), shape=(len(values), len(self.names)))
+
+    @property
+    def share(self) -> float:
+        """What a column counts: so little that no row is longer than 1."""
+        # rounded down by more than its error: k squares of it are at most 1
+        return (1 - 2.0**-50) / math.sqrt(len(self.columns))
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        widths = [1 if isinstance(column, Number) else len(column.labels) for column in self.columns]
+        return np.concatenate([[0], np.cumsum(widths)[:-1]])
+
+
+def check_bounds(number: Number) -> None:
+    """Refuse a number without a public range."""
+    if number.lower is None or number.upper is None:
+        raise SchemaError(
+            f"column {number.name!r} needs a public range; declare Number({number.name!r}, lower=..., upper=...) with "
+            "bounds that you know without looking at the rows"
+        )
+
+
+def scaled_number(number: Number) -> ClippedVector:
+    """Code a number of a public range by its share of half the range, from the middle: -LEVELS to LEVELS."""
+    check_bounds(number)
+    assert number.lower is not None
+    assert number.upper is not None
+    half, middle = (number.upper - number.lower) / 2, (number.upper + number.lower) / 2
+    if not Fraction(2) ** -100 < half < Fraction(2) ** 100 or abs(middle) > 2**50 * half:
+        raise RangeError(
+            f"column {number.name!r} ranges from {float(number.lower)} to {float(number.upper)}; a model wants "
+            "a range that is between 2**-99 and 2**101 wide (about 1.6e-30 and 2.5e30), and at least 2e-15 of its own "
+            "size; count in other units, or from another zero"
+        )
+    return ClippedVector(columns=(number,), radius=half, levels=LEVELS, centres=(middle,))
+
+
+def coding_of(column: Number | Category) -> Coding:
+    """Return how a column becomes integers."""
+    return scaled_number(column) if isinstance(column, Number) else CategoryCoding(column)
+
+
+@dataclass(frozen=True, repr=False)
+class ExampleDecoder:
+    """Features and target of rows that are coded, the target last; each row by itself.
+
+    `labels` holds what each code of a category stands for, None where its rows take no part; it is None for a number.
+    """
+
+    encoder: RowEncoder
+    target: Number | Category
+    labels: tuple[Any, ...] | None
+
+    def __call__(self, coded: Iterable[CodeArrays]) -> Iterator[tuple[Any, NDArray[Any]]]:
+        """Return rows of features and their targets, in blocks. Never raises for a value."""
+        for *features, codes in coded:
+            values = self._targets(codes)
+            start = 0
+            for rows in self.encoder.rows(tuple(features)):
+                yield rows, values[start : start + rows.shape[0]]
+                start += rows.shape[0]
+
+    def _targets(self, codes: NDArray[np.int64]) -> NDArray[Any]:
+        if isinstance(self.target, Category):
+            assert self.labels is not None
+            known = np.array([label is not None for label in self.labels])
+            # the labels are of one type where there are any, and -1, which is no place, marks the others
+            sorts = np.array([label for label in self.labels if label is not None])
+            places = np.where(known, np.cumsum(known) - 1, -1)[codes]
+            if sorts.dtype.kind in "iufb":
+                return np.where(places >= 0, sorts[places].astype(np.float64), np.nan)
+            return np.where(places >= 0, sorts[places], "")
+        assert self.target.lower is not None
+        assert self.target.upper is not None
+        half, middle = (self.target.upper - self.target.lower) / 2, (self.target.upper + self.target.lower) / 2
+        return codes * (float(half) / LEVELS) + float(middle)
+
+    def __repr__(self) -> str:
+        return "ExampleDecoder()"
