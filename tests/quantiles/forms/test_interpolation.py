@@ -10,7 +10,7 @@ import pytest
 from scipy.interpolate import PchipInterpolator
 
 from sidelight.grid import FloatGrid, Grid
-from sidelight.quantiles.forms.interpolation import Curve
+from sidelight.quantiles.forms.interpolation import Curve, edge_power
 from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 
 
@@ -154,3 +154,36 @@ def test_a_continued_curve_goes_on_straight_in_its_coordinates():
     assert 1.5e6 < high < 2 * 1e6 * np.log(49)
     assert curve.places_of([20, 980]) == [places[0], places[-1]], "nothing is continued unasked"
     assert not Curve([5, 5], [1, 2], 3).goes_on
+
+
+def test_beyond_all_records_the_innermost_point_says_where_they_end() -> None:
+    curve = Curve([-(10**9), -(10**6), 0, 100, 200, 300, 10**12], [0, 0, 0, 400, 600, 1000, 1000], 1000.0)
+    assert (curve.places[0], curve.places[-1]) == (0, 300)
+    assert curve.places_of([0.5, 999.5]) == [0, 300]
+
+
+@pytest.mark.parametrize("power", [1.6, 2.0, 3.0, 3.9])
+@pytest.mark.parametrize("ranks", [(500.0, 1200.0, 2500.0), (40.0, 900.0, 1000.0)])
+def test_the_power_of_an_edge_is_found(power: float, ranks: tuple[float, float, float]) -> None:
+    places = [round(2**80 * (rank / 2500) ** power) for rank in ranks]
+    assert edge_power([place - places[0] for place in places], ranks) == pytest.approx(power, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("distances", "ranks"),
+    [
+        ([0, 700, 2000], [500.0, 1200.0, 2500.0]),  # as dense everywhere
+        ([0, 700, 900], [500.0, 1200.0, 2500.0]),  # a tail that thins out
+        ([0, 0, 900], [500.0, 1200.0, 2500.0]),
+        ([0, 700, 700], [500.0, 1200.0, 2500.0]),
+        ([0, 700, 2000], [0.0, 1200.0, 2500.0]),
+        ([0, 700, 2000], [500.0, 500.0, 2500.0]),
+        ([0, 700], [500.0, 1200.0]),
+    ],
+)
+def test_where_nothing_speaks_for_a_denser_edge_the_power_is_one(distances: list[int], ranks: list[float]) -> None:
+    assert edge_power(distances, ranks) == 1.0
+
+
+def test_the_power_of_an_edge_is_bounded() -> None:
+    assert edge_power([0, 1, 10**300], [500.0, 1200.0, 2500.0]) == 4.0

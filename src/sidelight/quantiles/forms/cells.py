@@ -9,6 +9,7 @@ could pay twice.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,11 +29,12 @@ from sidelight.quantiles.forms.fine_counts import fine_counts
 from sidelight.quantiles.forms.finish import Finish, Finished
 from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, tail_spots
-from sidelight.quantiles.forms.interpolation import Curve
+from sidelight.quantiles.forms.interpolation import Curve, edge_power
 from sidelight.quantiles.forms.least_squares import Round, agreed_counts, ranks_of
 from sidelight.quantiles.forms.local import Parts
 from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 from sidelight.quantiles.forms.skeleton import Skeleton, release_skeleton
+from sidelight.quantiles.forms.smoothed_counts import smoothed_counts
 
 Floats = NDArray[np.float64]
 #: A tail that holds less than this share of the records that its point was selected for is taken to be empty.
@@ -120,19 +122,16 @@ def release_cells(
     bones, coarse = _without_empty_tails(skeleton.points, coarse, plan)
     rounds, points = [coarse], bones
     if plan.three_rounds:
-        points = _cut(grid, bones, rounds, levels, plan.middle_count)
+        points = tuple(_cut(grid, bones, rounds, levels, plan.middle_count))
         middle, parents = cells_between(grid, points), _parents(points, bones)
         inside = np.array([0 < place < len(points) for place in range(len(middle))])
         found = coarse_counts(ranks, middle[1:-1], Budget(kind, plan.middle), parents[inside], source)
         rounds.append(found.among(inside, parents))
     wanted = np.array([float(level) for level in levels])
     sparse = _sparse(grid, points, rounds, wanted)
-    leaves = (
-        *_cut(grid, points, rounds, levels, plan.fine_count, whole=sparse),
-        *_beyond(grid, points, rounds, wanted, plan),
-    )
+    curved = _cut(grid, points, rounds, levels, plan.fine_count, whole=sparse)
     # From here on `cells` is the one partition: a record is in one leaf, or in one of the two tails.
-    leaves = tuple(sorted(set(leaves)))
+    leaves = tuple(sorted({*curved, *_beyond(grid, points, rounds, wanted, plan)}))
     cells, parents = cells_between(grid, leaves), _parents(leaves, points)
     # What has no count keeps all of the fine budget for its finish: tails with targets, and leaves where a gap begins.
     sides = _sides(cells, sparse[parents], _ranks(rounds), points, wanted)
@@ -152,7 +151,8 @@ def release_cells(
     )
     flags &= counted
     rounds.append(fine.refined(flags[counted], parents[counted], source).among(counted, parents))
-    ends = _ranks(rounds)
+    expected = np.pad(np.diff([curved.get(leaf, np.nan) for leaf in leaves]), 1, constant_values=np.nan)
+    ends = ranks_of(smoothed_counts(rounds, expected, flags))
     finish = Finish(
         grid=grid,
         cells=cells,
@@ -231,21 +231,22 @@ def _cut(
     count: int,
     *,
     whole: NDArray[np.int64] | None = None,
-) -> tuple[int, ...]:
-    """Return the points with more between them: where the curve through them puts levels; none in cells kept whole.
+) -> dict[int, float]:
+    """Return the points with more between them, in order, each with its rank on the curve through the points.
 
-    Public post-processing.
+    The others lie where that curve puts levels; none in cells kept whole. Public post-processing.
     """
     ends = _ranks(rounds)
     total = float(ends[-1])
     placed = fine_levels(levels, low=float(ends[1]) / total, high=float(ends[-2]) / total, count=count)
     places, divisor = common_positions(grid, points)
     curve = Curve(places, ends[1:-1], total)
-    new = (index_at_or_below(grid, place, divisor) for place in curve.places_of(np.array(placed) * total))
-    inside = [index for index in new if points[0] < index < points[-1]]
+    ranks = np.array(placed) * total
+    new = [index_at_or_below(grid, place, divisor) for place in curve.places_of(ranks)]
+    inside = {index: rank for index, rank in zip(new, ranks.tolist(), strict=True) if points[0] < index < points[-1]}
     if whole is not None:
-        inside = [index for index in inside if whole[bisect_right(points, index)] == 0]
-    return tuple(sorted({*points, *inside}))
+        inside = {index: rank for index, rank in inside.items() if whole[bisect_right(points, index)] == 0}
+    return dict(sorted({**inside, **dict(zip(points, ends[1:-1].tolist(), strict=True))}.items()))
 
 
 def _beyond(
@@ -269,10 +270,11 @@ def _beyond(
             continue
         chosen = np.geomspace(first_beyond(float(inside.min()), outer, rate), outer, POINTS_BEYOND + 1)[:-1]
         placed = curve.places_of(total - chosen if above else chosen, continued=True)
-        # At a hard edge records go on as densely as before, and end: cuts for that, too, from the nearest cell inside.
+        # At a hard edge records go on as densely as before, or more and more densely, and end: cuts for that, too.
         end, beside = (places[-1], places[-2]) if above else (places[0], places[1])
-        full = max(float(ends[-2] - ends[-3] if above else ends[2] - ends[1]), 1.0)
-        placed += [end + (end - beside) * top // bottom for top, bottom in _ratios(outer / full)]
+        nearest = places[::-1] if above else places
+        ranks = (total - ends[-2:0:-1] if above else ends[1:-1])[:3]
+        placed += [end + (end - beside) * top // bottom for top, bottom in _ratios(nearest, ranks)]
         new = [index_at_or_below(grid, place, divisor) for place in placed]
         found += [index for index in new if (points[-1] < index < grid.fine_last if above else index < points[0])]
     return [index for index in found if index > grid.fine_first]
@@ -283,9 +285,17 @@ def first_beyond(asked: float, outer: float, rate: float) -> float:
     return min(max(asked, _FIRST_RANK / rate), outer / 2)
 
 
-def _ratios(factor: float) -> list[tuple[int, int]]:
-    """Return the even steps beyond a point, as multiples of the nearest cell: exact, for places are whole numbers."""
-    return [(share * factor).as_integer_ratio() for share in _EVEN_BEYOND]
+def _ratios(places: Sequence[int], ranks: Floats) -> list[tuple[int, int]]:
+    """Return where to cut beyond an outermost point, as multiples of the nearest cell: exact, for places are whole.
+
+    Args:
+        places: From the outermost point inwards.
+        ranks: Of the first ones, from the outer end.
+    """
+    power = edge_power([abs(place - places[0]) for place in places[:3]], ranks)
+    outer, inner = max(float(ranks[0]), 1.0), max(float(ranks[1]), float(ranks[0]) + 1.0)
+    whole = 1 / math.expm1(power * math.log(inner / outer))  # the way to the edge
+    return [(whole * -math.expm1(power * math.log1p(-share))).as_integer_ratio() for share in _EVEN_BEYOND]
 
 
 def _sides(

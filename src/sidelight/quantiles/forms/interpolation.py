@@ -7,6 +7,7 @@ no digits are lost far from zero. Post-processing of released numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -20,6 +21,8 @@ Floats = NDArray[np.float64]
 _SMOOTH = np.log(3.0)
 #: The largest such difference: cells of no records or of no width.
 _MOST_STEP = 700.0
+#: Powers of the rank with which places run towards an edge: from this one on it is taken for more than 1; the largest.
+_LEAST_POWER, _MOST_POWER = 1.5, 4.0
 
 
 class Curve:
@@ -180,13 +183,41 @@ class Curve:
         return float(self.ranks[cell] + share * (self.ranks[cell + 1] - self.ranks[cell]))
 
 
+def edge_power(distances: Sequence[int], ranks: ArrayLike) -> float:
+    """Return the power of the rank from an edge with which places run towards it, by three points; 1 if that is less.
+
+    Places are a + b · rank^power: at a hard edge with a density of any height the power is 1, where records grow denser
+    towards it, as shares near 0 do, it is larger. Below `_LEAST_POWER` noise can make it, and it is taken for 1.
+
+    Args:
+        distances: Of three points from the outermost of them, increasing from 0.
+        ranks: Of these points, from the outer end.
+
+    >>> edge_power([0, 3, 8], [1.0, 2.0, 3.0]), edge_power([0, 2, 3], [1.0, 2.0, 3.0])
+    (2.0, 1.0)
+    """
+    found = np.asarray(ranks, np.float64)
+    if found.size < 3 or not 0 < found[0] < found[1] < found[2] or not 0 < distances[1] < distances[2]:
+        return 1.0
+    wanted = (distances[2] - distances[1]) / distances[1]
+    near, far = math.log(found[0] / found[1]), math.log(found[2] / found[1])
+    low, high = 1.0, _MOST_POWER
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if math.expm1(middle * far) / -math.expm1(middle * near) < wanted else (low, middle)
+    return round(high, 6) if high >= _LEAST_POWER else 1.0
+
+
 def _merged(places: Sequence[int], ranks: Floats) -> tuple[list[int], Floats]:
-    """Join points of one rank to their mean place, and points of one place to their mean rank."""
+    """Join points of one rank to their mean place, and points of one place to their mean rank.
+
+    Points of the least or the largest rank lie beyond all records: the innermost of them says where these end.
+    """
     by_rank = groupby(zip(places, ranks.tolist(), strict=True), key=lambda point: point[1])
-    joined = []
-    for rank, points in by_rank:
-        here = [place for place, _ in points]
-        joined.append((sum(here) // len(here), rank))
+    groups = [([place for place, _ in points], rank) for rank, points in by_rank]
+    joined = [(sum(here) // len(here), rank) for here, rank in groups]
+    if len(groups) > 1:
+        joined[0], joined[-1] = (groups[0][0][-1], groups[0][1]), (groups[-1][0][0], groups[-1][1])
     out = []
     for place, points in groupby(joined, key=lambda point: point[0]):
         of_place = [rank for _, rank in points]
