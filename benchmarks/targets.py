@@ -1,8 +1,9 @@
 """`make targets`: every target of every issue, measured now. `--only GROUP` for one group.
 
 Exit status 1 when a target is missed or cannot be measured. A script runs once, whatever the number of its targets.
-Scripts run one after the other, because most measure seconds; a group that says `SIDE_BY_SIDE = True` has none that
-does, and runs them in as many processes as there are cores, two at the most.
+Scripts run one after the other, because most measure seconds. A group that says `SIDE_BY_SIDE = True` runs them in as
+many processes as there are cores, two at the most, and after them, one by one, those that it names in `ALONE`: all that
+measure seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from functools import cache, partial
 from importlib import import_module
@@ -51,13 +52,26 @@ def runs_of(group: str, known: Collection[Script], stack: ExitStack) -> dict[Scr
     """Return for each other script of a group how its figures are had: run once when asked for, or begun already."""
     wanted = dict.fromkeys(target.script for target in targets_of(group) if not target.skipped)
     scripts = [script for script in wanted if script not in known]
-    if not getattr(import_module(f"benchmarks.groups.{group}"), "SIDE_BY_SIDE", False):
+    module = import_module(f"benchmarks.groups.{group}")
+    if not getattr(module, "SIDE_BY_SIDE", False):
         return {script: cache(partial(run, script, _here)) for script in scripts}
-    for name in _THREADS - os.environ.keys():  # of processes that begin now; threads that wait for others only cost
+    threads = _THREADS - os.environ.keys()
+    for name in threads:  # of processes that begin now; threads that wait for others only cost
         os.environ[name] = "1"
         stack.callback(os.environ.pop, name, None)
     pool = stack.enter_context(ThreadPoolExecutor(min(2, os.cpu_count() or 1)))
-    return {script: pool.submit(run, script, _in_a_new_process).result for script in scripts}
+    alone = getattr(module, "ALONE", ())
+    begun = {script: pool.submit(run, script, _in_a_new_process) for script in scripts if script not in alone}
+
+    def afterwards(script: Script) -> Mapping[str, float]:
+        wait(begun.values())
+        for name in threads:
+            os.environ.pop(name, None)
+        return run(script, _here)
+
+    return {
+        script: begun[script].result if script in begun else cache(partial(afterwards, script)) for script in scripts
+    }
 
 
 def _here(script: Script) -> Mapping[str, float]:

@@ -23,6 +23,8 @@ ADULT = {"0.1": 82.0, "1": 83.5, "8": 84.2}
 #: Test accuracies of small sets and many classes: set, epsilon, least.
 CLASSES = (("digits", 1.0, 0.87), ("digits", 8.0, 0.92), ("digits 0-4, 5-9", 1.0, 0.84), ("breast_cancer", 1.0, 0.93))
 
+SIDE_BY_SIDE = True
+ALONE = (linear_speed.measure,)
 TARGETS = [
     Target("logistic-noise-vs-gaussian", linear_models.measure, "noise_vs_gaussian", "<=", 1.001),
     *[

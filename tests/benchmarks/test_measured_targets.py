@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +22,16 @@ def told() -> Mapping[str, float]:
 
 def dies() -> Mapping[str, float]:
     os._exit(3)
+
+
+def slow() -> Mapping[str, float]:
+    time.sleep(0.3)
+    Path(os.environ["TOLD"]).touch()
+    return told()
+
+
+def alone() -> Mapping[str, float]:
+    return {"one": told()["one"], "after": float(Path(os.environ["TOLD"]).exists())}
 
 
 def fails() -> Mapping[str, float]:
@@ -44,6 +56,19 @@ def test_a_script_that_fails_or_dies_hides_no_other(monkeypatch: pytest.MonkeyPa
     assert "OMP_NUM_THREADS" not in os.environ
     assert (found[told]["process"] != os.getpid()) == side_by_side
     assert not any(found[script] for script in scripts[1:])
+
+
+def test_what_measures_seconds_runs_alone_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    group = ModuleType("group")
+    group.TARGETS = [Target(script.__name__, script, "one", "<=", 1) for script in (alone, slow)]
+    group.SIDE_BY_SIDE, group.ALONE = True, (alone,)
+    monkeypatch.setattr(targets, "import_module", lambda name: group)
+    with ExitStack() as stack:
+        figures = targets.runs_of("tried", (), stack)
+        assert figures[alone]() == {"one": 2.0, "after": 1.0}
+        assert figures[slow]()["one"] == 1
 
 
 @pytest.mark.parametrize(
