@@ -5,6 +5,7 @@ And whole fits beside the same fits without it.
 
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ import sidelight as sl
 from sidelight.regression.descent import fit as fitting
 from sidelight.regression.descent.log_odds import clipped_end, share_of_log_odds
 from sidelight.regression.descent.rules import Schedule
+from sidelight.regression.model_predictions import PredictedFit
+from sidelight.regression.prediction_sources import predictions_of
 
 STEPS = Schedule(noise=0.02, passes=16, tail=12, clip_share=0.5, clip=1.0, step=2.8, constant_step=2.8)
 
@@ -75,12 +78,21 @@ class TestShare:
         assert told * end == pytest.approx(1.0, rel=0.1)
         assert end > 1.15  # there was something to draw back
 
-    @pytest.mark.parametrize("theta", [np.zeros(3), np.full(3, np.inf), np.full(3, np.nan), np.full(3, 1e200)])
-    def test_nothing_that_was_released_breaks_it(self, theta: np.ndarray) -> None:
-        for noise in (self.nothing, np.full(3, np.inf), np.full(3, np.nan)):
-            with np.errstate(all="ignore"):
-                found = share_of_log_odds(theta, noise, self.h, self.h, steps=STEPS)
-            assert 0 < found <= 1
+    @pytest.mark.parametrize("theta", [np.zeros(3), np.full(3, np.inf), np.full(3, np.nan), np.full(3, 1e200), theta])
+    @pytest.mark.parametrize("size", [0.0, 5e-324, 1e-300, 1e-100, 1.0, 1e100, 1e300, np.inf, np.nan])
+    def test_nothing_that_was_released_breaks_it(self, theta: np.ndarray, size: float) -> None:
+        sizes = (size * self.h, np.array([size, 0.0, 1.0]))
+        for noise in (self.nothing, np.ones(3), np.full(3, np.inf), np.full(3, np.nan)):
+            for h, likely in [(each, other) for each in sizes for other in (self.h, each)]:
+                for intercept in (True, False):
+                    found = share_of_log_odds(theta, noise, h, likely, steps=STEPS, intercept=intercept)
+                    assert 0 < found <= 1
+
+    def test_columns_that_no_step_is_made_for_are_drawn_back_by_their_noise_alone(self) -> None:
+        found = share_of_log_odds(self.theta, np.full(3, 0.5), np.zeros(3), np.ones(3), steps=STEPS)
+        assert found == pytest.approx(1 - 0.5 * 2 / 5)
+        nearly = share_of_log_odds(self.theta, np.full(3, 0.5), np.full(3, 1e-90), np.ones(3), steps=STEPS)
+        assert nearly == pytest.approx(found)
 
     def test_without_a_constant(self) -> None:
         self_made = self.kept(intercept=False)
@@ -102,12 +114,12 @@ def log_loss(model: sl.LogisticRegression, x: np.ndarray, y: np.ndarray) -> floa
     return float(-np.log(np.maximum(model.predict_proba(x)[np.arange(len(y)), y], 1e-300)).mean())
 
 
-def fitted(x: np.ndarray, y: np.ndarray, **more: object) -> sl.LogisticRegression:
+def fitted(x: np.ndarray, y: np.ndarray, *, seed: int = 7, **more: object) -> sl.LogisticRegression:
     """Fit with seeded noise."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         settings: dict[str, object] = {"epsilon": 1, "delta": "1e-6", "data_norm": 1, "classes": [0, 1]} | more
-        return sl.LogisticRegression(**settings, random_state=7).fit(x, y)
+        return sl.LogisticRegression(**settings, random_state=seed).fit(x, y)
 
 
 class TestFits:
@@ -138,3 +150,30 @@ class TestFits:
 
         monkeypatch.setattr(fitting, "share_of_log_odds", never)
         fitted(x, y, **more)
+
+    @pytest.mark.parametrize("rows", [45, 55])
+    @pytest.mark.parametrize("constant", [True, False])
+    def test_public_rows_that_do_not_vary_break_no_paid_fit(self, rows: int, constant: bool) -> None:
+        rng = np.random.default_rng(rows)
+        x, y = rng.normal(0, 0.25, (rows, 2)).clip(-0.7, 0.7), rng.integers(0, 2, rows)
+        public = sl.PublicData(np.column_stack([np.zeros((40, 2)), np.arange(40) % 2]), "rows that are all 0")
+        for seed in range(6):
+            more = {"epsilon": ".3", "rows": rows, "odds": "1e-6", "prediction": public, "fit_intercept": constant}
+            model = fitted(x, y, seed=seed, **more)
+            assert model.release_.value["chosen"] == -1
+            assert np.isfinite(model.coef_).all()
+
+    def test_a_release_is_as_sure_of_itself_as_slopes_that_were_drawn_back_may_be(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        x, y, _ = two_classes(1, 1500)
+        drawn = fitted(x, y, epsilon=0.3)
+        wanted = PredictedFit(features=8, data_norm=Fraction(1), classes=(0, 1))
+        said = predictions_of(drawn, wanted).candidates[0].variances
+        monkeypatch.setattr(fitting, "share_of_log_odds", lambda *given, **more: 1.0)
+        raw = fitted(x, y, epsilon=0.3)
+        noise = predictions_of(raw, wanted).candidates[0].variances
+        share = float(drawn.coef_[0, 0] / raw.coef_[0, 0])
+        assert share < 0.95
+        assert (said >= share * noise * (1 - 1e-9)).all()
+        assert (said <= noise).all()

@@ -252,7 +252,7 @@ def _averaged(
         geometry,
         steps,
         kept * shrunk.theta,
-        kept**2 * noise.variance,
+        kept * noise.variance,  # as sure as a slope that was drawn back may be: its square would be too sure
         chosen,
         shrunk.factor,
         error=noise.h * shrunk.variance,  # how far log odds are drawn back is not sure, either: not counted here

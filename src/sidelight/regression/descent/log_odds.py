@@ -25,15 +25,18 @@ _MOST_NOISE, _LEAST = 0.9, 1 / 16
 _HALVINGS = 10
 #: Beyond, a probability is 0 or 1.
 _FARTHEST = 500.0
+#: Public rows that do not vary, beside a matrix that says little, leave no column to make steps for: all of h is 0.
+_LEAST_SIZE = 1e-200
 
 
+@np.errstate(all="ignore")
 def share_of_log_odds(
     theta: Floats, noise: Floats, h: Floats, likely: Floats, *, steps: Schedule, intercept: bool = True
 ) -> float:
     """Return which share of the log odds of two classes is kept, at most 1.
 
     What is not noise of the slopes' variance is kept of them, as the best guess of a true slope from a noisy one; and
-    of that, as much as the clip has not stretched.
+    of that, as much as the clip has not stretched. It never fails, whatever was released: what cannot be told is 1.
 
     Args:
         theta: The average of the last points, (columns,), in coordinates of z.
@@ -51,6 +54,9 @@ def share_of_log_odds(
     if not (0 < varied < math.inf and unknown < math.inf):
         return 1.0
     told = 1.0 - min(unknown / varied, _MOST_NOISE)
+    stepped = float(h[:-1] @ theta[:-1] ** 2)
+    if not _LEAST_SIZE < stepped < math.inf:  # steps without noise go nowhere along it, so that the clip takes nothing
+        return told
     ended = math.sqrt(told) * theta
     low, high = _LEAST, 1.0
     if clipped_end(ended, h, share=high, steps=steps) <= 1:
@@ -79,7 +85,7 @@ def clipped_end(theta: Floats, h: Floats, *, share: float, steps: Schedule) -> f
     point, total = np.zeros_like(theta), 0.0
     for step in range(steps.passes):
         along, spread = float(weights @ point[:-1]) / size, float(h[:-1] @ point[:-1] ** 2)
-        about = along * math.sqrt(size) * _FIRST + math.sqrt(max(spread - along**2 * size, 0.0)) * _SECOND
+        about = along * math.sqrt(size) * _FIRST + math.sqrt(max(spread - along * along * size, 0.0)) * _SECOND
         truth = _chance(share * (theta[-1] + math.sqrt(size) * _FIRST))
         said = _chance(point[-1] + about)
         of_one, of_other = np.maximum(said - 1, -clip), np.minimum(said, clip)
