@@ -30,8 +30,8 @@ class ReleasedDistribution(Mapping[str, Any]):
         total: The number of records, as released.
         steps: Whether records lie at these places only; else they are spread evenly between neighbours.
         granularity: The step on which values lie, or None.
-        rank_error: The bounds on the errors of the ranks of all values, as (fixed, per_log) of a `TailBound`; one
-            number stands for all of them.
+        rank_error: The bounds on the errors of the shares of all values, times `total`, as (fixed, per_log) of a
+            `TailBound`; one number stands for all of them.
 
     >>> known = ReleasedDistribution(values=[0.0, 1.0, 3.0], shares=[0.1, 0.5, 0.9], total=1000.0)
     >>> known.cdf([1.0, 2.0]).tolist(), known.quantile(0.5)
@@ -160,7 +160,9 @@ class ReleasedDistribution(Mapping[str, Any]):
 
         Args:
             x: One number or several.
-            confidence: With which probability they all hold, if the release's assumption does (`release.error`).
+            confidence: With which probability they all hold, if the release's assumption does (`release.error`), and
+                if there are no fewer records than were released less two deviations of that number's noise (or, where
+                a size was declared, than that).
         """
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")

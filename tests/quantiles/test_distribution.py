@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,6 +123,55 @@ def test_the_band_at_a_place_is_that_of_the_values_beside_it() -> None:
         ReleasedDistribution(values=[0, 1], shares=[0.1, 0.5], total=9, rank_error=([1.0, 2.0, 3.0], 0.0))
 
 
+def test_the_band_of_counted_codes_is_bounded_to_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sidelight.quantiles.forms import bound
+
+    found: list[dict[str, bool]] = []
+
+    def spy(*given: object, **options: bool) -> object:
+        found.append(options)
+        return codes_bound(*given, **options)
+
+    codes_bound: Any = bound.codes_bound
+    monkeypatch.setattr(bound, "codes_bound", spy)
+    seeded_release(sl.Distribution(epsilon=1, **AGES), ages(500), seed=1)  # type: ignore[arg-type]
+    assert found == [{"both_sides": True}]
+
+
+@pytest.mark.parametrize("rows", [60, 150])
+def test_the_band_is_of_as_many_records_as_there_are(rows: int) -> None:
+    """However far the number of records is off: a band in ranks over a number three times too large is too narrow."""
+
+    def widths(known: ReleasedDistribution) -> np.ndarray:
+        assert known.rank_error is not None
+        return np.asarray((known.rank_error[0] + math.log(20) * known.rank_error[1]) / known.total)
+
+    declared = seeded_release(sl.Distribution(epsilon=1, size=rows), normal(rows), seed=1).value
+    off, narrow = [], 0
+    for seed in range(40):
+        known = seeded_release(sl.Distribution(epsilon=1), normal(rows, seed), seed=f"few {rows}, {seed}").value
+        if known["values"].size == declared["values"].size:  # a tree, too
+            off.append(known.total / rows)
+            narrow += bool((widths(known) < 0.99 * widths(declared)).any())
+    assert max(off) > 1.5, "the number of records is far off in some"
+    assert narrow <= 4, "two deviations: in three of a hundred"
+
+
+def test_the_band_of_few_counted_codes_covers() -> None:
+    missed = 0
+    for seed in range(40):
+        values, query = np.rint(normal(20, seed)), sl.Distribution(epsilon=1, granularity=1, lower=-9, upper=9)
+        missed += not band_holds(values, seeded_release(query, values, seed=f"few codes {seed}").value)
+    assert missed <= 6
+
+
+def test_a_declared_size_needs_no_allowance() -> None:
+    narrow = seeded_release(sl.Distribution(epsilon=2, size=200), normal(200), seed=1)
+    assert narrow.value.rank_error is not None
+    bounds = narrow.value.rank_error[0] + math.log(20) * narrow.value.rank_error[1]
+    assert bounds.max() <= narrow.error_bound(0.95).max() + 1e-9, "in ranks, as they are told"
+
+
 def test_a_distribution_of_before_has_one_bound_for_all_ranks() -> None:
     old = {
         "values": [0.0, 1.0],
@@ -149,18 +199,19 @@ def test_shown_quantiles_between_released_ones_are_bounded_by_both() -> None:
 
 
 def test_what_is_read_off_it_agrees() -> None:
-    known = sl.Distribution(epsilon=1).release(normal()).value
+    known = seeded_release(sl.Distribution(epsilon=1), normal(), seed="read off").value
     levels = np.array([0.01, 0.2, 0.5, 0.77, 0.999])
     assert known.cdf(known.quantile(levels)) == pytest.approx(levels, abs=0.002)
-    counts, edges = known.histogram([-10, -1, 0, 1, 10])
+    low, high = min(-10.0, known["values"][0]), max(10.0, known["values"][-1])  # an outermost value may lie far out
+    counts, edges = known.histogram([low, -1, 0, 1, high])
     assert counts.sum() == pytest.approx(known.total)
     assert counts / known.total == pytest.approx([0.159, 0.341, 0.341, 0.159], abs=0.01)
-    assert edges.tolist() == [-10, -1, 0, 1, 10]
+    assert edges.tolist() == [low, -1, 0, 1, high]
     assert known.histogram(7)[0].size == 7
     drawn = known.sample(4000)
     assert np.median(drawn) == pytest.approx(0, abs=0.15)
     assert known.sample(0).size == 0
-    assert (known.cdf(-1e9), known.cdf(1e9)) == (0.0, 1.0)
+    assert (known.cdf(np.nextafter(low, -np.inf)), known.cdf(high)) == (0.0, 1.0)
     assert known.quantile(0) == known["values"][0]
     assert "about" in repr(known)
     assert list(known) == ["quantiles", "shares", "total", "values"]

@@ -223,7 +223,7 @@ class PreparedDistribution(SurePrepared):
         """Count ranks in one pass over the column, and release the distribution in the form that the rule says."""
         ranks = collect_ranks(table, self.column, self.grid, source)
         decision, size = self.many.settled, self.many.size
-        details: dict[str, Any] = {}
+        least, details = float(size or 1), dict[str, Any]()
         if decision is None:
             budget = self.many.count_budget
             assert budget is not None
@@ -231,16 +231,18 @@ class PreparedDistribution(SurePrepared):
             count = int(noise.release(source))
             details = {"count": str(count), "count_deviation": f"{noise.deviation:.6g}"}
             decision, size = self.many.after_count(count), max(count, 1)
+            least = max(count - 2 * noise.deviation, 1.0)
         details["form"] = decision.form
         if decision.form == "codes":
             return self._codes(decision, ranks, details, source)
         assert size is not None
         if decision.form == "tree":
-            return self._tree(decision, ranks, size, details, source)
+            return self._tree(decision, ranks, size, least, details, source)
         return self._cells(decision, ranks, size, details, source)
 
     def _codes(self, decision: Decision, ranks: Ranks, details: dict[str, Any], source: Source) -> Answer:
-        from sidelight.quantiles.forms.bound import codes_bound, moved_ranks  # forms are loaded where they are used
+        # forms are loaded where they are used
+        from sidelight.quantiles.forms.bound import codes_bound, least_total, moved_ranks, rounds_of
         from sidelight.quantiles.forms.codes import CodesPlan, release_codes
 
         plan = CodesPlan(codes=self.many.codes, budget=decision.budget)
@@ -251,16 +253,18 @@ class PreparedDistribution(SurePrepared):
         shares = counted.ranks[1:] / total
         # the ranks between codes, where the distribution jumps, and those that are shown: one bound for all of them
         levels = np.unique(np.concatenate([shares[:-1], VENTILES]))
-        error = codes_bound(plan, counted, levels.tolist())
+        error = codes_bound(plan, counted, levels.tolist(), both_sides=True)
         fixed, per_log = (np.asarray(each) for each in (error.fixed, error.per_log))
         at, shown = np.searchsorted(levels, shares[:-1]), np.searchsorted(levels, VENTILES)
         # Made to rise, a rank is off by as much more as it was moved; that of the last code is not off.
         rank_error = np.append(fixed[at] + moved_ranks(counted)[:-1], 0.0), np.append(per_log[at], 0.0)
         told = replace(error, fixed=tuple(fixed[shown].tolist()), per_log=tuple(per_log[shown].tolist()))
         details["counts"] = [[str(int(each)) for each in noisy.tolist()] for noisy in counted.noisy]
-        return self._answer(values, shares, total, rank_error, told, details, steps=True)
+        least = least_total(rounds_of(counted), total)
+        return self._answer(values, shares, total, rank_error, told, details, least=least, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
+        from sidelight.quantiles.forms.bound import least_total
         from sidelight.quantiles.forms.cells import release_cells
         from sidelight.quantiles.forms.cells_bound import cells_bound
         from sidelight.quantiles.forms.focus import LevelPriors
@@ -276,18 +280,28 @@ class PreparedDistribution(SurePrepared):
         )
         values = np.array([self.grid.value(index) for index in found.indices])
         details |= cells_details(found)
-        return self._read_off(values, MANY, found.total, cells_bound(found), details)
+        least = least_total(found.rounds, found.total)
+        return self._read_off(values, MANY, found.total, cells_bound(found), details, least=least)
 
-    def _tree(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
+    def _tree(
+        self, decision: Decision, ranks: Ranks, size: int, least: float, details: dict[str, Any], source: Source
+    ) -> Answer:
         tree = self.few.tree(decision.budget)
         indices = descend(tree, ranks, priors=self.compiled, source=source)
         values = np.array([self.grid.value(index) for index in indices])
         priors = [self.prior] * len(FEW)
         error = expected_gap(tree, priors, self.grid, adaptation="conditional", score="exact", size=size)
-        return self._read_off(values, FEW, float(size), error, details)
+        return self._read_off(values, FEW, float(size), error, details, least=least)
 
     def _read_off(
-        self, values: np.ndarray, levels: Sequence[Fraction], total: float, error: TailBound, details: dict[str, Any]
+        self,
+        values: np.ndarray,
+        levels: Sequence[Fraction],
+        total: float,
+        error: TailBound,
+        details: dict[str, Any],
+        *,
+        least: float,
     ) -> Answer:
         """Put released quantiles together; what is shown lies between two of them and is bounded by both."""
         shares, asked = np.array([float(level) for level in levels]), np.array(VENTILES)
@@ -300,7 +314,7 @@ class PreparedDistribution(SurePrepared):
             fixed=tuple(np.maximum(fixed[below] + away[0], fixed[above] + away[1]).tolist()),
             per_log=tuple(np.maximum(per_log[below], per_log[above]).tolist()),
         )
-        return self._answer(values, shares, total, (fixed, per_log), told, details)
+        return self._answer(values, shares, total, (fixed, per_log), told, details, least=least)
 
     def _answer(
         self,
@@ -311,15 +325,21 @@ class PreparedDistribution(SurePrepared):
         error: TailBound,
         details: dict[str, Any],
         *,
+        least: float,
         steps: bool = False,
     ) -> Answer:
-        """Put the released numbers together, with a bound for each rank."""
+        """Put the released numbers together, with a bound for each rank.
+
+        Bounds are in ranks of all the records that there are, and shares are of them: not of as many as were released
+        but of the `least` number that there may be.
+        """
+        fixed, per_log = (each * (total / least) for each in rank_error)
         value = ReleasedDistribution(
             values=values,
             shares=shares,
             total=total,
             steps=steps,
             granularity=float(self.grid.resolution) if isinstance(self.grid, Grid) else None,
-            rank_error=rank_error,
+            rank_error=(fixed, per_log),
         )
         return Answer(value=value, error=error, details=details)

@@ -10,7 +10,9 @@ import pytest
 from scipy.interpolate import PchipInterpolator
 
 from sidelight.grid import FloatGrid, Grid
+from sidelight.quantiles.forms.cells import _ratios
 from sidelight.quantiles.forms.interpolation import Curve, edge_power
+from sidelight.quantiles.forms.local import Bend
 from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 
 
@@ -187,3 +189,51 @@ def test_where_nothing_speaks_for_a_denser_edge_the_power_is_one(distances: list
 
 def test_the_power_of_an_edge_is_bounded() -> None:
     assert edge_power([0, 1, 10**300], [500.0, 1200.0, 2500.0]) == 4.0
+
+
+def extreme_points(seed: int) -> tuple[list[int], np.ndarray, float]:
+    """Return released points at which something could overflow: of any size, far apart or beside each other."""
+    generator = np.random.default_rng(seed)
+    count = int(generator.integers(2, 9))
+    sizes = [0, 1, 2, 3, 10**9, 10**18, 2**63, 10**100, 10**308, 10**400, 10**620]
+    signs = generator.choice([-1, 1], count).tolist()
+    near = generator.integers(0, 3, count).tolist()
+    places = sorted(
+        {
+            sign * sizes[size] + more
+            for sign, size, more in zip(signs, generator.integers(0, 11, count).tolist(), near, strict=True)
+        }
+    )
+    ranks = [0.0, 5e-324, 1e-300, 1e-17, 1e-13, 0.3, 0.5, 1.0, 1 + 2**-52, 7.0, 1e3, 1e9, 2.0**53, 1e17, 1e100, 1e250]
+    chosen = np.sort(generator.choice(ranks[: int(generator.integers(5, 17))], len(places)))
+    return places, chosen, float(max(chosen[-1] + generator.choice([0.0, 1e-9, 1.0, 1e4]), 1.0))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(0, 2000, 100))
+def test_no_released_point_makes_anything_overflow(seed: int) -> None:
+    """What comes after the charge must not fail: points and ranks of any size, also such as nobody will meet."""
+    for each in range(seed, seed + 100):
+        places, ranks, total = extreme_points(each)
+        curve = Curve(places, ranks, total)
+        asked = np.concatenate([ranks, np.linspace(0, total, 7)])
+        assert all(isinstance(place, int) for place in curve.places_of(asked) + curve.places_of(asked, continued=True))
+        assert np.isfinite(curve.ranks_of(places)).all()
+        assert np.isfinite(curve.unevenness(places, ranks)).all()
+        assert np.isfinite(curve.sparse(places, ranks)).all()
+        exact = [Fraction(place, 2**9) for place in places]
+        bend = Bend.of(exact, ranks)
+        for bent in bend.forward(exact).tolist():
+            assert isinstance(bend.back(bent), Fraction)
+        assert 1 <= edge_power([abs(place - places[0]) for place in places], ranks) <= 4
+        if len(places) >= 2:
+            assert all(bottom > 0 and top >= 0 for top, bottom in _ratios(places, ranks))
+
+
+def test_powers_of_an_edge_between_extreme_points() -> None:
+    assert edge_power([0, 1, 10**400], [1.0, 2.0, 3.0]) == 4.0, "the quotient of distances overflows"
+    assert edge_power([0, 10**400, 10**400 + 1], [1.0, 2.0, 3.0]) == 1.0
+    assert edge_power([0, 1, 2], [5e-324, 10.0, 20.0]) == 1.0, "the quotient of ranks is zero"
+    assert 1 <= edge_power([0, 1, 5], [1e-320, 1e-310, 1.0]) <= 4, "the other one overflows"
+    for outer in (1e-17, 2.0**60):  # one rank more is the same number
+        assert all(top > 0 for top, _ in _ratios([0, 5, 9], np.array([outer, outer, outer])))

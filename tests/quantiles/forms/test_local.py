@@ -1,11 +1,22 @@
 """Finishing a tail: which points count, and how it goes on beyond the outermost of them."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
-from sidelight.quantiles.forms.local import LocalTask, _continued, _outwards, _planned, outer_ranks, spread_levels
+from sidelight.quantiles.forms.cells_bound import _beside_denser
+from sidelight.quantiles.forms.local import (
+    LocalTask,
+    Parts,
+    _continued,
+    _outwards,
+    _planned,
+    outer_ranks,
+    spread_levels,
+)
 
 
 def tail(size: float, *, place="below", epsilon="0.06", targets: int = 60) -> LocalTask:
@@ -70,3 +81,22 @@ def test_a_part_was_to_hold_as_much_as_the_largest_beside_its_place():
     assert missed.size == 4
     assert missed[0] < 40
     assert missed[2] == pytest.approx(as_planned.max()), "not the 890 that it holds"
+
+
+@pytest.mark.filterwarnings("error")
+def test_ranks_with_the_same_logarithm_are_one_point() -> None:
+    """Two of them at one place have no slope between them, and a place that is no number cannot be released."""
+    budget = Budget("epsilon", Fraction(1, 10**15))
+    for place in ("below", "above"):
+        task = LocalTask(cell=Cell(0, 9, 10), place=place, levels=(0.1, 0.5), size=3e17, budget=budget)
+        ends = np.array([0.0, 1e17, 1e17 + 16, 2e17, 2e17 + 32, 3e17])
+        places = np.array([0.0, 1.0, 1.0, 5.0, 5.0, 9.0])
+        assert np.isfinite(_outwards(task, np.array([1.0, 9e16, 1.5e17, 3e17]), ends, places)).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_parts_of_no_width_are_denser_than_anything_beside_them() -> None:
+    for counts, widths in (([0.0, 0.0], [0.0, 1e300]), ([50.0, 0.0], [0.0, 0.0]), ([0.0, 9.0], [1e300, 0.0])):
+        parts = Parts((1,), np.array(counts), np.array(widths), np.ones(2), 0.01)
+        for unevenness in (0.0, 0.5, 1.0):
+            assert 0 < _beside_denser(parts, 0, unevenness) <= 1

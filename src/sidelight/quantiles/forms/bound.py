@@ -108,12 +108,21 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
     return tail_bound(noise, chance, selections, fixed, gaussian=not plan.counts.is_pure, assumption=words)
 
 
-def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fraction | float]) -> TailBound:
+def codes_bound(
+    plan: CodesPlan, released: CountedRounds, levels: Sequence[Fraction | float], *, both_sides: bool = False
+) -> TailBound:
     """Bound the gaps of what `codes` released: nothing is assumed about the data.
 
     The released code of a level is off by as much as the noise of the rank at one of its ends exceeds the released
     distance of that rank from the level's. A level that lies far inside its code can hardly be off: the failure
-    probability is shared out by how near the levels lie to the ends (one half of it), and evenly (the other half).
+    probability is shared out by how near the levels lie to the ends (three quarters of it), and evenly (the rest).
+
+    Args:
+        plan: The plan.
+        released: What was counted.
+        levels: In increasing order.
+        both_sides: Whether ranks at ends of codes must be near in both directions, as in a band around them. The code
+            of a level is off only where its lower end lies too high, or its upper end too low: one side each.
     """
     shares = np.array([float(level) for level in levels])
     ends = released.ranks
@@ -121,7 +130,7 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
     # Distance and noise are linear in the level as long as the code is the same: its outermost levels speak for all.
     outermost = np.flatnonzero(np.diff(cell, prepend=-1).astype(bool) | np.diff(cell, append=-1).astype(bool))
     asked, code = shares[outermost], cell[outermost]
-    rounds = _rounds(released)
+    rounds = rounds_of(released)
     noise, margins = [], []
     for side in (0, 1):  # the ranks below the code and up to its end
         placed = Targets(code, np.full(asked.size, float(side)), np.zeros(asked.size))
@@ -137,7 +146,7 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
         selections=none.matrix,
         uneven=none.uneven,
         rows=np.full(margin.size, float(margin.size)),
-        apart=np.inf,
+        apart=0.0 if both_sides else np.inf,
     )
     found, per_log = linear_bound(terms, above=-margin)
     fixed, slope = ((found - margin).reshape(2, -1).max(axis=0), per_log.reshape(2, -1).max(axis=0))
@@ -149,16 +158,23 @@ def codes_bound(plan: CodesPlan, released: CountedRounds, levels: Sequence[Fract
     )
 
 
-def _rounds(released: CountedRounds) -> list[Round]:
+def rounds_of(released: CountedRounds) -> list[Round]:
+    """Return what was counted as rounds."""
     rounds = [Round.of(released.noisy[0], released.variances[0])]
     if len(released.noisy) == 2:
         rounds.append(Round.of(released.noisy[1], released.variances[1], released.parents))
     return rounds
 
 
+def least_total(rounds: Sequence[Round], total: float) -> float:
+    """Return how many records there are at least: what was released less two deviations of its noise, at least 1."""
+    noise = noise_of(rounds, np.ones((1, rounds[-1].counts.size)))
+    return max(total - 2 * math.sqrt(sum(float((each**2).sum()) for each in noise)), 1.0)
+
+
 def moved_ranks(released: CountedRounds) -> Floats:
     """Return by how much the rank after each code was moved when ranks were made to rise: their noise is without it."""
-    summed = np.cumsum(agreed_counts(_rounds(released))[-1])
+    summed = np.cumsum(agreed_counts(rounds_of(released))[-1])
     return np.asarray(np.abs(summed - released.ranks[1:]))
 
 

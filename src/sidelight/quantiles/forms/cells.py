@@ -45,6 +45,8 @@ _WEAK_TAIL = 100.0
 POINTS_BEYOND = 3
 _EVEN_BEYOND = (0.1, 0.3, 0.6, 0.9)
 _FIRST_RANK = 4.0
+#: Powers of ranks beside an edge grow by a factor whose logarithm lies between these two: none is 1, none overflows.
+_LEAST_LOG, _MOST_LOG = 1e-9, 600.0
 #: So many points there must be, or none is dropped.
 _FEWEST_POINTS = 5
 
@@ -294,7 +296,8 @@ def _ratios(places: Sequence[int], ranks: Floats) -> list[tuple[int, int]]:
     """
     power = edge_power([abs(place - places[0]) for place in places[:3]], ranks)
     outer, inner = max(float(ranks[0]), 1.0), max(float(ranks[1]), float(ranks[0]) + 1.0)
-    whole = 1 / math.expm1(power * math.log(inner / outer))  # the way to the edge
+    growth = min(max(power * math.log(inner / outer), _LEAST_LOG), _MOST_LOG)
+    whole = 1 / math.expm1(growth)  # the way to the edge
     return [(whole * -math.expm1(power * math.log1p(-share))).as_integer_ratio() for share in _EVEN_BEYOND]
 
 

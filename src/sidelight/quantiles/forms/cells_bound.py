@@ -222,6 +222,7 @@ def _outermost(cell: NDArray[np.intp], part: NDArray[np.intp], among: NDArray[np
 
 _ASSUMED: dict[Inside, str] = {
     "as interpolated": "records inside a cell lie as interpolated, up to chance, unless released counts contradict it; "
+    "where they contradict it, records are as likely to lie at one place of what the counts allow as at another; "
     "where they are selected they are at most 4 times as dense, within a cell, as the prior",
     "anywhere": "the noise is what it is: nothing is assumed about the data",
 }
@@ -295,10 +296,12 @@ def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
 
     The unevenness of the whole cell says how much denser that is, and the part how much sparser than the whole it is.
     """
+    if unevenness <= 0:
+        return 1.0
     counts, widths = np.maximum(parts.counts, 0.0), np.maximum(parts.widths, 1e-300)
-    most = counts[inner] + 2 * math.sqrt(2) / parts.rate
-    within = (most / widths[inner]) / max(counts.sum() / widths.sum(), 1e-300)
-    return float(np.clip((1 - unevenness) / _SMOOTH * within, 1e-9, 1.0)) if unevenness > 0 else 1.0
+    most = float(counts[inner]) + 2 * math.sqrt(2) / parts.rate
+    within = (most / float(widths[inner])) / max(float(counts.sum()) / float(widths.sum()), 1e-300)
+    return min(max((1 - unevenness) / _SMOOTH * min(within, 1e300), 1e-9), 1.0)  # parts of no width: no infinity
 
 
 def _outer_ranks_at_risk(task: LocalTask) -> Floats:

@@ -23,6 +23,8 @@ _SMOOTH = np.log(3.0)
 _MOST_STEP = 700.0
 #: Powers of the rank with which places run towards an edge: from this one on it is taken for more than 1; the largest.
 _LEAST_POWER, _MOST_POWER = 1.5, 4.0
+#: Ratios of ranks beyond this, or below its reciprocal, are cut there: no power of them overflows.
+_MOST_RATIO = 1e30
 
 
 class Curve:
@@ -196,11 +198,14 @@ def edge_power(distances: Sequence[int], ranks: ArrayLike) -> float:
     >>> edge_power([0, 3, 8], [1.0, 2.0, 3.0]), edge_power([0, 2, 3], [1.0, 2.0, 3.0])
     (2.0, 1.0)
     """
-    found = np.asarray(ranks, np.float64)
-    if found.size < 3 or not 0 < found[0] < found[1] < found[2] or not 0 < distances[1] < distances[2]:
+    found = np.asarray(ranks, np.float64).tolist()
+    if len(found) < 3 or not 0 < found[0] < found[1] < found[2] or not 0 < distances[1] < distances[2]:
         return 1.0
+    if distances[2] - distances[1] > distances[1] << 64:  # whole numbers of any size: their quotient may overflow
+        return _MOST_POWER
     wanted = (distances[2] - distances[1]) / distances[1]
-    near, far = math.log(found[0] / found[1]), math.log(found[2] / found[1])
+    near = math.log(max(found[0] / found[1], 1 / _MOST_RATIO))
+    far = math.log(min(found[2] / found[1], _MOST_RATIO))
     low, high = 1.0, _MOST_POWER
     for _ in range(40):
         middle = (low + high) / 2

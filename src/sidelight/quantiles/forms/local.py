@@ -47,6 +47,8 @@ _INNERMOST = 0.85
 #: A rank is no mere noise from this on, and from that on times the root of the counts that it adds up: two deviations.
 _FIRST_RANK = 8.0
 _NOISE_OF_RANK = 6.0
+#: Ranks that are nearer to each other than this share of them have the same logarithm.
+_SAME_RANK = 1e-12
 #: Records of a tail, times its epsilon, from which on it is long enough to show more than that it thins out.
 _LONG = 100.0
 #: The largest power of the rank with which a long tail goes on.
@@ -210,7 +212,7 @@ def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> 
     ranks, bent = [float(ends[-1])], [float(places[-1])]
     for counts in range(ends.size - 2, 0, -1):
         noise = max(_FIRST_RANK, _NOISE_OF_RANK * math.sqrt(counts)) if task.is_long else _FIRST_RANK
-        if noise / task.rate <= ends[counts] < ranks[-1]:
+        if noise / task.rate <= ends[counts] < ranks[-1] * (1 - _SAME_RANK):
             ranks.append(float(ends[counts]))
             bent.append(float(places[counts]))
     logs, at = np.log(ranks[::-1]), np.log(np.maximum(wanted, 0.5))
