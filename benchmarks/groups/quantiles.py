@@ -6,8 +6,6 @@ from benchmarks import quantile_accuracy, quantile_many, quantile_speed
 from benchmarks.peers import deciles
 from benchmarks.target import Target
 
-SIDE_BY_SIDE = True
-ALONE = (quantile_speed.measure, deciles.measure)
 TARGETS = [
     Target("deciles-1e7-vs-sort", quantile_speed.measure, "deciles_vs_sort", "<=", 1.5),
     Target("199-quantiles-1e7-vs-sort", quantile_speed.measure, "many_vs_sort", "<=", 1.7),
