@@ -102,7 +102,9 @@ def write_table(cells: dict[tuple[str, int], Cell]) -> None:
 
 def main() -> None:
     """Print the numbers, draw the picture and write the table."""
-    write_table({(name, count): cell for name in KINDS for count, cell in measure_kind(name, ROWS, "1", None).items()})
+    write_table(
+        {(name, count): cell for name in KINDS for count, cell in measure_kind(name, ROWS, "1", opendp=False).items()}
+    )
     table = gaps()
     for name, row in table.items():
         print(f"{name:10s} " + " ".join(f"{count}: {gap:.1f}" for count, gap in zip(COUNTS, row, strict=True)))

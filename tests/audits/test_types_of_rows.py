@@ -24,6 +24,7 @@ METHODS = {"to_numpy", "__array__"}
 READERS = ("records", "aggregates")
 ALLOWED = {
     "gaussians/questions.py:PairedRows.read": "columns that a table's engine read: float64",
+    "gaussians/row_reader.py:CleanBlocks.__call__": "columns that a table's engine read: float64",
     "group_table.py:_column": "released numbers",
     "noise/categorical.py:_integers": "integers that the library made; others are refused by type",
     "predictions/public_data.py:PublicData.__post_init__": "public data",

