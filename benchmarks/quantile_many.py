@@ -30,7 +30,7 @@ LEVELS = (9, 49, 99, 199, 999)
 EPSILONS = ("1", "0.1")
 TRIALS = {10_000: 48, 100_000: 20}
 #: OpenDP takes a second a trial at 100,000 rows.
-PEER_TRIALS = {10_000: 12, 100_000: 4}
+PEER_TRIALS = {10_000: 30, 100_000: 12}
 LEAVES, BRANCHING = 4096, 16
 #: The tree takes a second for 999 levels and is never the best rival of 199 and more: two to three times the histogram.
 MOST_OF_TREE = 99
