@@ -76,9 +76,6 @@ class SparkRows:
 
     def check_records(self) -> None:
         """Refuse a frame that may be another each time it is read, and workers that cannot add up; before a charge."""
-        if self._checked:
-            return
-        check_deterministic(self._frame)
         said = str(self._frame.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch", "10000"))
         if not 0 < (int(said) if said.lstrip("-").isdecimal() else 0) <= _MOST_BLOCKS:
             raise SourceError(
@@ -86,6 +83,9 @@ class SparkRows:
                 f"batches that Arrow cannot hold; set it to 1 to {_MOST_BLOCKS} (10000 is its default). Nothing was "
                 "charged"
             )
+        if self._checked:  # what follows does not change; what is set in the session may
+            return
+        check_deterministic(self._frame)
         found: list[bytes] = []
         with suppress(Exception):
             asked = self._frame.sparkSession.range(1, numPartitions=1).mapInArrow(_version, _STATE)

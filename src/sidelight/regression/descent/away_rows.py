@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -88,10 +89,10 @@ class CodedBlocks:
 
 
 @dataclass(frozen=True)
-class SumOfCodes:
-    """Ask for a sum over codes."""
+class SumOfBlocks(ABC):
+    """Ask for a sum over what workers keep."""
 
-    statistic: CodedSum
+    statistic: CodedSum | MappedSum
 
     @property
     def answer_bytes(self) -> int:
@@ -102,28 +103,35 @@ class SumOfCodes:
         """Answer for the blocks of one part."""
         total = np.zeros(self.statistic.shape, np.int64)
         for block in blocks:
-            total += self.statistic(*read(block))
+            total += self.of_block(*read(block))
         return state_to_bytes(total)
+
+    @abstractmethod
+    def of_block(self, codes: Any, targets: Floats) -> Integers:
+        """Return the sum over one block."""
 
 
 @dataclass(frozen=True)
-class SumOfMapped:
+class SumOfCodes(SumOfBlocks):
+    """Ask for a sum over codes."""
+
+    statistic: CodedSum
+
+    def of_block(self, codes: Any, targets: Floats) -> Integers:
+        """Return the sum over one block."""
+        return self.statistic(codes, targets)
+
+
+@dataclass(frozen=True)
+class SumOfMapped(SumOfBlocks):
     """Ask for a sum over rows that are mapped to a public geometry."""
 
     statistic: MappedSum
     mapping: RowMap
 
-    @property
-    def answer_bytes(self) -> int:
-        """How large an answer is: public."""
-        return 8 * math.prod(self.statistic.shape)
-
-    def __call__(self, blocks: Iterator[bytes]) -> bytes:
-        """Answer for the blocks of one part."""
-        total = np.zeros(self.statistic.shape, np.int64)
-        for block in blocks:
-            total += sum_of_block(self.statistic, mapped_block(self.mapping, *read(block)))
-        return state_to_bytes(total)
+    def of_block(self, codes: Any, targets: Floats) -> Integers:
+        """Return the sum over one block."""
+        return sum_of_block(self.statistic, mapped_block(self.mapping, codes, targets))
 
 
 class KeptCodes:
