@@ -118,9 +118,9 @@ class Cell:
         return 1.0 if held == len(self.covered) else float(beta.ppf(0.95, held + 1, len(self.covered) - held))
 
     def versus(self, ours: str, *others: str) -> float:
-        """Return our mean over the least of others'; a rank is the least that is divided by."""
-        known = [other for other in others if other in self.gaps]
-        return max(self.mean(ours), 1.0) / max(min(self.mean(other) for other in known), 1.0)
+        """Return our mean over that of the best other, on the same data sets; less than a rank counts as one."""
+        known = [self.gaps[other] for other in others if other in self.gaps]
+        return max(max(float(np.mean(self.gaps[ours][: len(each)])), 1.0) / max(np.mean(each), 1.0) for each in known)
 
 
 def gaps_of(ordered: np.ndarray, outputs: Any, count: int) -> np.ndarray:
