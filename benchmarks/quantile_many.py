@@ -23,6 +23,7 @@ import numpy as np
 from scipy.stats import beta
 
 import sidelight as sl
+from benchmarks.measuring import print_figures
 from benchmarks.peers.environments import PeersError, prepare, run, save_data
 from sidelight.quantiles.tree import even_levels
 
@@ -308,8 +309,7 @@ def cell_line(rows: int, epsilon: str, name: str, count: int, cell: Cell) -> str
 def main() -> None:
     """Print every cell as it is measured, then the figures."""
     table()
-    for name, value in measure().items():
-        print(f"{name:40s} {value:9.3f}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":
