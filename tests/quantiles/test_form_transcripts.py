@@ -134,9 +134,9 @@ def test_every_draw_is_scripted(monkeypatch):
     assert {"select", "counts", "rough", "refined"} <= kinds
 
 
-def sparse_by_any_public_rule(grid, points, rounds, levels):
+def sparse_by_any_public_rule(outline, levels):
     """The proof lets any function of released counts say which cells have no fine count: here one that often does."""
-    return np.resize(rounds[-1].counts.astype(int) % 3 - 1, len(points) + 1) * np.pad([1] * (len(points) - 1), 1)
+    return (np.diff(outline.ends).astype(int) % 3 - 1) * np.pad([1] * (len(outline.points) - 1), 1)
 
 
 @pytest.mark.parametrize("name", ["few cells", "three rounds"])
@@ -238,7 +238,7 @@ def test_sparse_cells_that_follow_exact_counts_are_found(monkeypatch):
 
     def leaking(ranks, cells, *rest):
         exact = np.array([ranks.below(cell.end) - ranks.below(cell.first) for cell in cells])
-        monkeypatch.setattr(cells_module, "_sparse", lambda _, points, *__: np.resize(exact > 1, len(points) + 1) * 1)
+        monkeypatch.setattr(cells_module, "_sparse", lambda at, _: np.resize(exact > 1, len(at.points) + 1) * 1)
         return right(ranks, cells, *rest)
 
     monkeypatch.setattr(cells_module, "coarse_counts", leaking)
