@@ -21,7 +21,8 @@ from sidelight.quantiles.forms.cells_of_points import exact_position
 from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, Spot, spot
 from sidelight.quantiles.forms.interpolation import Curve
-from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Parts, Place, finish_cell
+from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Place, finish_cell
+from sidelight.quantiles.forms.parts import Parts
 from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 
 Floats = NDArray[np.float64]
