@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
 from sidelight.predictions import PublicData
+from sidelight.predictions.learning import laplace_fit
 from sidelight.predictions.learning.laplace_fit import fit_laplace, fit_laplace_averaged, fit_laplace_online, lse_loss
 from sidelight.predictions.learning.public_intervals import (
     _resampled,
@@ -109,3 +111,23 @@ def test_public_choices_depend_on_the_seed_alone() -> None:
     assert uniform.shape == (40, 50)
     assert 0 < uniform.min() < uniform.max() < 1
     assert abs(uniform.mean() - 0.5) < 0.03
+
+
+def test_many_levels_are_fitted_in_few_steps_and_well_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that no rank shows is not made: 99 levels took a thousand evaluations, and twenty times as long."""
+    public = PublicData(np.random.default_rng(9).gamma(3, 1, 5000), "generated")
+    levels = [Fraction(i, 30) for i in range(1, 30)]
+    low, high = public_intervals(public, levels, size=1000, granularity=1e-9, seed="")
+    evaluations = []
+
+    def counted(*given: Any) -> Any:
+        evaluations.append(1)
+        return lse_loss(*given)
+
+    monkeypatch.setattr(laplace_fit, "lse_loss", counted)
+    quick = fit_laplace(low, high, smallest_scale=1e-9, largest_scale=1e3)
+    steps = len(evaluations)
+    monkeypatch.setattr(laplace_fit, "_ENOUGH", 1e-13)
+    long = fit_laplace(low, high, smallest_scale=1e-9, largest_scale=1e3)
+    assert steps < 150
+    assert long.objective <= quick.objective < long.objective + 1e-3, "nats, which cost (2Δ/ε) as many ranks"

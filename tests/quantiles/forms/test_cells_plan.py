@@ -12,7 +12,7 @@ from sidelight.errors import RangeError
 from sidelight.grid import FloatGrid
 from sidelight.quantiles.forms.cells import _beyond
 from sidelight.quantiles.forms.cells_plan import QUARTILES, cells_plan, fine_levels, tailed
-from sidelight.quantiles.forms.least_squares import Round
+from sidelight.quantiles.forms.outline import Outline
 from sidelight.quantiles.tree import even_levels
 
 
@@ -123,10 +123,11 @@ def test_cuts_beyond_the_outermost_points_lie_beyond_them_at_every_scale(far: fl
     """Places are whole numbers over one denominator, too long for a float: a failure here would depend on records."""
     grid = FloatGrid()
     points = tuple(grid.index_of(far * each) for each in (0.5, 0.7, 0.8, 0.9, 1.0))
-    rounds = [Round.of([90, 150, 260, 260, 150, 90], 1.0)]
+    ends = np.cumsum([0.0, 90, 150, 260, 260, 150, 90])
+    weak, strong = Outline(grid, points, ends), Outline(grid, points, 100 * ends)
     plan = cells_plan(even_levels(99), size=1000, epsilon=Fraction(1))
-    found = _beyond(grid, points, rounds, np.arange(1, 100) / 100, plan)
+    found = _beyond(weak, np.arange(1, 100) / 100, plan)
     assert len([index for index in found if index < points[0]]) == 7
     assert len([index for index in found if index > points[-1]]) == 7
-    assert not _beyond(grid, points, [Round.of(100 * rounds[0].counts, 1.0)], np.arange(1, 100) / 100, plan), "strong"
-    assert not _beyond(grid, points, rounds, np.array([0.5]), plan), "nothing is asked for out there"
+    assert not _beyond(strong, np.arange(1, 100) / 100, plan)
+    assert not _beyond(weak, np.array([0.5]), plan), "nothing is asked for out there"

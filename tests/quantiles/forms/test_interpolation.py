@@ -11,8 +11,10 @@ from scipy.interpolate import PchipInterpolator
 
 from sidelight.grid import FloatGrid, Grid
 from sidelight.quantiles.forms.cells import _ratios
+from sidelight.quantiles.forms.cells_of_points import exact_position
 from sidelight.quantiles.forms.interpolation import Curve, edge_power
 from sidelight.quantiles.forms.local import Bend
+from sidelight.quantiles.forms.outline import Outline
 from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 
 
@@ -221,9 +223,9 @@ def test_no_released_point_makes_anything_overflow(seed: int) -> None:
         assert np.isfinite(curve.ranks_of(places)).all()
         assert np.isfinite(curve.unevenness(places, ranks)).all()
         assert np.isfinite(curve.sparse(places, ranks)).all()
-        exact = [Fraction(place, 2**9) for place in places]
-        bend = Bend.of(exact, ranks)
-        for bent in bend.forward(exact).tolist():
+        grid = Grid(resolution=Fraction(1, 2**9), dither_bits=0)
+        bend = Bend.of(Outline(grid, tuple(places), np.concatenate([[0.0], ranks, [total]])))
+        for bent in bend.forward([exact_position(grid, place) for place in places]).tolist():
             assert isinstance(bend.back(bent), Fraction)
         assert 1 <= edge_power([abs(place - places[0]) for place in places], ranks) <= 4
         if len(places) >= 2:

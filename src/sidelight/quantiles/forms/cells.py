@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.ranks import Ranks
-from sidelight.grid import Outcomes
 from sidelight.mechanisms.budget import Budget, Kind
 from sidelight.noise import Source
 from sidelight.quantiles.descend import Cell
@@ -29,10 +28,10 @@ from sidelight.quantiles.forms.fine_counts import fine_counts
 from sidelight.quantiles.forms.finish import Finish, Finished
 from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, tail_spots
-from sidelight.quantiles.forms.interpolation import Curve, edge_power
+from sidelight.quantiles.forms.interpolation import edge_power
 from sidelight.quantiles.forms.least_squares import Round, agreed_counts, ranks_of
+from sidelight.quantiles.forms.outline import Outline
 from sidelight.quantiles.forms.parts import Parts
-from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 from sidelight.quantiles.forms.skeleton import Skeleton, release_skeleton
 from sidelight.quantiles.forms.smoothed_counts import smoothed_counts
 
@@ -124,19 +123,19 @@ def release_cells(
     bones, coarse = _without_empty_tails(skeleton.points, coarse, plan)
     rounds, points = [coarse], bones
     if plan.three_rounds:
-        points = tuple(_cut(grid, bones, rounds, levels, plan.middle_count))
+        points = tuple(_cut(Outline(grid, bones, _ranks(rounds)), levels, plan.middle_count))
         middle, parents = cells_between(grid, points), _parents(points, bones)
         inside = np.array([0 < place < len(points) for place in range(len(middle))])
         found = coarse_counts(ranks, middle[1:-1], Budget(kind, plan.middle), parents[inside], source)
         rounds.append(found.among(inside, parents))
-    wanted = np.array([float(level) for level in levels])
-    sparse = _sparse(grid, points, rounds, wanted)
-    curved = _cut(grid, points, rounds, levels, plan.fine_count, whole=sparse)
+    wanted, outline = np.array([float(level) for level in levels]), Outline(grid, points, _ranks(rounds))
+    sparse = _sparse(outline, wanted)
+    curved = _cut(outline, levels, plan.fine_count, whole=sparse)
     # From here on `cells` is the one partition: a record is in one leaf, or in one of the two tails.
-    leaves = tuple(sorted({*curved, *_beyond(grid, points, rounds, wanted, plan)}))
+    leaves = tuple(sorted({*curved, *_beyond(outline, wanted, plan)}))
     cells, parents = cells_between(grid, leaves), _parents(leaves, points)
     # What has no count keeps all of the fine budget for its finish: tails with targets, and leaves where a gap begins.
-    sides = _sides(cells, sparse[parents], _ranks(rounds), points, wanted)
+    sides = _sides(cells, sparse[parents], outline, wanted)
     counted = sides == 0
     chosen = [cell for cell, kept in zip(cells, counted, strict=True) if kept]
     fine = fine_counts(counts_of(ranks, chosen), budget=Budget(kind, plan.fine), source=source)
@@ -154,11 +153,10 @@ def release_cells(
     flags &= counted
     rounds.append(fine.refined(flags[counted], parents[counted], source).among(counted, parents))
     expected = np.pad(np.diff([curved.get(leaf, np.nan) for leaf in leaves]), 1, constant_values=np.nan)
-    ends = ranks_of(smoothed_counts(rounds, expected, flags))
+    outline = Outline(grid, leaves, ranks_of(smoothed_counts(rounds, expected, flags)))
     finish = Finish(
-        grid=grid,
+        outline=outline,
         cells=cells,
-        ends=ends,
         flags=flags,
         sides=sides,
         whole_budget=Budget(kind, plan.fine),
@@ -168,7 +166,6 @@ def release_cells(
         tails=tail_spots(grid, bones, coarse.counts.tolist()),
     )
     indices, finished, parts = finish.release(ranks, wanted, source)
-    places, _ = common_positions(grid, leaves)
     return CellsRelease(
         plan=plan,
         levels=tuple(levels),
@@ -178,10 +175,10 @@ def release_cells(
         skeleton=bones,
         points=leaves,
         rounds=tuple(rounds),
-        ranks=ends,
+        ranks=outline.ends,
         flags=flags,
         sides=sides,
-        unevenness=np.pad(Curve(places, ends[1:-1], float(ends[-1])).unevenness(places, ends[1:-1]), 1),
+        unevenness=np.pad(outline.curve.unevenness(outline.places, outline.ranks), 1),
         outside=np.array([cell.last <= bones[0] or cell.first >= bones[-1] for cell in cells]),
     )
 
@@ -214,70 +211,55 @@ def _ranks(rounds: Sequence[Round]) -> Floats:
     return ranks_of(agreed_counts(rounds)[-1])
 
 
-def _sparse(grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Floats) -> NDArray[np.int64]:
+def _sparse(outline: Outline, levels: Floats) -> NDArray[np.int64]:
     """Return which cells between points hold a level and are far sparser than a neighbour, and on which side that is.
 
     A curve cannot tell where in such a cell its records lie. Public post-processing.
     """
-    ends = _ranks(rounds)
-    places, _ = common_positions(grid, points)
-    held = np.bincount(leaves_of(levels * float(ends[-1]), ends[1:-1]) + 1, minlength=len(points) + 1)
-    return np.pad(Curve(places, ends[1:-1], float(ends[-1])).sparse(places, ends[1:-1]), 1) * (held > 0)
+    held = np.bincount(leaves_of(levels * outline.total, outline.ranks) + 1, minlength=len(outline.points) + 1)
+    return np.pad(outline.curve.sparse(outline.places, outline.ranks), 1) * (held > 0)
 
 
 def _cut(
-    grid: Outcomes,
-    points: tuple[int, ...],
-    rounds: Sequence[Round],
-    levels: Sequence[Fraction],
-    count: int,
-    *,
-    whole: NDArray[np.int64] | None = None,
+    outline: Outline, levels: Sequence[Fraction], count: int, *, whole: NDArray[np.int64] | None = None
 ) -> dict[int, float]:
     """Return the points with more between them, in order, each with its rank on the curve through the points.
 
     The others lie where that curve puts levels; none in cells kept whole. Public post-processing.
     """
-    ends = _ranks(rounds)
-    total = float(ends[-1])
+    points, ends, total = outline.points, outline.ends, outline.total
     placed = fine_levels(levels, low=float(ends[1]) / total, high=float(ends[-2]) / total, count=count)
-    places, divisor = common_positions(grid, points)
-    curve = Curve(places, ends[1:-1], total)
     ranks = np.array(placed) * total
-    new = [index_at_or_below(grid, place, divisor) for place in curve.places_of(ranks)]
+    new = [outline.index_of(place) for place in outline.curve.places_of(ranks)]
     inside = {index: rank for index, rank in zip(new, ranks.tolist(), strict=True) if points[0] < index < points[-1]}
     if whole is not None:
         inside = {index: rank for index, rank in inside.items() if whole[bisect_right(points, index)] == 0}
-    return dict(sorted({**inside, **dict(zip(points, ends[1:-1].tolist(), strict=True))}.items()))
+    return dict(sorted({**inside, **dict(zip(points, outline.ranks.tolist(), strict=True))}.items()))
 
 
-def _beyond(
-    grid: Outcomes, points: tuple[int, ...], rounds: Sequence[Round], levels: Floats, plan: CellsPlan
-) -> list[int]:
+def _beyond(outline: Outline, levels: Floats, plan: CellsPlan) -> list[int]:
     """Return where the curve, continued beyond the outermost points, puts some of the levels out there.
 
     Only on a side with so few records that selecting among them would tell hardly more than the curve does: there they
     are counted as all others are. Public post-processing.
     """
-    ends = _ranks(rounds)
-    total, rate = float(ends[-1]), plan.rate(plan.fine)
-    places, divisor = common_positions(grid, points)
-    curve = Curve(places, ends[1:-1], total)
+    points, ends, places = outline.points, outline.ends, outline.places
+    total, rate, grid = outline.total, plan.rate(plan.fine), outline.grid
     found: list[int] = []
     for above in (False, True):
         outer = total - float(ends[-2]) if above else float(ends[1])
         asked = ((1 - levels) if above else levels) * total  # ranks from the outer end
         inside = asked[asked < outer]
-        if not inside.size or rate * outer >= _WEAK_TAIL or not curve.goes_on:
+        if not inside.size or rate * outer >= _WEAK_TAIL or not outline.curve.goes_on:
             continue
         chosen = np.geomspace(first_beyond(float(inside.min()), outer, rate), outer, POINTS_BEYOND + 1)[:-1]
-        placed = curve.places_of(total - chosen if above else chosen, continued=True)
+        placed = outline.curve.places_of(total - chosen if above else chosen, continued=True)
         # At a hard edge records go on as densely as before, or more and more densely, and end: cuts for that, too.
         end, beside = (places[-1], places[-2]) if above else (places[0], places[1])
         nearest = places[::-1] if above else places
         ranks = (total - ends[-2:0:-1] if above else ends[1:-1])[:3]
         placed += [end + (end - beside) * top // bottom for top, bottom in _ratios(nearest, ranks)]
-        new = [index_at_or_below(grid, place, divisor) for place in placed]
+        new = [outline.index_of(place) for place in placed]
         found += [index for index in new if (points[-1] < index < grid.fine_last if above else index < points[0])]
     return [index for index in found if index > grid.fine_first]
 
@@ -301,14 +283,13 @@ def _ratios(places: Sequence[int], ranks: Floats) -> list[tuple[int, int]]:
     return [(whole * -math.expm1(power * math.log1p(-share))).as_integer_ratio() for share in _EVEN_BEYOND]
 
 
-def _sides(
-    cells: Sequence[Cell], sparse: NDArray[np.int64], ends: Floats, points: Sequence[int], levels: Floats
-) -> NDArray[np.int64]:
+def _sides(cells: Sequence[Cell], sparse: NDArray[np.int64], outline: Outline, levels: Floats) -> NDArray[np.int64]:
     """Return for each cell of the partition whether it is left uncounted, as a tail of what lies below (1) or above it.
 
     Where the outermost points are still those of the round before, a tail that holds a level is.
     """
-    sides, targets = sparse.copy(), levels * float(ends[-1])
+    sides, targets = sparse.copy(), levels * outline.total
+    points, ends = outline.points, outline.ends
     if cells[0].last == points[0] and targets[0] < ends[1]:
         sides[0] = -1
     if cells[-1].first == points[-1] and targets[-1] >= ends[-2]:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.ranks import Ranks
-from sidelight.grid import Outcomes
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions.compiled import CompiledPrior
@@ -20,10 +19,9 @@ from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cells_of_points import exact_position
 from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, Spot, spot
-from sidelight.quantiles.forms.interpolation import Curve
 from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Place, finish_cell
+from sidelight.quantiles.forms.outline import Outline
 from sidelight.quantiles.forms.parts import Parts
-from sidelight.quantiles.forms.positions import common_positions, index_at_or_below
 
 Floats = NDArray[np.float64]
 Finished = Literal["curve", "tail", "leaf"]
@@ -39,9 +37,8 @@ def side_of(side: int) -> Place:
 class Finish:
     """Find every target: on the curve through all points, or in its tail or flagged leaf with what is left there."""
 
-    grid: Outcomes
-    cells: Sequence[Cell]  # the one partition: a tail, the leaves, a tail
-    ends: Floats
+    outline: Outline
+    cells: Sequence[Cell]  # the one partition between the outline's points: a tail, the leaves, a tail
     flags: NDArray[np.bool_]
     sides: NDArray[np.int64]
     whole_budget: Budget
@@ -54,14 +51,11 @@ class Finish:
         self, ranks: Ranks, levels: Floats, source: Source
     ) -> tuple[tuple[int, ...], tuple[Finished, ...], dict[int, Parts]]:
         """Release an index for each level, how each was found, and the parts of cells finished by points and counts."""
-        targets, inner = levels * self.ends[-1], self.ends[1:-1]
-        points = [cell.first for cell in self.cells[1:]]
-        places, divisor = common_positions(self.grid, points)
-        on_curve = Curve(places, inner, float(self.ends[-1])).places_of(targets, continued=True)
-        indices = [index_at_or_below(self.grid, place, divisor) for place in on_curve]
+        targets, inner, grid = levels * self.outline.total, self.outline.ranks, self.outline.grid
+        indices = [self.outline.index_of(place) for place in self.outline.curve.places_of(targets, continued=True)]
         finished: list[Finished] = ["curve"] * len(indices)
         parts: dict[int, Parts] = {}
-        bend = Bend.of([exact_position(self.grid, index) for index in points], inner)
+        bend = Bend.of(self.outline)
         owners = leaves_of(targets, inner) + 1
         for place in np.unique(owners).tolist():
             mine = np.flatnonzero(owners == place).tolist()
@@ -69,7 +63,7 @@ class Finish:
             if task is None:
                 continue
             near = self._priors(place, task)
-            found, own = finish_cell(ranks, task, grid=self.grid, priors=near, bend=bend, source=source)
+            found, own = finish_cell(ranks, task, grid=grid, priors=near, bend=bend, source=source)
             if own is not None:
                 parts[place] = own
             for i, index in zip(mine, found, strict=True):
@@ -81,7 +75,7 @@ class Finish:
         side = side_of(int(self.sides[place]))
         if side == "inside" and not self.flags[place]:
             return None
-        low, high = float(self.ends[place]), float(self.ends[place + 1])
+        low, high = float(self.outline.ends[place]), float(self.outline.ends[place + 1])
         return LocalTask(
             cell=self.cells[place],
             place=side,
@@ -95,15 +89,15 @@ class Finish:
         if place in (0, len(self.cells) - 1):
             return self.tails[0] if place == 0 else self.tails[1]
         own, other = self.cells[place], self.cells[place + beside]
-        counts = np.diff(self.ends)[[place, place + beside]]
-        width = abs(exact_position(self.grid, other.last) - exact_position(self.grid, other.first))
+        counts = np.diff(self.outline.ends)[[place, place + beside]]
+        width = abs(exact_position(self.outline.grid, other.last) - exact_position(self.outline.grid, other.first))
         ratio = Fraction(max(float(counts[0]), 1.0)) / Fraction(max(float(counts[1]), 1.0))
-        return spot(exact_position(self.grid, own.last if beside > 0 else own.first), width * ratio)
+        return spot(exact_position(self.outline.grid, own.last if beside > 0 else own.first), width * ratio)
 
     def _priors(self, place: int, task: LocalTask) -> LocalPriors:
         beside = {"below": 1, "above": -1}.get(task.place)
         spot_of_tail = None if beside is None else self._spot(place, beside)
-        low, size, total = float(self.ends[place]), task.size, float(self.ends[-1])
+        low, size, total = float(self.outline.ends[place]), task.size, self.outline.total
 
         def near(relative: Sequence[float]) -> Sequence[CompiledPrior]:
             return self.priors.each([(low + each * size) / total for each in relative], spot_of_tail, self.focus)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -93,7 +93,7 @@ class Curve:
         asked = [min(max(place, self.places[0]), self.places[-1]) for place in places]
         if self._bent is None:
             return np.array([self._straight_rank(place) for place in asked])
-        wanted = np.array([_asinh_ratio(place - self._middle, self._scale) for place in asked])
+        wanted = self._heights(asked)
         abscissas, ordinates, _ = self._bent
         cells = np.clip(np.searchsorted(ordinates, wanted, "right") - 1, 0, ordinates.size - 2)
         low, high = abscissas[cells], abscissas[cells + 1]
@@ -136,7 +136,7 @@ class Curve:
         if self._bent is None or kept.size < 3:
             return np.zeros(max(kept.size - 2, 0))
         try:
-            across = np.diff([_asinh_ratio(place - self._middle, self._scale) for place in places])
+            across = np.diff(self._heights(places))
         except OverflowError:  # points that share a rank were joined on the curve, and may lie further out alone
             return None
         along = np.diff(_logit(kept, self.total))
@@ -157,7 +157,7 @@ class Curve:
         if len(self.places) < 2 or self._scale <= 0:
             return None
         try:
-            ordinates = np.array([_asinh_ratio(place - self._middle, self._scale) for place in self.places])
+            ordinates = self._heights(self.places)
         except OverflowError:
             return None
         abscissas = _logit(self.ranks, self.total)
@@ -166,6 +166,11 @@ class Curve:
         if not ((np.diff(abscissas) > 0).all() and (np.diff(ordinates) > 0).all() and abs(ordinates).max() < 700):
             return None
         return abscissas, ordinates, _slopes(abscissas, ordinates)
+
+    def _heights(self, places: Sequence[int]) -> Floats:
+        """Return asinh((x - middle) / scale) of places; the quotient of integers is correctly rounded, or overflows."""
+        middle, scale = self._middle, self._scale
+        return np.asarray(np.arcsinh([(place - middle) / scale for place in places]))
 
     def _straight(self, rank: float) -> int:
         """Return the place of a rank on the chain of lines."""
@@ -218,6 +223,8 @@ def _merged(places: Sequence[int], ranks: Floats) -> tuple[list[int], Floats]:
 
     Points of the least or the largest rank lie beyond all records: the innermost of them says where these end.
     """
+    if (np.diff(ranks) > 0).all() and all(low < high for low, high in pairwise(places)):
+        return list(places), ranks
     by_rank = groupby(zip(places, ranks.tolist(), strict=True), key=lambda point: point[1])
     groups = [([place for place, _ in points], rank) for rank, points in by_rank]
     joined = [(sum(here) // len(here), rank) for here, rank in groups]
@@ -278,11 +285,6 @@ def _cubic(x: Floats, y: Floats, slopes: Floats, at: Floats) -> Floats:
 def _logit(ranks: Floats, total: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.log(ranks / (total - ranks)))
-
-
-def _asinh_ratio(distance: int, scale: int) -> float:
-    """Return asinh(distance / scale); the quotient of integers is correctly rounded, or overflows."""
-    return float(np.arcsinh(distance / scale))
 
 
 def _product(whole: int, factor: float) -> int:

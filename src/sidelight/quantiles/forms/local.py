@@ -25,6 +25,7 @@ from sidelight.quantiles.forms.cells_of_points import exact_position
 from sidelight.quantiles.forms.focus import as_float
 from sidelight.quantiles.forms.interpolation import monotone_cubic
 from sidelight.quantiles.forms.least_squares import ranks_of
+from sidelight.quantiles.forms.outline import Outline
 from sidelight.quantiles.forms.parts import Look, Parts, count_parts
 from sidelight.quantiles.forms.positions import index_at_or_below
 
@@ -245,10 +246,10 @@ class Bend:
         self.spread = spread if as_float(spread) > 0 else Fraction(0)
 
     @classmethod
-    def of(cls, places: Sequence[Fraction], ranks: Floats) -> Bend:
+    def of(cls, outline: Outline) -> Bend:
         """Take centre and spread from points and their ranks: the median, and half the distance of the quartiles."""
-        total = float(ranks[-1])
-        low, middle, high = (_straight(places, ranks, share * total) for share in (0.25, 0.5, 0.75))
+        total = float(outline.ranks[-1])
+        low, middle, high = (_straight(outline, share * total) for share in (0.25, 0.5, 0.75))
         return cls(middle, (high - low) / 2)
 
     def forward(self, places: Sequence[Fraction]) -> Floats:
@@ -266,12 +267,11 @@ class Bend:
         return self.centre + self.spread * Fraction(math.sinh(min(max(float(bent), -691.0), 691.0)))
 
 
-def _straight(places: Sequence[Fraction], ranks: Floats, rank: float) -> Fraction:
+def _straight(outline: Outline, rank: float) -> Fraction:
     """Return the place of a rank on the chain of lines through points."""
+    ranks, last = outline.ranks, len(outline.points) - 1
     cell = int(np.searchsorted(ranks, rank, "right")) - 1
-    if cell < 0:
-        return places[0]
-    if cell >= len(places) - 1:
-        return places[-1]
-    share = Fraction(float((rank - ranks[cell]) / (ranks[cell + 1] - ranks[cell])))
-    return places[cell] + share * (places[cell + 1] - places[cell])
+    if not 0 <= cell < last:
+        return exact_position(outline.grid, outline.points[min(max(cell, 0), last)])
+    low, high = (exact_position(outline.grid, outline.points[place]) for place in (cell, cell + 1))
+    return low + Fraction(float((rank - ranks[cell]) / (ranks[cell + 1] - ranks[cell]))) * (high - low)
