@@ -178,5 +178,5 @@ def _density(counts: Floats, widths: Floats, enough: float) -> float:
     if not counts.size:
         return 0.0
     sums = np.cumsum(counts)
-    last = int(min(np.searchsorted(sums, enough / 2), sums.size - 1))
+    last = min(int(np.searchsorted(sums, enough / 2)), sums.size - 1)
     return float(sums[last]) / max(float(widths[: last + 1].sum()), 1e-300)
