@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import print_figures
 
 RUNS = 24
 
@@ -119,8 +120,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print all figures."""
-    for name, value in measure().items():
-        print(f"{name:24s} {value:9.4f}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.covariance import table_of
-from benchmarks.measuring import processor_time
+from benchmarks.measuring import print_figures, processor_time
 from sidelight.aggregates.collect import collect
 from sidelight.noise import OSEntropy, Source
 
@@ -69,8 +69,7 @@ def matrices(table: sl.Table, query: sl.Covariance) -> float:
 
 def main() -> None:
     """Print all figures."""
-    for name, value in measure().items():
-        print(f"{name:16s} {value:9.3f}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import processor_time
+from benchmarks.measuring import print_figures, processor_time
 
 MEAN_RUNS, COVARIANCE_RUNS, PURE_RUNS = 25, 20, 10
 SPEED_ROWS, SPEED_COLUMNS, REPEATS = 1_000_000, 50, 3
@@ -133,8 +133,7 @@ def _least(job: Callable[[], object]) -> float:
 
 def main() -> None:
     """Print all figures."""
-    for name, value in measure().items():
-        print(f"{name:36s} {value:9.3f}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

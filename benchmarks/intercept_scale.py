@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks.measuring import print_figures
 from benchmarks.real_data import columns, find
 from sidelight.aggregates.collect import collect
 from sidelight.noise import OSEntropy, Source
@@ -113,8 +114,7 @@ def adult(epsilon: str) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name}: {value:.3f}")
+    print_figures(measure())
     for epsilon in ("1", "50"):
         for name, values in adult(epsilon).items():
             print(f"Adult, epsilon {epsilon}, {name}: {np.round(values, 3)} (age, education, intercept, error)")

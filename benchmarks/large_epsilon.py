@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import print_figures
 from sidelight.noise import Source
 from sidelight.regression import ArrayRows, HuberLoss, fit_plan, plan_linear
 from sidelight.testing import SeededEntropy
@@ -74,5 +75,4 @@ def measure() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name} {value:.4g}")
+    print_figures(measure())

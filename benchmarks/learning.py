@@ -21,6 +21,7 @@ import sidelight as sl
 from benchmarks import real_data
 from benchmarks.baselines.nonprivate_online import nonprivate_online
 from benchmarks.daily_sequences import Days, calendar
+from benchmarks.measuring import print_figures
 from sidelight.errors import HedgeWarning
 from sidelight.predictions import Prior, guess
 from sidelight.quantiles import fit_public, nonprivate_gap, public_quantiles
@@ -341,8 +342,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print every figure."""
-    for name, value in measure().items():
-        print(f"{name:45s} {value:10.4g}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.linear_predictions import SHAPES, Generated, generated_set
+from benchmarks.measuring import print_figures
 
 DELTA = "1e-6"
 FIRST_SEED = 19_400_000
@@ -107,8 +108,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print every figure."""
-    for name, value in measure().items():
-        print(f"{name:44s} {value:10.4g}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.measuring import print_figures
+
 DELTA = "1e-6"
 FIRST_SEED = 18_900_000
 SETS = 2
@@ -139,8 +141,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print every figure."""
-    for name, value in measure().items():
-        print(f"{name:44s} {value:10.4g}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

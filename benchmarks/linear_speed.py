@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import linear_sets
-from benchmarks.measuring import peak_gigabytes, processor_time
+from benchmarks.measuring import peak_gigabytes, print_figures, processor_time
 
 REPEATS = 5
 ROWS, COLUMNS, CHUNK = 10_000_000, 20, 250_000
@@ -121,5 +121,4 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         print(json.dumps(fit_parquet(Path(sys.argv[1]), rows=int(sys.argv[2]))))
     else:
-        for name, value in measure().items():
-            print(f"{name:30s} {value:10.4g}")
+        print_figures(measure())

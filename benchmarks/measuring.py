@@ -1,9 +1,9 @@
-"""Seconds and peak memory, as all benchmarks measure them."""
+"""Seconds, peak memory and figures, as all benchmarks measure and print them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,3 +37,15 @@ def peak_gigabytes() -> float:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**30  # bytes, on macOS
+
+
+def print_figures(figures: Mapping[str, float]) -> None:
+    """Print what a script measured: one figure a line, in a column.
+
+    >>> print_figures({"ratio": 0.5, "seconds": 12.0})
+    ratio    0.5
+    seconds  12
+    """
+    width = max(map(len, figures), default=0)
+    for name, value in figures.items():
+        print(f"{name:{width}s}  {value:.4g}")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring import print_figures
 from sidelight.privacy_page.page import privacy_page
 
 FEATURES = 100
@@ -126,5 +127,4 @@ def chromium() -> str:
 
 
 if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name:30} {value:8.1f}")
+    print_figures(measure())

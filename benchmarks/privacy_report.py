@@ -13,6 +13,7 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks import linear_sets, privacy_data
+from benchmarks.measuring import print_figures
 from sidelight.privacy_page import bounds_of_rows
 
 PEOPLE = 1000
@@ -106,5 +107,4 @@ def adult_line() -> str:
 
 
 if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name} {value:.4g}")
+    print_figures(measure())

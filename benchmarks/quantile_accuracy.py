@@ -13,6 +13,7 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.baselines.quantile_simulation import simulate_quantiles
+from benchmarks.measuring import print_figures
 from sidelight.predictions import ScaleFree, Uniform
 from sidelight.quantiles.bounds import gap_bound_single
 from sidelight.quantiles.evaluate import nonprivate_gap
@@ -147,8 +148,7 @@ def main() -> None:
             verdict = "ok" if abs(gaps.mean() - largest) <= allowed else "OFF"
             cells.append(f"{f'{gaps.mean():.1f} ({largest:g}) {verdict}':>26s}")
         print(f"{epsilon + ', ' + str(count):12s}" + "".join(cells), flush=True)
-    for name, value in measure().items():
-        print(f"{name:32s} {value:9.3f}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.stats import beta
 
 import sidelight as sl
+from benchmarks.measuring import print_figures
 from benchmarks.peers.environments import PeersError, prepare, run, save_data
 from sidelight.quantiles.tree import even_levels
 
@@ -118,9 +119,9 @@ class Cell:
         return 1.0 if held == len(self.covered) else float(beta.ppf(0.95, held + 1, len(self.covered) - held))
 
     def versus(self, ours: str, *others: str) -> float:
-        """Return our mean over the least of others'; a rank is the least that is divided by."""
-        known = [other for other in others if other in self.gaps]
-        return max(self.mean(ours), 1.0) / max(min(self.mean(other) for other in known), 1.0)
+        """Return our mean over that of the best other, on the same data sets; less than a rank counts as one."""
+        known = [self.gaps[other] for other in others if other in self.gaps]
+        return max(max(float(np.mean(self.gaps[ours][: len(each)])), 1.0) / max(np.mean(each), 1.0) for each in known)
 
 
 def gaps_of(ordered: np.ndarray, outputs: Any, count: int) -> np.ndarray:
@@ -308,8 +309,7 @@ def cell_line(rows: int, epsilon: str, name: str, count: int, cell: Cell) -> str
 def main() -> None:
     """Print every cell as it is measured, then the figures."""
     table()
-    for name, value in measure().items():
-        print(f"{name:40s} {value:9.3f}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

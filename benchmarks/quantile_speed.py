@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import peak_gigabytes, processor_time, timed
+from benchmarks.measuring import peak_gigabytes, print_figures, processor_time, timed
 from sidelight.aggregates import collect_ranks
 from sidelight.noise import OSEntropy, Source
 from sidelight.quantiles import descend as descend_module
@@ -73,8 +73,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print the table."""
-    for name, value in measure().items():
-        print(f"{name:32s} {value:9.4f}")
+    print_figures(measure())
 
 
 def _interleaved(jobs: dict[str, Callable[[], object]]) -> dict[str, float]:

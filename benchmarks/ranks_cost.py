@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measuring import peak_gigabytes, timed
+from benchmarks.measuring import peak_gigabytes, print_figures, timed
 from sidelight.aggregates import collect_ranks
 from sidelight.grid import Grid
 from sidelight.noise import OSEntropy, Source
@@ -69,8 +69,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print the table."""
-    for name, value in measure().items():
-        print(f"{name:36s} {value:8.3f}")
+    print_figures(measure())
 
 
 def rank(values: np.ndarray, grid: Grid) -> None:

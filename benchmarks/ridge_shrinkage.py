@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.measuring import print_figures
 from benchmarks.real_data import find
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.regression.adassp import ridge_from_noisy
@@ -96,5 +97,4 @@ def scaled(rows: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 if __name__ == "__main__":
-    for name, value in measure().items():
-        print(f"{name}: {value:.3f}")
+    print_figures(measure())

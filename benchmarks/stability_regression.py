@@ -27,6 +27,7 @@ import numpy as np
 from benchmarks import linear_regression_sets
 from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
 from benchmarks.linear_regression_sets import UCI_WITH_1000_ROWS, Regression
+from benchmarks.measuring import print_figures
 from sidelight.errors import PrivacyWarning
 
 DELTA = "1e-6"
@@ -246,8 +247,7 @@ def text(found: dict[str, dict[str, Any]]) -> str:
 
 def main() -> None:
     """Print every figure."""
-    for name, value in measure().items():
-        print(f"{name:48s} {value:10.4g}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import sidelight as sl
 from benchmarks import real_data
 from benchmarks.baselines import summaries as others
+from benchmarks.measuring import print_figures
 from sidelight.testing import seeded_release
 
 Floats = NDArray[np.float64]
@@ -337,8 +338,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print all ratios."""
-    for name, value in measure().items():
-        print(f"{name:44} {value:7.3f}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import print_figures
 from benchmarks.synthesis_data import Case, adult
 from sidelight.guarantees import Neighbours
 from sidelight.noise import OSEntropy, Source
@@ -74,8 +75,7 @@ def measure() -> dict[str, float]:
 def main() -> None:
     """Print all figures."""
     print("columns:", ", ".join(adult().names))
-    for name, value in measure().items():
-        print(f"{name:28s} {value:10.4g}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.measuring import print_figures
 from benchmarks.synthesis import mean_error
 from benchmarks.synthesis_data import adult
 
@@ -16,8 +17,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print all figures."""
-    for name, value in measure().items():
-        print(f"{name:10s} {value:8.4f}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.covariance import table_of
+from benchmarks.measuring import print_figures
 from benchmarks.peers.cases import covariance_error
 from benchmarks.peers.environments import PeersError, run, save_data
 
@@ -102,8 +103,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print all figures."""
-    for name, value in measure().items():
-        print(f"{name:28s} {value:9.4f}")
+    print_figures(measure())
 
 
 if __name__ == "__main__":
