@@ -27,6 +27,10 @@ def _two_intervals(rng: np.random.Generator, rows: int) -> np.ndarray:
     return np.where(rng.random(rows) < 0.35, rng.random(rows), 5 + 2 * rng.random(rows))
 
 
+def _clusters(rng: np.random.Generator, rows: int) -> np.ndarray:
+    return np.asarray(rng.integers(0, 25, rows) + 0.35 * rng.random(rows))
+
+
 LAWS: dict[str, Draw] = {
     "two exponentials, 60 and 40 %, far apart": _far_exponentials,
     "four modes of 40, 30, 20 and 10 %": _four_modes,
@@ -36,6 +40,7 @@ LAWS: dict[str, Draw] = {
     "Student, 2 degrees": lambda rng, rows: rng.standard_t(2, rows),
     "Weibull(0.6)": lambda rng, rows: rng.weibull(0.6, rows),
     "triangle": lambda rng, rows: rng.triangular(0.0, 0.0, 1.0, rows),
+    "25 clusters": _clusters,
 }
 
 

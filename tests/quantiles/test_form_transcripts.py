@@ -18,6 +18,7 @@ from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms import cells as cells_module
 from sidelight.quantiles.forms import finish as finish_module
 from sidelight.quantiles.forms import local as local_module
+from sidelight.quantiles.forms import parts as parts_module
 from sidelight.quantiles.forms.cells_plan import CellsPlan, cells_plan
 from sidelight.quantiles.forms.codes import CodesPlan, release_codes
 from sidelight.quantiles.forms.select import SelectPlan, release_selected
@@ -160,6 +161,59 @@ def test_transcripts_reach_sparse_cells(monkeypatch):
     assert found == {-1, 0, 1}
 
 
+def crowded_by_any_public_rule(look, cells, rough, deviation):
+    """The proof lets any function of rough counts say which parts are cut again, and where: one that often does."""
+    cut = [range(cell.first + 1, cell.last) if count % 3 == 1 else () for cell, count in zip(cells, rough, strict=True)]
+    return [list(inside) for inside in cut]
+
+
+#: Parts are counted where targets are many for their cell's records: the miniature has to be told so.
+def many_parts(monkeypatch, cuts=crowded_by_any_public_rule):
+    """Let every cell that is finished by itself be finished by points and counts, and its parts often be crowded."""
+    script(monkeypatch)
+    monkeypatch.setattr(local_module.LocalTask, "by_selection", False)
+    monkeypatch.setattr(parts_module, "_cuts", cuts)
+
+
+@pytest.mark.parametrize("name", ["few cells", "three rounds"])
+def test_no_transcript_loses_more_whichever_parts_are_looked_into_again(name, monkeypatch):
+    many_parts(monkeypatch)
+    found = largest_loss(by_cells(PLANS[name]), **{**SEARCH, "rounds": 4})
+    assert 0.7 * EPSILON < found <= EPSILON + 1e-9
+
+
+def by_parts(ranks):
+    """The counts of parts alone, with all of epsilon: where a bug in them shows soonest."""
+    look = parts_module.Look(
+        cell=Cell(0, CODES - 1, CODES),
+        points=[3],
+        levels=[0.5],
+        planned=lambda ends: np.ones(ends.size - 1),
+        forward=lambda indices: np.array(indices, float),
+        back=int,
+    )
+    return parts_module.count_parts(ranks, look, budget=Budget("epsilon", EPSILON), source=None)
+
+
+def test_no_transcript_of_the_counts_of_parts_loses_more_than_epsilon(monkeypatch):
+    many_parts(monkeypatch)
+    assert largest_loss(by_parts, **{**SEARCH, "rounds": 20}) == pytest.approx(float(EPSILON))
+
+
+def test_transcripts_reach_parts_that_are_looked_into_again(monkeypatch):
+    """What the search walks through: by the product's own rule for crowded parts, too."""
+    script(monkeypatch)
+    monkeypatch.setattr(local_module.LocalTask, "by_selection", False)
+    found = []
+
+    def release(ranks):
+        found.extend(len(own.rounds) for own in by_cells(PLANS["few cells"])(ranks).parts.values())
+
+    for seed in range(60):
+        transcripts.play(release, [1, 4], [], transcripts.Random(seed))
+    assert {1, 2} == set(found)
+
+
 # --- planted bugs that must be found ----------------------------------------------------------------------------------
 
 
@@ -255,3 +309,55 @@ def test_refining_a_leaf_that_was_flagged_is_found(monkeypatch):
 class RefinesAll(transcripts.ScriptedRefinable):
     def refined(self, chosen):
         return super().refined(np.ones_like(np.asarray(chosen, bool)))
+
+
+def worst_of_parts() -> float:
+    """Search the counts of parts alone."""
+    return largest_loss(by_parts, **SEARCH, until=float(EPSILON) + 0.1)
+
+
+@pytest.mark.planted("a second look with the whole budget of the counts", of=("Quantiles", "Distribution"))
+def test_a_second_look_with_the_whole_budget_of_the_counts_is_found(monkeypatch):
+    """The rough count of a crowded part has cost its third: only the rest is left for what is counted inside."""
+    many_parts(monkeypatch)
+    monkeypatch.setattr(parts_module, "REFINEMENT_RATIO", 10**9)
+    assert worst_of_parts() > EPSILON + 0.1
+
+
+@pytest.mark.planted("a crowded part that is refined as well", of=("Quantiles", "Distribution"))
+def test_refining_a_part_that_is_looked_into_again_is_found(monkeypatch):
+    many_parts(monkeypatch)
+    script(monkeypatch, refinable=RefinesAll)
+    assert worst_of_parts() > EPSILON + 0.1
+
+
+@pytest.mark.planted("parts looked into by exact counts", of=("Quantiles", "Distribution"))
+def test_crowded_parts_that_follow_exact_counts_are_found(monkeypatch):
+    """Which parts are crowded must follow from noisy counts."""
+    many_parts(monkeypatch)
+    right = parts_module.fine_counts
+
+    def leaking(counts, **rest):
+        exact = np.asarray(counts.value)
+        monkeypatch.setattr(
+            parts_module, "_cuts", lambda look, cells, rough, _: crowded_by_any_public_rule(look, cells, exact, _)
+        )
+        return right(counts, **rest)
+
+    monkeypatch.setattr(parts_module, "fine_counts", leaking)
+    assert worst(PLANS["few cells"]) == math.inf
+
+
+@pytest.mark.planted("cells of a part that overlap the next part", of=("Quantiles", "Distribution"))
+def test_a_look_into_a_part_that_reaches_into_the_next_is_found(monkeypatch):
+    """The cells of a part end where it does: its last one must not hold the next part's first records."""
+    many_parts(monkeypatch)
+    right = parts_module.cells_within
+
+    def longer(cell, points):
+        found = right(cell, points)
+        found[-1] = found[-1]._replace(end=min(cell.end + 1, CODES))
+        return found
+
+    monkeypatch.setattr(parts_module, "cells_within", longer)
+    assert worst_of_parts() > EPSILON + 0.1

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.quantiles.tree import even_levels, exact_levels
 
@@ -74,3 +75,9 @@ def test_reading_decimals_is_exact(numerators):
 def test_what_is_no_list_of_levels_is_named(levels):
     with pytest.raises(RangeError, match=r"such as \[0\.25, 0\.5, 0\.75\], got"):
         exact_levels(levels)
+
+
+def test_more_levels_than_fit_into_memory_are_refused():
+    assert len(sl.Quantiles(even_levels(5000), epsilon=1).levels) == 5000
+    with pytest.raises(RangeError, match=r"at most 5000 levels .* got 5001; sl.Distribution"):
+        sl.Quantiles(even_levels(5001), epsilon=1)

@@ -15,7 +15,7 @@ import sidelight as sl
 from sidelight.aggregates import cell_counts
 from sidelight.records import Category, Number, Table
 from sidelight.records.cells import texts_of
-from sidelight.records.engines import parquet
+from sidelight.records.engines import parquet, spark
 from sidelight.records.engines.arrays import as_distinct
 from sidelight.records.engines.folders import Member
 from sidelight.records.rows import DistinctTexts, Wanted
@@ -172,3 +172,16 @@ def test_a_null_among_indices_of_any_type_fails_nothing(index: str, column: Any)
         release = seeded_release(sl.Count(epsilon=1, **by), sl.Table(data, schema=schema), seed=1)
         found.append(release.value["count"].tolist())
     assert found[0] == found[1] == found[2]
+
+
+def test_batches_of_long_texts_are_put_together_only_as_far_as_arrow_holds_them(monkeypatch):
+    """Offsets of texts have 32 bits: rows with long cells must not make a worker fail after the charge."""
+    batches = [pa.record_batch([pa.array([f"{place}" * 100] * 10)], names=["c0"]) for place in range(9)]
+    assert [each.num_rows for each in spark._joined(iter(batches))] == [90]
+    monkeypatch.setattr(spark, "_MOST_JOINED", 3 * batches[0].nbytes)
+    found = list(spark._joined(iter(batches)))
+    assert [each.num_rows for each in found] == [30, 30, 30]
+    assert [cell for each in found for cell in each.column(0).to_pylist()] == [f"{i // 10}" * 100 for i in range(90)]
+    monkeypatch.setattr(spark, "BATCH_ROWS", 20)
+    assert [each.num_rows for each in spark._joined(iter(batches[:5]))] == [20, 20, 10]
+    assert not list(spark._joined(iter(())))

@@ -17,6 +17,7 @@ import sidelight as sl
 from one_plan import releases, write_visits
 from sidelight.aggregates import cell_counts
 from sidelight.errors import SchemaError, SourceError
+from sidelight.records.engines import spark as spark_engine
 from sidelight.records.engines.spark import RowsTask
 from sidelight.records.rows import ReducesAway
 from sidelight.testing import EngineTable, engine_conformance, seeded_release
@@ -104,6 +105,9 @@ def test_types_are_those_of_the_frame(spark: Any) -> None:
         sl.Table(days, schema=[sl.Number("a", lower=0, upper=1)])
 
 
+WINDOW = "FILTER (WHERE x > 1) OVER (ORDER BY who ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -113,6 +117,9 @@ def test_types_are_those_of_the_frame(spark: Any) -> None:
         lambda frame: frame.dropDuplicates(["c"]),
         lambda frame: frame.groupBy("who").agg({"x": "first"}).selectExpr("`first(x)` AS x", "'a' AS c"),
         lambda frame: frame.selectExpr("x + monotonically_increasing_id() AS x", "c"),
+        lambda frame: frame.groupBy("who").agg({"x": "collect_set"}).selectExpr("`collect_set(x)`[0] AS x", "'a' AS c"),
+        lambda frame: frame.selectExpr("count(1) OVER (ORDER BY who ROWS UNBOUNDED PRECEDING) AS x", "c"),
+        lambda frame: frame.selectExpr("rank() OVER (ORDER BY x) AS r", f"sum(x) {WINDOW} AS x", "c"),
     ],
 )
 def test_a_frame_of_chance_is_refused_before_the_charge(spark: Any, change: Any) -> None:
@@ -123,6 +130,45 @@ def test_a_frame_of_chance_is_refused_before_the_charge(spark: Any, change: Any)
     assert str(session.spent) == before
     kept = sl.Table(change(frame(spark)).localCheckpoint(), schema=SCHEMA)
     assert sl.Count(epsilon=1).release(kept).value is not None
+
+
+def test_windows_in_which_ties_are_alike_are_read(spark: Any) -> None:
+    numbered = frame(spark).selectExpr(
+        "CAST(rank() OVER (ORDER BY who) + dense_rank() OVER (PARTITION BY c ORDER BY who) AS DOUBLE) AS x",
+        "max(c) OVER (PARTITION BY who) AS c",
+        "sum(who) OVER (ORDER BY who RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS w",
+        "cume_dist() OVER (ORDER BY who) + percent_rank() OVER (ORDER BY who) AS d",
+    )
+    assert sl.Count(epsilon=1).release(sl.Table(numbered, schema=SCHEMA)).value is not None
+
+
+def test_answers_of_many_parts_are_put_together_before_the_driver_has_too_much(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_engine, "_MOST_ANSWERS", 3 * spark_engine._LEAST_ANSWER)
+    answers: list[int] = []
+
+    def noted(frame: Any, rows: Any) -> Any:
+        found = list(collected(frame, rows))
+        answers.append(len(found))
+        return iter(found)
+
+    collected = spark_engine._collected
+    monkeypatch.setattr(spark_engine, "_collected", noted)
+    table = sl.Table(frame(spark).repartition(9), schema=SCHEMA)
+    plain = sl.Table({"x": [row[0] for row in rows()], "c": [row[1] for row in rows()]}, schema=SCHEMA)
+    for query in (sl.Quantiles([0.5], column="x", epsilon=1), sl.Count(by="c", epsilon=1), sl.Mean("x", epsilon=1)):
+        found, expected = (seeded_release(query, each, seed=5).value for each in (table, plain))
+        assert repr(found) == repr(expected)
+    assert max(answers) <= 3
+
+
+def test_a_driver_that_takes_too_little_is_refused_before_the_charge(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_engine, "_LEAST_LIMIT", 2 << 30)  # a session's own cannot be changed while it runs
+    with pytest.raises(SourceError, match=r"maxResultSize is 1073741824 bytes.*Nothing was charged"):
+        sl.Count(epsilon=1).release(sl.Table(frame(spark), schema=SCHEMA))
 
 
 def test_a_failing_job_is_charged_and_quotes_nothing(spark: Any, tmp_path: Path, capfd: Any) -> None:

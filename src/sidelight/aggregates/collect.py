@@ -181,6 +181,11 @@ class FoldStep(Generic[State]):
         return state_to_bytes(self.state(batches))
 
     @property
+    def answer_bytes(self) -> int:
+        """How large an answer is at least: public, from the shape of sums of no rows."""
+        return len(state_to_bytes(self.aggregate.empty()))
+
+    @property
     def whole_batches(self) -> bool:
         """Whether the aggregate codes and adds batches in one go."""
         return isinstance(self.aggregate, FoldsBatches) and self.aggregate.folds_batches
@@ -201,6 +206,11 @@ class CountStep:
 
     aggregate: Any  # an aggregate that counts rows
     coding: Coding
+
+    @property
+    def answer_bytes(self) -> int:
+        """How large an answer is at least: public, from the shape of counts of no rows."""
+        return len(state_to_bytes(self.aggregate.empty()))
 
     def __call__(self, batches: Iterator[Batch]) -> bytes:
         """Return the state of all rows as bytes."""

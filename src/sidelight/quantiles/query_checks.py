@@ -9,9 +9,17 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.predictions import Prior, PublicData
 from sidelight.records import Number, Schema
 
+#: What is computed after a release, of each level beside each other, must fit into memory.
+MOST_LEVELS = 5000
+
 
 def check_parameters(query: Any, *, levels: int) -> None:
     """Refuse parameters of a query of so many levels that cannot work; what it may cost is checked elsewhere."""
+    if levels > MOST_LEVELS:
+        raise RangeError(
+            f"at most {MOST_LEVELS} levels can be asked for at once, got {levels}; sl.Distribution(column, "
+            "epsilon=...) knows every quantile, and costs as much"
+        )
     if not query.by and (query.max_groups is not None or query.max_rows_per_group is not None) and query.where is None:
         raise RangeError("max_groups and max_rows_per_group are for quantiles by group; give by=, or leave them out")
     if query.adaptation not in ("conditional", "edge"):

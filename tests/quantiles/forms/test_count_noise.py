@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from scipy.stats import gamma
 
-from sidelight.quantiles.forms.count_noise import Terms, _levelled, below_proxy, linear_bound, noise_coefficients
+from sidelight.quantiles.forms.count_noise import (
+    Terms,
+    _levelled,
+    _Moments,
+    below_proxy,
+    linear_bound,
+    noise_coefficients,
+)
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts
 
 
@@ -156,3 +166,42 @@ def test_the_proxy_bounds_the_moments_of_a_coin() -> None:
         for t in np.linspace(-8, 8, 81):
             moment = np.log(share * np.exp(t * (1 - share)) + (1 - share) * np.exp(-t * share))
             assert moment <= proxy * t * t / 2 + 1e-9
+
+
+@pytest.mark.parametrize("scales", [[1.0] * 2, [1.0] * 40, [3.0, *[1.0] * 20], [0.1, 5.0, 2.0, 2.0]])
+def test_the_density_of_a_sum_is_nowhere_above_what_is_taken_for_it(scales: list[float]) -> None:
+    """Of Laplace terms as they are: their density is largest at 0, where it is the integral of φ / 2π."""
+    squares = np.square(scales)
+    u = (np.arange(100_000) + 0.5) * 0.002
+    largest = float(np.exp(-sum(np.log1p(each * u**2) for each in squares)).sum() * 0.002 / np.pi)
+    flat = float(_Moments._flatness(np.array([squares.sum()]), np.array([max(scales)]))[0])
+    assert largest <= 1 / flat < 2.2 * largest
+    if len(scales) == 40:
+        assert 1 / flat < 1.01 * largest
+
+
+def test_one_term_has_no_such_density() -> None:
+    assert _Moments._flatness(np.array([4.0]), np.array([2.0])).tolist() == [0.0]
+
+
+def test_sharp_bounds_of_many_terms_hold_and_are_nearer() -> None:
+    """Forty Laplace terms are the difference of two gammas: their tail at the bound, to both sides, by integration."""
+    terms = {
+        "laplace": [np.full((1, 40), math.sqrt(2))],
+        "gaussian": (),
+        "chance": np.zeros(1),
+        "selections": np.zeros((1, 0)),
+        "uneven": np.zeros(1),
+        "rows": np.ones(1),
+    }
+    step = np.arange(0, 200, 0.01)
+    missed = []
+    for sharp in (False, True):
+        fixed, per_log = linear_bound(Terms(**terms, sharp=sharp))  # type: ignore[arg-type]
+        for beta in (0.05, 0.001):
+            bound = float((fixed + per_log * math.log(1 / beta))[0])
+            tail = float((gamma.pdf(step, 40) * gamma.sf(step + bound, 40)).sum() * 0.01)
+            assert 2 * tail <= beta
+            missed.append(2 * tail / beta)
+    assert missed[2] > 2 * missed[0]
+    assert missed[2] > 0.7

@@ -8,15 +8,9 @@ import pytest
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cells_bound import _beside_denser
-from sidelight.quantiles.forms.local import (
-    LocalTask,
-    Parts,
-    _continued,
-    _outwards,
-    _planned,
-    outer_ranks,
-    spread_levels,
-)
+from sidelight.quantiles.forms.least_squares import Round
+from sidelight.quantiles.forms.local import LocalTask, _continued, _outwards, _planned, outer_ranks, spread_levels
+from sidelight.quantiles.forms.parts import Parts
 
 
 def tail(size: float, *, place="below", epsilon="0.06", targets: int = 60) -> LocalTask:
@@ -48,10 +42,11 @@ def test_points_beside_the_data_do_not_count(place):
     places = np.array([-1000.0, -40.0, -30.0, -20.0, -10.0, *inside, 13_000.0])
     ends = np.array([0.0, 90.0, 130.0, 150.0, 170.0, *inside, 13_000.0])
     asked = np.array([100.0, 500.0, 3000.0])
+    noise = np.full(9, 35.0)
     if place == "above":
-        found = -_outwards(task, 13_000 - asked, (13_000 - ends)[::-1], -places[::-1])
+        found = -_outwards(task, 13_000 - asked, (13_000 - ends)[::-1], -places[::-1], deviations=noise)
     else:
-        found = _outwards(task, asked, ends, places)
+        found = _outwards(task, asked, ends, places, deviations=noise)
     assert np.abs(found - asked).max() < 120
 
 
@@ -91,12 +86,13 @@ def test_ranks_with_the_same_logarithm_are_one_point() -> None:
         task = LocalTask(cell=Cell(0, 9, 10), place=place, levels=(0.1, 0.5), size=3e17, budget=budget)
         ends = np.array([0.0, 1e17, 1e17 + 16, 2e17, 2e17 + 32, 3e17])
         places = np.array([0.0, 1.0, 1.0, 5.0, 5.0, 9.0])
-        assert np.isfinite(_outwards(task, np.array([1.0, 9e16, 1.5e17, 3e17]), ends, places)).all()
+        found = _outwards(task, np.array([1.0, 9e16, 1.5e17, 3e17]), ends, places, deviations=np.full(5, 2e15))
+        assert np.isfinite(found).all()
 
 
 @pytest.mark.filterwarnings("error")
 def test_parts_of_no_width_are_denser_than_anything_beside_them() -> None:
     for counts, widths in (([0.0, 0.0], [0.0, 1e300]), ([50.0, 0.0], [0.0, 0.0]), ([0.0, 9.0], [1e300, 0.0])):
-        parts = Parts((1,), np.array(counts), np.array(widths), np.ones(2), 0.01)
+        parts = Parts((1,), (Round.of(counts, 2e4),), np.array(widths), np.ones(2))
         for unevenness in (0.0, 0.5, 1.0):
             assert 0 < _beside_denser(parts, 0, unevenness) <= 1

@@ -90,3 +90,11 @@ def test_ranks_of_smooth_data_are_less_off_and_of_other_data_no_more() -> None:
         ratios.append(errors[1] / errors[0])
     assert ratios[0] < 0.85  # 0.75 measured
     assert ratios[1] < 1.03
+
+
+def test_counts_of_any_size_stay_numbers() -> None:
+    """A tiny epsilon makes noise of any size; what comes after the charge must not fail by it."""
+    for large in (1e13, 1e16, 1e17, 9e18):
+        rounds = [Round.of([large, 40], 1.0), Round.of([large, 0, 0, 40], 100.0, [0, 0, 0, 1])]
+        found = smoothed_counts(rounds, np.array([large, 0.0, 0.0, 40.0]), _believed(4))
+        assert np.isfinite(found).all()

@@ -147,6 +147,7 @@ def codes_bound(
         uneven=none.uneven,
         rows=np.full(margin.size, float(margin.size)),
         apart=0.0 if both_sides else np.inf,
+        sharp=True,
     )
     found, per_log = linear_bound(terms, above=-margin)
     fixed, slope = ((found - margin).reshape(2, -1).max(axis=0), per_log.reshape(2, -1).max(axis=0))

@@ -30,8 +30,8 @@ from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, tail_spots
 from sidelight.quantiles.forms.interpolation import edge_power
 from sidelight.quantiles.forms.least_squares import Round, agreed_counts, ranks_of
-from sidelight.quantiles.forms.local import Parts
 from sidelight.quantiles.forms.outline import Outline
+from sidelight.quantiles.forms.parts import Parts
 from sidelight.quantiles.forms.skeleton import Skeleton, release_skeleton
 from sidelight.quantiles.forms.smoothed_counts import smoothed_counts
 
@@ -138,7 +138,7 @@ def release_cells(
     sides = _sides(cells, sparse[parents], outline, wanted)
     counted = sides == 0
     chosen = [cell for cell, kept in zip(cells, counted, strict=True) if kept]
-    fine = fine_counts(counts_of(ranks, chosen), plan=plan, kind=kind, source=source)
+    fine = fine_counts(counts_of(ranks, chosen), budget=Budget(kind, plan.fine), source=source)
     rough = fine.rough(parents[counted]).among(counted, parents)
     ends = _ranks([*rounds, rough])
     structure = Structure(

@@ -25,7 +25,8 @@ from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bou
 from sidelight.quantiles.forms.finish import side_of
 from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.least_squares import agreed_counts, ranks_of
-from sidelight.quantiles.forms.local import LocalTask, Parts
+from sidelight.quantiles.forms.local import LocalTask
+from sidelight.quantiles.forms.parts import Parts
 from sidelight.release import TailBound
 
 Floats = NDArray[np.float64]
@@ -116,7 +117,6 @@ class _Ends:
         self.low[mine], self.high[mine] = (between + ranks[part + side] - share * ranks[-1] for side in (0, 1))
         for side in (0, 1):
             self.raw[side][mine] = counted + summed[part + side] - share * summed[-1]
-        spread = math.sqrt(2) / own.rate
         outermost = {0: 0, release.ranks.size - 2: -1}.get(place)
         uneven, least = _unevenness(own, outermost), _BENT if release.sides[place] == 0 else _BENT_TAIL
         crowding = _crowding(own, outermost)
@@ -125,13 +125,13 @@ class _Ends:
             beside = _beside_denser(own, inner, float(release.unevenness[place]))
             uneven[inner] = max(uneven[inner], 1 - _SMOOTH * beside)
             crowding[inner] = max(crowding[inner], _SMOOTH / beside)
-        self.records[mine] = np.diff(ranks)[part] + 2 * spread
+        self.records[mine] = np.diff(ranks)[part] + 2 * own.deviations[part]
         within = np.clip(-self.low[mine] / np.maximum(self.high[mine] - self.low[mine], 1e-9), 0.0, 1.0)
         off = [np.minimum(crowding[part] * each, 1.0) - each for each in (within, 1 - within)]
         further = np.minimum(_SURELY * uneven[part], 1.0) * np.maximum(*off)
         self.bend[mine] = np.maximum(least, further)
         self.everywhere[mine] = uneven[part] > 0
-        self.unknown[mine] = (np.diff(ranks) - 2 * spread > _MISSED * own.planned)[part]
+        self.unknown[mine] = (np.diff(ranks) - 2 * own.deviations > _MISSED * own.planned)[part]
 
     def noise(self, release: CellsRelease, levels: Floats, inside: Floats, rows: NDArray[np.intp]) -> list[Floats]:
         """Return for levels, a row each, the noise of the rank of a place `inside` of the way to the upper point."""
@@ -145,7 +145,7 @@ class _Ends:
             local[mine] = np.arange(own.counts.size) < part[:, None]
             local[mine, part] = inside[mine]
             local[mine] -= share[:, None]
-            found.append(local * math.sqrt(2) / own.rate)
+            found += noise_of(own.rounds, local)
         return found
 
 
@@ -258,8 +258,7 @@ def _unevenness(parts: Parts, outermost: int | None) -> Floats:
     As `Curve.unevenness`, of counts less their noise: two deviations are given to the sparser of the two. The
     `outermost` part of everything has no width, and is as dense as it was to be as long as it holds what it was to.
     """
-    spread = math.sqrt(2) / parts.rate
-    most, fewest = (np.maximum(parts.counts + more * spread, 0.0) for more in (2.0, -2.0))
+    most, fewest = (np.maximum(parts.counts + more * parts.deviations, 0.0) for more in (2.0, -2.0))
     widths = np.maximum(parts.widths, 1e-300)
     with np.errstate(all="ignore"):
         falls = (most[1:] / widths[1:]) / (fewest[:-1] / widths[:-1])
@@ -277,8 +276,7 @@ def _crowding(parts: Parts, outermost: int | None) -> Floats:
     Three times that of the part itself or of one beside it, whichever is larger by what the noise allows. So a place a
     share s of the way from one end has at most so many times the share s of the part's records between.
     """
-    spread = math.sqrt(2) / parts.rate
-    widths = np.maximum(parts.widths, 1e-300)
+    spread, widths = parts.deviations, np.maximum(parts.widths, 1e-300)
     most, fewest = np.maximum(parts.counts, 0.0) + 2 * spread, np.maximum(parts.counts - 2 * spread, spread)
     with np.errstate(all="ignore"):
         dense, own = most / widths, fewest / widths
@@ -299,7 +297,7 @@ def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
     if unevenness <= 0:
         return 1.0
     counts, widths = np.maximum(parts.counts, 0.0), np.maximum(parts.widths, 1e-300)
-    most = float(counts[inner]) + 2 * math.sqrt(2) / parts.rate
+    most = float(counts[inner]) + 2 * float(parts.deviations[inner])
     within = (most / float(widths[inner])) / max(float(counts.sum()) / float(widths.sum()), 1e-300)
     return min(max((1 - unevenness) / _SMOOTH * min(within, 1e300), 1e-9), 1.0)  # parts of no width: no infinity
 

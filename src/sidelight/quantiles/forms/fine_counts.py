@@ -1,4 +1,4 @@
-"""Fine counts in two looks: rough ones of all leaves, and better ones of the leaves that nothing speaks against.
+"""Counts in two looks: rough ones of all leaves or parts, and better ones of those that nothing speaks against.
 
 For a pure budget the second look takes noise away (`mechanisms.refinable_counts`); an independent second measurement
 would cost its own epsilon beside the first. In rho it costs no more: precisions of Gaussian noise add up as rho does.
@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
-from sidelight.mechanisms.budget import Budget, Kind
+from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.refinable_counts import RefinableCounts
-from sidelight.noise import Source
-from sidelight.quantiles.forms.cells_plan import CellsPlan
+from sidelight.noise import REFINEMENT_RATIO, Source
 from sidelight.quantiles.forms.least_squares import Round
 
 
@@ -35,15 +34,15 @@ class FineCounts(Protocol):
         """Return the counts of leaves without a flag with less noise, those with one as they are."""
 
 
-def fine_counts(counts: Bounded, *, plan: CellsPlan, kind: Kind, source: Source) -> FineCounts:
-    """Release the rough counts of the leaves.
+def fine_counts(counts: Bounded, *, budget: Budget, source: Source) -> FineCounts:
+    """Release the rough counts of disjoint cells.
 
-    Guarantee: a record of a leaf pays `plan.rough`, and `plan.fine` in all where its leaf is refined. Which leaves are
+    Guarantee: a record of a cell pays a third of the budget, and all of it where its cell is refined. Which cells are
     must follow from released numbers.
     """
-    if kind == "epsilon":
-        return _Pure(counts, plan.fine, source)
-    return _Concentrated(counts, plan, source)
+    if budget.kind == "epsilon":
+        return _Pure(counts, budget.amount, source)
+    return _Concentrated(counts, budget, source)
 
 
 class _Pure:
@@ -60,11 +59,12 @@ class _Pure:
 
 
 class _Concentrated:
-    def __init__(self, counts: Bounded, plan: CellsPlan, source: Source) -> None:
+    def __init__(self, counts: Bounded, budget: Budget, source: Source) -> None:
         self._counts: NDArray[Any] = np.asarray(counts.value)
         self._like = counts
-        self._left = Budget("rho", plan.left)
-        noise = Budget("rho", plan.rough).on(counts)
+        rough = Fraction(1, REFINEMENT_RATIO)
+        self._left = budget.part(1 - rough)
+        noise = budget.part(rough).on(counts)
         self.noisy = np.asarray(noise.release(source))
         self._variance = noise.deviation**2
 

@@ -19,8 +19,9 @@ from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cells_of_points import exact_position
 from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.focus import LevelPriors, Spot, spot
-from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Parts, Place, finish_cell
+from sidelight.quantiles.forms.local import Bend, LocalPriors, LocalTask, Place, finish_cell
 from sidelight.quantiles.forms.outline import Outline
+from sidelight.quantiles.forms.parts import Parts
 
 Floats = NDArray[np.float64]
 Finished = Literal["curve", "tail", "leaf"]

@@ -21,11 +21,12 @@ from sidelight.noise import Source
 from sidelight.predictions.compiled import CompiledPrior
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cell_tree import select_in_cell
-from sidelight.quantiles.forms.cells_of_points import cells_within, counts_of, exact_position
+from sidelight.quantiles.forms.cells_of_points import exact_position
 from sidelight.quantiles.forms.focus import as_float
 from sidelight.quantiles.forms.interpolation import monotone_cubic
 from sidelight.quantiles.forms.least_squares import ranks_of
 from sidelight.quantiles.forms.outline import Outline
+from sidelight.quantiles.forms.parts import Look, Parts, count_parts
 from sidelight.quantiles.forms.positions import index_at_or_below
 
 Place = Literal["below", "inside", "above"]
@@ -45,9 +46,9 @@ _MOST_POINTS = 15
 _LEAST_INSIDE, _LEAST_EVEN, _MOST_EVEN = 15, 8, 31
 #: The innermost of them, as a share of the tail's records.
 _INNERMOST = 0.85
-#: A rank is no mere noise from this on, and from that on times the root of the counts that it adds up: two deviations.
+#: A rank, times epsilon, is no mere noise from this on, nor is one of so many deviations of the counts that it adds up.
 _FIRST_RANK = 8.0
-_NOISE_OF_RANK = 6.0
+_NOISE_OF_RANK = 2 * math.sqrt(2)
 #: Ranks that are nearer to each other than this share of them have the same logarithm.
 _SAME_RANK = 1e-12
 #: Records of a tail, times its epsilon, from which on it is long enough to show more than that it thins out.
@@ -82,11 +83,6 @@ class LocalTask:
         return rate_of(self.budget)
 
     @property
-    def counts_rate(self) -> float:
-        """The epsilon that the counts between points stand for."""
-        return rate_of(self.budget.part(1 - _POINTS_SHARE))
-
-    @property
     def precise_points(self) -> float:
         """The number of evenly spaced points at which the noise of counts and the chance between them are balanced."""
         return self.rate * math.sqrt(max(self.size, 0.0) / 3)
@@ -101,25 +97,6 @@ class LocalTask:
     def is_long(self) -> bool:
         """Whether a tail holds far more records than one whose point of the skeleton was found: at a hard edge."""
         return self.rate * self.size >= _LONG
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What was released on the way in a cell that was finished by points and counts.
-
-    Args:
-        points: Distinct fine indices of the cell, increasing.
-        counts: The noisy counts of the parts that they cut it into, one more than points.
-        widths: How wide each part is, in the coordinates in which it was interpolated.
-        planned: For each part about how many records it was to have: the most of those that lie beside its place.
-        rate: The epsilon that the counts stand for.
-    """
-
-    points: tuple[int, ...]
-    counts: Floats
-    widths: Floats
-    planned: Floats
-    rate: float
 
 
 def rate_of(budget: Budget) -> float:
@@ -139,7 +116,7 @@ def finish_cell(
     """Release a fine index of the cell for every target, and the parts that they were read from, if there are any.
 
     Guarantee: `task.budget` for adding or removing one record of the cell, nothing for others: a tree, or a tree with
-    a third and then counts of the cells between its outputs with the other two thirds.
+    a third and then counts of the parts between its outputs with the other two thirds (`count_parts`).
     """
     if task.by_selection:
         near = priors(task.levels)
@@ -148,17 +125,29 @@ def finish_cell(
     chosen = spread_levels(task)
     selecting, counting = task.budget.part(_POINTS_SHARE), task.budget.part(1 - _POINTS_SHARE)
     found = select_in_cell(ranks, task.cell, chosen, budget=selecting, priors=priors(chosen), source=source)
-    points = sorted(set(found))
-    noisy = counting.on(counts_of(ranks, cells_within(task.cell, points))).release(source)
-    ends = ranks_of(noisy)  # from 0 to the cell's own total
-    places = bend.forward([exact_position(grid, index) for index in (task.cell.first, *points, task.cell.last)])
+
+    def index_of(bent: float) -> int:
+        place = bend.back(bent)
+        index = index_at_or_below(grid, place.numerator, place.denominator)
+        return min(max(index, task.cell.first), task.cell.last)
+
+    look = Look(
+        cell=task.cell,
+        points=sorted(set(found)),
+        levels=task.levels,
+        planned=lambda ends: _planned(task, chosen, ends),
+        forward=lambda indices: bend.forward([exact_position(grid, index) for index in indices]),
+        back=index_of,
+    )
+    parts = count_parts(ranks, look, budget=counting, source=source)
+    ends = ranks_of(parts.counts)  # from 0 to the cell's own total
+    places = look.forward((task.cell.first, *parts.points, task.cell.last))
     wanted = np.clip(np.asarray(task.levels), 0.0, 1.0) * ends[-1]
-    bent = np.interp(wanted, ends, places) if task.place == "inside" else _outwards(task, wanted, ends, places)
-    exact = [bend.back(each) for each in np.clip(bent, places[0], places[-1]).tolist()]
-    indices = [index_at_or_below(grid, place.numerator, place.denominator) for place in exact]
-    inside = [min(max(index, task.cell.first), task.cell.last) for index in indices]
-    counts, planned = np.asarray(noisy, np.float64), _planned(task, chosen, ends)
-    return inside, Parts(tuple(points), counts, np.diff(places), planned, task.counts_rate)
+    if task.place == "inside":
+        bent = np.interp(wanted, ends, places)
+    else:
+        bent = _outwards(task, wanted, ends, places, deviations=parts.deviations)
+    return [index_of(each) for each in np.clip(bent, places[0], places[-1]).tolist()], parts
 
 
 def spread_levels(task: LocalTask) -> list[float]:
@@ -202,18 +191,19 @@ def outer_ranks(task: LocalTask) -> Floats:
     return np.unique(np.concatenate([found[found < 1 / even], np.arange(1, even) / even]))
 
 
-def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats) -> Floats:
+def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats, *, deviations: Floats) -> Floats:
     """Interpolate in the logarithm of the rank from the outer end, and go on outwards as the last points do.
 
     At a hard edge points are selected beside the data: a point counts only if its rank is no mere noise, that of all
     counts up to it.
     """
     if task.place == "above":  # seen in a mirror
-        wanted, ends, places = ends[-1] - wanted, (ends[-1] - ends)[::-1], places[::-1]
+        wanted, ends, places, deviations = ends[-1] - wanted, (ends[-1] - ends)[::-1], places[::-1], deviations[::-1]
+    noise = _NOISE_OF_RANK * np.sqrt(np.cumsum(deviations**2)) if task.is_long else np.zeros(deviations.size)
     ranks, bent = [float(ends[-1])], [float(places[-1])]
     for counts in range(ends.size - 2, 0, -1):
-        noise = max(_FIRST_RANK, _NOISE_OF_RANK * math.sqrt(counts)) if task.is_long else _FIRST_RANK
-        if noise / task.rate <= ends[counts] < ranks[-1] * (1 - _SAME_RANK):
+        least = max(_FIRST_RANK / task.rate, float(noise[counts - 1]))
+        if least <= ends[counts] < ranks[-1] * (1 - _SAME_RANK):
             ranks.append(float(ends[counts]))
             bent.append(float(places[counts]))
     logs, at = np.log(ranks[::-1]), np.log(np.maximum(wanted, 0.5))

@@ -21,6 +21,8 @@ Floats = NDArray[np.float64]
 _SHARED_EVIDENCE = 6.0
 #: What a cut counts there at most: one parent that does not fit says little of the others.
 _MOST_SHARED = 8.0
+#: What it counts at most in its own parent.
+_MOST_MISFIT = 1e12
 
 
 def smoothed_counts(rounds: Sequence[Round], expected: Floats, rough: NDArray[np.bool_]) -> Floats:
@@ -51,7 +53,9 @@ def smoothed_counts(rounds: Sequence[Round], expected: Floats, rough: NDArray[np
     # The rank at each cut between leaves beside what is expected there: noise and chance are those of a bridge.
     beside = own.running(apart - noise * own.sum(apart) / own.sum(noise))
     cuts = smooth & ~own.ends
-    misfit = np.divide(beside**2 - own.bridge(noise), own.bridge(chance), out=np.zeros(cuts.size), where=cuts)
+    with np.errstate(all="ignore"):  # counts of no size that data has
+        misfit = (beside**2 - own.bridge(noise)) / own.bridge(chance)
+    misfit = np.where(cuts, np.clip(np.nan_to_num(misfit), -_MOST_MISFIT, _MOST_MISFIT), 0.0)
     shared = float(np.minimum(misfit, _MOST_SHARED).sum()) / max(int(cuts.sum()), 1)
     fit = (own.sum(misfit) + _SHARED_EVIDENCE * shared) / (own.sum(cuts) + _SHARED_EVIDENCE)
     # The minimum of (count - counted)² / noise + (count - expected)² / chance over counts that add up.

@@ -13,6 +13,7 @@ logs as it does for any job.
 
 from __future__ import annotations
 
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -40,8 +41,13 @@ _TAG = "sidelight"
 #: Types of which Spark takes cells for alike only if they are the same bit by bit: no floats (-0.0), no decimals, no
 #: texts that a collation compares.
 _ALIKE = frozenset({"tinyint", "smallint", "int", "bigint", "boolean", "date", "string"})
-#: Bytes of a large answer, and of all large ones together.
-_LARGE_ANSWER, _MOST_ANSWERS = 1 << 20, 1 << 28
+#: Bytes of all answers together, and what one counts for at least.
+_MOST_ANSWERS, _LEAST_ANSWER = 1 << 28, 1 << 16
+#: What the driver must be let take of them, and Spark's words for sizes.
+_LEAST_LIMIT = 2 * _MOST_ANSWERS
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+#: Bytes of batches that are put together at the most: offsets of texts have 32 bits.
+_MOST_JOINED = 1 << 30
 #: Blocks that come to a worker at once are fewer than 2 GB as long as Spark hands no more of them over.
 _MOST_BLOCKS = 30_000
 _NO_ROWS = (
@@ -83,6 +89,12 @@ class SparkRows:
                 f"batches that Arrow cannot hold; set it to 1 to {_MOST_BLOCKS} (10000 is its default). Nothing was "
                 "charged"
             )
+        limit = _bytes_of(str(self._frame.sparkSession.conf.get("spark.driver.maxResultSize", "1g")))
+        if 0 < limit < _LEAST_LIMIT:
+            raise SourceError(
+                f"spark.driver.maxResultSize is {limit} bytes, and sums of many parts may not fit; start the session "
+                "with 512m or more (1g is its default). Nothing was charged"
+            )
         if self._checked:  # what follows does not change; what is set in the session may
             return
         check_deterministic(self._frame)
@@ -121,7 +133,7 @@ class SparkRows:
     def reduce(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
         """Run a step on each partition, where it is, and return the bytes of each once."""
         task = RowsTask(_places(wanted), wanted, self._dates, self._folders & self._places.keys(), OneBlock(step))
-        return _collected(self._asked(wanted).mapInArrow(task, _STATE), self)
+        return _collected(_few_enough(self._asked(wanted), step).mapInArrow(task, _STATE), self)
 
     def reduce_alike(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
         """Let Spark count rows that are alike, where it cannot take two for alike that are not; then as `reduce`."""
@@ -131,7 +143,7 @@ class SparkRows:
         grouped = self._asked(wanted).groupBy(*(self._places[name] for name in names)).count()
         folders = self._folders & self._places.keys()
         task = RowsTask(names, wanted, self._dates, folders, OneBlock(step), counted=True)
-        return _collected(grouped.mapInArrow(task, _STATE), self)
+        return _collected(_few_enough(grouped, step).mapInArrow(task, _STATE), self)
 
     def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
         """Run a step on each partition and let Spark keep what it makes, in memory or on the workers' disks."""
@@ -176,9 +188,7 @@ class PinnedBlocks:
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
         """Run a step on the blocks of every partition."""
         try:
-            # The driver takes no more than spark.driver.maxResultSize of all answers together, 1 GB by default.
-            size = getattr(step, "answer_bytes", 0)
-            frame = self._frame if size < _LARGE_ANSWER else self._frame.coalesce(max(1, _MOST_ANSWERS // size))
+            frame = _few_enough(self._frame, step)
             yield from _collected(frame.mapInArrow(BlocksTask(step), _STATE), self._rows)
         except BaseException:  # whoever asked may be held by a traceback for long
             self.drop()
@@ -190,6 +200,26 @@ class PinnedBlocks:
 
     def __repr__(self) -> str:
         return "PinnedBlocks(private)"
+
+
+def _few_enough(frame: Any, step: Any) -> Any:
+    """Put parts together where there are so many that all answers of a step would be too much for the driver.
+
+    It takes no more than spark.driver.maxResultSize of all of them, 1 GB by default. A frame of fewer parts stays as it
+    is, and the rows of a person stay together.
+    """
+    size = max(int(getattr(step, "answer_bytes", 0)), _LEAST_ANSWER)
+    return frame.coalesce(max(1, _MOST_ANSWERS // size))
+
+
+def _bytes_of(size: str) -> int:
+    """Return what a size of Spark's settings is in bytes; 0, which is no limit, where nobody can tell.
+
+    >>> _bytes_of("1g"), _bytes_of("512MB"), _bytes_of("1048576"), _bytes_of("0")
+    (1073741824, 536870912, 1048576, 0)
+    """
+    found = re.fullmatch(r"\s*(\d+)\s*([bkmgtp]?)b?\s*", size.lower())
+    return int(found[1]) * _UNITS[found[2]] if found else 0
 
 
 def _drop(frame: Any) -> None:
@@ -267,13 +297,18 @@ def _each(texts: TextCells, read: Callable[[Any], float]) -> NDArray[np.float64]
 
 
 def _joined(batches: Iterator[Any]) -> Iterator[Any]:
-    """Put Spark's batches, of 10,000 rows unless its owner says otherwise, together to as many as a kernel works on."""
+    """Put Spark's batches, of 10,000 rows unless its owner says otherwise, together to as many as a kernel works on.
+
+    Fewer where texts are so long that Arrow could not hold them in one.
+    """
     waiting: list[Any] = []
+    rows = size = 0
     for batch in batches:
-        waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= BATCH_ROWS:
+        if waiting and (rows >= BATCH_ROWS or size + batch.nbytes > _MOST_JOINED):
             yield _one(waiting)
-            waiting = []
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
     if waiting:
         yield _one(waiting)
 
@@ -281,10 +316,7 @@ def _joined(batches: Iterator[Any]) -> Iterator[Any]:
 def _one(batches: list[Any]) -> Any:
     if len(batches) == 1:
         return batches[0]
-    columns = [
-        pa.chunked_array(column).combine_chunks() for column in zip(*(each.columns for each in batches), strict=True)
-    ]
-    columns = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    columns = [pa.concat_arrays(column) for column in zip(*(each.columns for each in batches), strict=True)]
     return pa.RecordBatch.from_arrays(columns, names=batches[0].schema.names)
 
 

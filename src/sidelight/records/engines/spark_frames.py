@@ -33,8 +33,12 @@ _CHANCE = (
     *("spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
     *("first", "last", "first_value", "last_value", "any_value", "nth_value", "row_number", "ntile", "lag", "lead"),
     *("max_by", "min_by", "mode", "percentile_approx", "approx_percentile"),
-    *("collect_list", "array_agg", "current_timestamp", "current_date", "localtimestamp", "now"),
+    *("collect_list", "collect_set", "array_agg", "listagg", "string_agg", "histogram_numeric"),
+    *("current_timestamp", "current_date", "localtimestamp", "now"),
 )
+#: What numbers rows by their order alone, so that ties have one number: their window may end at a row.
+_RANKS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
+_WINDOW, _ALL_ROWS = "windowspecdefinition(", "unboundedpreceding$(), unboundedfollowing$()"
 _PARTS = re.compile(rf"^[\s:+\-|]*({'|'.join(_CHOOSES)})\b", re.MULTILINE)
 _CALLS = re.compile(rf"(?<![\w.])({'|'.join(_CHANCE)})\(", re.IGNORECASE)
 
@@ -53,7 +57,8 @@ def types_of(frame: Any, folders: frozenset[str]) -> dict[str, ColumnType]:
 def check_deterministic(frame: Any) -> None:
     """Refuse a frame that may hold other rows each time it is read, by its plan; no job runs for it.
 
-    Functions of your own that Spark does not know to depend on chance are not found.
+    Functions of your own that Spark does not know to depend on chance are not found. Nor are sums of floats that the
+    frame itself makes, whose last digits follow the order in which parts come.
     """
     reason = ""
     try:
@@ -79,7 +84,38 @@ def _chance_in(frame: Any) -> str:
     found = _PARTS.search(text) or _CALLS.search(text)
     if found:
         return found[1]
+    if _counts_rows_in_order(text):
+        return "a window of so many rows, whose ties come in any order"
     return "" if known else "an expression that depends on chance"
+
+
+def _counts_rows_in_order(plan: str) -> bool:
+    """Return whether a window begins or ends at a row: of rows that tie, the order in which they come decides.
+
+    >>> _counts_rows_in_order("rank(k#1) windowspecdefinition(k#1 ASC, specifiedwindowframe(RowFrame, a, b)) AS x#2")
+    False
+    >>> _counts_rows_in_order("count(1) windowspecdefinition(k#1 ASC, specifiedwindowframe(RowFrame, a, b)) AS x#2")
+    True
+    """
+    before, *windows = plan.split(_WINDOW)
+    for window in windows:
+        frame = window.partition("specifiedwindowframe(")[2]
+        by_rows = frame.startswith("RowFrame") and not frame.removeprefix("RowFrame, ").startswith(_ALL_ROWS)
+        if by_rows and _function(before) not in _RANKS:
+            return True
+        before = window
+    return False
+
+
+def _function(text: str) -> str:
+    """Return the name of the call that a text ends with; nothing if it does not end with one."""
+    text, open_brackets = text.rstrip(), 0
+    for place in range(len(text) - 1, -1, -1):
+        open_brackets += (text[place] == ")") - (text[place] == "(")
+        if open_brackets <= 0:
+            found = re.search(r"\w+$", text[:place])
+            return found[0] if found else ""
+    return ""
 
 
 def _analyzed(explained: str) -> str:

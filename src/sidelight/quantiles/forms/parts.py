@@ -1,0 +1,182 @@
+"""The parts that points cut one cell into, counted; where one holds records and nobody can tell where, a second look.
+
+Points that were selected at a hard edge, or in a gap, lie beside the records: one part then holds many records and much
+empty space. As with the leaves of everything, counts are rough first, and precise where nothing speaks against them, at
+no further cost. The records of a crowded part have two thirds of the counts' budget left: it is cut again, where the
+density beside it says that its records may be, and counted with these (quantiles proof page, Theorem 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.ranks import Ranks
+from sidelight.mechanisms.budget import Budget
+from sidelight.noise import REFINEMENT_RATIO, Source
+from sidelight.quantiles.descend import Cell
+from sidelight.quantiles.forms.cells_of_points import cells_within, counts_of
+from sidelight.quantiles.forms.fine_counts import fine_counts
+from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts, ranks_of
+
+Floats = NDArray[np.float64]
+
+#: A part is looked into again from so many deviations of the counts on that it would then have.
+_WORTH = 8.0
+#: And if it holds more than so many times what it was to, or its records would fill less than so much of it, were they
+#: as dense as those beside it.
+_FULL = 2.0
+_FILLED = 0.5
+#: Where it is cut, from its denser side on: in ways that hold its records if they are as dense as those beside it.
+_CUTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.5)
+#: Of the part, the last place where it is cut.
+_LAST_CUT = 0.95
+#: How many of a crowded part's records each of the first cells in it is to hold.
+_QUARTER = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What was released on the way in a cell that was finished by points and counts.
+
+    Args:
+        points: Distinct fine indices of the cell, increasing: selected ones, and cuts of crowded parts.
+        rounds: The noisy counts of the parts between selected points and, if some were crowded, of all parts.
+        widths: How wide each part is, in the coordinates in which it was interpolated.
+        planned: For each part about how many records it was to have: the most of those that lie beside its place.
+    """
+
+    points: tuple[int, ...]
+    rounds: tuple[Round, ...]
+    widths: Floats
+    planned: Floats
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The counts of the parts that the points cut the cell into, one more than points, by least squares."""
+        return agreed_counts(self.rounds)[-1]
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """The deviation of the noise of each part's own count."""
+        last = self.rounds[-1].variances
+        if len(self.rounds) == 1:
+            return np.sqrt(last)
+        return np.sqrt(np.where(last < UNCOUNTED, last, self.rounds[0].variances[self.rounds[-1].parents]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What is public about a cell whose parts are counted.
+
+    Args:
+        cell: Its outcomes and records.
+        points: Distinct fine indices of it, increasing.
+        levels: The targets, relative to the cell's records.
+        planned: Returns from the ranks at the ends of parts how many records each was to have.
+        forward: Returns the coordinates of fine indices in which places are interpolated.
+        back: Returns the fine index at such a coordinate.
+    """
+
+    cell: Cell
+    points: Sequence[int]
+    levels: Sequence[float]
+    planned: Callable[[Floats], Floats]
+    forward: Callable[[Sequence[int]], Floats]
+    back: Callable[[float], int]
+
+
+def count_parts(ranks: Ranks, look: Look, *, budget: Budget, source: Source) -> Parts:
+    """Release the counts of the parts between points, and of those between further points where a part is crowded.
+
+    Guarantee: `budget` for adding or removing one record of the cell. A record of a crowded part pays exactly a third
+    of it for the rough count and the rest for a count inside the part; every other one is in a part that is refined.
+    """
+    cells = cells_within(look.cell, look.points)
+    held = counts_of(ranks, cells)
+    counts = fine_counts(held, budget=budget, source=source)
+    left = budget.part(1 - Fraction(1, REFINEMENT_RATIO))
+    cuts = _cuts(look, cells, np.asarray(counts.noisy, np.float64), left.on(held).deviation)
+    crowded = np.array([bool(inside) for inside in cuts])
+    first = counts.refined(crowded, (), source)
+    planned = look.planned(ranks_of(first.counts))
+    if not crowded.any():
+        return Parts(tuple(look.points), (first,), np.diff(_places(look, look.points)), planned)
+    # From here on a record is in one part, and in one cell of it if that is crowded: the cells' ends are the part's.
+    inner = [cells_within(cell, inside) for cell, inside in zip(cells, cuts, strict=True)]
+    parents = np.repeat(np.arange(len(cells)), [len(each) for each in inner])
+    again = left.on(
+        counts_of(ranks, [cell for each, some in zip(inner, crowded, strict=True) if some for cell in each])
+    )
+    second = Round.of(again.release(source), again.deviation**2).among(crowded[parents], parents)
+    points = tuple(cell.first for each in inner for cell in each)[1:]
+    to_hold = np.where(crowded, np.maximum(first.counts, 1.0) * _QUARTER, planned)
+    return Parts(points, (first, second), np.diff(_places(look, points)), to_hold[parents])
+
+
+def _places(look: Look, points: Sequence[int]) -> Floats:
+    return look.forward((look.cell.first, *points, look.cell.last))
+
+
+def _cuts(look: Look, cells: Sequence[Cell], rough: Floats, deviation: float) -> list[list[int]]:
+    """Return for each part the points at which it is cut again: none if it is not crowded. Public post-processing."""
+    ends, places = ranks_of(rough), _places(look, look.points)
+    wanted = np.clip(np.asarray(look.levels), 0.0, 1.0) * ends[-1]
+    held = np.bincount(np.clip(np.searchsorted(ends, wanted, "right") - 1, 0, rough.size - 1), minlength=rough.size) > 0
+    at = crowded_cuts(rough, places, look.planned(ends), held=held, deviation=deviation)
+    found = []
+    for cell, coordinates in zip(cells, at, strict=True):
+        new = {look.back(each) for each in coordinates}
+        found.append(sorted(index for index in new if cell.first < index < cell.last))
+    return found
+
+
+def crowded_cuts(
+    counts: Floats, places: Floats, planned: Floats, *, held: NDArray[np.bool_], deviation: float
+) -> list[list[float]]:
+    """Return for each part where it is to be cut again: nowhere if its records may be taken to lie evenly in it.
+
+    Args:
+        counts: Rough ones, one a part.
+        places: The ends of parts, increasing: one more.
+        planned: How many records each part was to have.
+        held: Whether it holds a target.
+        deviation: That of the noise of a count which a part would have inside.
+
+    >>> counts, places = np.array([0.0, 900.0, 800.0]), np.array([0.0, 50.0, 60.0, 68.0])
+    >>> even = crowded_cuts(counts, places, np.full(3, 850.0), held=np.full(3, True), deviation=10.0)
+    >>> edge = crowded_cuts(counts, places * [1, 0, 1, 1], np.full(3, 850.0), held=np.full(3, True), deviation=10.0)
+    >>> even, edge[1]
+    ([[], [], []], [57.75, 55.5, 53.25, 51.0, 46.5, 37.5])
+    """
+    found: list[list[float]] = []
+    kept, widths = np.maximum(counts, 0.0), np.diff(places)
+    for part, own in enumerate(kept.tolist()):
+        width = float(widths[part])
+        if not held[part] or own <= _WORTH * deviation or width <= 0:
+            found.append([])
+            continue
+        below = _density(kept[:part][::-1], widths[:part][::-1], own)
+        above = _density(kept[part + 1 :], widths[part + 1 :], own)
+        densest = max(below, above)
+        filled = own / densest if densest * width > own else width
+        if own <= _FULL * planned[part] and filled >= _FILLED * width:
+            found.append([])
+            continue
+        ways = [each * filled for each in _CUTS if each * filled <= _LAST_CUT * width]
+        found.append([float(places[part + 1] - way if above >= below else places[part] + way) for way in ways])
+    return found
+
+
+def _density(counts: Floats, widths: Floats, enough: float) -> float:
+    """Return the density of the parts on one side, the nearest first: of as many as hold half of what is enough."""
+    if not counts.size:
+        return 0.0
+    sums = np.cumsum(counts)
+    last = min(int(np.searchsorted(sums, enough / 2)), sums.size - 1)
+    return float(sums[last]) / max(float(widths[: last + 1].sum()), 1e-300)
