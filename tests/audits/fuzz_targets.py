@@ -9,6 +9,7 @@ where something other than an answer or an error of sidelight's own comes back, 
 
 from __future__ import annotations
 
+import atexit
 import json
 import random
 import subprocess
@@ -17,6 +18,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -348,11 +350,19 @@ _HEADERS = (
 # fmt: on
 
 
+_OPEN = ExitStack()
+atexit.register(_OPEN.close)
+
+
+def end_service() -> None:
+    """End the service, which else lives as long as the process: it limits the log lines of all services in it."""
+    _OPEN.close()
+    _service.cache_clear()
+
+
 @cache
 def _service() -> tuple[Any, str]:
-    """Return a running service in this process, and a report for its first round."""
-    import atexit
-
+    """Return a running service in this process, and a report for its first round; it ends with `_OPEN`."""
     sys.path.append(str(Path(__file__).parents[1] / "experts"))
     from service_fixtures import NAMES, made_reports, write_plan
     from starlette.testclient import TestClient
@@ -360,13 +370,10 @@ def _service() -> tuple[Any, str]:
     from sidelight.experts.service.app import service_app
     from sidelight.experts.service.tokens import Tokens
 
-    place = tempfile.TemporaryDirectory(prefix="sidelight-fuzz-service-")
-    plan = write_plan(Path(place.name))
+    place = _OPEN.enter_context(tempfile.TemporaryDirectory(prefix="sidelight-fuzz-service-"))
+    plan = write_plan(Path(place))
     token = Tokens(plan.tokens).issue(*NAMES)[0]
-    client = TestClient(service_app(plan))
-    client.__enter__()
-    atexit.register(place.cleanup)
-    atexit.register(client.__exit__, None, None, None)
+    client = _OPEN.enter_context(TestClient(service_app(plan)))
     client.headers["Authorization"] = f"Bearer {token}"
     return client, made_reports(plan.reporting, 1)[1, "a"].to_json()
 

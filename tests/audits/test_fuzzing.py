@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from fuzz_targets import TARGETS, fuzz
+from fuzz_targets import TARGETS, end_service, fuzz
 from fuzz_tools import NAME, NUMBER, Choices, Defect, allowed, look_for_marks, watched
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 #: Cases for each target in every run of the tests: those that start the command line take longest.
 QUICK = {"plan": 8, "release": 12, "ledger": 10, "csv": 25, "parquet": 15, "service": 20}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_service_is_left() -> Iterator[None]:
+    yield
+    end_service()
 
 
 @pytest.mark.parametrize("name", TARGETS)
