@@ -15,9 +15,16 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)            ## quantiles with and without side information, in the terminal and as report.html
 	$(BIN)/sidelight demo
 
+# Containers often ask Python to keep no compiled files; tests that start processes would then compile everything anew in each.
+test audit: export PYTHONDONTWRITEBYTECODE =
+
+# One worker has the first half of the tests, the other the second, and who is done first takes over from the other: what a
+# file of tests prepares is then prepared once, not once in each worker.
+WORKERS = -n 2 --dist worksteal
+
 test: $(STAMP)            ## checks and the tests (minutes)
 	$(MAKE) check
-	$(BIN)/pytest -n 2 -m "not slow and not spark" --disable-warnings
+	$(BIN)/pytest $(WORKERS) -m "not slow and not spark" --disable-warnings
 
 test-spark: $(STAMP)      ## the tests on Spark: gets Java and PySpark where it can, and says so where it cannot
 	@command -v java > /dev/null || apt-get install --yes --quiet --no-install-recommends openjdk-17-jre-headless > /dev/null 2>&1 || true
@@ -34,7 +41,7 @@ check: $(STAMP)           ## style, types, import contracts
 
 audit: $(STAMP)           ## the long statistical audits, and the trust page with their numbers
 	$(BIN)/python -m benchmarks.trust_page --long
-	$(BIN)/pytest -n 2 -m "slow and not spark" --disable-warnings
+	$(BIN)/pytest $(WORKERS) -m "slow and not spark" --disable-warnings
 
 trust: $(STAMP)           ## quick audits of everything, and docs/trust.md with their numbers (minutes)
 	$(BIN)/python -m benchmarks.trust_page

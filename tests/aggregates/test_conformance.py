@@ -280,7 +280,8 @@ def test_nan_is_missing_whatever_the_metadata_of_a_file_say(name, missing, perso
         number = Number(column, lower=0, upper=9, missing=missing)
         table = Table(source, schema=[number, Category("c", ["u"]), *([person] if person else [])])
         filled = 2 if missing == Fill(1) else 0
-        for lowering in ("auto", "batches", "engine"):
+        assert clipped_sum(table, column, step=1).value == 5 + filled  # one of both, whichever is chosen
+        for lowering in ("batches", "engine"):
             assert clipped_sum(table, column, step=1, lowering=lowering).value == 5 + filled
             grid = Grid(resolution=Fraction(1), first=0, last=9)
             assert grid_counts(table, column, grid, lowering=lowering).value.tolist() == [0, filled, 1, 1] + [0] * 6

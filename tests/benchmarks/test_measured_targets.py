@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
@@ -12,30 +10,9 @@ from typing import Any
 
 import pytest
 from benchmarks.target import Target
+from target_scripts import alone, dies, fails, slow, told
 
 from benchmarks import membership, targets
-
-
-def told() -> Mapping[str, float]:
-    return {"process": float(os.getpid()), "one": float(os.environ.get("OMP_NUM_THREADS", "2"))}
-
-
-def dies() -> Mapping[str, float]:
-    os._exit(3)
-
-
-def slow() -> Mapping[str, float]:
-    time.sleep(0.3)
-    Path(os.environ["TOLD"]).touch()
-    return told()
-
-
-def alone() -> Mapping[str, float]:
-    return {"one": told()["one"], "after": float(Path(os.environ["TOLD"]).exists())}
-
-
-def fails() -> Mapping[str, float]:
-    raise ValueError("no server here")
 
 
 @pytest.mark.parametrize("side_by_side", [True, False])

@@ -141,6 +141,8 @@ def killed_run(folder: Path, *, kills: int, rounds: int, seed: int, bug: tuple[s
             service.start()
         deadline = time.monotonic() + 10
         while (content := stored(plan.folder))["deadline"] is not None and time.monotonic() < deadline:
+            if traffic.problems:
+                break  # nobody sends what would end the round
             time.sleep(0.02)
     finally:
         traffic.stop.set()

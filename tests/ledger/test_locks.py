@@ -6,6 +6,7 @@ import ast
 import gc
 import multiprocessing
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -350,8 +351,10 @@ def test_only_one_module_opens_a_ledgers_file() -> None:
     wrong: list[str] = []
     for file in sorted(SOURCE.rglob("*.py")):
         name = file.relative_to(SOURCE).as_posix()
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
+        text = file.read_text(encoding="utf-8")
+        if not name.startswith("ledger/") and re.search(r"sqlite|apsw|place\s*\.\s*path", text) is None:
+            continue  # no node of it can be one of these
+        for node in ast.walk(ast.parse(text)):
             imported = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
             module = str(node.module) if isinstance(node, ast.ImportFrom) else ""
             reached = {text.split(".")[0] for text in [*imported, module]}

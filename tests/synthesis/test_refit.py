@@ -90,8 +90,8 @@ def test_both_methods_find_the_same_minimum(tau: float, cellwise: bool) -> None:
     refit = Refit(SPACE, prior, rows=ROWS, prior_weight=tau)
     for each in held:
         refit.add(each)
-    refit.fit(sweeps=3000, tolerance=0.0)
-    descended = mirror_descent(prior, held, tau=tau, steps=6000)
+    refit.fit(sweeps=1000, tolerance=0.0)
+    descended = mirror_descent(prior, held, tau=tau, steps=2000)
     values = [objective(w, prior, held, tau=tau) for w in (refit.weights, descended)]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
     assert np.abs(refit.weights - descended).sum() < 1e-3

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sidelight.errors import ClaimError, RangeError
@@ -105,7 +106,7 @@ def _composed(counts: Counter[tuple[ProfileCurve, ProfileCurve]], *, step: float
     total: Any = None
     spread = 0.0
     for (remove, add), k in counts.items():
-        single, norm = _direction(add, remove, step=step) if flip else _direction(remove, add, step=step)
+        single, norm = _kept_direction(*((add, remove) if flip else (remove, add)), step=step)
         try:
             part = single.self_compose(k) if k > 1 else single
             total = part if total is None else total.compose(part)
@@ -138,6 +139,10 @@ def _direction(this: ProfileCurve, other: ProfileCurve, *, step: float) -> tuple
         return gaussian, min(1.0, math.sqrt(step * deviation))
     masses, norm = _masses(this, other, step=step)
     return peer.PrivacyLossDistribution(masses), norm
+
+
+#: One price is read at many deltas. For composition alone, which changes none: what a caller gets is built for it.
+_kept_direction = lru_cache(maxsize=8)(_direction)
 
 
 def _masses(this: ProfileCurve, other: ProfileCurve, *, step: float) -> tuple[Any, float]:
@@ -187,6 +192,7 @@ def convex_in_exponential(values: Floats, *, low: int, step: float) -> Floats:
     return np.asarray(np.minimum(hull, values), dtype=np.float64)
 
 
+@lru_cache(maxsize=256)
 def _range(curve: ProfileCurve) -> float:
     """Return the point where a curve has fallen to the tail mass, or to where it stays."""
     import numpy as np

@@ -157,16 +157,21 @@ def _stationary(rho: Decimal, t: Decimal) -> Decimal:
 def renyi_delta(divergence: Fraction, t: Fraction, x: Fraction) -> Fraction:
     """D_a <= r at the one order a = 1 + t gives H_x <= exp(t (r - x)) (1-1/a)^a / (a-1), evaluated upwards."""
     order = 1 + t
-    exponent = Interval.of(t * (divergence - x)) + Interval.of(order) * Interval.of(t / order).log()
+    exponent = Interval.of(t * (divergence - x)) + Interval.of(order) * _log(t / order)
     return min(Fraction(1), round_up((exponent.exp() / Interval.of(t)).upper))
 
 
 def renyi_epsilon(divergence: Fraction, t: Fraction, delta: Fraction) -> Fraction:
     """D_a <= r at the one order a = 1 + t gives eps = r + log(1-1/a) - (log d + log a)/(a-1), at least 0."""
     order = 1 + t
-    logs = (Interval.of(delta).log() + Interval.of(order).log()) / Interval.of(t)
-    value = Interval.of(divergence) + Interval.of(t / order).log() - logs
+    logs = (_log(delta) + _log(order)) / Interval.of(t)
+    value = Interval.of(divergence) + _log(t / order) - logs
     return max(Fraction(0), round_up(value.upper))
+
+
+@lru_cache(maxsize=4096)  # curves are read at the same few orders again and again
+def _log(x: Fraction) -> Interval:
+    return Interval.of(x).log()
 
 
 def renyi_pure(epsilon: Fraction, order: Fraction) -> Fraction:

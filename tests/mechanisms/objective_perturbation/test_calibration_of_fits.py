@@ -153,3 +153,17 @@ def test_unusual_targets_are_met(epsilon, delta):
     for shape in (LOGISTIC, LOG_COSH):
         fit = calibrate_objective(shape, epsilon=epsilon, delta=delta)
         assert max(fit.deltas(epsilon)) <= Fraction(delta)
+
+
+def test_what_is_kept_is_kept_for_exact_numbers() -> None:
+    """1 == True, and 0.1 == Fraction(0.1) though it is read as 1/10: a price that is asked for again is read first."""
+    one = calibrate_objective(LOGISTIC, epsilon=1, delta="1e-5")
+    assert calibrate_objective(LOGISTIC, epsilon="1.0", delta=1e-5) is one
+    with pytest.raises(RangeError, match="bool"):
+        calibrate_objective(LOGISTIC, epsilon=True, delta="1e-5")
+    with pytest.raises(RangeError, match="bool"):
+        one.claims(epsilon=True, delta="1e-5")
+    written, stored = (calibrate_objective(LOGISTIC, epsilon=each, delta="1e-5") for each in (0.1, Fraction(0.1)))
+    assert written.claims(epsilon="0.1", delta="1e-5")
+    assert max(stored.deltas(Fraction(0.1))) <= Fraction(1, 10**5)
+    assert calibrate_objective(LOGISTIC, epsilon=Fraction(1, 10), delta="1e-5") is written

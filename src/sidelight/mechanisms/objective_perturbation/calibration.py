@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -85,28 +87,28 @@ def calibrate_objective(
         raise RangeError(f"delta must be below 1, got {short_text(chance)}; 1e-6 or less is usual")
     fixed_lambda = None if regularisation is None else positive(regularisation, name="regularisation")
     fixed_sigma = None if noise_scale is None else positive(noise_scale, name="noise_scale")
+    guess = None if theta_norm is None else positive(theta_norm, name="theta_norm")
+    if guess is not None and dimension is None:
+        raise RangeError("theta_norm needs the dimension, the number of coefficients")
     share = _share(exact(output_share, name="output_share"), at, chance)
-    target = _Target(shape, at, chance, share, bound)
-    sigma, lam = target.parameters(fixed_sigma, fixed_lambda)
-    if theta_norm is not None:
-        if dimension is None:
-            raise RangeError("theta_norm needs the dimension, the number of coefficients")
-        guess = positive(theta_norm, name="theta_norm")
-        lam = max(lam, grid_ceil(round_up((Interval.of(dimension).sqrt() * Interval.of(sigma / guess)).upper)))
-    mechanism = target.mechanism(sigma, lam, _tolerance(shape, tolerance, rows_at_most))
-    if max(mechanism.deltas(at)) > chance:
-        raise RangeError(
-            f"noise {short_text(sigma)} and regularisation {short_text(lam)} do not prove "
-            f"({short_text(at)}, {short_text(chance)}); leave one of them open"
-        )
-    return mechanism
+    return _calibrated(
+        _Target(shape, at, chance, share, bound),
+        fixed_sigma,
+        fixed_lambda,
+        _tolerance(shape, tolerance, rows_at_most),
+        None if guess is None or dimension is None else (guess, dimension),
+    )
 
 
+@dataclass(frozen=True)
 class _Target:
     """One (ε, δ) for one loss: the searches for σ and λ."""
 
-    def __init__(self, shape: LossShape, epsilon: Fraction, delta: Fraction, share: Fraction, bound: Bound) -> None:
-        self.shape, self.epsilon, self.delta, self.share, self.bound = shape, epsilon, delta, share, bound
+    shape: LossShape
+    epsilon: Fraction
+    delta: Fraction
+    share: Fraction
+    bound: Bound
 
     def mechanism(self, sigma: Fraction, lam: Fraction, tolerance: Fraction = Fraction(1)) -> ObjectivePerturbation:
         """Build the mechanism whose output noise has at most its share."""
@@ -213,6 +215,28 @@ class _Target:
         else:
             lam = max(self.shape.curvature / rest, 2 * self.shape.curvature / (rest + mu * mu / 2))
         return sigma, grid_ceil(lam)
+
+
+@lru_cache(maxsize=256)  # of exact numbers: the same price is asked for by every fit of a search, a forecast or a batch
+def _calibrated(
+    target: _Target,
+    fixed_sigma: Fraction | None,
+    fixed_lambda: Fraction | None,
+    tolerance: Fraction,
+    theta_norm: tuple[Fraction, int] | None,
+) -> ObjectivePerturbation:
+    """Search, and prove what was found; `theta_norm` comes with the dimension."""
+    sigma, lam = target.parameters(fixed_sigma, fixed_lambda)
+    if theta_norm is not None:
+        guess, dimension = theta_norm
+        lam = max(lam, grid_ceil(round_up((Interval.of(dimension).sqrt() * Interval.of(sigma / guess)).upper)))
+    mechanism = target.mechanism(sigma, lam, tolerance)
+    if max(mechanism.deltas(target.epsilon)) > target.delta:
+        raise RangeError(
+            f"noise {short_text(sigma)} and regularisation {short_text(lam)} do not prove "
+            f"({short_text(target.epsilon)}, {short_text(target.delta)}); leave one of them open"
+        )
+    return mechanism
 
 
 def _float_delta(curve: ProfileCurve, at: NDArray[np.float64]) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sidelight.accounting import to_pld
@@ -102,14 +103,18 @@ class ObjectivePerturbation:
         Raises:
             RangeError: the parameters do not give (ε, δ).
         """
-        at, chance = exact(epsilon, name="epsilon"), positive(delta, name="delta")
-        if max(self.deltas(at)) > chance:
-            raise RangeError(f"these parameters do not prove ({float(at):g}, {float(chance):g}); calibrate them")
-        profile = self.profile(unit=unit)
-        point = ApproxDP(at, chance, **profile.context)
-        orders = self.renyi().under(unit=unit)
-        return native_claims(profile, orders, point, mechanism="objective_perturbation")
+        return _proved(self, exact(epsilon, name="epsilon"), positive(delta, name="delta"), unit)
 
     def loss_distribution(self, *, step: float = 1e-4) -> Any:
         """Return dp_accounting's privacy loss distribution, pessimistic, both directions, to compose with others."""
         return to_pld(self.profile(), step=step)
+
+
+@lru_cache(maxsize=256)  # fits of one price are planned many times in a search or a forecast
+def _proved(mechanism: ObjectivePerturbation, at: Fraction, chance: Fraction, unit: Unit) -> Claims:
+    if max(mechanism.deltas(at)) > chance:
+        raise RangeError(f"these parameters do not prove ({float(at):g}, {float(chance):g}); calibrate them")
+    profile = mechanism.profile(unit=unit)
+    point = ApproxDP(at, chance, **profile.context)
+    orders = mechanism.renyi().under(unit=unit)
+    return native_claims(profile, orders, point, mechanism="objective_perturbation")
