@@ -161,7 +161,7 @@ def test_transcripts_reach_sparse_cells(monkeypatch):
     assert found == {-1, 0, 1}
 
 
-def crowded_by_any_public_rule(look, cells, rough, deviation):
+def crowded_by_any_public_rule(look, cells, places, rough, deviation):
     """The proof lets any function of rough counts say which parts are cut again, and where: one that often does."""
     cut = [range(cell.first + 1, cell.last) if count % 3 == 1 else () for cell, count in zip(cells, rough, strict=True)]
     return [list(inside) for inside in cut]
@@ -340,7 +340,7 @@ def test_crowded_parts_that_follow_exact_counts_are_found(monkeypatch):
     def leaking(counts, **rest):
         exact = np.asarray(counts.value)
         monkeypatch.setattr(
-            parts_module, "_cuts", lambda look, cells, rough, _: crowded_by_any_public_rule(look, cells, exact, _)
+            parts_module, "_cuts", lambda look, cells, *_: crowded_by_any_public_rule(look, cells, (), exact, 1.0)
         )
         return right(counts, **rest)
 

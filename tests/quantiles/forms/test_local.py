@@ -93,6 +93,6 @@ def test_ranks_with_the_same_logarithm_are_one_point() -> None:
 @pytest.mark.filterwarnings("error")
 def test_parts_of_no_width_are_denser_than_anything_beside_them() -> None:
     for counts, widths in (([0.0, 0.0], [0.0, 1e300]), ([50.0, 0.0], [0.0, 0.0]), ([0.0, 9.0], [1e300, 0.0])):
-        parts = Parts((1,), (Round.of(counts, 2e4),), np.array(widths), np.ones(2))
+        parts = Parts((1,), (Round.of(counts, 2e4),), np.cumsum([0.0, *widths]), np.ones(2))
         for unevenness in (0.0, 0.5, 1.0):
             assert 0 < _beside_denser(parts, 0, unevenness) <= 1

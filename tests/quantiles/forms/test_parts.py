@@ -136,7 +136,7 @@ def test_any_counts_and_places_have_cuts_inside_their_part() -> None:
 def test_counts_inside_a_part_agree_with_its_own() -> None:
     first = Round.of([100.0, 400.0], [8.0, 72.0])
     second = Round.of([90.0, 210.0], 18.0).among(np.array([False, True, True]), [0, 1, 1])
-    parts = Parts((5, 7), (first, second), np.ones(3), np.ones(3))
+    parts = Parts((5, 7), (first, second), np.arange(4.0), np.ones(3))
     assert parts.counts.tolist() == pytest.approx([100.0, 90 + 50 / 3, 210 + 50 / 3])
     assert parts.deviations.tolist() == pytest.approx(np.sqrt([8.0, 18.0, 18.0]).tolist())
 

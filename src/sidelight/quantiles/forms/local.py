@@ -140,8 +140,7 @@ def finish_cell(
         back=index_of,
     )
     parts = count_parts(ranks, look, budget=counting, source=source)
-    ends = ranks_of(parts.counts)  # from 0 to the cell's own total
-    places = look.forward((task.cell.first, *parts.points, task.cell.last))
+    ends, places = ranks_of(parts.counts), parts.places  # from 0 to the cell's own total
     wanted = np.clip(np.asarray(task.levels), 0.0, 1.0) * ends[-1]
     if task.place == "inside":
         bent = np.interp(wanted, ends, places)

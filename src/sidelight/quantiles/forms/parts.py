@@ -47,14 +47,19 @@ class Parts:
     Args:
         points: Distinct fine indices of the cell, increasing: selected ones, and cuts of crowded parts.
         rounds: The noisy counts of the parts between selected points and, if some were crowded, of all parts.
-        widths: How wide each part is, in the coordinates in which it was interpolated.
+        places: The ends of parts, in the coordinates in which they are interpolated: two more than points.
         planned: For each part about how many records it was to have: the most of those that lie beside its place.
     """
 
     points: tuple[int, ...]
     rounds: tuple[Round, ...]
-    widths: Floats
+    places: Floats
     planned: Floats
+
+    @property
+    def widths(self) -> Floats:
+        """How wide each part is."""
+        return np.diff(self.places)
 
     @cached_property
     def counts(self) -> Floats:
@@ -101,12 +106,13 @@ def count_parts(ranks: Ranks, look: Look, *, budget: Budget, source: Source) -> 
     held = counts_of(ranks, cells)
     counts = fine_counts(held, budget=budget, source=source)
     left = budget.part(1 - Fraction(1, REFINEMENT_RATIO))
-    cuts = _cuts(look, cells, np.asarray(counts.noisy, np.float64), left.on(held).deviation)
+    places = _places(look, look.points)
+    cuts = _cuts(look, cells, places, np.asarray(counts.noisy, np.float64), left.on(held).deviation)
     crowded = np.array([bool(inside) for inside in cuts])
     first = counts.refined(crowded, (), source)
     planned = look.planned(ranks_of(first.counts))
     if not crowded.any():
-        return Parts(tuple(look.points), (first,), np.diff(_places(look, look.points)), planned)
+        return Parts(tuple(look.points), (first,), places, planned)
     # From here on a record is in one part, and in one cell of it if that is crowded: the cells' ends are the part's.
     inner = [cells_within(cell, inside) for cell, inside in zip(cells, cuts, strict=True)]
     parents = np.repeat(np.arange(len(cells)), [len(each) for each in inner])
@@ -116,16 +122,16 @@ def count_parts(ranks: Ranks, look: Look, *, budget: Budget, source: Source) -> 
     second = Round.of(again.release(source), again.deviation**2).among(crowded[parents], parents)
     points = tuple(cell.first for each in inner for cell in each)[1:]
     to_hold = np.where(crowded, np.maximum(first.counts, 1.0) * _QUARTER, planned)
-    return Parts(points, (first, second), np.diff(_places(look, points)), to_hold[parents])
+    return Parts(points, (first, second), _places(look, points), to_hold[parents])
 
 
 def _places(look: Look, points: Sequence[int]) -> Floats:
     return look.forward((look.cell.first, *points, look.cell.last))
 
 
-def _cuts(look: Look, cells: Sequence[Cell], rough: Floats, deviation: float) -> list[list[int]]:
+def _cuts(look: Look, cells: Sequence[Cell], places: Floats, rough: Floats, deviation: float) -> list[list[int]]:
     """Return for each part the points at which it is cut again: none if it is not crowded. Public post-processing."""
-    ends, places = ranks_of(rough), _places(look, look.points)
+    ends = ranks_of(rough)
     wanted = np.clip(np.asarray(look.levels), 0.0, 1.0) * ends[-1]
     held = np.bincount(np.clip(np.searchsorted(ends, wanted, "right") - 1, 0, rough.size - 1), minlength=rough.size) > 0
     at = crowded_cuts(rough, places, look.planned(ends), held=held, deviation=deviation)
