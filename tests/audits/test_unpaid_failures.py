@@ -161,6 +161,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "mechanisms/rings.py": {"_checked": 1, "adapt": 1},
         "mechanisms/rank_selection.py": {"check_selection": 4},
         "mechanisms/refinable_counts.py": {"refined": 2},  # one flag a leaf, once: flags follow from noisy counts
+        "quantiles/forms/fine_counts.py": {"refined": 1},  # the same in rho
         # of a form that a released count chose: its levels lie inside cells that were released, and are kept apart
         "quantiles/bounds.py": {"_mass": 1, "_probability": 1, "gap_bounds_tree": 1},
         "quantiles/descend.py": {"descend": 2},

@@ -9,7 +9,10 @@ import pytest
 
 import sidelight as sl
 from sidelight.aggregates.bounded import Bounded
-from sidelight.mechanisms.budget import Budget
+from sidelight.errors import RangeError
+from sidelight.guarantees.claims import Neighbours, Row
+from sidelight.mechanisms.budget import Budget, Kind
+from sidelight.noise import Source
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.evaluate import nonprivate_gap
 from sidelight.quantiles.forms import fine_counts as fine_counts_module
@@ -17,9 +20,9 @@ from sidelight.quantiles.forms import parts as parts_module
 from sidelight.quantiles.forms.least_squares import Round
 from sidelight.quantiles.forms.parts import Look, Parts, count_parts, crowded_cuts
 from sidelight.quantiles.tree import even_levels
-from sidelight.testing import seeded_release
+from sidelight.testing import SeededEntropy, seeded_release
 
-KINDS = ("epsilon", "rho")
+KINDS: tuple[Kind, ...] = ("epsilon", "rho")
 
 
 class EvenRecords:
@@ -153,3 +156,14 @@ def test_records_beyond_a_gap_are_found_again() -> None:
         assert (gaps <= release.error_bound(0.95)).all()
         largest.append(float(gaps.max()))
     assert max(largest) < 900
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_are_refined_once(kind: Kind) -> None:
+    """A second choice would measure again what the first one left to be spent elsewhere."""
+    counts = Bounded(np.array([5, 7, 9]), Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
+    with Source(SeededEntropy("refined once")) as source:
+        rough = fine_counts_module.fine_counts(counts, budget=Budget(kind, Fraction(1)), source=source)
+        rough.refined(np.array([True, False, True]), (), source)
+        with pytest.raises(RangeError, match="refined already"):
+            rough.refined(np.array([False, True, False]), (), source)

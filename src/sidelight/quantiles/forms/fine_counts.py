@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
+from sidelight.errors import RangeError
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.refinable_counts import RefinableCounts
 from sidelight.noise import REFINEMENT_RATIO, Source
@@ -63,7 +64,7 @@ class _Concentrated:
         self._counts: NDArray[Any] = np.asarray(counts.value)
         self._like = counts
         rough = Fraction(1, REFINEMENT_RATIO)
-        self._left = budget.part(1 - rough)
+        self._left: Budget | None = budget.part(1 - rough)
         noise = budget.part(rough).on(counts)
         self.noisy = np.asarray(noise.release(source))
         self._variance = noise.deviation**2
@@ -72,11 +73,14 @@ class _Concentrated:
         return Round.of(self.noisy, self._variance, parents)
 
     def refined(self, flags: NDArray[np.bool_], parents: Sequence[int], source: Source) -> Round:
+        if self._left is None:
+            raise RangeError("these counts were refined already; a second choice could pay for one record twice")
+        left, self._left = self._left, None
         # Only the leaves without a flag are measured again: the records of the others keep what is left.
         counts = Bounded(
             self._counts[~flags], self._like.sensitivity, self._like.norm, self._like.neighbours, self._like.unit
         )
-        noise = self._left.on(counts)
+        noise = left.on(counts)
         first, second = self._variance, noise.deviation**2
         both = np.asarray(self.noisy, np.float64).copy()
         variances = np.full(both.shape, first)
