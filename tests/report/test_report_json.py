@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from report_fixtures import *  # noqa: F403 - fixtures
 
+import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.release import Refused, Release
 from sidelight.report import Report, render, report_from_json
+from sidelight.testing import seeded_release
 
 
 def read(text: str) -> Report:
@@ -45,3 +48,23 @@ def test_one_release_or_a_list_will_do(make_release: Callable[..., Release], ref
 def test_anything_else_is_refused_in_words(text: str, message: str) -> None:
     with pytest.raises(RangeError, match=message):
         read(text)
+
+
+@pytest.mark.parametrize("label", ["x", "nan%", "inf", "", "300%", "-1%"])
+def test_changed_labels_of_quantiles_are_shown_as_they_are(label: str) -> None:
+    """A stored release is anybody's file: a label that names no level was an error that nobody knew."""
+    values = np.arange(100.0)
+    release = seeded_release(sl.Quantiles([0.25, 0.75], epsilon=1, lower=0, upper=99), values, seed=1)
+    changed = json.loads(release.to_json())
+    assert "25 %" in changed["labels"]
+    changed["labels"] = [label, *changed["labels"][1:]]
+    assert "75 %" in render(read(json.dumps(changed)))
+
+
+def test_changed_parameters_of_a_prediction_are_shown_as_they_are() -> None:
+    priors = [sl.priors.Cauchy(place, 10) for place in (25, 75)]
+    release = seeded_release(sl.Quantiles([0.25, 0.75], epsilon=1, prediction=priors), np.arange(100.0), seed=1)
+    changed = json.loads(release.to_json())
+    for each, value in zip(changed["prediction"]["priors"], ("not a number", [1, 2]), strict=True):
+        each["location"] = value
+    assert "not a number" in render(read(json.dumps(changed)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -171,10 +171,19 @@ def _chart(release: Release, errors: list[float] | None) -> Markup | None:
         return matrix_chart(*matrix)
     if vector is None or len(vector[0]) < 2:
         return None
-    if card_of(release.kind) == "quantiles":
-        levels = [float(label.removesuffix("%")) / 100 for label in release.labels]
+    levels = _levels(release.labels) if card_of(release.kind) == "quantiles" else None
+    if levels is not None:
         return quantile_chart(levels, vector[1].tolist(), errors)
     return bar_chart(*vector) if len(vector[0]) <= MOST_BARS else None
+
+
+def _levels(labels: Sequence[str]) -> list[float] | None:
+    """Return the levels that labels such as 25% name; None of a stored release whose labels somebody has changed."""
+    try:
+        found = [float(label.removesuffix("%")) / 100 for label in labels]
+    except ValueError:
+        return None
+    return found if all(0 < level < 1 for level in found) else None
 
 
 def _prediction(release: Release) -> Mapping[str, Any] | None:
@@ -200,12 +209,15 @@ def _prediction(release: Release) -> Mapping[str, Any] | None:
 
 def _law(prior: Mapping[str, Any]) -> str:
     """Write a prior from its JSON: the family and its parameters, shortly."""
-    parameters = [
-        f"{key} {shown(float(value), digits=6) if key in ('location', 'scale', 'lower', 'upper') else _plain(value)}"
-        for key, value in prior.items()
-        if key not in ("family", "origin")
-    ]
+    parameters = [f"{key} {_parameter(key, value)}" for key, value in prior.items() if key not in ("family", "origin")]
     return f"{str(prior.get('family', 'prior')).replace('_', ' ')}: {', '.join(parameters)}"
+
+
+def _parameter(key: str, value: Any) -> str:
+    if key in ("location", "scale", "lower", "upper"):
+        with suppress(TypeError, ValueError, OverflowError):  # of a stored release that somebody has changed
+            return shown(float(value), digits=6)
+    return _plain(value)
 
 
 def _plain(value: Any) -> str:
