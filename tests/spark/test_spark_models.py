@@ -125,7 +125,7 @@ def test_parts_with_large_answers_are_put_together(spark: Any, tmp_path: Path, m
     monkeypatch.setattr(on_spark, "_collected", counted)
     assert bits(seeded_release(QUERIES["linear"], table, seed=5)) == expected
     assert set(answers) == {7}
-    monkeypatch.setattr(on_spark, "_LARGE_ANSWER", 1)
+    monkeypatch.setattr(on_spark, "_LEAST_ANSWER", 1)
     monkeypatch.setattr(on_spark, "_MOST_ANSWERS", 100)
     answers.clear()
     assert bits(seeded_release(QUERIES["linear"], table, seed=5)) == expected
