@@ -58,6 +58,17 @@ _open: dict[int, _Opened] = {}  # by the connection's id; it leaves when it is c
 _inherited: set[Identity] = set()  # files that a parent process had open when this one was forked from it
 
 
+class FileCursor(sqlite3.Cursor):
+    """A cursor for which a damaged file is an error of SQLite's, also where its words are no text."""
+
+    def execute(self, *given: Any) -> Any:
+        """Run a statement."""
+        try:
+            return super().execute(*given)
+        except UnicodeDecodeError:  # SQLite quotes the schema
+            raise sqlite3.DatabaseError("malformed database schema: its words are no text") from None
+
+
 class FileConnection(sqlite3.Connection):
     """A connection to a ledger's file. Of a parent process, or with its log gone, it is left alone and never closed.
 
@@ -83,6 +94,14 @@ class FileConnection(sqlite3.Connection):
             return
         began.left_alone = True
         raise _meddled_with(began.path)
+
+    def cursor(self, factory: Any = None) -> Any:
+        """Return a cursor that knows damaged files."""
+        return super().cursor(FileCursor if factory is None else factory)
+
+    def execute(self, *given: Any) -> Any:
+        """Run a statement, by such a cursor."""
+        return self.cursor().execute(*given)
 
     def close(self) -> None:
         """Close, unless that would harm others."""
