@@ -8,6 +8,7 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.ledger import open_ledger
+from sidelight.ledger.place import check_output
 
 
 def test_a_schema_that_is_no_text_is_refused(tmp_path: Path) -> None:
@@ -16,5 +17,14 @@ def test_a_schema_that_is_no_text_is_refused(tmp_path: Path) -> None:
     content = path.read_bytes()
     assert b"CREATE TABLE" in content
     path.write_bytes(content.replace(b"CREATE TABLE", b"CREATE \x8eABLE"))
-    with pytest.raises(LedgerError):
+    with pytest.raises(LedgerError, match="damaged"):
         open_ledger(f"sqlite:///{path}")
+    with pytest.raises(LedgerError, match="is a database, perhaps a ledger"):
+        check_output(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"{}\n", b"x" * 99, b"y" * 511, b"z" * 5000, b"\x8e\x00" * 700])
+def test_what_is_no_database_may_be_written_over(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "report.html"
+    path.write_bytes(content)
+    check_output(path)

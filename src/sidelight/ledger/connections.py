@@ -209,15 +209,18 @@ def connect_memory(wait_seconds: float) -> sqlite3.Connection:
     return connection
 
 
-def tables_in(path: Path) -> set[str]:
-    """Look without touching: opening a ledger switches its file to a write-ahead log, which others may not want."""
+def tables_in(path: Path) -> set[str] | None:
+    """Look without touching: opening a ledger switches its file to a write-ahead log, which others may not want.
+
+    None of a database that is locked or damaged: it may be a ledger, and opening it will say more.
+    """
     try:
         with closing(connect_reading(path, 0.0, lockless=not has_log(path))) as connection:
             rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     except sqlite3.Error as error:
         if "not a database" in str(error):
             raise LedgerError(f"{str(path)!r} is not a ledger (not a SQLite database); check the path") from None
-        return set()  # locked or damaged: opening it will say so
+        return None
     return {str(name) for (name,) in rows}
 
 

@@ -151,9 +151,10 @@ def _is_ledger(path: Path) -> bool:
     if any(path.with_name(path.name + ending).exists() for ending in BESIDE):
         return True  # somebody may have it open
     try:
-        return bool(tables_in(path))
+        names = tables_in(path)
     except LedgerError:  # not a database
         return False
+    return names is None or bool(names)  # a damaged one may be restored, and nobody writes over it meanwhile
 
 
 def check_not_mounted(path: Path, *, mounts: str | None = None) -> None:
