@@ -1,18 +1,20 @@
 """Trap 8: a process that dies, or is interrupted, at any line between request and return.
 
 The story is what a session does: reserve, open the data, draw, release, hand out the value. It is cut at the n-th line
-executed inside the ledger's code, by `kill -9` or by an exception, for n over the whole story. Whatever n is, the
+executed inside the ledger's code, by `kill -9` or by an interrupt, for n over the whole story. Whatever n is, the
 invariants hold: the charge is there before the data is opened (I2), the value is stored before it leaves (I3), the
 history verifies (I1, I4-I7), and a re-run pays again exactly if nothing was stored.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,7 +24,7 @@ import pytest
 import sidelight.ledger
 from sidelight.errors import InProgressError, LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, Stored, journal, open_ledger
+from sidelight.ledger import Ledger, Reservation, Stored, connections, journal, open_ledger, store
 
 CODE = str(Path(sidelight.ledger.__file__).parent)
 CLAIMS = Claims.of(PureDP("0.3"))
@@ -39,8 +41,14 @@ def story(ledger: Ledger, notes: Path) -> None:
     (notes / "the value left").touch()
 
 
-def cut_after(lines: int, cut: Callable[[], Any]) -> Callable[[FrameType, str, Any], Any]:
-    """Return a trace function that cuts after so many lines of the ledger's code."""
+def cut_after(lines: int, cut: Iterator[None]) -> Callable[[FrameType, str, Any], Any]:
+    """Return a trace function that cuts after so many lines of the ledger's code.
+
+    An interrupt reaches Python code only where the interpreter looks for signals: a `with` that has taken a lock cannot
+    be interrupted before its body. A trace function that raises knows nothing of this (it raises also between a body
+    and the release of its lock), and one that calls anything would be interrupted itself. Unpacking calls nothing that
+    Python sees, so the interrupt waits until the traced code is where a user's would reach it.
+    """
     done = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -51,18 +59,19 @@ def cut_after(lines: int, cut: Callable[[], Any]) -> Callable[[FrameType, str, A
             done += 1
             if done > lines:
                 sys.settrace(None)
-                cut()
+                _ = [*cut]
+                return None
         return trace
 
     return trace
 
 
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def death() -> Iterator[None]:
+    return map(os.kill, [os.getpid()], [signal.SIGKILL])
 
 
-def interrupt() -> None:
-    raise KeyboardInterrupt
+def interrupt() -> Iterator[None]:
+    return map(_thread.interrupt_main, [signal.SIGINT])
 
 
 def count_lines(address: str, notes: Path) -> int:
@@ -121,7 +130,7 @@ def killed_at(address: str, lines: int, notes: Path) -> str:
         try:
             ledger = open_ledger(address)
             ledger.scope("people")
-            sys.settrace(cut_after(lines, die))
+            sys.settrace(cut_after(lines, death()))
             story(ledger, notes)
         finally:
             os._exit(0)
@@ -132,16 +141,25 @@ def killed_at(address: str, lines: int, notes: Path) -> str:
 
 
 def interrupted_at(address: str, lines: int, notes: Path) -> str:
-    with open_ledger(address) as ledger:
-        ledger.scope("people")
-        sys.settrace(cut_after(lines, interrupt))
-        try:
-            story(ledger, notes)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(None)
-        return check(ledger, notes)  # with the same handle: an interrupt leaves no transaction open
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job would ignore it
+    try:
+        with open_ledger(address) as ledger:
+            ledger.scope("people")
+            with suppress(KeyboardInterrupt):
+                sys.settrace(cut_after(lines, interrupt()))
+                try:
+                    story(ledger, notes)
+                finally:
+                    sys.settrace(None)
+            assert not held_locks()  # or every other thread would wait for ever
+            return check(ledger, notes)  # with the same handle: an interrupt leaves no transaction open
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def held_locks() -> list[str]:
+    """Return the modules whose lock this thread still has."""
+    return [module.__name__ for module in (connections, store) if module._turn._is_owned()]
 
 
 def spread_over(total: int, how_many: int | None) -> list[int]:
@@ -213,7 +231,7 @@ def _killed_in_a_scope(address: str, lines: int, notes: Path) -> str:
         try:
             ledger = open_ledger(address)
             ledger.scope("many")
-            sys.settrace(cut_after(lines, die))
+            sys.settrace(cut_after(lines, death()))
             reservation = ask(ledger)
             assert isinstance(reservation, Reservation)
             (notes / "data was opened").touch()
