@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +32,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         granularity: The step on which values lie, or None.
         rank_error: The bounds on the errors of the shares of all values, times `total`, as (fixed, per_log) of a
             `TailBound`; one number stands for all of them.
+        regardless: The same, of bounds that assume nothing about the data; None if there are none.
 
     >>> known = ReleasedDistribution(values=[0.0, 1.0, 3.0], shares=[0.1, 0.5, 0.9], total=1000.0)
     >>> known.cdf([1.0, 2.0]).tolist(), known.quantile(0.5)
@@ -40,7 +41,7 @@ class ReleasedDistribution(Mapping[str, Any]):
     [500.0, 500.0]
     """
 
-    __slots__ = ("granularity", "rank_error", "shares", "steps", "total", "values_")
+    __slots__ = ("granularity", "rank_error", "regardless", "shares", "steps", "total", "values_")
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         steps: bool = False,
         granularity: float | None = None,
         rank_error: tuple[ArrayLike, ArrayLike] | None = None,
+        regardless: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self.values_: Floats = _frozen(values)
         self.shares: Floats = _frozen(shares)
@@ -61,13 +63,17 @@ class ReleasedDistribution(Mapping[str, Any]):
         self.total = float(total)
         self.steps = bool(steps)
         self.granularity = granularity
-        self.rank_error: tuple[Floats, Floats] | None = None
-        if rank_error is not None:
-            try:
-                fixed, per_log = (_frozen(np.broadcast_to(each, self.shares.shape)) for each in rank_error)
-            except ValueError:
-                raise RangeError("rank_error has one bound for each of the values, or one for all") from None
-            self.rank_error = fixed, per_log
+        self.rank_error = self._bounds(rank_error)
+        self.regardless = self._bounds(regardless)
+
+    def _bounds(self, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Floats, Floats] | None:
+        if given is None:
+            return None
+        try:
+            fixed, per_log = (_frozen(np.broadcast_to(each, self.shares.shape)) for each in given)
+        except ValueError:
+            raise RangeError("rank_error has one bound for each of the values, or one for all") from None
+        return fixed, per_log
 
     def cdf(self, x: ArrayLike) -> Any:
         """Return the share of the records at or below x.
@@ -152,7 +158,9 @@ class ReleasedDistribution(Mapping[str, Any]):
         with Source(OSEntropy()) as source:
             return np.atleast_1d(np.asarray(self.quantile(uniform(count, source))))
 
-    def band(self, x: ArrayLike, *, confidence: float = 0.95) -> tuple[Any, Any]:
+    def band(
+        self, x: ArrayLike, *, confidence: float = 0.95, assuming: Literal["nothing"] | None = None
+    ) -> tuple[Any, Any]:
         """Return a lower and an upper bound of the true share at or below x, for all x at once.
 
         Every released value has its own bound: as many records as its share says lie below it, up to that. At x the
@@ -163,12 +171,17 @@ class ReleasedDistribution(Mapping[str, Any]):
             confidence: With which probability they all hold, if the release's assumption does (`release.error`), and
                 if there are no fewer records than were released less two deviations of that number's noise (or, where
                 a size was declared, than that).
+            assuming: "nothing" for the wider band that holds whatever the data is, without the release's assumption.
         """
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
-        if self.rank_error is None:
-            raise RangeError("this distribution was released without a bound on its error")
-        fixed, per_log = self.rank_error
+        if assuming not in (None, "nothing"):
+            raise RangeError(f'assuming is "nothing", or left out for what the release states, got {assuming!r}')
+        bounds = self.rank_error if assuming is None else self.regardless
+        if bounds is None:
+            without = "" if self.rank_error is None else " that assumes nothing about the data"
+            raise RangeError(f"this distribution was released without a bound on its error{without}")
+        fixed, per_log = bounds
         off = np.maximum(fixed - per_log * float(np.log(1 - confidence)), 0.0) / max(self.total, 1.0)
         # At or below x lie at least as many as at or below every value up to x, and at most as many as below every
         # value after it; where records lie at values only, no more than at or below the last of those up to x.
@@ -179,12 +192,13 @@ class ReleasedDistribution(Mapping[str, Any]):
         after = np.searchsorted(self.values_, np.asarray(x, np.float64), "right")
         return _plain(least[after]), _plain(most[after])
 
-    def plot(self, axes: Any = None, *, confidence: float = 0.95) -> Any:
+    def plot(self, axes: Any = None, *, confidence: float = 0.95, assuming: Literal["nothing"] | None = None) -> Any:
         """Draw the distribution with its band.
 
         Args:
             axes: Axes of matplotlib; new ones if left out.
             confidence: Of the band.
+            assuming: As in `band`.
 
         Returns:
             The axes.
@@ -197,8 +211,9 @@ class ReleasedDistribution(Mapping[str, Any]):
         low, high = self.quantile([0.005, 0.995])
         places = self.values_[(self.values_ >= low) & (self.values_ <= high)]
         places = np.unique(np.append(np.linspace(low, high, 100), places))
-        if self.rank_error is not None:
-            axes.fill_between(places, *self.band(places, confidence=confidence), step="post", alpha=0.25, linewidth=0)
+        if self.rank_error is not None or assuming is not None:
+            band = self.band(places, confidence=confidence, assuming=assuming)
+            axes.fill_between(places, *band, step="post", alpha=0.25, linewidth=0)
         axes.step(places, self.cdf(places), where="post")
         axes.set_ylim(0, 1)
         axes.set_ylabel("share of the records at or below")
@@ -231,13 +246,14 @@ class ReleasedDistribution(Mapping[str, Any]):
             "steps": self.steps,
             "granularity": self.granularity,
             "rank_error": None if self.rank_error is None else [each.tolist() for each in self.rank_error],
+            **({} if self.regardless is None else {"regardless": [each.tolist() for each in self.regardless]}),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReleasedDistribution:
-        """Return the distribution that `to_json` wrote; earlier ones have one bound for all ranks."""
-        error = data["rank_error"]
-        return cls(**{**data, "rank_error": None if error is None else (error[0], error[1])})
+        """Return the distribution that `to_json` wrote; earlier ones have one bound for all ranks, and one kind."""
+        bounds = {name: data.get(name) for name in ("rank_error", "regardless")}
+        return cls(**{**data, **{name: None if each is None else (each[0], each[1]) for name, each in bounds.items()}})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReleasedDistribution) and self.to_json() == other.to_json()

@@ -22,7 +22,7 @@ from sidelight.guarantees import Claims, PureDP
 from sidelight.mechanisms.additive import LaplaceNoise
 from sidelight.noise import OSEntropy, Source, bernoulli
 from sidelight.records import Number, Schema, Table
-from sidelight.release import Refused, Release, outcome_from_json
+from sidelight.release import NO_ASSUMPTION, Refused, Release, TailBound, outcome_from_json
 from sidelight.session import Answer, Refusal, Session
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy, SeededSession, seeded_release
@@ -189,6 +189,16 @@ def test_an_error_bound_is_widened_by_the_number_of_runs() -> None:
     assert isinstance(single, Release)
     # E[K] = 15: a failure probability of 0.15 for the winner is one of 0.01 for each run
     assert release.error_bound(0.85) == pytest.approx(single.error_bound(0.99))
+
+
+def test_a_widened_bound_stays_an_estimate_and_keeps_the_one_that_assumes_nothing() -> None:
+    prepared: Any = search(candidates=[Count(), Count()], runs=geometric(20)).prepare(SCHEMA)
+    free = TailBound(unit="ranks", assumption=NO_ASSUMPTION, fixed=(4.0,), per_log=(2.0,))
+    told = TailBound(unit="ranks", assumption="a", fixed=(1.0,), per_log=(2.0,), proved=False, regardless=free)
+    widened = prepared._error(told)
+    assert not widened.proved
+    assert widened.regardless.fixed[0] - 4 == pytest.approx(widened.fixed[0] - 1)
+    assert widened.fixed[0] > 1
 
 
 # --- failures -------------------------------------------------------------------------------------------------------

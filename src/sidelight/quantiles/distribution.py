@@ -32,6 +32,9 @@ from sidelight.released_distribution import VENTILES, ReleasedDistribution
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
+Numbers = tuple[float, ...]
+RankError = tuple[np.ndarray, np.ndarray]  # fixed and per_log of a `TailBound`
+
 #: The levels of a distribution; and those of one with so few records that only a tree of selections works.
 MANY = even_levels(999)
 FEW = even_levels(15)
@@ -259,9 +262,10 @@ class PreparedDistribution(SurePrepared):
         # Made to rise, a rank is off by as much more as it was moved; that of the last code is not off.
         rank_error = np.append(fixed[at] + moved_ranks(counted)[:-1], 0.0), np.append(per_log[at], 0.0)
         told = replace(error, fixed=tuple(fixed[shown].tolist()), per_log=tuple(per_log[shown].tolist()))
+        bounds = (rank_error, rank_error)  # nothing is assumed in either
         details["counts"] = [[str(int(each)) for each in noisy.tolist()] for noisy in counted.noisy]
         least = least_total(rounds_of(counted), total)
-        return self._answer(values, shares, total, rank_error, told, details, least=least, steps=True)
+        return self._answer(values, shares, total, bounds, told, details, least=least, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
         from sidelight.quantiles.forms.bound import least_total
@@ -305,41 +309,47 @@ class PreparedDistribution(SurePrepared):
     ) -> Answer:
         """Put released quantiles together; what is shown lies between two of them and is bounded by both."""
         shares, asked = np.array([float(level) for level in levels]), np.array(VENTILES)
-        fixed, per_log = (np.asarray(each) for each in (error.fixed, error.per_log))
         below = np.maximum(np.searchsorted(shares, asked + 1e-12) - 1, 0)
         above = np.minimum(np.searchsorted(shares, asked - 1e-12), shares.size - 1)
         away = [np.abs(asked - shares[side]) * total for side in (below, above)]
-        told = replace(
-            error,
-            fixed=tuple(np.maximum(fixed[below] + away[0], fixed[above] + away[1]).tolist()),
-            per_log=tuple(np.maximum(per_log[below], per_log[above]).tolist()),
-        )
-        return self._answer(values, shares, total, (fixed, per_log), told, details, least=least)
+
+        def between(fixed: Numbers, per_log: Numbers) -> tuple[Numbers, Numbers]:
+            off, slope = np.asarray(fixed), np.asarray(per_log)
+            further = np.maximum(off[below] + away[0], off[above] + away[1])
+            return tuple(further.tolist()), tuple(np.maximum(slope[below], slope[above]).tolist())
+
+        bounds = (_rank_error(error), _rank_error(error.whatever_the_data))
+        return self._answer(values, shares, total, bounds, error.changed(between), details, least=least)
 
     def _answer(
         self,
         values: np.ndarray,
         shares: np.ndarray,
         total: float,
-        rank_error: tuple[np.ndarray, np.ndarray],
+        bounds: tuple[RankError | None, RankError | None],
         error: TailBound,
         details: dict[str, Any],
         *,
         least: float,
         steps: bool = False,
     ) -> Answer:
-        """Put the released numbers together, with a bound for each rank.
+        """Put the released numbers together, with two bounds for each rank: as `error` states, and assuming nothing.
 
         Bounds are in ranks of all the records that there are, and shares are of them: not of as many as were released
         but of the `least` number that there may be.
         """
-        fixed, per_log = (each * (total / least) for each in rank_error)
+        scaled = [None if each is None else (each[0] * (total / least), each[1] * (total / least)) for each in bounds]
         value = ReleasedDistribution(
             values=values,
             shares=shares,
             total=total,
             steps=steps,
             granularity=float(self.grid.resolution) if isinstance(self.grid, Grid) else None,
-            rank_error=(fixed, per_log),
+            rank_error=scaled[0],
+            regardless=scaled[1],
         )
         return Answer(value=value, error=error, details=details)
+
+
+def _rank_error(bound: TailBound | None) -> RankError | None:
+    return None if bound is None else (np.asarray(bound.fixed), np.asarray(bound.per_log))

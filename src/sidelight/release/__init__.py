@@ -2,10 +2,11 @@
 
 from sidelight.release.outcomes import Circumstances, Outcome, Refused, Release, Value, outcome_from_json
 from sidelight.release.stored import read_outcomes, stored_text
-from sidelight.release.tail_bound import TailBound
+from sidelight.release.tail_bound import NO_ASSUMPTION, TailBound
 from sidelight.release.values import encode_value
 
 __all__ = [
+    "NO_ASSUMPTION",
     "Circumstances",
     "Outcome",
     "Refused",

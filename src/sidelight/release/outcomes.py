@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self
 
 import numpy as np
 
@@ -103,11 +103,31 @@ class Release(Generic[Value]):
         """Return a value of this release, or a part of it, with dates in place of numbers that count from a start."""
         return dated(value, self.query.get("dates"), kind=self.kind)
 
-    def error_bound(self, confidence: float) -> np.ndarray:
-        """Return a public bound on the error of every entry at a confidence (unit and assumption: `release.error`)."""
+    def error_bound(self, confidence: float, *, assuming: Literal["nothing"] | None = None) -> np.ndarray:
+        """Return a public bound on the error of every entry at a confidence (unit and assumption: `release.error`).
+
+        Args:
+            confidence: With which probability all entries keep to it, such as 0.95.
+            assuming: "nothing" for the larger bound that holds whatever the data is. Counted codes have no other;
+                quantiles by `cells` and `select`, and distributions, carry both; a tree has none.
+
+        >>> import numpy as np, sidelight as sl
+        >>> release = sl.Quantiles(sl.quantiles.even_levels(99), epsilon=1).release(np.linspace(1, 9, 10_000))
+        >>> bool(release.error_bound(0.95).max() < release.error_bound(0.95, assuming="nothing").max())
+        True
+        """
+        if assuming not in (None, "nothing"):
+            raise RangeError(f'assuming is "nothing", or left out for what release.error states, got {assuming!r}')
         if self.error is None:
             raise RangeError(f"a {self.kind} release carries no error bound of this kind; see its documentation page")
-        return self.error.at(confidence)
+        bound = self.error if assuming is None else self.error.whatever_the_data
+        if bound is None:
+            advice = "; ask for more levels, or for form='select', 'cells' or 'codes', which count records"
+            raise RangeError(
+                f"the bound of this {self.kind} release holds if {self.error.assumption}; it carries none that assumes "
+                f"nothing about the data{advice if self.error.unit == 'ranks' else ''}"
+            )
+        return bound.at(confidence)
 
     def to_dp_event(self) -> Any:
         """Return the release as an event of Google's `dp_accounting`, for composition with other tools."""
@@ -187,7 +207,7 @@ class Release(Generic[Value]):
         title = f"{'' if self.private else 'NOT PRIVATE: '}{self.kind} · {self.guarantee}"
         unit = ""
         if self.error is not None:
-            unit = f"{self.error.basis}: off by {self._off_by}"
+            unit = f"{self.error.basis}: off by {self._off_by(self.error)}"
         return plot(self.shown, self.labels, title=title, unit=unit, axes=axes)
 
     @property
@@ -196,11 +216,15 @@ class Release(Generic[Value]):
         count = float((self.details or {}).get("count", 0))
         return float(f"{count:.3g}") if count > 0 else None
 
-    @property
-    def _off_by(self) -> str:
-        assert self.error is not None
-        of = f" of about {self.records:,.0f}" if self.error.unit == "ranks" and self.records is not None else ""
-        return f"{float(np.max(self.error.at(0.95))):.3g} {self.error.unit}{of}"
+    def _how_far_off(self, error: TailBound) -> list[str]:
+        said = [f"{error.basis}: off by {self._off_by(error)}, if {error.assumption}"]
+        if error.regardless is not None:
+            said.append(f"whatever the data is, at 95 %: off by {self._off_by(error.regardless)}")
+        return said
+
+    def _off_by(self, error: TailBound) -> str:
+        of = f" of about {self.records:,.0f}" if error.unit == "ranks" and self.records is not None else ""
+        return f"{float(np.max(error.at(0.95))):.3g} {error.unit}{of}"
 
     @classmethod
     def from_json(cls, text: str) -> Release:
@@ -227,7 +251,7 @@ class Release(Generic[Value]):
         else:
             lines += [f"  {label}: {number_text(entry)}" for label, entry in entries_of(self.shown, self.labels)]
         if self.error is not None:
-            lines.append(f"  {self.error.basis}: off by {self._off_by}, if {self.error.assumption}")
+            lines += [f"  {line}" for line in self._how_far_off(self.error)]
         if self.prediction is not None:
             lines.append(f"  prediction: {self.prediction['description']}")
         return "\n".join(lines)
@@ -247,7 +271,7 @@ class Release(Generic[Value]):
         caption = html.escape(f"{self.kind} · {self.guarantee}")
         off = ""
         if self.error is not None:
-            off = f"<p>{html.escape(f'{self.error.basis}: off by {self._off_by}, if {self.error.assumption}')}</p>"
+            off = "".join(f"<p>{html.escape(line)}</p>" for line in self._how_far_off(self.error))
         return (
             f"{brand}<table><caption>{caption}</caption>{rows}</table>{bars(entries_of(self.shown, self.labels))}{off}"
         )

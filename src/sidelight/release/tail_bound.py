@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
 from sidelight.errors import RangeError
+
+Numbers = tuple[float, ...]
+
+#: What a bound states that follows from the laws of the noise alone.
+NO_ASSUMPTION: Final = "the noise is what it is: nothing is assumed about the data"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +25,14 @@ class TailBound:
     `assumption` about the data holds: a theorem, or, with `proved=False`, an estimate. Privacy never depends
     on it.
 
+    Args:
+        unit: What an error is counted in.
+        assumption: What the data must be like.
+        fixed, per_log: The two parts of each entry's bound.
+        proved: Whether it is a theorem.
+        regardless: Another bound of the same entries, larger, that assumes nothing about the data; None if there is
+            none, or if this one assumes nothing.
+
     >>> bound = TailBound(unit="ranks", assumption="no ties", fixed=(1.0,), per_log=(2.0,))
     >>> bound.at(0.95).round(2).tolist()
     [6.99]
@@ -27,9 +40,10 @@ class TailBound:
 
     unit: str
     assumption: str
-    fixed: tuple[float, ...]
-    per_log: tuple[float, ...]
+    fixed: Numbers
+    per_log: Numbers
     proved: bool = True
+    regardless: TailBound | None = None
 
     @property
     def basis(self) -> str:
@@ -43,6 +57,25 @@ class TailBound:
         found = np.asarray(self.fixed) + np.asarray(self.per_log) * math.log(1 / (1 - confidence))
         return np.maximum(found, 0.0)
 
+    @property
+    def whatever_the_data(self) -> TailBound | None:
+        """The bound that assumes nothing about the data: this one, or the one that comes with it, if any."""
+        return self if self.assumption == NO_ASSUMPTION else self.regardless
+
+    def changed(self, change: Callable[[Numbers, Numbers], tuple[Numbers, Numbers]]) -> TailBound:
+        """Return it with other numbers, found from its own; and so the one that comes with it.
+
+        Args:
+            change: Takes `fixed` and `per_log`, and returns both.
+
+        >>> bound = TailBound(unit="ranks", assumption="no ties", fixed=(1.0, 3.0), per_log=(2.0, 4.0))
+        >>> bound.changed(lambda fixed, per_log: (fixed[1:], per_log[1:])).fixed
+        (3.0,)
+        """
+        fixed, per_log = change(self.fixed, self.per_log)
+        regardless = None if self.regardless is None else self.regardless.changed(change)
+        return replace(self, fixed=fixed, per_log=per_log, regardless=regardless)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return {
@@ -51,6 +84,7 @@ class TailBound:
             "fixed": list(self.fixed),
             "per_log": list(self.per_log),
             **({} if self.proved else {"proved": False}),
+            **({} if self.regardless is None else {"regardless": self.regardless.to_json()}),
         }
 
     @classmethod
@@ -62,4 +96,5 @@ class TailBound:
             fixed=tuple(data["fixed"]),
             per_log=tuple(data["per_log"]),
             proved=bool(data.get("proved", True)),
+            regardless=None if data.get("regardless") is None else cls.from_json(data["regardless"]),
         )

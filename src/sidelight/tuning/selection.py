@@ -183,8 +183,9 @@ class PreparedSelection(Prepared):
         if error is None:
             return None
         more = log(max(1.0, float(self.runs.mean().upper)))
-        fixed = tuple(base + slope * more for base, slope in zip(error.fixed, error.per_log, strict=True))
-        return TailBound(unit=error.unit, assumption=error.assumption, fixed=fixed, per_log=error.per_log)
+        return error.changed(
+            lambda fixed, per_log: (tuple(a + b * more for a, b in zip(fixed, per_log, strict=True)), per_log)
+        )
 
 
 def _together(first: Claims, second: Claims, *, runs: Runs, delta: Fraction | None) -> Claims:

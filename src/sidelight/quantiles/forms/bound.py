@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from sidelight.quantiles.forms.cell_tree import cell_tree
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
 from sidelight.quantiles.forms.count_noise import Terms, linear_bound, noise_coefficients
+from sidelight.quantiles.forms.counted_bound import counted_bound
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts
 from sidelight.quantiles.forms.local import rate_of
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
 from sidelight.quantiles.tree import QuantileTree
-from sidelight.release import TailBound
+from sidelight.release import NO_ASSUMPTION, TailBound
 
 Floats = NDArray[np.float64]
 
@@ -93,7 +94,7 @@ class Selections:
 
 
 def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fraction]) -> TailBound:
-    """Bound the gaps of what `select` released: no smoothness is assumed."""
+    """Bound the gaps of what `select` released: no smoothness is assumed; and with it, regardless of any assumption."""
     shares = np.array([float(level) for level in levels])
     placed = Targets.of(shares * float(released.ranks[-1]), released.ranks)
     selections = Selections.none(shares.size)
@@ -101,11 +102,17 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
     for cell in np.unique(owners):
         mine = np.flatnonzero(owners == cell)
         selections.add(mine, cell_tree(placed.share[mine].tolist(), plan.targets))
-    rounds = [Round.of(released.noisy, 2 / rate_of(plan.counts) ** 2)]
+    variance = 2 / rate_of(plan.counts) ** 2
+    rounds = [Round.of(released.noisy, variance)]
     noise = noise_of(rounds, placed.weights(shares, released.ranks.size - 1))
     words = "records are at most 4 times as dense, within a cell, as the prior"
     chance, fixed = np.zeros(shares.size), np.full(shares.size, STEP)
-    return tail_bound(noise, chance, selections, fixed, gaussian=not plan.counts.is_pure, assumption=words)
+    gaussian = not plan.counts.is_pure
+    anywhere = counted_bound(released.noisy, variance, owners, levels, gaussian=gaussian)
+    return replace(
+        tail_bound(noise, chance, selections, fixed, gaussian=gaussian, assumption=words),
+        regardless=anywhere.changed(lambda found, per_log: (tuple(each + STEP for each in found), per_log)),
+    )
 
 
 def codes_bound(
@@ -153,7 +160,7 @@ def codes_bound(
     fixed, slope = ((found - margin).reshape(2, -1).max(axis=0), per_log.reshape(2, -1).max(axis=0))
     return TailBound(
         unit="ranks",
-        assumption="the noise is what it is: nothing is assumed about the data",
+        assumption=NO_ASSUMPTION,
         fixed=tuple(np.interp(shares, asked, fixed).tolist()),
         per_log=tuple(np.interp(shares, asked, slope).tolist()),
     )

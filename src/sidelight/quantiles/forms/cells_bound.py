@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,7 +27,7 @@ from sidelight.quantiles.forms.flags import leaves_of
 from sidelight.quantiles.forms.least_squares import agreed_counts, ranks_of
 from sidelight.quantiles.forms.local import LocalTask
 from sidelight.quantiles.forms.parts import Parts
-from sidelight.release import TailBound
+from sidelight.release import NO_ASSUMPTION, TailBound
 
 Floats = NDArray[np.float64]
 Inside = Literal["as interpolated", "anywhere"]
@@ -149,7 +149,12 @@ class _Ends:
         return found
 
 
-def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") -> TailBound:
+def cells_bound(release: CellsRelease) -> TailBound:
+    """Bound the gaps of what `cells` released, under its assumption; and with it, regardless of any."""
+    return replace(_bound(release, "as interpolated"), regardless=_bound(release, "anywhere"))
+
+
+def _bound(release: CellsRelease, inside: Inside) -> TailBound:
     """Bound the gaps of what `cells` released.
 
     Args:
@@ -200,6 +205,7 @@ def cells_bound(release: CellsRelease, *, inside: Inside = "as interpolated") ->
         rows=equal_shares(selected[rows]),
         even=np.concatenate([even[lower], np.zeros(upper.size)]),
         apart=np.where(unknown[rows], np.inf, above),
+        sharp=inside == "anywhere",  # then there is nothing but noise in the sums
     )
     found, per_log = linear_bound(terms, above=above)
     found += above + STEP
@@ -224,7 +230,7 @@ _ASSUMED: dict[Inside, str] = {
     "as interpolated": "records inside a cell lie as interpolated, up to chance, unless released counts contradict it; "
     "where they contradict it, records are as likely to lie at one place of what the counts allow as at another; "
     "where they are selected they are at most 4 times as dense, within a cell, as the prior",
-    "anywhere": "the noise is what it is: nothing is assumed about the data",
+    "anywhere": NO_ASSUMPTION,
 }
 
 

@@ -117,8 +117,11 @@ def _bound_of(error: TailBound | None, curve: TrackPlan) -> TailBound | None:
     """Return the bound of the levels that were asked for, of that of the whole curve."""
     if error is None:
         return None
-    fixed, per_log = ([each[place] for place in curve.asked] for each in (error.fixed, error.per_log))
-    return replace(error, fixed=tuple(fixed), per_log=tuple(per_log))
+
+    def asked(numbers: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(numbers[place] for place in curve.asked)
+
+    return error.changed(lambda fixed, per_log: (asked(fixed), asked(per_log)))
 
 
 def query_of_day(

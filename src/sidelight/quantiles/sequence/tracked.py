@@ -309,35 +309,10 @@ class TrackPlan:
         )
 
     def _bound(self, cells: NDArray[np.intp], counts: np.ndarray) -> TailBound:
-        """Bound the gaps of values that lie in these cells.
+        """Bound the gaps of values that lie in these cells."""
+        from sidelight.quantiles.forms.counted_bound import counted_bound  # days of trees do not load it
 
-        A value has at least the rows below its cell under it, and at most those and the cell's. Both ranks are known
-        but for the noise of sums of counts, whose law is known.
-        """
-        from sidelight.quantiles.forms.count_noise import Terms, linear_bound  # days of trees do not load it
-
-        levels = np.array([float(level) for level in self.levels])
-        places = np.arange(len(counts))
-        lower, upper = (places < (cells + more)[:, None] for more in (0, 1))
-        contrasts = np.concatenate([levels[:, None] - lower, upper - levels[:, None]])
-        noise, none = [contrasts * math.sqrt(self.variance)], np.zeros(len(contrasts))
-        found, per_log = linear_bound(
-            Terms(
-                laplace=noise if self.budget.is_pure else (),
-                gaussian=() if self.budget.is_pure else noise,
-                chance=none,
-                selections=np.zeros((len(contrasts), 0)),
-                uneven=none,
-                rows=np.full(len(contrasts), float(len(contrasts))),
-            )
-        )
-        fixed, slope = ((contrasts @ counts + found).reshape(2, -1), per_log.reshape(2, -1))
-        return TailBound(
-            unit="ranks",
-            assumption="the noise is what it is: nothing is assumed about the data",
-            fixed=tuple(fixed.max(axis=0).tolist()),
-            per_log=tuple(slope.max(axis=0).tolist()),
-        )
+        return counted_bound(counts, self.variance, cells, self.levels, gaussian=not self.budget.is_pure)
 
     def cells_of(self, edges: Floats, below: int, counts: np.ndarray) -> CountedCells:
         """Return released counts with their edges."""

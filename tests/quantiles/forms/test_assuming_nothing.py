@@ -1,0 +1,167 @@
+"""Bounds that assume nothing about the data: they hold when every record lies at the worse end of its cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.errors import RangeError
+from sidelight.grid import FloatGrid
+from sidelight.quantiles.evaluate import nonprivate_gap
+from sidelight.quantiles.forms import release as forms_release
+from sidelight.quantiles.forms.cells import CellsRelease
+from sidelight.quantiles.forms.cells_bound import _Ends, cells_bound
+from sidelight.quantiles.forms.counted_bound import counted_bound
+from sidelight.quantiles.tree import even_levels
+from sidelight.release import NO_ASSUMPTION, Release, TailBound
+from sidelight.testing import seeded_release
+
+Law = Callable[[np.random.Generator, int], np.ndarray]
+LAWS: dict[str, tuple[Law, int, dict[str, object]]] = {
+    "normal": (lambda rng, rows: rng.standard_normal(rows), 10_000, {"epsilon": 1}),
+    "three modes": (
+        lambda rng, rows: rng.choice([-20.0, 0.0, 20.0], rows) + rng.standard_normal(rows),
+        3000,
+        {"epsilon": "0.3"},
+    ),
+    "clusters": (lambda rng, rows: rng.integers(0, 25, rows) + 0.35 * rng.random(rows), 10_000, {"epsilon": "0.3"}),
+    "a gap": (
+        lambda rng, rows: rng.exponential(size=rows) - 50 * (rng.random(rows) < 0.2),
+        10_000,
+        {"epsilon": 1},
+    ),
+    "normal, in rho": (lambda rng, rows: rng.standard_normal(rows), 30_000, {"rho": "0.05", "form": "cells"}),
+}
+
+
+def worst_gaps(values: np.ndarray, release: CellsRelease) -> np.ndarray:
+    """Return how far off each released value would be with as many records in each cell, all at its worse end."""
+    levels = np.array([float(level) for level in release.levels])
+    ends, ordered, grid = _Ends.of(release, levels), np.sort(values), FloatGrid()
+    found = []
+    for place, level in enumerate(levels):
+        cell, part = int(ends.cell[place]), int(ends.part[place])
+        low, high = [None, *release.points][cell], [*release.points, None][cell]
+        if part >= 0:
+            inner = release.parts[cell].points
+            low, high = [low, *inner][part], [*inner, high][part]
+        before = 0 if low is None else np.searchsorted(ordered, grid.value(low))
+        until = values.size if high is None else np.searchsorted(ordered, grid.value(high))
+        found.append(max(level * values.size - before, until - level * values.size))
+    return np.array(found)
+
+
+def test_bounds_hold_when_all_records_lie_at_the_worse_end_of_their_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In 40 seeded releases, of which 95 % would fail this with probability below 1e-6 (more than eleven misses).
+
+    Nine tenths of them do not hold: little is given away.
+    """
+    caught: list[CellsRelease] = []
+
+    def catch(release: CellsRelease) -> TailBound:
+        caught.append(release)
+        return cells_bound(release)
+
+    monkeypatch.setattr(forms_release, "cells_bound", catch)
+    missed, of_less, stated = 0, 0, 0
+    for name, (law, rows, price) in LAWS.items():
+        for seed in range(8):
+            values = law(np.random.default_rng([rows, seed]), rows)
+            query = sl.Quantiles(even_levels(99), **price)  # type: ignore[arg-type]
+            release = seeded_release(query, values, seed=f"{name}, {seed}")
+            worst, bound = worst_gaps(values, caught.pop()), release.error_bound(0.95, assuming="nothing")
+            missed += bool((worst > bound + 1e-9).any())
+            of_less += bool((worst > 0.9 * bound).any())
+            stated += bool((worst > release.error_bound(0.95)).any())
+    assert missed <= 11
+    assert of_less >= 12
+    assert stated >= 30, "what assumes that records lie as interpolated does not hold for them"
+
+
+@pytest.mark.parametrize(("cells", "confidence"), [(10, 0.9), (10, 0.99), (9, 0.9), (9, 0.99)])
+def test_the_bound_of_counted_cells_is_little_more_than_their_noise(cells: int, confidence: float) -> None:
+    """A median in the fifth of some cells, all records at its worse end; noise told 30 % too small or large fails."""
+    counts, places = np.full(cells, 1000), np.arange(cells)
+    bound = counted_bound(counts, 2 * 20.0**2, np.array([4]), [Fraction(1, 2)], gaussian=False).at(confidence)[0]
+    noisy = counts + np.random.default_rng(cells).laplace(scale=20, size=(100_000, cells))
+    total = noisy.sum(axis=1)
+    off = np.maximum(total / 2 - noisy[:, places < 4].sum(axis=1), noisy[:, places <= 4].sum(axis=1) - total / 2)
+    nearest = max(500 * cells - 4000, 5000 - 500 * cells)
+    assert 1.0 < (bound - nearest) / (np.quantile(off, confidence) - nearest) < 1.3
+
+
+def test_nine_levels_carry_both_bounds() -> None:
+    values = np.random.default_rng(3).standard_normal(10_000)
+    release = seeded_release(sl.Quantiles(even_levels(9), epsilon=1), values, seed="both")
+    free = release.error_bound(0.95, assuming="nothing")
+    assert (release.details or {})["form"] == "select"
+    assert (nonprivate_gap(values, even_levels(9), release.value) <= free).all()
+    assert free.max() > release.error_bound(0.95).max()
+
+
+def test_counted_codes_have_one_bound_and_a_tree_none_of_this_kind() -> None:
+    ages = np.random.default_rng(4).integers(0, 90, 5000)
+    counted = sl.Quantiles(even_levels(49), epsilon=1, granularity=1, lower=0, upper=120).release(ages)
+    assert counted.error_bound(0.95, assuming="nothing").tolist() == counted.error_bound(0.95).tolist()
+    tree = sl.Quantiles([0.5], epsilon=1).release(ages.astype(float))
+    with pytest.raises(RangeError, match=r"holds if records are about evenly spread.*form='select'"):
+        tree.error_bound(0.95, assuming="nothing")
+    with pytest.raises(RangeError, match='assuming is "nothing", or left out'):
+        tree.error_bound(0.95, assuming="little")  # type: ignore[arg-type]
+
+
+def test_the_bound_is_said_and_kept_in_json() -> None:
+    release = sl.Quantiles(even_levels(99), epsilon=1).release(np.random.default_rng(5).standard_normal(10_000))
+    largest = release.error_bound(0.95, assuming="nothing").max()
+    assert f"whatever the data is, at 95 %: off by {largest:.3g} ranks of about" in str(release)
+    assert f"whatever the data is, at 95 %: off by {largest:.3g} ranks of about" in release._repr_html_()
+    again = Release.from_json(release.to_json())
+    assert again == release
+    assert again.error_bound(0.9, assuming="nothing").tolist() == release.error_bound(0.9, assuming="nothing").tolist()
+    assert again.error is not None
+    assert again.error.regardless is not None
+    assert again.error.regardless.assumption == NO_ASSUMPTION
+
+
+def test_the_band_of_a_distribution_that_assumes_nothing() -> None:
+    """Of clusters that are finer than the cells; wider than the band that takes them for smooth."""
+    values = np.random.default_rng(6).integers(0, 25, 10_000) + 0.35 * np.random.default_rng(7).random(10_000)
+    release = sl.Distribution(epsilon=1).release(values)
+    known, places = release.value, np.linspace(-1, 26, 500)
+    truth = np.searchsorted(np.sort(values), places, "right") / values.size
+    low, high = known.band(places, assuming="nothing")
+    assert ((low <= truth + 1e-9) & (truth - 1e-9 <= high)).all()
+    stated = np.subtract(*known.band(places)[::-1])
+    assert np.mean(high - low) > np.mean(stated)
+    assert (release.error_bound(0.95, assuming="nothing") > 0).all()
+    assert Release.from_json(release.to_json()) == release
+    with pytest.raises(RangeError, match='assuming is "nothing"'):
+        known.band(places, assuming="smooth")  # type: ignore[arg-type]
+    few = sl.Distribution(epsilon="0.1", size=2000).release(values[:2000]).value
+    with pytest.raises(RangeError, match="without a bound on its error that assumes nothing"):
+        few.band(places, assuming="nothing")
+
+
+def test_the_band_of_counted_codes_assumes_nothing_as_it_is() -> None:
+    ages = np.random.default_rng(9).integers(0, 90, 5000)
+    known = sl.Distribution(epsilon=1, granularity=1, lower=0, upper=120).release(ages).value
+    assert [each.tolist() for each in known.band([30, 60], assuming="nothing")] == [
+        each.tolist() for each in known.band([30, 60])
+    ]
+
+
+def test_changed_numbers_change_in_both() -> None:
+    free = TailBound(unit="ranks", assumption=NO_ASSUMPTION, fixed=(5.0, 6.0), per_log=(1.0, 1.0))
+    bound = TailBound(unit="ranks", assumption="a", fixed=(1.0, 2.0), per_log=(1.0, 1.0), proved=False, regardless=free)
+    changed = bound.changed(lambda fixed, per_log: (fixed[1:], per_log[1:]))
+    assert changed.regardless is not None
+    assert (changed.fixed, changed.regardless.fixed, changed.proved) == ((2.0,), (6.0,), False)
+    assert free.whatever_the_data is free
+    assert bound.whatever_the_data is free
+    assert TailBound.from_json(bound.to_json()) == bound
+    assert math.isclose(float(changed.regardless.at(0.95)[0]), 6 + math.log(20))
