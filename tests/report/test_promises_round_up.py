@@ -1,17 +1,22 @@
-"""What is printed of a guarantee holds: promises are rounded up, the rarity of a failure down."""
+"""What is printed of a guarantee or a bound holds: promises are rounded up, the rarity of a failure down."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sidelight as sl
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, PureDP
 from sidelight.guarantees.amounts import bound_text
+from sidelight.release import NO_ASSUMPTION, TailBound
+from sidelight.release.number_texts import at_most
+from sidelight.report import Item, Report, render
 from sidelight.report.words import promise
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(10**6))
@@ -61,3 +66,28 @@ def test_a_failure_is_not_called_rarer_than_it_is(delta: str) -> None:
     exact = Fraction(delta)
     assert Fraction(found[1]) * (1 + BILLIONTH) >= exact
     assert Fraction(1, int(found[2].replace(",", ""))) >= exact
+
+
+@given(st.floats(min_value=1e-6, max_value=1e12))
+def test_a_printed_bound_is_at_least_the_bound(bound: float) -> None:
+    printed = float(at_most(bound).replace(",", ""))
+    assert bound <= printed * (1 + 1e-9)
+    assert printed <= bound * 1.0101
+
+
+@pytest.mark.parametrize("bound", [0.3004, 7.4, 34.44, 239.41, 1234.4, 98765.0])
+@pytest.mark.parametrize("unit", ["ranks", "rows"])
+def test_what_a_release_and_a_report_say_of_an_error_is_not_less_than_it_is(bound: float, unit: str) -> None:
+    release = sl.Quantiles([0.25, 0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100)
+    free = TailBound(unit=unit, assumption=NO_ASSUMPTION, fixed=(1.004 * bound,) * 2, per_log=(0.0, 0.0))
+    error = TailBound(unit=unit, assumption="a", fixed=(bound,) * 2, per_log=(0.0, 0.0), regardless=free)
+    told = replace(release, error=error)
+    page = render(Report(title="t", day="2026-01-01", items=(Item(title="y", outcome=told),)))
+    page = page.replace("“Within ± 10 ranks”", "")  # an example
+    for text in (str(told), told._repr_html_(), page):
+        stated = re.findall(rf"(?:95 %: off by|±\s?(?:&#160;|&nbsp;)?)\s?([\d,.]+) {unit}", text)
+        whatever = re.findall(rf"[wW]hatever the data is,? .*?off by (?:at most )?([\d,.]+) {unit}", text)
+        assert stated
+        assert whatever
+        assert all(float(each.replace(",", "")) >= bound for each in stated)
+        assert all(float(each.replace(",", "")) >= 1.004 * bound for each in whatever)

@@ -18,9 +18,10 @@ from sidelight.errors import SourceError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, Neighbours, Person, PureDP
 from sidelight.release import Release
+from sidelight.release.number_texts import shown
 from sidelight.report import Account, Item, Report, check_writable, render, write_report, write_text
 from sidelight.report.charts import matrix_chart
-from sidelight.report.words import reading, short, shown, ticks
+from sidelight.report.words import reading, short, ticks
 
 VOID = {"meta", "br", "wbr", "line", "circle", "rect", "polygon", "polyline", "path"}
 

@@ -13,7 +13,7 @@ from sidelight.cli.answers import note
 from sidelight.cli.plans import PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import RangeError
-from sidelight.report.words import at_most, shown
+from sidelight.release.number_texts import at_most, shown
 
 _WIDTH = 40
 

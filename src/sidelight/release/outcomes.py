@@ -20,6 +20,7 @@ from sidelight.errors import RangeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
 from sidelight.records.dates import date_text
+from sidelight.release.number_texts import at_most
 from sidelight.release.shown import bars, dated, drawn_entries, entries_of, number_text, plot
 from sidelight.release.tail_bound import TailBound
 from sidelight.release.values import decode_value, encode_value
@@ -224,7 +225,7 @@ class Release(Generic[Value]):
 
     def _off_by(self, error: TailBound) -> str:
         of = f" of about {self.records:,.0f}" if error.unit == "ranks" and self.records is not None else ""
-        return f"{float(np.max(error.at(0.95))):.3g} {error.unit}{of}"
+        return f"{at_most(float(np.max(error.at(0.95))))} {error.unit}{of}"
 
     @classmethod
     def from_json(cls, text: str) -> Release:

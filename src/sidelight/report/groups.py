@@ -15,9 +15,10 @@ from markupsafe import Markup, escape
 
 from sidelight.group_table import ALL, GroupTable
 from sidelight.release import Release
+from sidelight.release.number_texts import shown
 from sidelight.release.shown import INTERVAL, PREDICTED, beside, leading_statistic, statistics_of
 from sidelight.report.charts import Axis, line_part, svg_body
-from sidelight.report.words import shown, supported
+from sidelight.report.words import supported
 
 #: So many groups stand in the open, and so many at all; what comes after is counted.
 MOST_OPEN, MOST_LISTED = 12, 2000

@@ -17,12 +17,13 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims, Neighbours, PureDP
 from sidelight.ledger.place import check_output
 from sidelight.registry import card_of
-from sidelight.release import Release
+from sidelight.release import Release, TailBound
+from sidelight.release.number_texts import at_most, shown
 from sidelight.report.charts import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart, quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
 from sidelight.report.groups import groups_card
 from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
-from sidelight.report.words import Headline, at_most, counted, headline, promise, shown, together, unit_word
+from sidelight.report.words import Headline, counted, headline, promise, together, unit_word
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
@@ -138,6 +139,7 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "off_by": None,
         "of_rows": None,
         "estimated": False,
+        "regardless": None,
     }
     if not isinstance(outcome, Release):
         return {**card, "refused": outcome.reason}
@@ -158,10 +160,16 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "prediction": _prediction(outcome),
         "error": outcome.error,
         "estimated": outcome.error is not None and not outcome.error.proved,
+        "regardless": None if outcome.error is None else _regardless(outcome.error),
         "of_rows": _of_rows(outcome, report),
         # one bound for all of the value is a sentence, not a column
         "off_by": None if errors is None or listing.bounded else at_most(max(errors)),
     }
+
+
+def _regardless(error: TailBound) -> str | None:
+    """Return the largest bound that assumes nothing about the data, where a release carries one beside its own."""
+    return None if error.regardless is None else at_most(float(error.regardless.at(CONFIDENCE).max()))
 
 
 def _chart(release: Release, errors: list[float] | None) -> Markup | None:

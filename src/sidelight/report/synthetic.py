@@ -13,8 +13,9 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from sidelight.release import Release
+from sidelight.release.number_texts import at_most, shown
 from sidelight.report.charts import cut, line_part, svg_body, text_part, text_width
-from sidelight.report.words import counted, shown
+from sidelight.report.words import counted
 from sidelight.synthesis import Synthetic, marginals
 from sidelight.synthesis.output.stored import open_table
 
@@ -197,7 +198,7 @@ def _facts(release: Release, made: Synthetic, asked: Sequence[str]) -> list[tupl
     if answered:
         scale = max(float(each["scale"]) for each in answered)
         single = counted(len(answered), "single query, with", "single queries, each with")
-        facts.append(("Measured", f"{single} noise of scale {scale:.3g} rows at most"))
+        facts.append(("Measured", f"{single} noise of scale {at_most(scale)} rows at most"))
     else:
         which = counted(len(made.measurements), "marginal; which one", "marginals; which ones")
         facts.append(("Measured", f"{which} was chosen privately"))

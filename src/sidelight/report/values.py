@@ -5,6 +5,7 @@ What a reader came for stands in the table; how it was computed (noise, steps, s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from sidelight.release import Release
-from sidelight.report.words import shown, supported
+from sidelight.release.number_texts import at_most, shown
+from sidelight.report.words import supported
 
 Row = tuple[str, str, str | None]  # label, value, bound
 
@@ -219,5 +221,5 @@ def _short(entry: Any) -> str:
 
 def _bound(release: Release, error: float) -> str:
     assert release.error is not None
-    size = f"{error:.0f}" if release.error.unit == "ranks" else f"{error:.3g}"
+    size = shown(math.ceil(error - 1e-9)) if release.error.unit == "ranks" else at_most(error)
     return f"±\u00a0{size} {release.error.unit}"

@@ -19,6 +19,7 @@ from sidelight.quantiles.forms.cells_bound import _Ends, cells_bound
 from sidelight.quantiles.forms.counted_bound import counted_bound
 from sidelight.quantiles.tree import even_levels
 from sidelight.release import NO_ASSUMPTION, Release, TailBound
+from sidelight.release.number_texts import at_most
 from sidelight.testing import seeded_release
 
 Law = Callable[[np.random.Generator, int], np.ndarray]
@@ -118,8 +119,8 @@ def test_counted_codes_have_one_bound_and_a_tree_none_of_this_kind() -> None:
 def test_the_bound_is_said_and_kept_in_json() -> None:
     release = sl.Quantiles(even_levels(99), epsilon=1).release(np.random.default_rng(5).standard_normal(10_000))
     largest = release.error_bound(0.95, assuming="nothing").max()
-    assert f"whatever the data is, at 95 %: off by {largest:.3g} ranks of about" in str(release)
-    assert f"whatever the data is, at 95 %: off by {largest:.3g} ranks of about" in release._repr_html_()
+    assert f"whatever the data is, at 95 %: off by {at_most(largest)} ranks of about" in str(release)
+    assert f"whatever the data is, at 95 %: off by {at_most(largest)} ranks of about" in release._repr_html_()
     again = Release.from_json(release.to_json())
     assert again == release
     assert again.error_bound(0.9, assuming="nothing").tolist() == release.error_bound(0.9, assuming="nothing").tolist()

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.release.number_texts import at_most
 from sidelight.synthesis.cells.domain import CellNoise, Domain, cell_deviation
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.query_blocks import CellQueries, MatrixQueries, QueryBlock, RangeQueries
@@ -108,7 +109,9 @@ class Answers:
         how = "model-based" if self.errors is None else f"standard errors up to {float(self.errors.max()):.3g} rows"
         if self.bound is None:
             return f"Answers({what}, {how}, no bound)"
-        return f"Answers({what}, {how}, off by at most {self.bound:.3g} rows with {self.confidence:.0%} confidence)"
+        return (
+            f"Answers({what}, {how}, off by at most {at_most(self.bound)} rows with {self.confidence:.0%} confidence)"
+        )
 
 
 def answer_block(
