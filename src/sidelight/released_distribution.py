@@ -32,7 +32,8 @@ class ReleasedDistribution(Mapping[str, Any]):
         granularity: The step on which values lie, or None.
         rank_error: The bounds on the errors of the shares of all values, times `total`, as (fixed, per_log) of a
             `TailBound`; one number stands for all of them.
-        regardless: The same, of bounds that assume nothing about the data; None if there are none.
+        regardless: The same, of bounds that do not rest on where the records lie; None if there are none, or if
+            records lie at these places only, where the others do not either.
 
     >>> known = ReleasedDistribution(values=[0.0, 1.0, 3.0], shares=[0.1, 0.5, 0.9], total=1000.0)
     >>> known.cdf([1.0, 2.0]).tolist(), known.quantile(0.5)
@@ -98,7 +99,7 @@ class ReleasedDistribution(Mapping[str, Any]):
             part = np.divide(places / 4 - self.values_[low] / 4, width, out=np.zeros(places.shape), where=inside)
             found = found + np.clip(part, 0.0, 1.0) * np.where(inside, self.shares[high] - self.shares[low], 0.0)
         found = np.where(after == self.values_.size, 1.0, found)
-        return _plain(found)
+        return _plain(np.where(np.isnan(places), np.nan, found))
 
     def quantile(self, q: ArrayLike) -> Any:
         """Return the value below which the share q of the records lies.
@@ -171,13 +172,16 @@ class ReleasedDistribution(Mapping[str, Any]):
             confidence: With which probability they all hold, if the release's assumption does (`release.error`), and
                 if there are no fewer records than were released less two deviations of that number's noise (or, where
                 a size was declared, than that).
-            assuming: "nothing" for the wider band that holds whatever the data is, without the release's assumption.
+            assuming: "nothing" for the wider band that holds wherever the records lie, without the release's
+                assumption. Records count as they are declared: within the column's bounds, and on its steps (without
+                these, to 48 bits).
         """
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
         if assuming not in (None, "nothing"):
             raise RangeError(f'assuming is "nothing", or left out for what the release states, got {assuming!r}')
-        bounds = self.rank_error if assuming is None else self.regardless
+        # counted values, at which the distribution jumps, have bounds that assume nothing in any case
+        bounds = self.rank_error if assuming is None or self.steps else self.regardless
         if bounds is None:
             without = "" if self.rank_error is None else " that assumes nothing about the data"
             raise RangeError(f"this distribution was released without a bound on its error{without}")
@@ -189,8 +193,9 @@ class ReleasedDistribution(Mapping[str, Any]):
         most = np.minimum.accumulate(np.append(1.0, (self.shares + off)[::-1]))[::-1]
         if self.steps:
             least[-1], most = 1.0, np.concatenate([[0.0], most[: self.shares.size - 1], [1.0]])
-        after = np.searchsorted(self.values_, np.asarray(x, np.float64), "right")
-        return _plain(least[after]), _plain(most[after])
+        places = np.asarray(x, np.float64)
+        after, unknown = np.searchsorted(self.values_, places, "right"), np.isnan(places)
+        return _plain(np.where(unknown, np.nan, least[after])), _plain(np.where(unknown, np.nan, most[after]))
 
     def plot(self, axes: Any = None, *, confidence: float = 0.95, assuming: Literal["nothing"] | None = None) -> Any:
         """Draw the distribution with its band.

@@ -86,7 +86,7 @@ def test_what_a_release_and_a_report_say_of_an_error_is_not_less_than_it_is(boun
     page = page.replace("“Within ± 10 ranks”", "")  # an example
     for text in (str(told), told._repr_html_(), page):
         stated = re.findall(rf"(?:95 %: off by|±\s?(?:&#160;|&nbsp;)?)\s?([\d,.]+) {unit}", text)
-        whatever = re.findall(rf"[wW]hatever the data is,? .*?off by (?:at most )?([\d,.]+) {unit}", text)
+        whatever = re.findall(rf"[wW]herever the records lie,? .*?off by (?:at most )?([\d,.]+) {unit}", text)
         assert stated
         assert whatever
         assert all(float(each.replace(",", "")) >= bound for each in stated)

@@ -262,10 +262,9 @@ class PreparedDistribution(SurePrepared):
         # Made to rise, a rank is off by as much more as it was moved; that of the last code is not off.
         rank_error = np.append(fixed[at] + moved_ranks(counted)[:-1], 0.0), np.append(per_log[at], 0.0)
         told = replace(error, fixed=tuple(fixed[shown].tolist()), per_log=tuple(per_log[shown].tolist()))
-        bounds = (rank_error, rank_error)  # nothing is assumed in either
         details["counts"] = [[str(int(each)) for each in noisy.tolist()] for noisy in counted.noisy]
         least = least_total(rounds_of(counted), total)
-        return self._answer(values, shares, total, bounds, told, details, least=least, steps=True)
+        return self._answer(values, shares, total, (rank_error, None), told, details, least=least, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
         from sidelight.quantiles.forms.bound import least_total
@@ -318,22 +317,23 @@ class PreparedDistribution(SurePrepared):
             further = np.maximum(off[below] + away[0], off[above] + away[1])
             return tuple(further.tolist()), tuple(np.maximum(slope[below], slope[above]).tolist())
 
-        bounds = (_rank_error(error), _rank_error(error.whatever_the_data))
-        return self._answer(values, shares, total, bounds, error.changed(between), details, least=least)
+        free = None if error.regardless is None else _rank_error(error.regardless)
+        told = error.changed(between)
+        return self._answer(values, shares, total, (_rank_error(error), free), told, details, least=least)
 
     def _answer(
         self,
         values: np.ndarray,
         shares: np.ndarray,
         total: float,
-        bounds: tuple[RankError | None, RankError | None],
+        bounds: tuple[RankError, RankError | None],
         error: TailBound,
         details: dict[str, Any],
         *,
         least: float,
         steps: bool = False,
     ) -> Answer:
-        """Put the released numbers together, with two bounds for each rank: as `error` states, and assuming nothing.
+        """Put the released numbers together, with the bounds of each rank: what `error` states, and assuming nothing.
 
         Bounds are in ranks of all the records that there are, and shares are of them: not of as many as were released
         but of the `least` number that there may be.
@@ -351,5 +351,5 @@ class PreparedDistribution(SurePrepared):
         return Answer(value=value, error=error, details=details)
 
 
-def _rank_error(bound: TailBound | None) -> RankError | None:
-    return None if bound is None else (np.asarray(bound.fixed), np.asarray(bound.per_log))
+def _rank_error(bound: TailBound) -> RankError:
+    return np.asarray(bound.fixed), np.asarray(bound.per_log)

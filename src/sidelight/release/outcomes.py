@@ -109,8 +109,9 @@ class Release(Generic[Value]):
 
         Args:
             confidence: With which probability all entries keep to it, such as 0.95.
-            assuming: "nothing" for the larger bound that holds whatever the data is. Counted codes have no other;
-                quantiles by `cells` and `select`, and distributions, carry both; a tree has none.
+            assuming: "nothing" for the larger bound that holds wherever the records lie. Counted codes have no other;
+                quantiles by `cells` and `select`, and distributions, carry both; a tree has none. Records count as they
+                are declared: within the column's bounds, and on its steps (without these, to 48 bits).
 
         >>> import numpy as np, sidelight as sl
         >>> release = sl.Quantiles(sl.quantiles.even_levels(99), epsilon=1).release(np.linspace(1, 9, 10_000))
@@ -220,7 +221,7 @@ class Release(Generic[Value]):
     def _how_far_off(self, error: TailBound) -> list[str]:
         said = [f"{error.basis}: off by {self._off_by(error)}, if {error.assumption}"]
         if error.regardless is not None:
-            said.append(f"whatever the data is, at 95 %: off by {self._off_by(error.regardless)}")
+            said.append(f"wherever the records lie, at 95 %: off by {self._off_by(error.regardless)}")
         return said
 
     def _off_by(self, error: TailBound) -> str:

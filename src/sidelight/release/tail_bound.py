@@ -45,6 +45,16 @@ class TailBound:
     proved: bool = True
     regardless: TailBound | None = None
 
+    def __post_init__(self) -> None:
+        if len(self.fixed) != len(self.per_log):
+            raise RangeError(
+                f"a bound has as many fixed parts as slopes, got {len(self.fixed)} and {len(self.per_log)}"
+            )
+        if self.regardless is not None and (
+            self.regardless.assumption != NO_ASSUMPTION or len(self.regardless.fixed) != len(self.fixed)
+        ):
+            raise RangeError("a bound that comes with another is of the same entries, and assumes nothing")
+
     @property
     def basis(self) -> str:
         """What stands before a number of it at 95 %: that it is a worst case, or that it is none."""

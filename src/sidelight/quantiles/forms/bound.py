@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sidelight.quantiles.forms.cell_tree import cell_tree
 from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
 from sidelight.quantiles.forms.count_noise import Terms, linear_bound, noise_coefficients
-from sidelight.quantiles.forms.counted_bound import counted_bound
+from sidelight.quantiles.forms.counted_bound import ROUNDING, counted_bound
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts
 from sidelight.quantiles.forms.local import rate_of
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan
@@ -141,7 +141,8 @@ def codes_bound(
     noise, margins = [], []
     for side in (0, 1):  # the ranks below the code and up to its end
         placed = Targets(code, np.full(asked.size, float(side)), np.zeros(asked.size))
-        noise.append(noise_of(rounds, placed.weights(asked, ends.size - 1)))
+        weights = placed.weights(asked, ends.size - 1)
+        noise.append(noise_of(rounds, weights, rounded=not plan.budget.is_pure))
         margins.append(np.abs(ends[code + side] - asked * float(ends[-1])))
     both = [np.concatenate(pair) for pair in zip(*noise, strict=True)]
     margin = np.concatenate(margins)
@@ -186,10 +187,17 @@ def moved_ranks(released: CountedRounds) -> Floats:
     return np.asarray(np.abs(summed - released.ranks[1:]))
 
 
-def noise_of(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
-    """Return the noise of ranks, one row a level: coefficients times deviations, a matrix a round."""
+def noise_of(rounds: Sequence[Round], weights: Floats, *, rounded: bool = False) -> list[Floats]:
+    """Return the noise of ranks, one row a level: coefficients times deviations, a matrix a round.
+
+    Args:
+        rounds: What was counted, with the variances of the noise.
+        weights: One row a level.
+        rounded: Whether that noise was rounded afterwards, as Gaussian noise is; Laplace noise is drawn in integers.
+    """
     matrices = noise_coefficients(rounds, weights)
-    deviations = [np.sqrt(np.where(each.variances < UNCOUNTED, each.variances, 0.0)) for each in rounds]
+    more = ROUNDING if rounded else 0.0
+    deviations = [np.sqrt(np.where(each.variances < UNCOUNTED, each.variances + more, 0.0)) for each in rounds]
     return [matrix * each for matrix, each in zip(matrices, deviations, strict=True)]
 
 

@@ -137,7 +137,8 @@ class _Ends:
         """Return for levels, a row each, the noise of the rank of a place `inside` of the way to the upper point."""
         whole = self.part[rows] < 0
         placed = Targets(self.cell[rows], np.where(whole, inside, self.share[rows]), np.zeros(rows.size))
-        found = noise_of(release.rounds, placed.weights(levels[rows], release.ranks.size - 1))
+        rounded = release.plan.currency == "rho"
+        found = noise_of(release.rounds, placed.weights(levels[rows], release.ranks.size - 1), rounded=rounded)
         for place, own in release.parts.items():
             mine = np.flatnonzero((self.cell[rows] == place) & (self.part[rows] >= 0))
             part, share = self.part[rows][mine], self.share[rows][mine]
@@ -145,7 +146,7 @@ class _Ends:
             local[mine] = np.arange(own.counts.size) < part[:, None]
             local[mine, part] = inside[mine]
             local[mine] -= share[:, None]
-            found += noise_of(own.rounds, local)
+            found += noise_of(own.rounds, local, rounded=rounded)
         return found
 
 

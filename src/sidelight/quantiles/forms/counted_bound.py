@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.quantiles.forms.count_noise import Terms, linear_bound
 from sidelight.release import NO_ASSUMPTION, TailBound
+
+#: The variance that rounding to integers adds to Gaussian noise.
+ROUNDING: Final = 1 / 12
 
 
 def counted_bound(
@@ -28,16 +32,17 @@ def counted_bound(
 
     Args:
         counts: The noisy counts of all cells, in order.
-        variance: Of the noise of each.
+        variance: Of the noise of each; before it was rounded, if it is Gaussian.
         cells: For each level the cell in which its value lies.
         levels: The levels.
-        gaussian: Whether the noise is Gaussian, not Laplace.
+        gaussian: Whether the noise is rounded Gaussian noise, not discrete Laplace noise.
     """
     shares = np.array([float(level) for level in levels])
     places = np.arange(len(counts))
     lower, upper = (places < (cells + more)[:, None] for more in (0, 1))
     contrasts = np.concatenate([shares[:, None] - lower, upper - shares[:, None]])
-    noise, none = [contrasts * math.sqrt(variance)], np.zeros(len(contrasts))
+    noise = [contrasts * math.sqrt(variance + (ROUNDING if gaussian else 0.0))]
+    none = np.zeros(len(contrasts))
     terms = Terms(
         laplace=() if gaussian else noise,
         gaussian=noise if gaussian else (),

@@ -295,9 +295,10 @@ class TrackPlan:
         if not np.isfinite(places).all():  # a curve near the end of the floats: then what was expected
             knots = day.edges[day.below : day.below + len(self.knots)]
             places = np.interp(levels, [float(knot) for knot in self.knots], knots)
-        indices = [index_at_or_below(self.grid, *float(place).as_integer_ratio()) for place in places.tolist()]
+        found = (index_at_or_below(self.grid, *float(place).as_integer_ratio()) for place in places.tolist())
+        indices = list(itertools.accumulate(found, max))
         return Answer(
-            value=np.maximum.accumulate([self.grid.value(index) for index in indices]),
+            value=np.array([self.grid.value(index) for index in indices]),
             error=self._bound(np.searchsorted(day.points, indices, "right"), counts),
             details={
                 "form": "counted",
