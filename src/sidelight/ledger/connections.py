@@ -11,16 +11,19 @@ log that is no longer the one beside the file would be forgotten spending.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sqlite3
 import threading
 import time
+import weakref
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from sidelight.errors import LedgerError
+from sidelight.fork_guard import kept_from_children
 
 Identity = tuple[int, int]  # device and inode
 _LOG: Final = "-wal"
@@ -34,6 +37,7 @@ class _Opened:
     path: Path
     process: int
     file: Identity | None
+    connection: weakref.ref[FileConnection]
     beside: tuple[Identity | None, ...] | None = None  # of the log and its index; None for a connection that only reads
     left_alone: bool = False
     log_bytes: int = 0  # the longest that the log was seen; SQLite never shortens it while somebody has it open
@@ -51,11 +55,17 @@ class _Opened:
         """Return whether closing the connection harms nobody."""
         return self.process == os.getpid() and not self.left_alone and self.unchanged()
 
+    def is_alive(self) -> bool:
+        """Return whether the connection is still open: an interrupt may keep it from leaving the list at its end."""
+        connection = self.connection()
+        return connection is not None and connection.is_open()
+
 
 #: One thread at a time opens a file: of a connection that is not in the list yet, the descriptor looks foreign.
 _turn = threading.RLock()  # again by the same thread: another connection may be collected while one is opened
 _open: dict[int, _Opened] = {}  # by the connection's id; it leaves when it is closed
 _inherited: set[Identity] = set()  # files that a parent process had open when this one was forked from it
+_left_alone: list[FileConnection] = []  # kept for good: an interrupt where one is freed would close it all the same
 
 
 class FileCursor(sqlite3.Cursor):
@@ -69,7 +79,64 @@ class FileCursor(sqlite3.Cursor):
             raise sqlite3.DatabaseError("malformed database schema: its words are no text") from None
 
 
-class FileConnection(sqlite3.Connection):
+class LedgerConnection(sqlite3.Connection):
+    """A connection that lets go of everything when it is closed.
+
+    To close a connection of which somebody still holds a cursor (the traceback of an interrupt does) is only put off by
+    SQLite: its transaction would go on, and keep everybody else waiting, until that cursor is freed.
+    """
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        self._cursors: list[weakref.ref[sqlite3.Cursor]] = []  # no callbacks: an interrupt in one would be lost
+        try:
+            super().__init__(*given, **options)
+        except BaseException:
+            with suppress(sqlite3.Error):
+                sqlite3.Connection.close(self)  # an interrupt: the file is open, and nobody knows of it yet
+            raise
+
+    def cursor(self, factory: Any = None) -> Any:
+        """Return a cursor that knows damaged files."""
+        made = super().cursor(FileCursor if factory is None else factory)
+        self._cursors = [weakref.ref(made), *(each for each in self._cursors if each() is not None)]
+        return made
+
+    def execute(self, *given: Any) -> Any:
+        """Run a statement, by such a cursor."""
+        return self.cursor().execute(*given)
+
+    def is_open(self) -> bool:
+        """Return whether it was not closed."""
+        try:
+            return self.total_changes >= 0
+        except sqlite3.ProgrammingError:
+            return False
+
+    def let_go(self) -> None:
+        """End what is under way: statements, of which one that was not read to its end keeps to an old moment; and the
+        transaction."""
+        for cursor in [each() for each in self._cursors]:
+            with suppress(sqlite3.Error):
+                if cursor is not None:
+                    cursor.close()
+        if self.in_transaction:
+            sqlite3.Connection.rollback(self)
+
+
+class MemoryConnection(LedgerConnection):
+    """The one connection to a ledger in memory, which is gone with it: whoever closes it only ends a transaction."""
+
+    def close(self) -> None:
+        """Let go; an interrupt makes SQLAlchemy close what it was using."""
+        self.let_go()
+
+    def end(self) -> None:
+        """Close, and forget the ledger."""
+        self.let_go()
+        super().close()
+
+
+class FileConnection(LedgerConnection):
     """A connection to a ledger's file. Of a parent process, or with its log gone, it is left alone and never closed.
 
     To close the last connection writes the log into the file and removes it, which only its owner may do: a child would
@@ -80,7 +147,12 @@ class FileConnection(sqlite3.Connection):
 
     def began(self, path: Path) -> _Opened:
         """Remember the file and the process."""
-        self._began = _open[id(self)] = _Opened(path, os.getpid(), identity_of_file(path))
+        try:
+            kept_from_children(self)
+            self._began = _open[id(self)] = _Opened(path, os.getpid(), identity_of_file(path), weakref.ref(self))
+        except BaseException:
+            sqlite3.Connection.close(self)
+            raise
         return self._began
 
     def check(self) -> None:
@@ -92,20 +164,17 @@ class FileConnection(sqlite3.Connection):
             raise forked(began.path)
         if not began.left_alone and began.unchanged():
             return
-        began.left_alone = True
+        if not began.left_alone:
+            began.left_alone = True
+            _left_alone.append(self)
         raise _meddled_with(began.path)
-
-    def cursor(self, factory: Any = None) -> Any:
-        """Return a cursor that knows damaged files."""
-        return super().cursor(FileCursor if factory is None else factory)
-
-    def execute(self, *given: Any) -> Any:
-        """Run a statement, by such a cursor."""
-        return self.cursor().execute(*given)
 
     def close(self) -> None:
         """Close, unless that would harm others."""
-        if self._began is None or self._began.may_close():
+        if self._began is None:
+            super().close()
+        elif self._began.may_close():
+            self.let_go()
             super().close()
             self._began = None
             _open.pop(id(self), None)
@@ -120,11 +189,14 @@ class FileConnection(sqlite3.Connection):
         keep: Any = ctypes.pythonapi.Py_IncRef,
         named: Any = ctypes.py_object,
         opened: Any = _open,
+        rollback: Any = sqlite3.Connection.rollback,
         close: Any = sqlite3.Connection.close,
     ) -> None:
         if self._began is None:
             return
         if self._began.may_close():
+            if self.in_transaction:
+                rollback(self)
             close(self)  # before it leaves the list, or its descriptor would look like somebody else's
             opened.pop(id(self), None)
         else:
@@ -202,9 +274,11 @@ def connect_reading(path: Path, wait_seconds: float, *, lockless: bool) -> FileC
     return connection
 
 
-def connect_memory(wait_seconds: float) -> sqlite3.Connection:
+def connect_memory(wait_seconds: float) -> MemoryConnection:
     """Open a ledger that is forgotten with the process."""
-    connection = sqlite3.connect(":memory:", timeout=wait_seconds, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        ":memory:", timeout=wait_seconds, isolation_level=None, check_same_thread=False, factory=MemoryConnection
+    )
     prepare(connection, wait_seconds, journal="memory")
     return connection
 
@@ -249,8 +323,7 @@ def check_alone(path: Path, *, spends: bool) -> None:
         return
     if file in _inherited:
         raise forked(path)
-    process = os.getpid()
-    ours = [each for each in list(_open.values()) if each.file == file and each.process == process]
+    ours = _ours(file)
     for each in ours:
         if each.path != path and not _same_place(each.path, path):
             raise LedgerError(
@@ -259,7 +332,7 @@ def check_alone(path: Path, *, spends: bool) -> None:
             )
     if spends and any(each.left_alone for each in ours):
         raise _meddled_with(path)
-    if spends and not ours and _held_otherwise(file):
+    if spends and not ours and _held_otherwise(file) and not _is_given_up(file):
         raise LedgerError(
             f"this process has the file {str(path)!r} open by other means (open(), another database library, or what a "
             "parent process had open); closing that would give up the ledger's locks. Close it first; to look into a "
@@ -318,6 +391,30 @@ def _patiently(connection: sqlite3.Connection, statement: str, wait_seconds: flo
             return
 
 
+def _ours(file: Identity) -> list[_Opened]:
+    """Return what this process has open of a file by connections that are still there."""
+    process = os.getpid()
+    return [each for each in list(_open.values()) if each.file == file and each.process == process and each.is_alive()]
+
+
+def _is_given_up(file: Identity) -> bool:
+    """Wait for connections of the file that are being freed just now; return whether nobody has it open then.
+
+    One that is gone may stand in the list because it is being closed, or because an interrupt kept it from leaving; and
+    an interrupt while a file was opened leaves that to its traceback, of which the garbage collector knows.
+    """
+    gone = [key for key, each in list(_open.items()) if each.file == file and not each.is_alive()]
+    for _ in range(20 if gone else 0):
+        if not any(key in _open for key in gone) or not _held_otherwise(file):
+            break
+        time.sleep(0.01)
+    for key in gone:
+        if (each := _open.get(key)) is not None and not each.is_alive():
+            _open.pop(key, None)
+    gc.collect()
+    return not _held_otherwise(file)
+
+
 def _same_place(one: Path, other: Path) -> bool:
     """Return whether two paths lead to one name in one folder (a folder mounted twice): then there is one log."""
     return one.name == other.name and identity_of_file(one.parent) == identity_of_file(other.parent)
@@ -340,7 +437,7 @@ def _held_otherwise(file: Identity) -> bool:
 def _remember_what_was_open() -> None:
     global _turn
     _turn = threading.RLock()  # a thread that the child does not have may hold the parent's
-    _inherited.update(each.file for each in list(_open.values()) if each.file is not None)
+    _inherited.update(each.file for each in list(_open.values()) if each.file is not None and each.is_alive())
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork

@@ -14,10 +14,10 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -27,6 +27,8 @@ from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 from sidelight.errors import LedgerError
 from sidelight.ledger.connections import (
     FileConnection,
+    LedgerConnection,
+    MemoryConnection,
     connect_memory,
     connect_reading,
     connect_writing,
@@ -36,9 +38,11 @@ from sidelight.ledger.connections import (
 from sidelight.ledger.journal import remember_head
 from sidelight.ledger.place import Place
 from sidelight.ledger.schema import Transaction
+from sidelight.ledger.steps import Steps
 
 Result = TypeVar("Result")
 _RETRIES: Final = 12
+_PATIENCE: Final = 5.0  # seconds, for a thread that has a ledger in memory while it is closed
 _AGAIN: Final = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the database asks to try again
 #: What a connection says of itself that reads a file as it stands, without a lock.
 LOCKLESS: Final = "sidelight_lockless"
@@ -61,19 +65,25 @@ class Store:
         self.wait_seconds = wait_seconds
         self.read_only = read_only
         self.ledger_id: str | None = None  # set once the first event has said which ledger this is
-        self._turn: AbstractContextManager[object] = threading.RLock() if place.in_memory else nullcontext()
         self._engines = engines_for(place, wait_seconds, read_only=read_only)
         self._leave = weakref.finalize(self, self._engines.leave)  # also if nobody closes it
 
-    @contextmanager
-    def write(self) -> Iterator[Transaction]:
+    def write(self) -> Steps[Transaction]:
         """Begin a transaction that may write; commits at the end, rolls back on any exception."""
+        return Steps(self._write())
+
+    def read(self) -> Steps[Transaction]:
+        """Begin a transaction that sees one consistent moment and holds up nobody."""
+        return Steps(self._read())
+
+    def _write(self) -> Generator[Transaction, None, None]:
         if self.read_only:
             raise LedgerError(
                 f"the ledger {self.place.shown} was opened for reading only; nothing was written. Open it without "
                 "read_only=True to spend from it"
             )
-        with self._turn, self._connect().connect() as connection:
+        engine = self._connect()  # refused in a forked child, in which nobody may hold the turn any more
+        with self._engines.turn, engine.connect() as connection:
             file = _file_of(connection)
             with connection.begin():
                 file.check()  # the lock is held: from here on nobody who keeps to the locks can move the log away
@@ -82,15 +92,15 @@ class Store:
                 transaction = Transaction(connection, self.place.dialect, ledger_id=self.ledger_id)
                 yield transaction
                 file.check()
+                _check_under_way(connection)
             remember_head(transaction)
             file.check()  # somebody who does not: the commit may be in a log that nobody reads
 
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
-        """Begin a transaction that sees one consistent moment and holds up nobody."""
+    def _read(self) -> Generator[Transaction, None, None]:
         before, lockless = self._stamp(), False
+        engine = self._connect()
         try:
-            with self._explained(), self._turn, self._connect().connect() as connection:
+            with self._explained(), self._engines.turn, engine.connect() as connection:
                 lockless = bool(connection.info.get(LOCKLESS))
                 if not self.read_only:
                     _file_of(connection).check()
@@ -114,14 +124,19 @@ class Store:
         """
         lost = False
         for attempt in range(_RETRIES):
+            steps = self.write()
             try:
-                with self.write() as transaction:
+                with steps as transaction:
                     return work(transaction)
             except SQLAlchemyError as error:
                 # a server that was lost may need a moment until it takes connections again
                 lost = lost or (isinstance(error, DBAPIError) and error.connection_invalidated)
                 if attempt + 1 == _RETRIES or not (_state(error) in _AGAIN or lost):
                     raise self._explain(error, lost=lost) from error
+            except AssertionError as error:  # SQLAlchemy's own, where an interrupt came in the middle of a commit
+                raise error.__context__ if _is_interrupt(error.__context__) else error from None
+            finally:
+                steps.close()  # an interrupt may have kept `with` from its end
             time.sleep(min(1.0, 0.005 * 2**attempt))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -174,6 +189,10 @@ class Store:
         return LedgerError(f"the ledger {where} answered: {reason}; nothing was written")
 
 
+def _is_interrupt(error: BaseException | None) -> TypeGuard[BaseException]:
+    return error is not None and not isinstance(error, Exception)
+
+
 def _reason(error: SQLAlchemyError) -> str:
     cause = getattr(error, "orig", None) or error
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
@@ -194,6 +213,13 @@ def _file_of(connection: sa.Connection) -> FileConnection | _NoFile:
     return raw if isinstance(raw, FileConnection) else _NoFile()
 
 
+def _check_under_way(connection: sa.Connection) -> None:
+    """See that nobody ended the transaction before its commit, which would then say nothing and do nothing."""
+    raw = connection.connection.dbapi_connection
+    if isinstance(raw, sqlite3.Connection) and not raw.in_transaction:
+        raise LedgerError("the transaction was ended before its commit; nothing was written. Try again")
+
+
 def _check_lasting(connection: sa.Connection, shown: str) -> None:
     """See in the deciding transaction that its commit will last: settings of a server may change while it is in use."""
     connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
@@ -212,6 +238,8 @@ _abandoned: list[sa.Engine] = []  # engines of a parent process: closing their c
 
 class SharedFile:
     """The engines of one file in this process, one for each patience, for all who write or for all who only read."""
+
+    turn: AbstractContextManager[object] = nullcontext()  # the file has its own locks
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
@@ -237,8 +265,11 @@ class SharedFile:
         with _turn:
             self.users -= 1
             if self.users == 0 and _shared.pop((self.path, self.read_only), None) is self:
-                for engine in self._engines.values():
-                    engine.dispose()
+                self._dispose()
+
+    def _dispose(self) -> None:  # apart from the lock: Python 3.13 can be interrupted where a loop in `with` goes back
+        for engine in self._engines.values():
+            engine.dispose()
 
 
 def share(path: Path, *, read_only: bool) -> SharedFile:
@@ -257,7 +288,14 @@ class OwnEngine:
     def __init__(self, place: Place, wait_seconds: float) -> None:
         self._place = place
         self._process = os.getpid()
-        self._engine = _memory_engine(wait_seconds) if place.in_memory else _postgresql_engine(place, wait_seconds)
+        self._memory = connect_memory(wait_seconds) if place.in_memory else None
+        self._lock = threading.RLock()
+        self._engine = _memory_engine(self._memory) if self._memory else _postgresql_engine(place, wait_seconds)
+
+    @property
+    def turn(self) -> AbstractContextManager[object]:
+        """What one thread at a time has: the one connection of memory; servers have as many as are asked for."""
+        return nullcontext() if self._memory is None else self._lock
 
     def engine(self, wait_seconds: float) -> sa.Engine:
         """Return the engine; a forked child makes connections of its own to a server."""
@@ -273,8 +311,16 @@ class OwnEngine:
 
     def leave(self) -> None:
         """Close the connections of this process."""
-        if self._process == os.getpid():
+        if self._process != os.getpid():
+            return
+        if self._memory is None:
             self._engine.dispose()
+        elif self._lock.acquire(timeout=_PATIENCE):  # never while a thread is in the middle of a charge
+            try:
+                self._engine.dispose()
+                self._memory.end()
+            finally:
+                self._lock.release()
 
 
 def engines_for(place: Place, wait_seconds: float, *, read_only: bool) -> SharedFile | OwnEngine:
@@ -283,11 +329,12 @@ def engines_for(place: Place, wait_seconds: float, *, read_only: bool) -> Shared
 
 
 def _writing_engine(path: Path, wait_seconds: float) -> sa.Engine:
-    return _sqlite_engine(lambda: connect_writing(path, wait_seconds), poolclass=QueuePool, pool_timeout=wait_seconds)
+    # no limit: connections that interrupts kept from coming back would count for ever
+    return _sqlite_engine(lambda: connect_writing(path, wait_seconds), poolclass=QueuePool, max_overflow=-1)
 
 
-def _memory_engine(wait_seconds: float) -> sa.Engine:
-    return _sqlite_engine(lambda: connect_memory(wait_seconds), poolclass=StaticPool)
+def _memory_engine(connection: MemoryConnection) -> sa.Engine:
+    return _sqlite_engine(lambda: connection, poolclass=StaticPool)
 
 
 def _sqlite_engine(connect: Callable[[], sqlite3.Connection], **options: Any) -> sa.Engine:
@@ -312,6 +359,9 @@ def _reading_engine(path: Path, wait_seconds: float) -> sa.Engine:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
+    raw = connection.connection.dbapi_connection
+    assert isinstance(raw, LedgerConnection)
+    raw.let_go()  # of what an interrupt left: nothing else is under way on a connection that nobody has
     deferred = connection.get_execution_options().get("sidelight_deferred", False)
     connection.exec_driver_sql("BEGIN" if deferred else "BEGIN IMMEDIATE")
 
