@@ -5,15 +5,21 @@ from __future__ import annotations
 import ast
 import gc
 import os
+import re
+import signal
 import subprocess
 import sys
+import threading
 import weakref
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
 
 import sidelight
 from sidelight.fork_guard import finalize_here, is_inherited, temporary_folder
+from sidelight.records.engines import postgres
 
 SOURCE = Path(sidelight.__file__).parent
 #: What acts at the end of an object or of Python, and therefore in every forked child as well.
@@ -52,6 +58,54 @@ def test_every_finalizer_asks_whose_thing_it_is() -> None:
         for each in endings(text)
     }
     assert found == ALLOWED.keys(), "use sidelight.fork_guard, or say why a forked child does no harm"
+
+
+#: What a thread can hold that a forked child does not have: the child would wait for ever.
+LOCK = re.compile(r"(?<!asyncio\.)\b(?:R?Lock|Condition|(?:Bounded)?Semaphore|Barrier|(?:Simple)?Queue)\(")
+#: The files that may have one, and why no child waits for it.
+ALLOWED_LOCKS = {
+    "ledger/connections.py": "a child makes its own",
+    "ledger/store.py": "a child makes its own; one of memory is refused there",
+    "records/engines/parquet.py": "of one pass, and of the threads of that pass",
+    "records/engines/postgres.py": "one for each process",
+    "session/accounts.py": "a child is refused before it waits",
+}
+
+
+def test_no_forked_child_waits_for_a_thread_that_it_does_not_have() -> None:
+    files = {path.relative_to(SOURCE).as_posix(): path for path in SOURCE.rglob("*.py")}
+    found = {name for name, path in files.items() if LOCK.search(path.read_text(encoding="utf-8"))}
+    assert found == ALLOWED_LOCKS.keys(), "do without a lock, or say why no forked child waits for it"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_opens_a_snapshot_that_a_thread_of_its_parent_is_opening(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, opening, go_on = os.getpid(), threading.Event(), threading.Event()
+
+    def connected(address: str, *, begin: str) -> Any:
+        del address, begin
+        if os.getpid() == parent:
+            opening.set()
+            go_on.wait(20)
+        return mock.MagicMock()
+
+    monkeypatch.setattr(postgres, "_described", lambda *given: None)
+    monkeypatch.setattr(postgres, "_connected", connected)
+    snapshot = postgres.Snapshot("an address", "SELECT 1")
+    other = threading.Thread(target=snapshot._moment)
+    other.start()
+    try:
+        assert opening.wait(10)
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(10)  # ends it if it waits
+            snapshot._moment()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        go_on.set()
+        other.join(10)
 
 
 @pytest.mark.parametrize(

@@ -3,63 +3,79 @@
 A warning or a log line about a cell tells that the cell is there, and `python -W error` or
 `np.seterr(all="raise")` would turn it into a failure. Switching warnings and logs off for the process would also
 silence other threads, and two releases that end in another order than they began would leave the switch where it
-was not (`warnings.catch_warnings` is not safe with threads). So one filter is put before all others, and asks for
+was not (`warnings.catch_warnings` is not safe with threads). So a filter is put before all others, and asks for
 each message whose it is: it matches in a thread that has data open, and in threads that Python did not start,
 which are those of engines, while anyone has.
+
+Nothing is counted, and nobody waits for a lock: an interrupt between two counts would leave them too high, and the
+user silenced for ever, or too low, and a cell told; a lock may stay taken (Python's `with` does not always give it back
+then, see issues 130279 and 148874 of CPython), and is taken for ever in a child that was forked meanwhile. Each block
+has an object and a filter of its own, there from before the data is opened, that no other block takes away. The object
+is kept alive by the block alone. It is over when the block says so, or when nobody has it any more: at the latest with
+the traceback of an interrupt that came before the block could say so.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, Final
 
 import numpy as np
 
 from sidelight.records.rows import WORKERS
 
 _STAND_IN = threading._DummyThread
+_THREAD = threading.local()
 
 
-class _Open:
-    """Who has data open: a count for each thread, and of all."""
+def _this_thread() -> object:
+    """Return an object of this thread alone: the numbers of threads that ended are given to others."""
+    return _THREAD.__dict__
+
+
+class _Block:
+    """One block that is silent, made by the thread that runs it."""
 
     def __init__(self) -> None:
-        self._mine = threading.local()
-        self._all = 0
-        self._lock = threading.Lock()
-
-    def enter(self, step: int) -> None:
-        """Count one more, or one less."""
-        self._mine.count = getattr(self._mine, "count", 0) + step
-        with self._lock:
-            self._all += step
-
-    def anywhere(self) -> bool:
-        """Return whether anybody has data open."""
-        return self._all > 0
-
-    def here(self) -> bool:
-        """Return whether what happens in this thread belongs to a release."""
-        if getattr(self._mine, "count", 0) > 0:
-            return True
-        if threading.current_thread().name.startswith(WORKERS):  # our own, which add rows up for whoever has data open
-            return self._all > 0
-        # A thread that Python did not start is not known, or known by a stand-in since it first asked who it is.
-        started = {each.ident for each in threading.enumerate() if not isinstance(each, _STAND_IN)}
-        return self._all > 0 and threading.get_ident() not in started
+        self.thread = _this_thread()
+        self.over = False
 
 
-_OPEN = _Open()
-_TURN = threading.Lock()  # counting and the filter change together, or one who ends would silence another no more
+_BLOCKS: set[weakref.ref[_Block]] = set()  # no WeakSet: what it does when one goes can be interrupted
+
+
+def _is_open(known: weakref.ref[_Block]) -> bool:
+    """Return whether a block is not over."""
+    block = known()
+    return block is not None and not block.over
+
+
+def _open_blocks() -> list[_Block]:
+    """Return the blocks that have data open, of all threads."""
+    return [block for each in _BLOCKS.copy() if (block := each()) is not None and not block.over]
+
+
+def _is_silent() -> bool:
+    """Return whether what happens in this thread belongs to a release."""
+    blocks, here = _open_blocks(), _this_thread()
+    if not blocks or any(block.thread is here for block in blocks):
+        return bool(blocks)
+    if threading.current_thread().name.startswith(WORKERS):  # our own, which add rows up for whoever has data open
+        return True
+    # A thread that Python did not start is not known, or known by a stand-in since it first asked who it is.
+    started = {each.ident for each in threading.enumerate() if not isinstance(each, _STAND_IN)}
+    return threading.get_ident() not in started
 
 
 class _Silent:
-    """What stands for a pattern of messages in a filter of warnings, and for a filter of log records.
+    """What stands for a pattern of messages in a block's filter of warnings.
 
     Libraries that copy filters into their workers (scikit-learn does) read the text of a pattern: of this one, a text
     that matches nothing.
@@ -67,63 +83,91 @@ class _Silent:
 
     pattern = r"(?!)"
 
+    def __init__(self, block: weakref.ref[_Block]) -> None:
+        self.block = block
+
     def match(self, text: str) -> bool:
         """Match every warning of an open release."""
         del text
-        return _OPEN.here()
+        return _is_silent()
+
+
+class _SilentLog:
+    """A filter of log records, which stays where it was put."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let a log record pass unless it is of an open release."""
         del record
-        return not _OPEN.here()
+        return not _is_silent()
 
 
-_SILENT = _Silent()
-_WARNINGS: Any = ("ignore", _SILENT, Warning, None, 0)
+_LOG = _SilentLog()
+_IN_CONTEXTS: Final = bool(getattr(sys.flags, "context_aware_warnings", False))
+_NOTHING: Final = nullcontext()
 
 
 @contextmanager
 def silence() -> Iterator[None]:
     """Silence what the block does: no warning, no log line, no floating-point signal."""
-    with _TURN:
-        _OPEN.enter(+1)
-        _put_first()
-    for handler in _handlers():
-        if _SILENT not in handler.filters:
-            handler.addFilter(_SILENT)
+    block, errors = _Block(), np.geterr()
     try:
-        with np.errstate(all="ignore"), _context_silence():
+        _begin(block)
+        with _context_silence() if _IN_CONTEXTS else _NOTHING:
             yield
     finally:
-        with _TURN:
-            _OPEN.enter(-1)
-            _take_away()
+        block.over = True
+        try:
+            _end(block, errors)
+        except BaseException:  # an interrupt may have cut it short
+            _end(block, errors)
+            raise
 
 
-def _take_away() -> None:
-    """Take the filter out with the last open data; where somebody's copy keeps it, it matches nothing."""
-    if not _OPEN.anywhere():
-        with suppress(ValueError):
-            warnings.filters.remove(_WARNINGS)  # type: ignore[attr-defined]
-
-
-def _put_first() -> None:
-    """Put the filter before those of the user."""
+def _begin(block: _Block) -> None:
+    """Make a block known, and then silent."""
+    known = weakref.ref(block)
+    _BLOCKS.add(known)
     filters: Any = warnings.filters
-    if not filters or filters[0] is not _WARNINGS:
-        if _WARNINGS in filters:
-            filters.remove(_WARNINGS)
-        filters.insert(0, _WARNINGS)
+    filters.insert(0, ("ignore", _Silent(known), Warning, None, 0))
+    for handler in _handlers():
+        if _LOG not in handler.filters:
+            handler.addFilter(_LOG)
+    np.seterr(all="ignore")
+
+
+def _end(block: _Block, errors: Any) -> None:
+    """Leave everything as it was; a second time this does nothing more."""
+    if block.thread is _this_thread():  # one that was interrupted may be collected by another
+        np.seterr(**errors)
+    _tidy()
+
+
+def _tidy() -> None:
+    """Forget blocks that are over, and take their filters away; one in somebody's copy matches nothing.
+
+    The first stays while anybody has data open: the user may have put his own before that block's.
+    """
+    for known in _BLOCKS.copy():
+        if not _is_open(known):
+            _BLOCKS.discard(known)
+    filters: Any = warnings.filters
+    for entry in _ours()[1 if _BLOCKS else 0 :]:
+        if not _is_open(entry[1].block):
+            with suppress(ValueError):  # another thread was first
+                filters.remove(entry)
+
+
+def _ours() -> list[Any]:
+    """Return our entries among the filters of warnings."""
+    filters: Any = warnings.filters
+    return [entry for entry in filters.copy() if type(entry[1]) is _Silent]
 
 
 @contextmanager
 def _context_silence() -> Iterator[None]:
     """Use filters of this context alone where Python has them (3.14): then the list above is not asked."""
-    if getattr(sys.flags, "context_aware_warnings", False):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    else:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         yield
 
 
@@ -135,3 +179,15 @@ def _handlers() -> Iterator[logging.Handler]:
     for logger in list(logging.root.manager.loggerDict.values()):
         if isinstance(logger, logging.Logger):
             yield from logger.handlers
+
+
+def _keep_what_is_mine() -> None:
+    """Forget, in a forked child, the blocks of threads that it does not have."""
+    here = _this_thread()
+    for block in _open_blocks():
+        block.over = block.thread is not here
+    _tidy()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_keep_what_is_mine)

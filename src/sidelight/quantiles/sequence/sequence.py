@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from sidelight.accounting import Remaining, Route, Spent, find_remaining
@@ -75,6 +74,8 @@ class Sequence:
     (2, 'released')
     """
 
+    _run: PrefixSumRun | None = None
+
     def __init__(
         self,
         query: Quantiles,
@@ -102,8 +103,6 @@ class Sequence:
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
         if self.state_file is not None:
             check_output(self.state_file)  # before it is read, and before anybody is told to delete it
-        self._run: PrefixSumRun | None = None
-        self._run_lock = Lock()
         price = for_days(self.plan.claims, days_per_person or 1)
         check_price(price, budget=promised, routes=routes)
         # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
@@ -169,8 +168,7 @@ class Sequence:
         plan, learned = self.plan.gradients, self._state.learned
         if plan is None or not isinstance(learned, LearnedHistograms):
             return None
-        with self._run_lock:
-            run, self._run = self._run, None
+        run = vars(self).pop("_run", None)  # in one step: a lock could be held for ever in a forked child
         if run is None or not run.goes_on:
             run = plan.sums.start()
         return DayStep(plan=plan, masses=plan.learner.masses(learned), run=run)

@@ -13,6 +13,7 @@ it may hold a password.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
@@ -96,7 +97,7 @@ class Snapshot:
     def __init__(self, address: str, statement: str) -> None:
         self._address, self._statement = address, statement
         self._number: str | None = None
-        self._one_at_a_time = Lock()
+        self._one_at_a_time: dict[int, Lock] = {}  # by process: in a child, the parent's may be held for ever
         self.schema = _described(address, self._columns)
 
     def _columns(self, connection: Any) -> pa.Schema:
@@ -126,7 +127,7 @@ class Snapshot:
 
     def _moment(self) -> str:
         """Return the number of the snapshot, which one connection holds as long as this object lives."""
-        with self._one_at_a_time:
+        with self._one_at_a_time.setdefault(os.getpid(), Lock()):
             if self._number is None:
                 holder = _connected(self._address, begin=_EACH_ITS_OWN)
                 finalize_here(self, _close, holder)
