@@ -18,7 +18,7 @@ from sidelight.errors import SourceError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, Neighbours, Person, PureDP
 from sidelight.release import Release
-from sidelight.release.number_texts import shown
+from sidelight.release.shown import as_read
 from sidelight.report import Account, Item, Report, check_writable, render, write_report, write_text
 from sidelight.report.charts import matrix_chart
 from sidelight.report.words import reading, short, ticks
@@ -260,7 +260,13 @@ def test_writing_is_atomic_and_checked_beforehand(tmp_path: Path, make_release: 
 
 
 def test_numbers_read_well() -> None:
-    assert [shown(x) for x in (0, 1.5, 1234567.25, 1e20, float("nan"))] == ["0", "1.5", "1,234,567.25", "1e+20", "nan"]
+    assert [as_read(x) for x in (0, 1.5, 1234567.25, 1e20, float("nan"))] == [
+        "0",
+        "1.5",
+        "1,234,567.25",
+        "1e+20",
+        "nan",
+    ]
     assert [short(x) for x in (9_999, 10_000, 2_500_000, 3e9, -20_000)] == ["9,999", "10k", "2.5M", "3G", "-20k"]
     assert ticks(0, 1, about=5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert ticks(5, 5, about=3) == [5]

@@ -24,7 +24,7 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees.amounts import Amount, exact
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.release import Release, TailBound
-from sidelight.release.number_texts import at_most
+from sidelight.release.shown import at_most
 from sidelight.session.query import Prepared, prepare_query
 from sidelight.testing import seeded_release
 

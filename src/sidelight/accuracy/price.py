@@ -11,7 +11,7 @@ from sidelight.accuracy.expected import Expected, expected_at, price_of
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import exact
 from sidelight.records import Schema, Table
-from sidelight.release.number_texts import at_most
+from sidelight.release.shown import at_most
 
 #: Prices that are tried, as epsilon or mu; beyond the largest nothing is protected.
 SMALLEST, LARGEST = Fraction(1, 10_000), Fraction(100)

@@ -13,7 +13,7 @@ from sidelight.cli.answers import note
 from sidelight.cli.plans import PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import RangeError
-from sidelight.release.number_texts import at_most, shown
+from sidelight.release.shown import as_read, at_most
 
 _WIDTH = 40
 
@@ -60,7 +60,7 @@ def _chart(
     for _, amount, each in found:
         told = at_most(each.size) if math.isfinite(each.size) else "–"
         mark = "  enough" if within is not None and each.size <= within else ""
-        made.add_row(*map(plain, (shown(amount, digits=6), told, _bar(each.size, sizes) + mark)))
+        made.add_row(*map(plain, (as_read(amount, digits=6), told, _bar(each.size, sizes) + mark)))
     console().print(made)
     tell(f"errors in {unit or 'units of the answer'}, bars on a logarithmic scale; {_basis(found[0][2])}")
     return [{"price": price, "amount": float(amount), "expected": each.to_json()} for price, amount, each in found]

@@ -20,8 +20,7 @@ from sidelight.errors import RangeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
 from sidelight.records.dates import date_text
-from sidelight.release.number_texts import at_most
-from sidelight.release.shown import bars, dated, drawn_entries, entries_of, number_text, plot
+from sidelight.release.shown import at_most, bars, dated, drawn_entries, entries_of, number_text, plot
 from sidelight.release.tail_bound import TailBound
 from sidelight.release.values import decode_value, encode_value
 

@@ -54,6 +54,37 @@ def bars(entries: Sequence[tuple[str, Any]]) -> str:
     return f"<svg xmlns='http://www.w3.org/2000/svg' role='img' {size} fill='currentColor' opacity='0.6'>{drawn}</svg>"
 
 
+def as_read(value: Any, *, digits: int = 10) -> str:
+    """Write a number with thousands separators and without noise in the last digits.
+
+    >>> as_read(1234567.0), as_read(0.30000000000000004), as_read(2.5e-9), as_read(True)
+    ('1,234,567', '0.3', '2.5e-09', 'True')
+    """
+    if isinstance(value, datetime.date):
+        return date_text(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if not math.isfinite(value):
+        return str(value)
+    if value != 0 and not 1e-4 <= abs(value) < 1e15:
+        return f"{value:.{digits}g}"
+    decimals = max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))
+    text = f"{value:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def at_most(value: float, *, digits: int = 3) -> str:
+    """Write a bound, rounded up: what is said must hold.
+
+    >>> at_most(239.41), at_most(0.10012), at_most(0), at_most(14900.5)
+    ('240', '0.101', '0', '15,000')
+    """
+    if value <= 0 or not math.isfinite(value):
+        return as_read(value)
+    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return as_read(math.ceil(value / step - 1e-9) * step, digits=digits)
+
+
 def number_text(entry: Any) -> str:
     """Return a number or a date as people read it."""
     if isinstance(entry, datetime.date):

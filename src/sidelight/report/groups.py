@@ -15,8 +15,7 @@ from markupsafe import Markup, escape
 
 from sidelight.group_table import ALL, GroupTable
 from sidelight.release import Release
-from sidelight.release.number_texts import shown
-from sidelight.release.shown import INTERVAL, PREDICTED, beside, leading_statistic, statistics_of
+from sidelight.release.shown import INTERVAL, PREDICTED, as_read, beside, leading_statistic, statistics_of
 from sidelight.report.charts import Axis, line_part, svg_body
 from sidelight.report.words import supported
 
@@ -170,7 +169,7 @@ def _bar(scale: Axis, value: float, low: float, high: float, predicted: float, *
 def _noise(table: GroupTable, name: str) -> str | None:
     """Return the standard deviation of the noise in words, where it is one for all groups."""
     found = {each for each in beside(table, name, "noise_sd") or () if _finite(each)}
-    return shown(found.pop(), digits=3) if len(found) == 1 else None
+    return as_read(found.pop(), digits=3) if len(found) == 1 else None
 
 
 def _confidence(stated: Any) -> str:
@@ -187,7 +186,7 @@ def _finite(value: Any) -> bool:
 def _number(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return shown(value, digits=_DIGITS) if _there(value) else "–"
+    return as_read(value, digits=_DIGITS) if _there(value) else "–"
 
 
 def _there(value: Any) -> bool:

@@ -18,7 +18,7 @@ from sidelight.guarantees import Claims, Neighbours, PureDP
 from sidelight.ledger.place import check_output
 from sidelight.registry import card_of
 from sidelight.release import Release, TailBound
-from sidelight.release.number_texts import at_most, shown
+from sidelight.release.shown import as_read, at_most
 from sidelight.report.charts import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart, quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
 from sidelight.report.groups import groups_card
@@ -40,7 +40,7 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["shown"] = shown
+    environment.filters["shown"] = as_read
     environment.filters["counted"] = counted
     environment.filters["sentence"] = _sentence
     environment.filters["unbroken"] = _unbroken
@@ -108,14 +108,14 @@ def _rows_of(report: Report, dataset: str) -> str | None:
             of_rows = value.rows == 1 and "count" in value and value.notes.get("of") == "rows"  # ranks are not persons
             rows = float(value["count"].sum()) if of_rows else rows
         if isinstance(rows, int | float) and rows > 0:
-            return shown(float(f"{rows:.3g}"))
+            return as_read(float(f"{rows:.3g}"))
     return None
 
 
 def _of_rows(release: Release, report: Report) -> str | None:
     """Return of about how many records a release is, where it says so itself, or another one of its data does."""
     if release.records is not None:
-        return shown(release.records)
+        return as_read(release.records)
     return None if "where" in release.query else _rows_of(report, release.circumstances.dataset)
 
 
@@ -224,7 +224,7 @@ def _law(prior: Mapping[str, Any]) -> str:
 def _parameter(key: str, value: Any) -> str:
     if key in ("location", "scale", "lower", "upper"):
         with suppress(TypeError, ValueError, OverflowError):  # of a stored release that somebody has changed
-            return shown(float(value), digits=6)
+            return as_read(float(value), digits=6)
     return _plain(value)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from sidelight.release import Release
-from sidelight.release.number_texts import at_most, shown
+from sidelight.release.shown import as_read, at_most
 from sidelight.report.charts import cut, line_part, svg_body, text_part, text_width
 from sidelight.report.words import counted
 from sidelight.synthesis import Synthetic, marginals
@@ -183,7 +183,7 @@ def synthetic_card(release: Release) -> Mapping[str, Any]:
 
 
 def _facts(release: Release, made: Synthetic, asked: Sequence[str]) -> list[tuple[str, str]]:
-    rows = shown(round(made.rows))
+    rows = as_read(round(made.rows))
     public = release.query.get("rows") != "private"
     more = f", and {len(asked) - _MOST_ASKED} more" if len(asked) > _MOST_ASKED else ""
     engine = str(release.value["engine"])
@@ -227,12 +227,12 @@ def _lines(made: Synthetic, sets: Sequence[tuple[str, ...]]) -> list[dict[str, A
     return [
         {
             "name": " × ".join(line["columns"]),
-            "cells": shown(line["cells"]),
+            "cells": as_read(line["cells"]),
             "noise": None if line["noise_deviation"] is None else f"±\u00a0{line['noise_deviation']:.3g}",
             "expected": None
             if line["expected_error"] is None
             else share_text(line["expected_error"]).replace(" ", "\u00a0"),
-            "bound": None if line.get("bound") is None else f"±\u00a0{shown(line['bound'], digits=3)}",
+            "bound": None if line.get("bound") is None else f"±\u00a0{as_read(line['bound'], digits=3)}",
         }
         for line in made.report(marginals(sets=sets))
     ]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.release import Release
-from sidelight.release.number_texts import at_most, shown
+from sidelight.release.shown import as_read, at_most
 from sidelight.report.words import supported
 
 Row = tuple[str, str, str | None]  # label, value, bound
@@ -207,7 +207,7 @@ def _lines(name: str, value: Any, labels: tuple[str, ...]) -> Iterator[tuple[str
     elif isinstance(value, bool):
         yield name, ("yes" if value else "no",)
     else:
-        yield name, ("–" if value is None else shown(value),)
+        yield name, ("–" if value is None else as_read(value),)
 
 
 def _joined(values: Sequence[Any] | np.ndarray) -> str:
@@ -216,10 +216,10 @@ def _joined(values: Sequence[Any] | np.ndarray) -> str:
 
 
 def _short(entry: Any) -> str:
-    return shown(entry, digits=_DIGITS)
+    return as_read(entry, digits=_DIGITS)
 
 
 def _bound(release: Release, error: float) -> str:
     assert release.error is not None
-    size = shown(math.ceil(error - 1e-9)) if release.error.unit == "ranks" else at_most(error)
+    size = as_read(math.ceil(error - 1e-9)) if release.error.unit == "ranks" else at_most(error)
     return f"±\u00a0{size} {release.error.unit}"

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from sidelight.guarantees import Claims, Neighbours, Person
 from sidelight.guarantees.amounts import bound_text, exact, grid_floor
-from sidelight.release.number_texts import at_most, shown
+from sidelight.release.shown import as_read, at_most
 
 # Numbers as people read them, and the round numbers of an axis.
 
@@ -31,8 +31,8 @@ def short(value: float, *, digits: int = 6) -> str:
     """
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if size <= abs(value) < 1e15:
-            return shown(value / (1e3 if letter == "k" else size), digits=4) + letter
-    return shown(value, digits=digits)
+            return as_read(value / (1e3 if letter == "k" else size), digits=4) + letter
+    return as_read(value, digits=digits)
 
 
 def ticks(low: float, high: float, *, about: int) -> list[float]:
@@ -128,7 +128,7 @@ def headline(epsilon: float, delta: float, *, unit: str, term: str, replaced: bo
         f"{_large_factor(epsilon)}, whether your {yours} {whether}"
     )
     if delta > 0:
-        plain += f", but for a chance of one in {shown(float(grid_floor(1 / exact(delta, name='delta'), digits=3)))}"
+        plain += f", but for a chance of one in {as_read(float(grid_floor(1 / exact(delta, name='delta'), digits=3)))}"
     if epsilon > _PROTECTS_LITTLE:
         plain += ". So large a factor protects little"
     return Headline(plain=f"{plain}.", term=term)
@@ -155,11 +155,11 @@ def supported(value: float, error: float, *, rounded: Callable[[Fraction], int] 
     ('47.56', '47.67')
     """
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
-        return shown(value, digits=6)
+        return as_read(value, digits=6)
     places = 1 - math.floor(math.log10(error))
     steps = Fraction(value) * Fraction(10) ** places  # exact: an end that lies on a step stays there
     found = float(rounded(steps) / Fraction(10) ** places)
-    return shown(found, digits=15 if abs(found) >= 1 else 12)
+    return as_read(found, digits=15 if abs(found) >= 1 else 12)
 
 
 def _epsilon(claims: Claims) -> tuple[float, str]:
@@ -167,7 +167,7 @@ def _epsilon(claims: Claims) -> tuple[float, str]:
     epsilon, delta = reading(claims)
     if delta == 0:
         return float(epsilon), ""
-    odds = f"one in {shown(float(grid_floor(1 / delta, digits=3)), digits=3)}"
+    odds = f"one in {as_read(float(grid_floor(1 / delta, digits=3)), digits=3)}"
     return float(epsilon), f"This may fail with a chance of at most {bound_text(delta)}, {odds}."
 
 

@@ -19,7 +19,7 @@ from sidelight.quantiles.forms.cells_bound import _Ends, cells_bound
 from sidelight.quantiles.forms.counted_bound import counted_bound
 from sidelight.quantiles.tree import even_levels
 from sidelight.release import NO_ASSUMPTION, Release, TailBound
-from sidelight.release.number_texts import at_most
+from sidelight.release.shown import at_most
 from sidelight.testing import seeded_release
 
 Law = Callable[[np.random.Generator, int], np.ndarray]

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.release.number_texts import at_most
+from sidelight.release.shown import at_most
 from sidelight.synthesis.cells.domain import CellNoise, Domain, cell_deviation
 from sidelight.synthesis.cells.packing import Mass
 from sidelight.synthesis.cells.query_blocks import CellQueries, MatrixQueries, QueryBlock, RangeQueries
