@@ -176,7 +176,40 @@ def test_an_interrupt_in_a_commit_is_not_an_assertion_of_somebody_else(path: Pat
             ledger.store.decide(work)
         with pytest.raises(AssertionError, match="our own"):
             ledger.store.decide(broken)
+        try:
+            raise KeyboardInterrupt  # one that was handled before is not told again
+        except KeyboardInterrupt:
+            with pytest.raises(AssertionError, match="our own"):
+                ledger.store.decide(broken)
         charge(ledger)
+
+
+def test_a_connection_that_an_interrupt_closed_is_replaced(path: Path) -> None:
+    with opened(path) as ledger:
+        with ledger.store.read() as transaction:
+            raw: Any = transaction._connection.connection.dbapi_connection
+        sqlite3.Connection.close(raw)
+        charge(ledger)
+        raw.close()  # again: nothing to do
+        assert ledger.verify().ok
+
+
+def test_a_child_is_told_of_a_file_that_a_thread_is_closing(path: Path) -> None:
+    """The connection says that it is closed before SQLite has let go of the file."""
+    opened(path).close()
+    connection = connections.connect_writing(path, 1)
+    cursor = connection.execute("SELECT * FROM scope")
+    sqlite3.Connection.close(connection)  # put off by the cursor, as by a thread that is in the middle of it
+    assert not connection.is_open()
+    child = os.fork()
+    if child == 0:
+        try:
+            open_ledger(path, read_only=True)
+        except LedgerError:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    del cursor
 
 
 def test_an_interrupt_between_the_halves_ends_both() -> None:

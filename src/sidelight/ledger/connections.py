@@ -119,7 +119,7 @@ class LedgerConnection(sqlite3.Connection):
             with suppress(sqlite3.Error):
                 if cursor is not None:
                     cursor.close()
-        if self.in_transaction:
+        if self.is_open() and self.in_transaction:
             sqlite3.Connection.rollback(self)
 
 
@@ -132,8 +132,10 @@ class MemoryConnection(LedgerConnection):
 
     def end(self) -> None:
         """Close, and forget the ledger."""
-        self.let_go()
-        super().close()
+        try:
+            self.let_go()
+        finally:
+            super().close()
 
 
 class FileConnection(LedgerConnection):
@@ -174,8 +176,10 @@ class FileConnection(LedgerConnection):
         if self._began is None:
             super().close()
         elif self._began.may_close():
-            self.let_go()
-            super().close()
+            try:
+                self.let_go()
+            finally:
+                super().close()
             self._began = None
             _open.pop(id(self), None)
 
@@ -189,14 +193,11 @@ class FileConnection(LedgerConnection):
         keep: Any = ctypes.pythonapi.Py_IncRef,
         named: Any = ctypes.py_object,
         opened: Any = _open,
-        rollback: Any = sqlite3.Connection.rollback,
         close: Any = sqlite3.Connection.close,
     ) -> None:
         if self._began is None:
             return
         if self._began.may_close():
-            if self.in_transaction:
-                rollback(self)
             close(self)  # before it leaves the list, or its descriptor would look like somebody else's
             opened.pop(id(self), None)
         else:
@@ -420,12 +421,12 @@ def _same_place(one: Path, other: Path) -> bool:
     return one.name == other.name and identity_of_file(one.parent) == identity_of_file(other.parent)
 
 
-def _held_otherwise(file: Identity) -> bool:
-    """Return whether this process has a descriptor of the file; False where the system does not tell."""
+def _held_otherwise(file: Identity, *, unknown: bool = False) -> bool:
+    """Return whether this process has a descriptor of the file; `unknown` where the system does not tell."""
     try:
         numbers = [int(name) for name in os.listdir("/dev/fd")]
     except (OSError, ValueError):
-        return False
+        return unknown
     for number in numbers:
         with suppress(OSError):
             found = os.fstat(number)
@@ -437,7 +438,9 @@ def _held_otherwise(file: Identity) -> bool:
 def _remember_what_was_open() -> None:
     global _turn
     _turn = threading.RLock()  # a thread that the child does not have may hold the parent's
-    _inherited.update(each.file for each in list(_open.values()) if each.file is not None and each.is_alive())
+    for each in list(_open.values()):  # one that another thread was closing has let go of its file, or not yet
+        if each.file is not None and (each.is_alive() or _held_otherwise(each.file, unknown=True)):
+            _inherited.add(each.file)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork

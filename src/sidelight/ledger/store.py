@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Final, TypeGuard, TypeVar
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -82,8 +82,8 @@ class Store:
                 f"the ledger {self.place.shown} was opened for reading only; nothing was written. Open it without "
                 "read_only=True to spend from it"
             )
-        engine = self._connect()  # refused in a forked child, in which nobody may hold the turn any more
-        with self._engines.turn, engine.connect() as connection:
+        engine, turn = self._connect()  # refused in a forked child, in which nobody may hold the turn any more
+        with turn, engine.connect() as connection:
             file = _file_of(connection)
             with connection.begin():
                 file.check()  # the lock is held: from here on nobody who keeps to the locks can move the log away
@@ -98,9 +98,9 @@ class Store:
 
     def _read(self) -> Generator[Transaction, None, None]:
         before, lockless = self._stamp(), False
-        engine = self._connect()
+        engine, turn = self._connect()
         try:
-            with self._explained(), self._engines.turn, engine.connect() as connection:
+            with self._explained(), turn, engine.connect() as connection:
                 lockless = bool(connection.info.get(LOCKLESS))
                 if not self.read_only:
                     _file_of(connection).check()
@@ -133,8 +133,6 @@ class Store:
                 lost = lost or (isinstance(error, DBAPIError) and error.connection_invalidated)
                 if attempt + 1 == _RETRIES or not (_state(error) in _AGAIN or lost):
                     raise self._explain(error, lost=lost) from error
-            except AssertionError as error:  # SQLAlchemy's own, where an interrupt came in the middle of a commit
-                raise error.__context__ if _is_interrupt(error.__context__) else error from None
             finally:
                 steps.close()  # an interrupt may have kept `with` from its end
             time.sleep(min(1.0, 0.005 * 2**attempt))
@@ -144,11 +142,12 @@ class Store:
         """Leave the connections; the last user of a file closes them."""
         self._leave()
 
-    def _connect(self) -> sa.Engine:
+    def _connect(self) -> tuple[sa.Engine, AbstractContextManager[object]]:
         if not self._leave.alive:  # closed, and used again
             self._engines = engines_for(self.place, self.wait_seconds, read_only=self.read_only)
             self._leave = weakref.finalize(self, self._engines.leave)
-        return self._engines.engine(self.wait_seconds)
+        engines = self._engines
+        return engines.engine(self.wait_seconds), engines.turn
 
     def _check_unwritten(self, before: tuple[int, int] | None) -> None:
         if self._stamp() != before:
@@ -189,10 +188,6 @@ class Store:
         return LedgerError(f"the ledger {where} answered: {reason}; nothing was written")
 
 
-def _is_interrupt(error: BaseException | None) -> TypeGuard[BaseException]:
-    return error is not None and not isinstance(error, Exception)
-
-
 def _reason(error: SQLAlchemyError) -> str:
     cause = getattr(error, "orig", None) or error
     return (str(cause).strip().splitlines() or [type(cause).__name__])[0]
@@ -217,7 +212,10 @@ def _check_under_way(connection: sa.Connection) -> None:
     """See that nobody ended the transaction before its commit, which would then say nothing and do nothing."""
     raw = connection.connection.dbapi_connection
     if isinstance(raw, sqlite3.Connection) and not raw.in_transaction:
-        raise LedgerError("the transaction was ended before its commit; nothing was written. Try again")
+        raise LedgerError(
+            "the transaction was ended before its commit, by something else in this thread (a signal handler, or what "
+            "was freed); what was asked for may stand in part. Run `sidelight ledger verify`, and try again"
+        )
 
 
 def _check_lasting(connection: sa.Connection, shown: str) -> None:
@@ -329,8 +327,7 @@ def engines_for(place: Place, wait_seconds: float, *, read_only: bool) -> Shared
 
 
 def _writing_engine(path: Path, wait_seconds: float) -> sa.Engine:
-    # no limit: connections that interrupts kept from coming back would count for ever
-    return _sqlite_engine(lambda: connect_writing(path, wait_seconds), poolclass=QueuePool, max_overflow=-1)
+    return _sqlite_engine(lambda: connect_writing(path, wait_seconds), poolclass=QueuePool, pool_timeout=wait_seconds)
 
 
 def _memory_engine(connection: MemoryConnection) -> sa.Engine:
