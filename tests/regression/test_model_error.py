@@ -10,6 +10,7 @@ import sidelight as sl
 from sidelight.regression.losses import LogisticLoss
 from sidelight.regression.model_error import objective_error
 from sidelight.regression.plan import plan_linear
+from sidelight.release.shown import at_most
 
 RNG = np.random.default_rng(31)
 ROWS = RNG.normal(size=(4000, 5)) * [0.3, 0.25, 0.2, 0.2, 0.15]
@@ -42,7 +43,7 @@ def test_no_model_is_released_without_an_error(name: str) -> None:
     (bound,) = release.error.at(0.95)
     assert 0 < bound < 1000
     assert release.error.at(0.5)[0] < bound < release.error.at(0.999)[0]
-    assert f"off by {bound:.3g} {release.error.unit}" in str(release)
+    assert f"off by {at_most(bound)} {release.error.unit}" in str(release)
     assert type(release).from_json(release.to_json()).error == release.error
 
 
