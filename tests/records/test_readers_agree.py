@@ -26,7 +26,7 @@ from sidelight.records import Category, Date, Number, PersonId, Table
 from sidelight.records.dates import minutes_of_text
 from sidelight.records.engines import parquet
 from sidelight.records.engines.arrow_cells import kind_of
-from sidelight.records.engines.duckdb import _CLOCKS
+from sidelight.records.engines.duckdb import _STAMPS
 from sidelight.records.rows import Wanted
 from sidelight.testing import seeded_release
 
@@ -284,7 +284,7 @@ def test_every_type_of_a_file_is_planted(tmp_path: Path) -> None:
         (tmp_path / str(place)).mkdir()
         paths.append(written(columns, tmp_path / str(place)))
     found = {str(kind) for path in paths for kind in duckdb.connect().read_parquet(path).types}
-    assert {*parquet._PLAIN, *_CLOCKS} - found == {"TIMESTAMP_MS", "TIMESTAMP_S"}  # types of tables, of no file
+    assert {*parquet._PLAIN, *_STAMPS} - found == {"TIMESTAMP_MS", "TIMESTAMP_S"}  # types of tables, of no file
 
 
 HOSTILE = """

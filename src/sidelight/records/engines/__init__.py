@@ -65,7 +65,7 @@ def open_rows(
         source = source.to_native()
     library = library_of(source)
     if library in ("duckdb", "_duckdb"):
-        from sidelight.records.engines.duckdb import open_relation
+        from sidelight.records.engines.duckdb_sources import open_relation
 
         return open_relation(source, table=table, dates=dates)
     if library == "pyspark":

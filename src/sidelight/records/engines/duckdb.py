@@ -1,6 +1,7 @@
-"""Rows that DuckDB reads: relations of the user, Arrow tables, and files. It works out of core and pushes work down.
+"""DuckDB on connections of our own: it runs expressions on columns that others hand over as Arrow, out of core.
 
-Cells are converted by TRY_CAST, which gives null where a cast would raise: nothing about a value is an error.
+Cells are converted by TRY_CAST, which gives null where a cast would raise: nothing about a value is an error. No
+statement of ours runs on a connection of the user (`duckdb_sources`).
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import SourceError, nearest
 from sidelight.records.dates import ISO_PATTERN, OFFSET_PATTERN, Calendar
 from sidelight.records.engines.arrow_cells import distinct_of_arrow
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted, quietly
+from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, TypeKind, Wanted, quietly
 
 _INTEGERS = (
     "TINYINT",
@@ -72,8 +72,8 @@ class RelationRows:
         """The columns and their types, as DuckDB's binder knows them."""
         if self._untyped:
             return {name: ColumnType("any", "text cells") for name in self._columns}
-        native = dict(zip(self._relation.columns, (str(kind) for kind in self._relation.types), strict=True))
-        return {name: ColumnType(_kind_of(native[column]), native[column]) for name, column in self._columns.items()}
+        own = types_of(self._relation)
+        return {name: own[column] for name, column in self._columns.items()}
 
     def _own_kind(self, name: str) -> TypeKind:
         """Return what the relation holds; a part of a table may lack a column of no use."""
@@ -85,16 +85,8 @@ class RelationRows:
         return
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
-        """Return the typed projection as a narwhals frame; DuckDB runs what is built on it.
-
-        Floats take a way through text and back, which keeps every bit of a number. DuckDB decides `isnan` by the least
-        and largest value in a Parquet file's metadata, where NaN does not count: it would call NaN a number, or not,
-        depending on other records. It has no such knowledge of text.
-        """
-        return self._project(wanted, {name: self._opaque_number(name) for name in wanted.numbers})
-
-    def _project(self, wanted: Wanted, numbers: Mapping[str, str]) -> nw.LazyFrame[Any]:
-        parts = [f"{number} AS {wanted.number_alias(name)}" for name, number in numbers.items()]
+        """Return the typed projection as a narwhals frame; DuckDB runs what is built on it."""
+        parts = [f"{self._number(name)} AS {wanted.number_alias(name)}" for name in wanted.numbers]
         parts += [f"{self._text(name)} AS {wanted.text_alias(name)}" for name in wanted.texts]
         if wanted.person is not None:
             text = self._text(wanted.person)
@@ -104,8 +96,7 @@ class RelationRows:
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Stream the typed projection as Arrow batches; what is missing is decided by NumPy, not by DuckDB."""
-        numbers = {name: self._number(name) for name in wanted.numbers}
-        for batch in _read(self._project(wanted, numbers), self._within):
+        for batch in _read(self.frame(wanted), self._within):
             yield Batch(
                 batch.num_rows,
                 {name: _numbers(batch.column(wanted.number_alias(name))) for name in wanted.numbers},
@@ -117,12 +108,6 @@ class RelationRows:
         """Run a frame and stream its integer columns as Arrow batches."""
         return stream_of(frame, columns)
 
-    def _opaque_number(self, name: str) -> str:
-        number = self._number(name)
-        plain = self._own_kind(name) in ("integer", "boolean") or self._is_decimal(name)
-        never_nan = self._untyped or name in self._dates or plain
-        return number if never_nan else f"TRY_CAST(CAST({number} AS VARCHAR) AS DOUBLE)"
-
     def _quoted(self, name: str) -> str:
         return '"' + self._columns[name].replace('"', '""') + '"'
 
@@ -133,20 +118,12 @@ class RelationRows:
             return self._date(name, own)
         if own in ("other", "date"):
             return "CAST(NULL AS DOUBLE)"
-        if self._is_decimal(name):  # the nearest float, by its digits: a cast is off by some units
-            return f"TRY_CAST(CAST({self._quoted(name)} AS VARCHAR) AS DOUBLE)"
         return f"TRY_CAST({self._quoted(name)} AS DOUBLE)"
 
-    def _is_decimal(self, name: str) -> bool:
-        return not self._untyped and name in self._columns and self.types[name].native.startswith("DECIMAL")
-
     def _date(self, name: str, own: TypeKind) -> str:
-        """Count a cell's days or hours since the calendar's start; null where it is no date."""
-        calendar = self._dates[name]
-        if own == "date":
-            return _of_stamp(self._quoted(name), self.types[name].native, calendar)
+        """Count the days or hours to a text; null where it is no date. Other dates come counted (`arrow_cells`)."""
         if own == "text" or self._untyped:
-            return _of_text(self._text(name), calendar)
+            return _of_text(self._text(name), self._dates[name])
         return "CAST(NULL AS DOUBLE)"
 
     def _text(self, name: str) -> str:
@@ -176,41 +153,6 @@ def _whole(cell: str) -> str:
     return f"TRY_CAST(TRY_CAST({cell} AS HUGEINT) AS VARCHAR)"
 
 
-#: How many steps of a type's own clock an hour has, and what counts them from 1970.
-_CLOCKS = {
-    "TIMESTAMPTZ_NS": ("epoch_ns", 3600 * 10**9),
-    "TIMESTAMP_NS": ("epoch_ns", 3600 * 10**9),
-    "TIMESTAMP WITH TIME ZONE": ("epoch_us", 3600 * 10**6),
-    "TIMESTAMP": ("epoch_us", 3600 * 10**6),
-    "TIMESTAMP_MS": ("epoch_ms", 3600 * 10**3),
-    "TIMESTAMP_S": ("epoch_ms", 3600 * 10**3),
-}
-#: How a type is compared with a day, where that is not done by comparing the two.
-_COMPARED = {
-    "TIMESTAMPTZ_NS": "CAST({} AS TIMESTAMP_NS) > TIMESTAMP_NS '1970-01-01 00:00:00'",
-    "TIMESTAMP WITH TIME ZONE": "{} > TIMESTAMPTZ '1970-01-01 00:00:00+00'",
-}
-
-
-def _of_stamp(cell: str, native: str, calendar: Calendar) -> str:
-    """Count the units to a date or a time stamp in whole numbers; one that cannot be counted goes to its end.
-
-    Such are infinities, and seconds or milliseconds that have no microsecond of 64 bits: DuckDB fails for those.
-    """
-    hours = calendar.minutes // 60
-    if native == "DATE":
-        days = f"CASE WHEN isfinite({cell}) THEN date_diff('day', DATE '1970-01-01', {cell}) END"
-        counted = f"(CAST({days} AS DOUBLE) * {24 // hours})"
-    else:
-        clock, per_hour = _CLOCKS[native]
-        count, step = f"CAST(TRY({clock}({cell})) AS HUGEINT)", hours * per_hour
-        # the remainder of a number below 0 is below 0
-        counted = f"CAST(({count} - ((({count} % {step}) + {step}) % {step})) // {step} AS DOUBLE)"
-    later = _COMPARED.get(native, "{} > DATE '1970-01-01'").format(cell)
-    end = f"CASE WHEN coalesce(TRY({later}), TRUE) THEN 1e18 ELSE -1e18 END"
-    return f"(CASE WHEN {cell} IS NULL THEN NULL ELSE coalesce({counted} - {calendar.start}, {end}) END)"
-
-
 def _of_text(text: str, calendar: Calendar) -> str:
     """Count the units to an ISO text, as `dates.minutes_of_text` does."""
     trimmed = f"trim({text}, ' ')"
@@ -228,75 +170,13 @@ def _of_text(text: str, calendar: Calendar) -> str:
     return f"(CASE WHEN {known} THEN floor({minutes} / CAST({calendar.minutes} AS DOUBLE)) - {calendar.start} END)"
 
 
-def open_relation(
-    source: Any, *, table: str | None = None, dates: Mapping[str, Calendar] | None = None
-) -> RelationRows:
-    """Take a DuckDB relation, or a table of a connection by its name; they run on the user's own connection."""
-    if isinstance(source, duckdb.DuckDBPyConnection):
-        return _named_table(source, table, where="the connection", dates=dates)
-    if not isinstance(source, duckdb.DuckDBPyRelation):
-        raise SourceError(
-            f"a DuckDB source must be a relation or a connection, got {type(source).__name__}; write "
-            "connection.table('name') or connection.sql('select ...')"
-        )
-    if table is not None:
-        raise SourceError("table=... names a table of a DuckDB connection or file, and a relation is one; leave it out")
-    return RelationRows(source, dates=dates)
-
-
-def open_database(path: str, *, table: str | None, dates: Mapping[str, Calendar] | None = None) -> RelationRows:
-    """Open a DuckDB file for reading and take one of its tables; its views may read nothing outside of the file."""
-    reason = ""
-    try:
-        connection = connect(path)
-    except duckdb.Error as error:
-        reason = type(error).__name__
-    if reason:
-        raise SourceError(
-            f"the DuckDB file {path!r} cannot be opened ({reason}); if this program has it open, give that connection, "
-            "sl.Table(connection, table=...), and if another one writes to it, wait until that is done"
-        )
-    return _named_table(connection, table, where=repr(path), dates=dates)
-
-
-def _named_table(
-    connection: duckdb.DuckDBPyConnection,
-    table: str | None,
-    *,
-    where: str,
-    dates: Mapping[str, Calendar] | None,
-) -> RelationRows:
-    """Find a table or view by its name, or by schema and name with a dot between them."""
-    listed = (
-        "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE NOT internal UNION ALL "
-        "SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE NOT internal"
-    )
-    found: dict[str, list[tuple[str, ...]]] = {}
-    for place in quietly(lambda: connection.execute(listed).fetchall()):
-        for end in (1, 2, 3):
-            found.setdefault(".".join(place[-end:]), []).append(place)
-    if table is None:
-        names = ", ".join(repr(name) for name in sorted({place[-1] for places in found.values() for place in places}))
-        raise SourceError(
-            f"{where} may hold several tables; say which, as in table='people' (there are: {names or 'none'})"
-        )
-    places = found.get(table, [])
-    if not places:
-        raise SourceError(f"{where} has no table {table!r}; {nearest(table, found)}")
-    if len(places) > 1:
-        raise SourceError(f"{where} has several tables {table!r}; write schema and name, as in 'main.{table}'")
-    quoted = ".".join('"' + part.replace('"', '""') + '"' for part in places[0])
-    return RelationRows(quietly(lambda: connection.sql(f"SELECT * FROM {quoted}")), dates=dates)
-
-
 def connect(path: str | None = None) -> duckdb.DuckDBPyConnection:
     """Open a connection of our own, in memory or to a file that is only read.
 
     Nothing is installed or loaded, and rows need no order.
 
-    DuckDB may not decide by the statistics of a file what an expression gives or which parts of a Parquet file a filter
-    can pass over: both go wrong where NaN is (see `RelationRows.frame`, which does not rely on this switch: a relation
-    of the user has the user's settings).
+    DuckDB may not decide by statistics what an expression gives or which rows a filter can pass over: both go wrong
+    where NaN is, which the least and largest value in a Parquet file's metadata leave out.
     """
     connection = duckdb.connect(
         ":memory:" if path is None else path,
@@ -325,17 +205,36 @@ def stream_of(
         yield tuple(batch.column(column).to_numpy(zero_copy_only=False) for column in columns)
 
 
-def _read(frame: nw.LazyFrame[Any], rows: object) -> Iterator[Any]:
-    relation = nw.to_native(frame)
+def reader_of(relation: duckdb.DuckDBPyRelation) -> Any:
+    """Run a relation and return the reader of its Arrow batches."""
     # `to_arrow_reader` is new in DuckDB 1.4; `fetch_record_batch` is its older name.
     start = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
-    reader = quietly(lambda: start(_STREAM_ROWS), rows=rows)
+    return start(_STREAM_ROWS)
+
+
+def _read(frame: nw.LazyFrame[Any], rows: object) -> Iterator[Any]:
+    reader = quietly(lambda: reader_of(nw.to_native(frame)), rows=rows)
     while (batch := quietly(lambda: next(reader, None), rows=rows)) is not None:
         yield batch
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+def types_of(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnType]:
+    """Return the columns of a relation and their types; nothing is run."""
+    types: dict[str, ColumnType] = {}
+    for name, native in zip(relation.columns, map(str, relation.types), strict=True):
+        types[name] = ColumnType("other", TWICE) if name in types else ColumnType(_kind_of(native), native)
+    return types
+
+
+#: DuckDB's types of dates and times, besides DATE.
+_STAMPS = (
+    *("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
+    *("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"),
+)
 
 
 def _kind_of(native: str) -> TypeKind:
@@ -345,7 +244,7 @@ def _kind_of(native: str) -> TypeKind:
         return "float"
     if native == "BOOLEAN":
         return "boolean"
-    if native == "DATE" or native in _CLOCKS:
+    if native == "DATE" or native in _STAMPS:
         return "date"
     if native == '"NULL"':
         return "any"

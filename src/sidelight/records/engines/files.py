@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.csv import CsvRows, open_csv
-from sidelight.records.engines.duckdb import RelationRows, open_database
+from sidelight.records.engines.duckdb_sources import SourceRows, open_database
 from sidelight.records.engines.folders import Member, members_of, shown
 from sidelight.records.engines.parquet import ParquetRows, open_parquet
 from sidelight.records.engines.splitting import Records
@@ -26,7 +26,7 @@ def open_file(
     records: Records = "standard",
     table: str | None = None,
     dates: Mapping[str, Calendar] | None = None,
-) -> ParquetRows | CsvRows | RelationRows:
+) -> ParquetRows | CsvRows | SourceRows:
     """Open a CSV or Parquet file, all files that a pattern or a folder names, or a table of a DuckDB file.
 
     `records` says what a record of a CSV file is.

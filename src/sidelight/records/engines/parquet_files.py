@@ -19,7 +19,7 @@ from sidelight.records.cells import number_of, text_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import handed_to_duckdb, type_for_duckdb
 from sidelight.records.engines.blocks import Identity, changed, identity_of
-from sidelight.records.engines.duckdb import RelationRows
+from sidelight.records.engines.duckdb import types_of
 from sidelight.records.engines.folders import FOLDERS, Member
 from sidelight.records.rows import ColumnType
 
@@ -156,7 +156,7 @@ def footer_of(member: Member, connection: duckdb.DuckDBPyConnection) -> Footer:
         relation = read_by_duckdb(connection, [path])
         for name in relation.columns:
             member = member.holding(name) if name in member.cells else member
-        types = {**RelationRows(relation).types, **dict.fromkeys(member.cells, FOLDERS)}
+        types = {**types_of(relation), **dict.fromkeys(member.cells, FOLDERS)}
         with open_plain(path) as file:  # names are told apart by capitals here, and by numbers in DuckDB
             own, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
         unique = len({name.lower() for name in own}) == len(own) and own == list(relation.columns)

@@ -1,0 +1,175 @@
+"""Tables of the user in DuckDB: relations, tables of a connection, and DuckDB files.
+
+What runs on the user's connection, or on a file of theirs, is the relation itself and the choice of its columns by
+their places: no comparison, no function, no operator of ours. A connection has settings, collations and macros that
+change what those mean. With `SET default_collation = 'nocase'`, or a column declared so, "ann" is equal to "ANN": a cap
+on rows would take two persons for one. A macro may be called `md5` or `isnan`. So the columns are handed over as Arrow,
+and all that is asked of them runs on a connection of our own (`duckdb`), where texts are equal if their bytes are.
+
+What is left of the user's settings says how types are written in Arrow (`arrow_lossless_conversion` and its like);
+`RelationStream` makes one of them. DuckDB has no Arrow type for whole numbers of 128 bits: they come as digits, by a
+cast, which no setting changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sidelight.errors import SourceError, nearest
+from sidelight.records.dates import Calendar
+from sidelight.records.engines.arrow_streams import StreamRows
+from sidelight.records.engines.duckdb import connect, reader_of, stream_of, types_of
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted, quietly
+
+
+@dataclass(frozen=True, repr=False)
+class RelationStream:
+    """Some columns of a relation as an Arrow stream, which starts anew whenever it is asked for."""
+
+    relation: duckdb.DuckDBPyRelation
+    names: tuple[str, ...]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand a new stream over."""
+        reader = reader_of(self.relation)
+        schema = self._schema(reader.schema)
+        if not schema.equals(reader.schema):
+            reader = pa.RecordBatchReader.from_batches(schema, (_rewritten(batch, schema) for batch in reader))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types in Arrow, found without a row."""
+        return self._schema(reader_of(self.relation.limit(0)).schema)
+
+    def _schema(self, found: pa.Schema) -> pa.Schema:
+        return pa.schema(list(zip(self.names, map(_plain, found.types), strict=True)))
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a column: truths come as bytes of an extension where the user wants no type to be lost."""
+    truths = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.bool8"
+    return pa.bool_() if truths else kind
+
+
+def _rewritten(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        column if column.type == field.type else column.storage.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class SourceRows:
+    """The rows of a relation of the user."""
+
+    name = "duckdb"
+    streams = True
+    length = None
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation, *, dates: Mapping[str, Calendar] | None = None) -> None:
+        self._relation = relation
+        self._types = types_of(relation)
+        self._places = {name: place for place, name in enumerate(relation.columns, start=1)}
+        self._dates = dict(dates or {})
+
+    @property
+    def types(self) -> Mapping[str, ColumnType]:
+        """The columns and their types, as DuckDB's binder knows them."""
+        return self._types
+
+    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Stream the columns that are wanted."""
+        return self._handed_over(wanted).batches(wanted, rows=rows)
+
+    def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
+        """Return the wanted columns as a frame of our own connection."""
+        return self._handed_over(wanted).frame(wanted)
+
+    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Run a frame and stream its integer columns."""
+        return stream_of(frame, columns)
+
+    def _handed_over(self, wanted: Wanted) -> StreamRows:
+        names = tuple(dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])]))
+        parts = (f"{self._cell(name)} AS {_quoted(name)}" for name in names)
+        stream = RelationStream(quietly(lambda: self._relation.project(", ".join(parts))), names)
+        dates = {name: calendar for name, calendar in self._dates.items() if name in names}
+        return StreamRows(stream, quietly(lambda: stream.schema), dates=dates)
+
+    def _cell(self, name: str) -> str:
+        cell = f"#{self._places[name]}"
+        return f"CAST({cell} AS VARCHAR)" if self._types[name].native in ("HUGEINT", "UHUGEINT") else cell
+
+
+def open_relation(
+    source: Any, *, table: str | None = None, dates: Mapping[str, Calendar] | None = None
+) -> SourceRows:
+    """Take a DuckDB relation, or a table of a connection by its name; they run on the user's own connection."""
+    if isinstance(source, duckdb.DuckDBPyConnection):
+        return _named_table(source, table, where="the connection", dates=dates)
+    if not isinstance(source, duckdb.DuckDBPyRelation):
+        raise SourceError(
+            f"a DuckDB source must be a relation or a connection, got {type(source).__name__}; write "
+            "connection.table('name') or connection.sql('select ...')"
+        )
+    if table is not None:
+        raise SourceError("table=... names a table of a DuckDB connection or file, and a relation is one; leave it out")
+    return SourceRows(source, dates=dates)
+
+
+def open_database(path: str, *, table: str | None, dates: Mapping[str, Calendar] | None = None) -> SourceRows:
+    """Open a DuckDB file for reading and take one of its tables; its views may read nothing outside of the file."""
+    reason = ""
+    try:
+        connection = connect(path)
+    except duckdb.Error as error:
+        reason = type(error).__name__
+    if reason:
+        raise SourceError(
+            f"the DuckDB file {path!r} cannot be opened ({reason}); if this program has it open, give that connection, "
+            "sl.Table(connection, table=...), and if another one writes to it, wait until that is done"
+        )
+    return _named_table(connection, table, where=repr(path), dates=dates)
+
+
+def _named_table(
+    connection: duckdb.DuckDBPyConnection,
+    table: str | None,
+    *,
+    where: str,
+    dates: Mapping[str, Calendar] | None,
+) -> SourceRows:
+    """Find a table or view by its name, or by schema and name with a dot between them."""
+    listed = (
+        "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE NOT internal UNION ALL "
+        "SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE NOT internal"
+    )
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for place in quietly(lambda: connection.execute(listed).fetchall()):
+        for end in (1, 2, 3):
+            found.setdefault(".".join(place[-end:]), []).append(place)
+    if table is None:
+        names = ", ".join(repr(name) for name in sorted({place[-1] for places in found.values() for place in places}))
+        raise SourceError(
+            f"{where} may hold several tables; say which, as in table='people' (there are: {names or 'none'})"
+        )
+    places = found.get(table, [])
+    if not places:
+        raise SourceError(f"{where} has no table {table!r}; {nearest(table, found)}")
+    if len(places) > 1:
+        raise SourceError(f"{where} has several tables {table!r}; write schema and name, as in 'main.{table}'")
+    quoted = ".".join(map(_quoted, places[0]))
+    return SourceRows(quietly(lambda: connection.sql(f"SELECT * FROM {quoted}")), dates=dates)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
