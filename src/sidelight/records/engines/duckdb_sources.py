@@ -13,7 +13,7 @@ cast, which no setting changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,7 @@ class SourceRows:
         self._types = types_of(relation)
         self._places = {name: place for place, name in enumerate(relation.columns, start=1)}
         self._dates = dict(dates or {})
+        self._chosen(name for name, found in self._types.items() if found.kind != "other")  # bound now, run by nobody
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
@@ -100,19 +101,20 @@ class SourceRows:
 
     def _handed_over(self, wanted: Wanted) -> StreamRows:
         names = tuple(dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])]))
-        parts = (f"{self._cell(name)} AS {_quoted(name)}" for name in names)
-        stream = RelationStream(quietly(lambda: self._relation.project(", ".join(parts))), names)
+        stream = RelationStream(self._chosen(names), names)
         dates = {name: calendar for name, calendar in self._dates.items() if name in names}
         return StreamRows(stream, quietly(lambda: stream.schema), dates=dates)
+
+    def _chosen(self, names: Iterable[str]) -> duckdb.DuckDBPyRelation:
+        parts = [f"{self._cell(name)} AS {_quoted(name)}" for name in names]
+        return quietly(lambda: self._relation.project(", ".join(parts))) if parts else self._relation
 
     def _cell(self, name: str) -> str:
         cell = f"#{self._places[name]}"
         return f"CAST({cell} AS VARCHAR)" if self._types[name].native in ("HUGEINT", "UHUGEINT") else cell
 
 
-def open_relation(
-    source: Any, *, table: str | None = None, dates: Mapping[str, Calendar] | None = None
-) -> SourceRows:
+def open_relation(source: Any, *, table: str | None = None, dates: Mapping[str, Calendar] | None = None) -> SourceRows:
     """Take a DuckDB relation, or a table of a connection by its name; they run on the user's own connection."""
     if isinstance(source, duckdb.DuckDBPyConnection):
         return _named_table(source, table, where="the connection", dates=dates)
