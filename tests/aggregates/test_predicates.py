@@ -105,6 +105,12 @@ def exact(column, value):
     return step * math.floor(value / step + Fraction(1, 2))
 
 
+def held(of, constant):
+    """What a source holds for a constant: beside a column of floats, the nearest one."""
+    within = isinstance(of, Named) and of.name == "x" and abs(constant) < 10**308
+    return Fraction(float(constant)) if within else constant
+
+
 def evaluate(whole, row):
     """Evaluate in the plainest way: None is missing or unknown."""
     if isinstance(whole, Named):
@@ -124,21 +130,26 @@ def evaluate(whole, row):
     if isinstance(whole, Not):
         return not parts[0]
     if isinstance(whole, Compare):
-        return OPERATORS[whole.operator](*parts)
+        left, right = (
+            held(other, part) if isinstance(own, Literally) else part
+            for own, other, part in zip(whole.parts, reversed(whole.parts), parts, strict=True)
+        )
+        return OPERATORS[whole.operator](left, right)
     if isinstance(whole, Arithmetic):
         return CALCULATED[whole.operator](*parts)
     if isinstance(whole, IsIn):
-        return parts[0] in whole.values
+        return parts[0] in [held(whole.of, value) for value in whole.values]
     if isinstance(whole, Lookup):
-        keys = [Fraction(key) if isinstance(parts[0], Fraction) else key for key, _ in whole.entries]
+        keys = [held(whole.of, key) if isinstance(parts[0], Fraction) else key for key, _ in whole.entries]
         return whole.entries[keys.index(parts[0])][1] if parts[0] in keys else whole.default
     assert isinstance(whole, Cut)
-    below = sum(edge <= parts[0] for edge in whole.edges)
+    edges = [held(whole.of, edge) for edge in whole.edges]
+    below = sum(edge <= parts[0] for edge in edges)
     if whole.outside == "keep":
         return whole.labels[below]
-    if parts[0] == whole.edges[-1]:
+    if parts[0] == edges[-1]:
         below -= 1
-    return whole.labels[below - 1] if 0 < below < len(whole.edges) else None
+    return whole.labels[below - 1] if 0 < below < len(edges) else None
 
 
 def all_rows(count):

@@ -25,7 +25,7 @@ from sidelight.records.expressions import (
     Not,
 )
 from sidelight.records.numbers import LARGEST_FLOAT, nearest_float
-from sidelight.records.shapes import Labels, Reals, Steps, Truths, code_table, factors, number_in
+from sidelight.records.shapes import Labels, Reals, Steps, Truths, code_table, factors, nearest_double, number_in
 
 #: Where a condition is true, and where it is false.
 Truth: TypeAlias = tuple[Any, Any]
@@ -79,7 +79,7 @@ def _looked_up(whole: Lookup, scope: Scope) -> Value:
 
 def _is_code(key: int | Fraction, found: Any) -> bool:
     if isinstance(found, Reals):
-        return _is_float(Fraction(key))
+        return abs(key) <= LARGEST_FLOAT
     return Fraction(key).denominator == 1 and (isinstance(found, Labels) or found.first <= key <= found.last)
 
 
@@ -108,7 +108,7 @@ def _by_table(scope: Scope, value: Any, known: Any, found: Any, table: dict[Any,
 def _cut(whole: Cut, scope: Scope) -> Value:
     found = whole.of.shape(scope.schema)
     value, known = code_of(whole.of, scope)
-    numbers = whole.numbers(found)
+    numbers = whole.compared(found)
     edges = [_up(edge, found) for edge in numbers]
     if whole.outside == "keep":
         return scope.choose(value, edges, range(len(edges) + 1)), known
@@ -118,24 +118,17 @@ def _cut(whole: Cut, scope: Scope) -> Value:
 
 
 def _up(number: Fraction, found: Any) -> Any:
-    """Return the least code or float that is at least a number."""
+    """Return the least code or float that is at least a number, which is a float itself or beyond all of them."""
     if isinstance(found, Steps):
         return min(max((number / found.step).__ceil__(), found.first), found.last + 1)
-    near = nearest_float(number)
-    up = near if Fraction(near) >= number else math.nextafter(near, math.inf)
-    return min(up, LARGEST_FLOAT) if number <= LARGEST_FLOAT else math.inf
+    return nearest_float(number) if number <= LARGEST_FLOAT else math.inf
 
 
 def _behind(number: Fraction, found: Any) -> Any:
     """Return the least code or float that is larger than a number."""
     if isinstance(found, Steps):
         return min(max((number / found.step).__floor__() + 1, found.first), found.last + 1)
-    up = _up(number, found)
-    return math.nextafter(up, math.inf) if math.isfinite(up) and Fraction(up) == number else up
-
-
-def _is_float(number: Fraction) -> bool:
-    return Fraction(nearest_float(number)) == number
+    return math.nextafter(float(number), math.inf) if abs(number) <= LARGEST_FLOAT else _up(number, found)
 
 
 def truth_of(whole: Expression, scope: Scope) -> Truth:
@@ -182,6 +175,7 @@ def _compared(whole: Compare, scope: Scope) -> Truth:
         equal = _equal(value, found, right.value)
         return _split(equal if operator == "==" else ~equal, known)
     bound = number_in(found, right.value, where="")
+    bound = nearest_double(bound) if isinstance(found, Reals) else bound
     # x >= c or x > c is to have reached a threshold; < and <= are their opposites
     threshold = (_up if operator in (">=", "<") else _behind)(bound, found)
     reached = value >= threshold if math.isfinite(threshold) else value != value

@@ -3,7 +3,7 @@
 A number or label is a code and whether it is known; a condition is two masks, where it is true and where it is false,
 so that three-valued logic needs no nulls, which engines treat differently: not exchanges them, and intersects the true
 ones and unites the false ones. Numbers with a granularity are compared as whole numbers of steps, others as clamped
-floats against the nearest float on the right side of the constant, which is the same comparison.
+floats against the float that is nearest to the constant.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ missing, and logic has three values as in SQL: a comparison with something missi
 and a row passes a filter only if the whole is true.
 
 Everything is exact. Arithmetic needs columns that declare both bounds and a granularity: it is then done on whole
-numbers of steps. Comparisons and `cut` take any number column; without a granularity they compare the floats.
+numbers of steps. Comparisons and `cut` take any number column; without a granularity they compare the floats, and a
+constant stands for the float that is nearest to it: 0.1 is the number that every source holds for 0.1.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from sidelight.records.shapes import (
     code_table,
     common_step,
     factors,
+    nearest_double,
     number_in,
     number_shape,
 )
@@ -185,8 +187,7 @@ class Lookup(Expression):
         """Check the keys against what is looked up, and return the results."""
         if not self.entries:
             raise SchemaError(f"{self}: the table of a lookup is empty")
-        code_table(self.of.shape(schema), [key for key, _ in self.entries], where=str(self))
-        keys = [key for key, _ in self.entries]
+        keys = code_table(self.of.shape(schema), [key for key, _ in self.entries], where=str(self))
         if len(set(keys)) != len(keys):
             raise SchemaError(f"{self}: the table of a lookup names one key twice")
         results = self.results
@@ -216,6 +217,11 @@ class Cut(Expression):
         where = str(self)
         return [number_in(found, edge, where=where) for edge in self.edges]
 
+    def compared(self, found: Shape) -> list[Fraction]:
+        """Return the edges as they are compared: those of floats are floats."""
+        exact = self.numbers(found)
+        return [nearest_double(edge) for edge in exact] if isinstance(found, Reals) else exact
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The intervals of numbers, as texts."""
@@ -240,7 +246,7 @@ class Cut(Expression):
             raise SchemaError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
         least = 2 if self.outside == "drop" else 1
         found = number_of(self.of, schema, "cut into bins")
-        if len(self.edges) < least or any(a >= b for a, b in pairwise(self.numbers(found))):
+        if len(self.edges) < least or any(a >= b for a, b in pairwise(self.compared(found))):
             raise RangeError(f"bins need at least {least} public edges in increasing order")
         return Labels(self.labels_in(found))
 

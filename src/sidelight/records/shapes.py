@@ -13,7 +13,7 @@ from sidelight.errors import SchemaError, nearest
 from sidelight.grid import CODE_LIMIT
 from sidelight.records.columns import Number
 from sidelight.records.dates import Calendar, Date
-from sidelight.records.numbers import exact_number, number_text
+from sidelight.records.numbers import LARGEST_FLOAT, exact_number, nearest_float, number_text
 
 #: A public constant: a number, or a label.
 Constant: TypeAlias = Fraction | str
@@ -86,7 +86,7 @@ def code_table(found: Shape, constants: Iterable[Constant], *, where: str) -> li
                 raise SchemaError(f"{where}: {label!r} is not among the declared labels; {nearest(label, places)}")
         return [places[label] for label in wanted]
     numbers = [number_in(found, each, where=where) for each in constants]
-    return [each / found.step if isinstance(found, Steps) else each for each in numbers]
+    return [each / found.step if isinstance(found, Steps) else nearest_double(each) for each in numbers]
 
 
 def number_in(found: Shape, value: Constant, *, where: str) -> Fraction:
@@ -96,6 +96,15 @@ def number_in(found: Shape, value: Constant, *, where: str) -> Fraction:
     if isinstance(found, Steps) and found.calendar is not None:
         return found.calendar.of_constant(value, where=where)
     raise SchemaError(f"{where}: {value!r} is a label, and a number is needed")
+
+
+def nearest_double(number: Fraction) -> Fraction:
+    """Return what floats are compared with: the float that a source holds for this number; itself beyond all floats.
+
+    >>> nearest_double(Fraction(1, 10)) == Fraction(0.1)
+    True
+    """
+    return Fraction(nearest_float(number)) if abs(number) <= LARGEST_FLOAT else number
 
 
 def common_step(values: Iterable[Fraction]) -> Fraction:
