@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.fixed_point import Encoding
-from sidelight.records import Category
+from sidelight.records import Category, Number, Schema
 from sidelight.records.rows import Batch, DistinctTexts, Wanted
 
 if TYPE_CHECKING:
@@ -161,6 +161,12 @@ class EveryRow:
 
     column: str
     is_number: bool
+
+    @classmethod
+    def of(cls, schema: Schema) -> EveryRow:
+        """Return the coding that reads the first number or category; every schema has one."""
+        first = next(column for column in schema.columns if isinstance(column, (Number, Category)))
+        return cls(first.name, isinstance(first, Number))
 
     @property
     def numbers(self) -> tuple[str, ...]:

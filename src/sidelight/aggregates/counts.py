@@ -18,7 +18,7 @@ from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.errors import RangeError
 from sidelight.grid import Grid
 from sidelight.guarantees.claims import Neighbours, Unit
-from sidelight.records import Number, PersonId, Table
+from sidelight.records import Table
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -189,9 +189,8 @@ def row_count(table: Table, *, neighbours: Neighbours = Neighbours.ADD_REMOVE, l
     Rows with missing cells count. Replacing a unit moves the count by at most the rows of one unit.
     """
     schema = table.schema
-    first = next(column for column in schema.columns if not isinstance(column, PersonId))
     counts = CellCounts(
-        coding=EveryRow(first.name, isinstance(first, Number)),
+        coding=EveryRow.of(schema),
         rows_per_unit=schema.rows_per_unit,
         unit=schema.unit,
         norm="linf",

@@ -18,7 +18,7 @@ from sidelight.aggregates.predicates import ExpressionCoding, filtered
 from sidelight.aggregates.unit_norms import UnitNorms
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees.claims import Neighbours, Unit
-from sidelight.records import Category, Label, Number, PersonId, Schema
+from sidelight.records import Category, Label, Number, Schema
 from sidelight.records.columns import MAX_ROWS_LIMIT
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.shapes import Labels
@@ -66,8 +66,7 @@ class Groups:
         """Return how a row becomes the codes of its group, and of some values; rows that do not pass are left out."""
         parts: tuple[Coding, ...] = (*self.axes, *values)
         if not parts:
-            first = next(column for column in self.schema.columns if not isinstance(column, PersonId))
-            parts = (EveryRow(first.name, isinstance(first, Number)),)
+            parts = (EveryRow.of(self.schema),)
         return filtered(parts[0] if len(parts) == 1 else SideBySide(parts), self.where, self.schema)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.coding import CodeArrays, Coding, Keep
+from sidelight.aggregates.coding import CodeArrays, Coding, EveryRow, Keep
 from sidelight.aggregates.expression_scopes import BatchScope, FrameScope, Scope, Value
 from sidelight.aggregates.expression_values import code_of, truth_of
 from sidelight.errors import SchemaError
@@ -53,11 +53,15 @@ class ExpressionCoding:
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """The number columns that it reads."""
+        if not self.expression.columns:  # of a constant: an engine cannot read no column
+            return EveryRow.of(self.schema).numbers
         return tuple(name for name in self.expression.columns if isinstance(self._declared[name], Number))
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
         """The category columns that it reads."""
+        if not self.expression.columns:
+            return EveryRow.of(self.schema).texts
         return tuple(name for name in self.expression.columns if isinstance(self._declared[name], Category))
 
     @cached_property
@@ -91,6 +95,9 @@ class ExpressionCoding:
             return nw.when(mask).then(nw.lit(1, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
 
         codes, kept = self._evaluated(scope, as_code)
+        if not self.expression.columns:
+            frame, _ = EveryRow.of(self.schema).lower(scope.frame, wanted, names)
+            return frame.with_columns((nw.col(names[0]) + codes).alias(names[0])), kept
         return scope.frame.with_columns(codes.cast(nw.Int64).alias(names[0])), kept
 
     def _evaluated(self, scope: Scope, as_code: Callable[[Any], Any]) -> Value:

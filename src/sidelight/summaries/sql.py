@@ -242,7 +242,7 @@ class _Reader:
             groups = self._case(node)
             return Item(name=name or str(groups), of=groups)
         found = self._aggregate(node)
-        return Item(name=name or _name_of(found), function=found.function, of=found.of, level=found.level)
+        return Item(name=name or found.name or _name_of(found), function=found.function, of=found.of, level=found.level)
 
     def _aggregate(self, node: Any) -> Item:
         if node.key == "count":
@@ -253,7 +253,10 @@ class _Reader:
             self._no_distinct(of)
             if function == "mean" and plain(of).key in CONDITIONS:
                 return Item(name="", function="proportion", of=self._read.condition(of, 0))
-            return Item(name="", function=function, of=self._read.number(of, 0))
+            number = self._read.number(of, 0)
+            if function == "sum" and isinstance(number, Literally) and number.value == 1:
+                return Item(name=f"sum_{number}", function="count")
+            return Item(name="", function=function, of=number)
         if node.key == "median":
             only(node, "this")
             return self._of_column(node.this, level=Fraction(1, 2))

@@ -10,6 +10,9 @@ from typing import Any
 from sidelight.aggregates import cell_counts, clipped_moments, clipped_sum, collect_ranks, grid_counts, row_count
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect import Lowering
+from sidelight.aggregates.group_sums import group_statistics
+from sidelight.aggregates.groups import groups_of
+from sidelight.aggregates.values import value_of
 from sidelight.covariance import Covariance
 from sidelight.errors import ConformanceError
 from sidelight.gaussians import GaussianFit
@@ -18,6 +21,7 @@ from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.quantiles import Quantiles
 from sidelight.records import Table
+from sidelight.records.expressions import Literally
 from sidelight.records.rows import ReducesAway, Wanted
 from sidelight.summaries.count import Count
 from sidelight.summaries.mean import Mean
@@ -130,6 +134,9 @@ def _statistics(table: Table, lowering: Lowering) -> Iterator[tuple[str, Any]]:
     coarse = {"y": Grid(resolution=Fraction(5), first=-2, last=3)}
     yield "counts by a label and a number", _whole(cell_counts(table, ["label", "y"], grids=coarse, lowering=lowering))
     yield "rows", row_count(table, lowering=lowering).value
+    constant = value_of(table.schema, Literally(Fraction(5, 2)))  # it needs no column at all
+    summed = group_statistics(table, groups_of(table.schema), [constant], lowering=lowering)
+    yield "sum of a constant", [_whole(each) for each in (summed.counts, *summed.values)]
     yield "sum", clipped_sum(table, "x", step="0.001", centre="0.3", lowering=lowering).value
     swapped = clipped_sum(table, "x", step=Fraction(1, 2**33), neighbours=Neighbours.REPLACE, lowering=lowering)
     yield "sum of fine steps", swapped.value
