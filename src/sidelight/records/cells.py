@@ -42,7 +42,9 @@ def _read(cell: Any) -> float:
     if issubclass(kind, float):
         return float.__float__(cell)
     if issubclass(kind, str):
-        return float("".join(str.__iter__(cell)))
+        text = "".join(str.__iter__(cell))
+        # digits and white space beyond ASCII are no number here, as in a CSV file
+        return float(text) if text.isascii() else math.nan
     if issubclass(kind, Decimal):
         return Decimal.__float__(cell)
     if issubclass(kind, Fraction):

@@ -118,7 +118,10 @@ class RelationRows:
             return self._date(name, own)
         if own in ("other", "date"):
             return "CAST(NULL AS DOUBLE)"
-        return f"TRY_CAST({self._quoted(name)} AS DOUBLE)"
+        cell = self._quoted(name)
+        if own in ("any", "text"):  # of which DuckDB takes "+-5" for -5, and nobody else does
+            return f"CASE WHEN NOT contains(CAST({cell} AS VARCHAR), '+-') THEN TRY_CAST({cell} AS DOUBLE) END"
+        return f"TRY_CAST({cell} AS DOUBLE)"
 
     def _date(self, name: str, own: TypeKind) -> str:
         """Count the days or hours to a text; null where it is no date. Other dates come counted (`arrow_cells`)."""
