@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks import (
     audit_couplings,
+    audit_engines,
     audit_failures,
     audit_kills,
     audit_overspending,
@@ -21,6 +22,7 @@ SIDE_BY_SIDE = True
 TARGETS = [
     Target("overspent-charges", audit_overspending.measure, "overspent", "<=", 0),
     Target("record-couplings", audit_couplings.measure, "couplings", "<=", 0),
+    Target("engine-disagreements", audit_engines.measure, "disagreements", "<=", 0),
     Target("unpaid-failures", audit_failures.measure, "failures", "<=", 0),
     Target("refuted-claims", audit_queries.measure, "refuted", "<=", 0),
     Target("queries-without-audit", audit_queries.measure, "without", "<=", 0),

@@ -1,4 +1,4 @@
-"""Texts are equal if their bytes are, and numbers are what they are, whatever the user's DuckDB connection is set to."""
+"""Texts are equal if their bytes are, and numbers are what they are, whatever a DuckDB connection is set to."""
 
 from __future__ import annotations
 
