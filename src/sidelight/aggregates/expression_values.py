@@ -79,7 +79,7 @@ def _looked_up(whole: Lookup, scope: Scope) -> Value:
 
 def _is_code(key: int | Fraction, found: Any) -> bool:
     if isinstance(found, Reals):
-        return abs(key) <= LARGEST_FLOAT
+        return abs(Fraction(key)) <= LARGEST_FLOAT
     return Fraction(key).denominator == 1 and (isinstance(found, Labels) or found.first <= key <= found.last)
 
 
