@@ -10,6 +10,7 @@ from sidelight.errors import RangeError, SchemaError, SidelightError
 from sidelight.records import Category, Number, PersonId, Schema
 from sidelight.records.expression_text import parse_expression
 from sidelight.summaries.sql import parse_select
+from sidelight.summaries.sql_translation import asked_of
 
 SCHEMA = Schema(
     [
@@ -181,3 +182,10 @@ def test_a_quoted_text_is_that_text(label: str) -> None:
     assert found is not None
     assert found.same_as(parse_expression(str(found)))
     assert found.right.value == label  # type: ignore[attr-defined]
+
+
+def test_a_sum_of_ones_is_a_count() -> None:
+    select = parse_select("SELECT region, SUM(1), COUNT(*) AS n, SUM((1)) AS ones FROM people GROUP BY region", SCHEMA)
+    asked = asked_of(select)
+    assert [query.kind for query in asked] == ["count"]
+    assert [name for name, _ in asked[0].serves] == ["sum_1", "n", "ones"]
