@@ -10,10 +10,12 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from benchmarks.audit_engines import Tally, compare_odd_cells, compare_source, condition, rows_of, sources_of
 
 import sidelight as sl
+from sidelight.aggregates import cell_counts, clipped_sum
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Schema
 from sidelight.testing import seeded_release
@@ -39,6 +41,23 @@ def test_odd_texts_are_numbers_by_one_rule(tmp_path: Path) -> None:
     compare_odd_cells(tally, tmp_path)
     assert tally.differing == 0
     assert tally.compared > 150
+
+
+def test_the_engine_that_polars_is_set_to_prefer_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    engines, collect = [], pl.LazyFrame.collect
+
+    def spy(frame: pl.LazyFrame, **options: Any) -> Any:
+        engines.append(options.get("engine"))
+        return collect(frame, **options)
+
+    given = dict(sources_of(ROWS, tmp_path))["Polars lazy"]
+    monkeypatch.setattr(pl.LazyFrame, "collect", spy)
+    with pl.Config(engine_affinity="streaming"):
+        table = sl.Table(**given, schema=[sl.Category("place", ["low"]), sl.Number("n", lower=0, upper=4)])
+        for lowering in ("batches", "engine"):
+            cell_counts(table, ["place"], lowering=lowering)
+            clipped_sum(table, "n", step=1, lowering=lowering)
+    assert engines == ["in-memory"] * 4
 
 
 PRICES = [0.1, 0.2, 0.3, 0.7] * 1000

@@ -29,7 +29,7 @@ from sidelight.aggregates.ranks import (
 from sidelight.grid import FloatGrid, Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.records import Number, Table
-from sidelight.records.rows import Batch, ReadsApart, ReducesAway, Wanted, quietly
+from sidelight.records.rows import Batch, ReadsApart, ReducesAway, Wanted, collected, quietly
 
 # Codes as they come in: blocks that grow without copying, and counts once there are many and they repeat.
 #
@@ -270,7 +270,7 @@ def _counted(frame: Any, code: str) -> Codes:
     """Let the engine count each code."""
     import narwhals.stable.v2 as nw
 
-    found = frame.group_by(code).agg(nw.len().alias("rows")).collect()
+    found = collected(frame.group_by(code).agg(nw.len().alias("rows")))
     codes, counts = found[code].to_numpy(), found["rows"].to_numpy().astype(np.int64)
     order = np.argsort(codes)
     return CountedCodes(codes[order], counts[order])

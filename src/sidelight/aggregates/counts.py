@@ -19,6 +19,7 @@ from sidelight.errors import RangeError
 from sidelight.grid import Grid
 from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records import Table
+from sidelight.records.rows import collected
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -117,7 +118,7 @@ class CellCounts:
         cell: Any = nw.lit(0, nw.Int64)
         for column, (first, _), size in zip(columns, self.coding.ranges, self.shape, strict=True):
             cell = cell * size + (nw.col(column) - first)
-        found = frame.select(cell.alias("cell")).group_by("cell").agg(nw.len().alias("rows")).collect()
+        found = collected(frame.select(cell.alias("cell")).group_by("cell").agg(nw.len().alias("rows")))
         state = self.empty()
         state[found["cell"].to_numpy()] = found["rows"].to_numpy()
         return state

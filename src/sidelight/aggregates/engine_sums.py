@@ -14,6 +14,7 @@ import numpy as np
 
 from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.aggregates.contributions import words_of
+from sidelight.records.rows import collected
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -33,7 +34,7 @@ def engine_sums(frame: nw.LazyFrame[Any], terms: Mapping[str, tuple[nw.Expr, int
             word = rest if place == words - 1 else rest % _WORD
             sums.append(word.sum().alias(f"{name}_{place}"))
             rest = rest // _WORD
-    found = {name: values[0] for name, values in frame.select(*sums).collect().to_dict(as_series=False).items()}
+    found = {name: values[0] for name, values in collected(frame.select(*sums)).to_dict(as_series=False).items()}
     rows = int(found["rows"])
     totals = {}
     for name, (_, first, last) in terms.items():
@@ -53,7 +54,7 @@ def engine_group_sums(frame: nw.LazyFrame[Any], key: str, terms: Sequence[str]) 
     words |= {f"{name}_1": nw.col(name) // _WORD for name in terms}
     if words:
         frame = frame.with_columns(*(word.alias(name) for name, word in words.items()))
-    found = frame.group_by(key).agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in words)).collect()
+    found = collected(frame.group_by(key).agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in words)))
     columns = {name: [int(each) for each in found[name].to_list()] for name in found.columns}
     rows = [columns["rows"]]
     for name in terms:

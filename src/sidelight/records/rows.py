@@ -288,6 +288,12 @@ def library_of(source: Any) -> str:
     return type(source).__module__.partition(".")[0]
 
 
+def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
+    """Run a frame; of Polars by its engine in memory, whatever the user's configuration prefers."""
+    chosen = frame.implementation.is_polars() and "POLARS_ENGINE_AFFINITY" in os.environ  # where Polars keeps it
+    return frame.collect(**({"engine": "in-memory"} if chosen else {}))
+
+
 # Engines fail with messages that quote cells. Nothing of such a message may leave, only the fact of the failure.
 
 Result = TypeVar("Result")

@@ -1,6 +1,7 @@
 """Rows of a Polars frame: read as NumPy arrays in memory, or by Polars itself where the frame is lazy.
 
-Polars' default engine runs the expressions, not the streaming one, which has given wrong counts.
+Polars' engine in memory runs the expressions, not the streaming one, which has given wrong counts, also where the
+user's configuration (`pl.Config.set_engine_affinity`) prefers that.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import ArrayRows
 from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TextCells, TypeKind, Wanted, quietly
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TextCells, TypeKind, Wanted, collected, quietly
 from sidelight.records.schema import person_key
 
 _TEXT = pa.large_string()
@@ -49,7 +50,7 @@ class PolarsRows:
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows in slices of NumPy arrays."""
-        typed = quietly(lambda: self._typed(wanted, keyed=False).collect())
+        typed = quietly(lambda: collected(nw.from_native(self._typed(wanted, keyed=False))).to_native())
         columns = {name: typed[wanted.number_alias(name)].to_numpy() for name in wanted.numbers}
         texts: dict[str, TextCells] = {
             name: distinct_of_arrow(typed[wanted.text_alias(name)].to_arrow()) for name in wanted.texts
@@ -68,7 +69,7 @@ class PolarsRows:
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         """Run a frame and give its integer columns at once."""
-        result = quietly(lambda: frame.select(*columns).collect())
+        result = quietly(lambda: collected(frame.select(*columns)))
         yield tuple(result[column].to_numpy() for column in columns)
 
     def _typed(self, wanted: Wanted, *, keyed: bool) -> pl.LazyFrame:
