@@ -291,7 +291,7 @@ def library_of(source: Any) -> str:
 def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
     """Run a frame; of Polars by its engine in memory, whatever the user's configuration prefers."""
     chosen = frame.implementation.is_polars() and "POLARS_ENGINE_AFFINITY" in os.environ  # where Polars keeps it
-    return frame.collect(**({"engine": "in-memory"} if chosen else {}))
+    return frame.collect(engine="in-memory") if chosen else frame.collect()
 
 
 # Engines fail with messages that quote cells. Nothing of such a message may leave, only the fact of the failure.
