@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -20,7 +21,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmarks.temporary_postgres import NoServerError, temporary_server
+from benchmarks.audit_engines import Tally, compare_source, condition, in_postgres, rows_of
+from benchmarks.temporary_postgres import NoServerError, empty_database, temporary_server
 
 import sidelight as sl
 from sidelight.aggregates import row_count
@@ -381,3 +383,17 @@ def test_a_plan_reads_a_table(address: str, run: Any, tmp_path: Path) -> None:
     found = seeded_release(plan.queries[0].query, plan.open_table(), seed=3)
     same = seeded_release(plan.queries[0].query, sl.Table({"x": [1.0] * 100}, schema=plan.schema), seed=3)
     assert found.value.tolist() == same.value.tolist()
+
+
+def test_collations_of_the_server_compare_nothing(address: str) -> None:
+    """By this collation "ann" is "ANN" and "änn" on the server; here they are three persons."""
+    rows = rows_of(40, seed=2)
+    with empty_database(address) as database:
+        given, tally = in_postgres(database, rows), Tally()
+        with driver.connect(database) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT count(DISTINCT id) FROM t")
+            if cursor.fetchone()[0] == len({row["id"] for row in rows}):
+                pytest.skip("this server has no such collation")
+        compare_source(tally, "PostgreSQL", given, rows, [condition(random.Random(3)) for _ in range(4)])
+        gc.collect()  # tables hold connections
+    assert tally.differing == 0
