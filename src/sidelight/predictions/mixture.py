@@ -108,6 +108,8 @@ class Mixture:
     conditioned: Literal["sum", "parts"] = field(default="sum", kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
+        from sidelight.predictions.laws import own_prior  # which lists this class, too
+
         weights = tuple(finite(weight, name="weights") for weight in self.weights)
         priors = tuple(self.priors)
         if not priors or len(weights) != len(priors):
@@ -115,9 +117,6 @@ class Mixture:
                 f"a mixture needs one weight for each prior and at least one of both, got {len(weights)} weights and "
                 f"{len(priors)} priors"
             )
-        for prior in priors:
-            if not isinstance(prior, Prior):
-                raise RangeError(f"a mixture is made of priors, got {type(prior).__name__}")
         if min(weights) <= 0 or abs(sum(weights) - 1.0) > 1e-9:
             raise RangeError(
                 f"the weights of a mixture must be positive and sum to 1, got {list(weights)} with sum {sum(weights)}; "
@@ -125,6 +124,7 @@ class Mixture:
             )
         if _depth(priors) > _DEEPEST:
             raise RangeError(f"mixtures are nested at most {_DEEPEST} deep; multiply the weights out")
+        priors = tuple(own_prior(prior, what="each part of a mixture") for prior in priors)
         if self.conditioned not in ("sum", "parts"):
             raise RangeError(f'conditioned must be "sum" or "parts", got {self.conditioned!r}')
         object.__setattr__(self, "weights", weights)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,12 +63,14 @@ def texts_of(written: Mapping[str, object], key: str) -> list[str]:
     return value
 
 
-@runtime_checkable
 class Prior(Protocol):
     """A public law on the outputs: where the answer is expected. It changes accuracy, never the guarantee.
 
     `compile` and `staircases` serve the release path (integers only reach the records). The other methods are floats
     for simulation, bounds and diagnostics, vectorised, and stable in the tails; intervals are (lower, upper].
+
+    For type checkers alone: which classes are priors is a closed list, `laws.LAWS`, because release code asks them about
+    records.
     """
 
     @property
