@@ -43,7 +43,7 @@ class ListMasses:
             j += 1
         return j
 
-    def fresh(self) -> "ListMasses":
+    def fresh(self) -> ListMasses:
         return self
 
 

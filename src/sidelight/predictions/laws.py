@@ -1,8 +1,8 @@
 """The closed list of laws that a prior may have: priors are data, and no code of a user ever meets a record.
 
-The rank selection asks a prior for its mass below exact order statistics. So a prior is one of the classes here and no
-other, a subclass included, and a query keeps a copy that was built and checked anew before any data is opened. Any other
-law is written as a knot table: `Histogram(edges, masses)`.
+The rank selection asks a prior for its mass below exact order statistics. So a prior is an instance of one of the
+classes here, never of a subclass, and a query keeps a copy that was built and checked anew before any data is opened.
+Any other law is written as a knot table: `Histogram(edges, masses)`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sidelight.predictions.uniform import Uniform
 
 #: Every class that a prior may be an instance of.
 LAWS: Final = (Cauchy, Gaussian, HalfCauchy, Histogram, Laplace, Mixture, ScaleFree, Uniform)
-_METHODS: Final = ("cdf", "compile", "inverse_in", "log_mass", "staircases")
+_METHODS: Final = ("compile", "inverse_in", "log_mass", "staircases")
 
 
 def is_prior(given: object) -> TypeGuard[Prior]:
@@ -36,9 +36,8 @@ def is_prior(given: object) -> TypeGuard[Prior]:
         return True
     if isinstance(given, LAWS) or any(hasattr(type(given), name) for name in _METHODS):
         raise RangeError(
-            f"a {type(given).__name__} looks like a prior and is none of sl.priors, not even as a subclass of one: code "
-            "of your own would see records. Write its law as a table, sl.priors.Histogram(edges, masses), or as a "
-            "Mixture of sl.priors"
+            f"a {type(given).__name__} has a prior's methods and is none of sl.priors (a subclass is none either): its "
+            "code would see records. Write its law as a table, sl.priors.Histogram(edges, masses), or as a Mixture"
         )
     return False
 
@@ -60,7 +59,9 @@ def own_prior(given: Any, *, what: str = "prediction") -> Prior:
     numbers = {each.name: getattr(given, each.name) for each in fields(given)}  # type: ignore[arg-type]
     origin = numbers["origin"]
     if type(origin) is not Origin:
-        raise RangeError(f"the origin of a prior is public(...), released(...) or guess(...), got {type(origin).__name__}")
+        raise RangeError(
+            f"the origin of a prior is public(...), released(...) or guess(...), got {type(origin).__name__}"
+        )
     numbers["origin"] = Origin(**{each.name: getattr(origin, each.name) for each in fields(origin)})
     built: Prior = type(given)(**numbers)  # a mixture does this with its parts
     return built

@@ -187,7 +187,7 @@ def public_cauchy(
 
 def check_public(sample: object) -> None:
     """Refuse anything that nobody has declared public."""
-    if not isinstance(sample, PublicData):
+    if type(sample) is not PublicData:
         raise RangeError(
             f"this wants sl.PublicData, got {type(sample).__name__}; write sl.PublicData(values, 'where they are "
             "published') if, and only if, these values are public"

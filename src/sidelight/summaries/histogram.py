@@ -145,10 +145,11 @@ class Histogram(Count):
         """Return the bins as an expression: which of them a number lies in."""
         column = next((each for each in schema.columns if each.name == self.column), None)
         assert not isinstance(self.bins, str)
+        bins: Any = self.bins
         if self._predicted_bins is not None:
             return col(self.column).cut(self._edges_of(schema, *self._predicted_bins), outside="keep")
         if not isinstance(self.bins, int):
-            return col(self.column).cut(self.bins, outside=self.outside)
+            return col(self.column).cut(bins, outside=self.outside)
         if not 1 <= self.bins <= _MOST_BINS:
             raise RangeError(f"bins must be a whole number from 1 to {_MOST_BINS}, got {self.bins}")
         if not isinstance(column, Number) or column.lower is None or column.upper is None:

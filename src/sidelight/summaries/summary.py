@@ -114,7 +114,9 @@ class Summary(OfNumber):
             interval=declared,
             subject=subject,
             tree=tree,
-            prior=location_prior(subject, None if self.prediction is None else own_prior(self.prediction)).compile(subject.grid),
+            prior=location_prior(subject, None if self.prediction is None else own_prior(self.prediction)).compile(
+                subject.grid
+            ),
             radius_epsilon=radius,
             rows_per_unit=groups.norms.total,
         )

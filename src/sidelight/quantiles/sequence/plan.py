@@ -57,7 +57,12 @@ class SequencePlan:
     days_per_person: int | None
 
     def __post_init__(self) -> None:
-        if type(self.learner) not in (PubTrack, PubPrev, PubProx, PrivateHistograms):  # of a subclass too little is known
+        if type(self.learner) not in (
+            PubTrack,
+            PubPrev,
+            PubProx,
+            PrivateHistograms,
+        ):  # of a subclass too little is known
             raise RangeError(
                 "learner must be PubTrack(...), PubPrev(...), PubProx(...) or PrivateHistograms(...), "
                 f"got {type(self.learner).__name__}"

@@ -28,7 +28,7 @@ from sidelight.guarantees import Claims, Neighbours, Person, Row, Unit, for_pers
 from sidelight.mechanisms.additive import Noise
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.predictions import Laplace, Origin, Prior, hedge, is_prior, own_prior
+from sidelight.predictions import Laplace, Origin, Prior, hedge, own_prior
 from sidelight.predictions.priors import finite, text_of, texts_of
 from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, exact_position
 from sidelight.quantiles.forms.positions import index_at_or_below
