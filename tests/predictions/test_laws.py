@@ -15,7 +15,7 @@ from sidelight.errors import RangeError
 from sidelight.mechanisms.rank_selection import select_rank
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Histogram, Laplace, Mixture, PowerLaw, own_prior, prior_from_json
-from sidelight.predictions.laws import LAWS
+from sidelight.predictions.mixture import LAWS
 from sidelight.predictions.origin import Origin
 from sidelight.quantiles.evaluate import nonprivate_quality
 from sidelight.testing import SeededEntropy, seeded_release

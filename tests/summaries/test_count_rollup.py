@@ -157,7 +157,7 @@ def test_no_label_is_favoured() -> None:
 @pytest.mark.parametrize("confidence", [0.9, 0.999])
 @pytest.mark.parametrize("price", [{"epsilon": 1}, {"epsilon": "0.1"}, {"epsilon": 4}])
 def test_intervals_cover_at_their_confidence(price: dict[str, Any], confidence: float) -> None:
-    """Sums of few Laplace variables have heavier tails than the normal law: 99.9 % covered 0.991 of the totals."""
+    """Sums of few Laplace variables have heavier tails than the normal law: 99.9 % covered 0.990 of the cells."""
     query = sl.Count(by=["a", "b"], rollup=True, confidence=confidence, **price)
     prepared = prepare_query(query, people().schema)
     assert isinstance(prepared, PreparedRollup)

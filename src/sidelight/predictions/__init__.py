@@ -9,8 +9,15 @@ from sidelight.predictions.exchange import describe, prior_from_json
 from sidelight.predictions.gaussian import Gaussian
 from sidelight.predictions.histogram import Histogram
 from sidelight.predictions.laplace import Laplace
-from sidelight.predictions.laws import is_prior, own_prior
-from sidelight.predictions.mixture import Mixture, hedge, hedge_cost, needs_hedge, warn_if_unhedged
+from sidelight.predictions.mixture import (
+    Mixture,
+    hedge,
+    hedge_cost,
+    is_prior,
+    needs_hedge,
+    own_prior,
+    warn_if_unhedged,
+)
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
 from sidelight.predictions.power_law import PowerLaw
 from sidelight.predictions.priors import Prior

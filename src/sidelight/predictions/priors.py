@@ -80,7 +80,7 @@ class Prior(Protocol):
     for simulation, bounds and diagnostics, vectorised, and stable in the tails; intervals are (lower, upper].
 
     For type checkers alone: release code asks priors about records, so which classes are priors is a closed list,
-    `laws.LAWS`.
+    `mixture.LAWS`.
     """
 
     @property
