@@ -47,7 +47,7 @@ def laplace_sum_bound(parts: Sequence[Part], *, miss: float) -> float:
         miss: The probability that the sum may be further off, at least 1e-9.
 
     >>> round(laplace_sum_bound([Part(1.0, 100.0, 1)], miss=0.05) / 100, 2)  # -ln 0.05 = 3.00 for a single one
-    3.06
+    3.05
     """
     if not 0 < miss < 1:
         raise RangeError(f"miss must lie strictly between 0 and 1, got {miss}")

@@ -124,7 +124,7 @@ def cell_weights(sizes: Sequence[int], variances: Mapping[Axes, float], axes: Ax
     The weight of a measured cell depends on which coordinates it has in common with the pooled one.
 
     >>> cell_weights([2], {(0,): 1.0, (): 1.0}, ())
-    [((0,), 0.333..., 1), ((0,), 0.333..., 1), ((), 0.666..., 1)]
+    [((0,), 0.333..., 2), ((), 0.666..., 1)]
     """
     components = component_variances(sizes, variances)
     found = []
