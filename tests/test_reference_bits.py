@@ -26,6 +26,7 @@ import math
 import re
 import sys
 import tempfile
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,10 @@ import pytest
 
 import sidelight as sl
 from reference_cases import Done, reference_cases
+from sidelight.noise import Source
+from sidelight.session import door
+from sidelight.testing import SeededEntropy
+from what_stays import changes, snapshot
 
 FILE = Path(__file__).with_name("reference_bits.json")
 #: Kinds of requests whose claims and charges begin with a float: a calibrated scale, a composition on a grid.
@@ -230,9 +235,49 @@ def _changed(old: Any, changes: Any) -> Any:
     return kept | {name: _changed(kept.get(name), part) for name, part in changes.items() if name != "gone"}
 
 
-def test_reference_bits_are_unchanged(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str], int]:
+    """Release every case once; return the records, what changed in prepared queries, and how many of them ran."""
+    changed: list[str] = []
+    runs = 0
+    run_one = door._run_one
+
+    def watched(prepared: Any, *given: Any, **named: Any) -> Any:
+        nonlocal runs
+        runs += 1
+        before = snapshot(prepared)
+        outcome = run_one(prepared, *given, **named)
+        changed.extend(f"{type(prepared).__name__}{path}" for path in changes(before, snapshot(prepared)))
+        return outcome
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door, "_run_one", watched)
+        cases = reference_cases(tmp_path_factory.mktemp("reference"))
+        fresh = {name: record for done in cases for name, record in bits_of(done).items()}
+    return fresh, changed, runs
+
+
+def test_nothing_of_the_rows_stays_in_a_prepared_query(released: tuple[dict[str, Any], list[str], int]) -> None:
+    """A prepared query is public and outlives its release: what it looked up at records must be gone."""
+    _, changed, runs = released
+    assert runs > 100
+    assert not changed
+
+
+def test_a_lookup_that_stays_is_seen() -> None:
+    table = sl.Table({"a": [3.0, 4.0, 50.0]}, schema=[sl.Number("a", granularity=1)])
+    prepared = sl.Quantiles([0.5], column="a", epsilon=1, prediction=sl.priors.Cauchy(0, 1)).prepare(table.schema)
+    remembering = replace(prepared, compiled=tuple(each.fresh() for each in prepared.compiled))
+    for query, stays in ((prepared, False), (remembering, True)):
+        before = snapshot(query)
+        with Source(SeededEntropy(1)) as source:
+            query.run(table, source)
+        assert any("_pieces" in path for path in changes(before, snapshot(query))) == stays
+
+
+def test_reference_bits_are_unchanged(released: tuple[dict[str, Any], list[str], int]) -> None:
     stored = read()
-    fresh = {name: record for done in reference_cases(tmp_path) for name, record in bits_of(done).items()}
+    fresh = released[0]
     found = {name: difference(stored[name], fresh[name]) for name in stored if name in fresh}
     changed = [f"{name}{text}" for name, text in found.items() if text is not None]
     told = "reference bits have changed (python tests/test_reference_bits.py --write, if that is meant):"

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount
-from sidelight.predictions.priors import Prior
+from sidelight.predictions import Prior, is_prior
 from sidelight.quantiles.bounds import Adaptation
 from sidelight.quantiles.evaluate import gaps_of_ranks, sorted_values
 from sidelight.quantiles.tree import Pick, QuantileTree, Score, quantile_tree
@@ -60,7 +60,7 @@ def simulate_quantiles(
     >>> bool(abs(drawn[0, 0] - 25) < 3 and abs(drawn[0, 1] - 75) < 3)
     True
     """
-    several = [priors] * len(tree.levels) if isinstance(priors, Prior) else list(priors)
+    several = [priors] * len(tree.levels) if is_prior(priors) else list(priors)
     if len(several) != len(tree.levels):
         raise RangeError(f"one prior is needed for each of the {len(tree.levels)} levels, got {len(several)}")
     ordered = sorted_values(values)

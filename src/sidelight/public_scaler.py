@@ -149,7 +149,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         return lower, upper
 
     def _of_public_rows(self, width: int, names: list[str] | None) -> tuple[Floats, Floats]:
-        if not isinstance(self.prediction, PublicData):
+        if type(self.prediction) is not PublicData:
             raise RangeError(
                 "prediction must be sl.PublicData(rows, 'where they come from'), got "
                 f"{type(self.prediction).__name__}: who writes it states that anyone may see these rows. Ranges of "

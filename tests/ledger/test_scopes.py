@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -11,6 +12,8 @@ from sidelight.errors import BudgetError, ClaimError, LedgerError
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, Neighbours, Person, PureDP, Row
 from sidelight.ledger import Ledger, Reservation, Scope
 from sidelight.ledger.books import Books, books_from_json
+from sidelight.noise import Source, bernoulli
+from sidelight.testing import SeededEntropy
 
 REQUEST = {"kind": "count"}
 ONE = 10**30
@@ -308,3 +311,19 @@ def test_a_scope_reads_well(file_ledger: Ledger) -> None:
     assert "left" in str(scope.remaining())
     assert "bookkeeping" in str(scope.spent())
     assert not hasattr(scope.spent(), "epsilon")  # trap 4
+
+
+def test_a_coin_that_shows_before_the_unit_is_added() -> None:
+    """Why a charge for several answers with a secret between them wants frozen parts, or a pure budget.
+
+    Each part announces a coin, heads with probability delta, and after heads shows its rows: each is (0, delta).
+    Whoever adds a unit to a part that announced heads, after the announcement, sees it far more often than delta.
+    """
+    delta, parts, runs = Fraction(1, 100), 50, 400
+    seen = 0
+    with Source(SeededEntropy("coins")) as source:
+        for _ in range(runs):
+            seen += any(bernoulli(delta.numerator, delta.denominator, source) for _ in range(parts))
+    expected = 1 - (1 - float(delta)) ** parts
+    assert abs(seen / runs - expected) < 6 * math.sqrt(expected * (1 - expected) / runs)
+    assert expected > 39 * delta  # what the dearest part is charged

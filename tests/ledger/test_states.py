@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sidelight.errors import BudgetError, InProgressError, LedgerError, RangeError
@@ -264,3 +266,35 @@ def test_a_closed_scope_grants_nothing_more(ledger: Ledger) -> None:
         reserve(scope, "0.1")
     assert isinstance(scope.reserve(pure("0.1"), request=REQUEST, key="k"), Stored)
     assert ledger.verify().ok
+
+
+def test_a_failed_key_pays_again_and_once_is_final(ledger: Ledger) -> None:
+    scope = ledger.open_scope("people", budget=PureDP(1))
+    reserve(scope, "0.2", "monday").fail()
+    reserve(scope, "0.2", "monday").fail()  # the default: a second attempt is a second draw, and pays
+    assert epsilon_spent(scope) == 4 * 10**29
+    before = ledger.head()
+    again = scope.reserve(pure("0.2"), request=REQUEST, key="monday", once=True)
+    assert isinstance(again, Stored)
+    assert (again.state, again.text, again.head) == ("failed", "", before)
+    assert ledger.head() == before
+    first = reserve(scope, "0.2", "tuesday", once=True)
+    with pytest.raises(InProgressError):
+        reserve(scope, "0.2", "tuesday", once=True)
+    scope.reap(key="tuesday")
+    assert scope.reserve(pure("0.2"), request=REQUEST, key="tuesday", once=True).state == "failed"  # type: ignore[union-attr]
+    with pytest.raises(LedgerError, match="another request"):
+        scope.reserve(pure("0.1"), request=REQUEST, key="tuesday", once=True)
+    with pytest.raises(LedgerError, match="discarded"):
+        first.release("late")
+    reserve(scope, "0.2", "friday", once=True).release("answer")
+    assert scope.reserve(pure("0.2"), request=REQUEST, key="friday", once=True).text == "answer"  # type: ignore[union-attr]
+    assert epsilon_spent(scope) == 8 * 10**29
+    assert ledger.verify().ok
+
+
+@pytest.mark.parametrize("given", [{"key": "a", "resume": True}, {"key": None}])
+def test_once_wants_a_key_and_no_resume(file_ledger: Ledger, given: dict[str, Any]) -> None:
+    scope = file_ledger.open_scope("people", budget=PureDP(1))
+    with pytest.raises(LedgerError, match="once=True"):
+        scope.reserve(pure("0.1"), request=REQUEST, once=True, **given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import sidelight as sl
 from sidelight.accounting import Rule
 from sidelight.errors import BudgetError, LedgerError
-from sidelight.guarantees import GDP, ApproxDP, Claims, PureDP
+from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, PureDP
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.ledger import open_ledger
 
@@ -73,4 +74,56 @@ def test_parts_of_a_partition_stand_side_by_side(tmp_path: Path) -> None:
         part = ledger.open_scope("all/monday", budget=BUDGET, parent="all")
         mu = gdp_within(BUDGET.epsilon / 6, BUDGET.delta / 10)
         part.reserve(Claims.of(GDP(mu)), request={"kind": "g"}, delta="1e-7").release("{}")  # type: ignore[union-attr]
+        assert ledger.verify().ok
+
+
+@pytest.mark.parametrize(
+    "tiny",
+    [ZCDP("1e-12"), GDP("1e-9"), PureDP("1e-9"), ApproxDP("1e-9", "1e-15")],
+    ids=lambda claim: type(claim).__name__,
+)
+def test_a_child_does_not_change_what_is_left_to_another(tmp_path: Path, tiny: Claim) -> None:
+    """A request of rho 1e-12 turned the parent's rule for good, and another child's whole budget was refused."""
+    with open_ledger(str(tmp_path / "budget.db")) as ledger:
+        parent = ledger.open_scope("people", budget=BUDGET)
+        one = ledger.open_scope("one", budget=ApproxDP("0.5", "1e-7"), parent="people")
+        two = ledger.open_scope("two", budget=ApproxDP("2.4", "8e-7"), parent="people")
+        one.reserve(Claims.of(tiny), request={"kind": "tiny"}).release("{}")  # type: ignore[union-attr]
+        assert parent.totals().composed is None
+        assert two.remaining().epsilon == Fraction("2.4")
+        for number in range(4):
+            whole = Claims.of(ApproxDP("0.6", "2e-7"))
+            two.reserve(whole, request={"kind": str(number)}).release("{}")  # type: ignore[union-attr]
+        assert ledger.verify().ok
+
+
+def test_a_child_cannot_spend_beyond_the_sum_what_others_have_left(tmp_path: Path) -> None:
+    """Gaussians of one child go on beside the sum on its own scope; the parent counts them by the sum."""
+    with open_ledger(str(tmp_path / "budget.db")) as ledger:
+        parent = ledger.open_scope("people", budget=BUDGET)
+        one = ledger.open_scope("one", budget=ApproxDP(9, "1e-6"), parent="people")
+        asked = Claims.of(GDP(gdp_within(Fraction(1), Fraction("1e-8"))))
+        for number in range(3):
+            one.reserve(asked, request={"kind": str(number)}, delta="1e-8").release("{}")  # type: ignore[union-attr]
+        with pytest.raises(BudgetError, match=r"'people'.*routes"):
+            one.reserve(asked, request={"kind": "fourth"}, delta="1e-8")
+        assert parent.totals().epsilon <= 3 * 10**30
+        left = one.remaining().epsilon
+        assert left is not None
+        assert left < Fraction("1e-10")
+        parent.reserve(asked, request={"kind": "own"}, delta="1e-8").release("{}")  # type: ignore[union-attr]
+        assert ledger.verify().ok  # its own requests may go on beside the sum, as ever
+
+
+def test_what_is_left_to_a_child_is_granted(tmp_path: Path) -> None:
+    with open_ledger(str(tmp_path / "budget.db")) as ledger:
+        ledger.open_scope("people", budget=BUDGET)
+        one = ledger.open_scope("one", budget=ApproxDP(9, "1e-5"), parent="people")
+        one.reserve(Claims.of(PureDP(1)), request={"kind": "first"}).release("{}")  # type: ignore[union-attr]
+        left = one.remaining()
+        assert left.rho is not None
+        assert left.mu is not None
+        with pytest.raises(BudgetError):
+            one.reserve(Claims.of(ZCDP(left.rho * Fraction("1.00002"))), request={"kind": "more"})
+        one.reserve(Claims.of(ZCDP(left.rho)), request={"kind": "rho"}).release("{}")  # type: ignore[union-attr]
         assert ledger.verify().ok

@@ -43,6 +43,9 @@ class ListMasses:
             j += 1
         return j
 
+    def fresh(self) -> ListMasses:
+        return self
+
 
 def outcome_masses(masses: object) -> dict[int, int]:
     """Return the mass of every outcome of a small view."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -290,3 +292,33 @@ def test_a_vote_with_too_little_noise_is_refused_in_words() -> None:
         SeededSession(table, budget=sl.ApproxDP(10, "1e-4"), seed=1).release(
             sl.MajorityVote("y", noise_scale=0.001, epsilon=10, delta="1e-6")
         )
+
+
+def test_once_gives_a_key_one_attempt(tmp_path: Path) -> None:
+    """After a failure asking again pays again; with once it raises, opens nothing and costs nothing."""
+    table = sl.Table({"age": [31.0, 47.0]}, schema=[sl.Number("age", lower=0, upper=100)], name="people")
+    opened = []
+
+    class Failing:
+        def prepare(self, schema: sl.Schema) -> Prepared:
+            prepared = sl.Count(epsilon="0.1").prepare(schema)
+
+            def run(*given: Any) -> Any:
+                opened.append(given)
+                raise ValueError("a record")
+
+            object.__setattr__(prepared, "run", run)
+            return prepared
+
+    session = sl.Session(table, budget=sl.PureDP(1), ledger=tmp_path / "ledger.db")
+    for once in (False, False, True, True):
+        with pytest.raises(ReleaseFailedError) as failed:
+            session.release(Failing(), key="monday", once=once)
+        assert ("once=True" in str(failed.value)) == once
+    assert len(opened) == 2
+    assert session.remaining.epsilon == Fraction("0.8")
+    with pytest.raises(ReleaseFailedError, match="once=True"):
+        session.release(Failing(), key="monday", once=True)
+    assert session.release(sl.Count(epsilon="0.1"), key="tuesday", once=True) == session.release(
+        sl.Count(epsilon="0.1"), key="tuesday", once=True
+    )

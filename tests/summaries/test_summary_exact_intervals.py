@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 from sidelight.errors import RangeError
 from sidelight.mechanisms.gaussian_threshold import gaussian_threshold
 from sidelight.mechanisms.truncated_laplace import truncated_laplace
+from sidelight.noise import Source
 from sidelight.summaries.intervals import (
     around,
     gaussian_bound,
@@ -17,13 +18,14 @@ from sidelight.summaries.intervals import (
     laplace_difference_quantile,
     mean_from_count_and_sum,
     mean_from_pair,
-    normal_ends,
+    pooled_bound,
+    pooled_ends,
     published_ends,
-    share_of_total,
     variance_ends,
 )
 from sidelight.summaries.nonnegative import readable_counts
 from sidelight.summaries.shrink import pull_means, shrink_counts
+from sidelight.testing import SeededEntropy
 
 
 def test_reference_bounds():
@@ -138,21 +140,16 @@ def test_large_counts_have_narrow_intervals_around_the_mean():
     assert ends.high[0] - ends.low[0] < 1e-7
 
 
-def test_shares_of_a_histogram():
-    rng = np.random.default_rng(5)
-    cells, runs = 10, 20_000
-    counts = 300 + rng.normal(size=(runs, cells)) * 8
-    ends = share_of_total(counts[:, 0], counts[:, 1:].sum(axis=1), variance=64.0, cells=cells)
-    hits = int(((ends.low <= 0.1) & (ends.high >= 0.1)).sum())
-    assert hits / runs == pytest.approx(0.95, abs=0.01)
-
-
 def test_variances():
     ends = variance_ends([4.0, 4.0, 4.0], [1.0, 25.0, 0.01], largest=10.0)
     assert ends.low == pytest.approx([4 - 1.96, 0.0, 4 - 0.196], abs=1e-3)
     assert ends.high == pytest.approx([4 + 1.96, 10.0, 4 + 0.196], abs=1e-3)
-    both = normal_ends([0.0], 4.0)
-    assert both.high[0] == pytest.approx(3.92, abs=1e-2)
+
+
+def test_pooled_values():
+    both = pooled_ends([10.0], pooled_bound([], 4.0, laplace=False), sampling=5.0)
+    assert both.high[0] == pytest.approx(10 + 1.96 * 3, abs=1e-2)
+    assert pooled_ends([1.0], 3.92).low[0] == 0
 
 
 def test_published_references():
@@ -207,7 +204,7 @@ def test_ten_thousand_groups_are_quick():
     mean_from_pair(a[:10], b[:10], scale=1000.0, lower=0.0, upper=1.0)
     begin = time.process_time()
     drawn = shrink_counts(y, np.abs(y), variance=2.0)
-    readable_counts(drawn.values, y, bound=12)
+    readable_counts(drawn.values, y, bound=12, source=Source(SeededEntropy(1)))
     mean_from_pair(a, b, scale=1000.0, lower=0.0, upper=1.0)
     pull_means(a - 0.3 * (a + b), np.full(size, 1e6), (a + b) / 1000, 0.3, lower=0.0, upper=1.0)
     assert time.process_time() - begin < 0.4

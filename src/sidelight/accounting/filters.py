@@ -12,6 +12,8 @@ and deltas grants: all of delta is there for that sum. What else is granted is w
   with the part of that event's delta that the sum cannot use (Theorem T12).
 * Without such an event, a request that the sum cannot count or grant is composed: what is left of the budget goes, for
   good, to routes that stand side by side (Theorem T10). Naming routes when the budget is opened does that at once.
+
+Neither is open to charges that come from scopes below (`Rule.for_children`): they are counted by the sum alone.
 """
 
 from __future__ import annotations
@@ -80,6 +82,7 @@ class Rule:
     capacities: tuple[tuple[Route, int], ...]
     pool: int
     sum_first: bool = False
+    sum_alone: bool = False  # never stored: how charges from scopes below are judged
 
     @classmethod
     def for_budget(
@@ -212,6 +215,9 @@ class Rule:
             return False
         if before.composed is None and after.composed is not None and before.beside is not None:
             return False
+        counts_alone = self.sum_alone and before.composed is None and self._sum_holds(before)
+        if counts_alone and (after.composed is not None or not self._sum_holds(after)):
+            return False
         if before.beside is None and after.beside is not None and after.beside.delta > self._left(before, after):
             return False
         return self.holds(after)
@@ -221,6 +227,14 @@ class Rule:
         if totals.composed is not None and not charge.composed:
             return False
         return self.allows(totals, totals.plus(charge))
+
+    def for_children(self) -> Rule:
+        """Return the rule for what is charged by scopes below: the plain sum alone, as long as it holds.
+
+        Whatever leaves the plain sum changes, for good, what it has left for everybody else. A scope may do that with
+        its own requests; one child must not do it to the others. It grants no more than this rule does.
+        """
+        return replace(self, sum_alone=self.sum_first)
 
     def rest(self, totals: Totals) -> Rule | None:
         """Return the rule of the second stage: this one's routes and shares, for what the sum has left of the budget.

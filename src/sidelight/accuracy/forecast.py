@@ -15,7 +15,7 @@ import numpy as np
 
 from sidelight.group_table import ALL, GroupTable
 from sidelight.noise import Source
-from sidelight.predictions import Prior
+from sidelight.predictions import is_prior
 from sidelight.records import Category, Date, Number, PersonId, Schema, Table
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy
@@ -94,7 +94,7 @@ def _numbers(column: Number, spread: Any, prediction: Any) -> Any:
     if column.lower is not None and column.upper is not None:
         lower, upper = float(column.lower), float(column.upper)
         return np.clip((lower + upper) / 2 + (upper - lower) / 6 * drawn, lower, upper)
-    if isinstance(prediction, Prior):
+    if is_prior(prediction):
         from sidelight.summaries.clipping import middle_and_spread
 
         middle, spread = middle_and_spread(prediction)
@@ -108,7 +108,7 @@ def _scale_unknown(query: Any, schema: Schema) -> bool:
     name = getattr(query, "column", None)
     column = {each.name: each for each in schema.columns}.get(name) if isinstance(name, str) else None
     bounded = not isinstance(column, Number) or (column.lower is not None and column.upper is not None)
-    return not bounded and not isinstance(getattr(query, "prediction", None), Prior)
+    return not bounded and not is_prior(getattr(query, "prediction", None))
 
 
 def _half_width(value: Any) -> float | None:

@@ -9,6 +9,7 @@ from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from pathlib import PurePath
 
 from sidelight.errors import RangeError
+from sidelight.plan_section import LARGEST_EXPONENT
 from sidelight.records import Category, Column, Date, Label, Number, PersonId
 from sidelight.records.numbers import number_text
 
@@ -62,7 +63,7 @@ def _part(epsilon: str, parts: int) -> str:
         whole = Decimal(epsilon)
     except InvalidOperation:
         whole = Decimal(-1)
-    if not whole.is_finite() or whole <= 0:
+    if not whole.is_finite() or whole <= 0 or abs(whole.adjusted()) > LARGEST_EXPONENT:
         raise RangeError(f"--epsilon must be a positive number, got {epsilon!r}; 1 is a common choice")
     part = whole / 2 / parts
     return format(part.quantize(Decimal(1).scaleb(part.adjusted() - 1), rounding=ROUND_DOWN), "f")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from sidelight.guarantees import Amount
 from sidelight.mechanisms.denoise import Floats
 from sidelight.mechanisms.noisy_moments import MatrixLaw
 from sidelight.records.bare_rows import bare_rows
+from sidelight.records.numbers import exact_number
 from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.brought_rows import BroughtRows
@@ -125,7 +125,11 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.explained_variance_error_ = found.variance_error
         self.n_components_ = len(found.components)
         centre = release.query["centre"]
-        fixed = [0.0] * len(release.labels) if isinstance(centre, str) else [float(Fraction(entry)) for entry in centre]
+        fixed = (
+            [0.0] * len(release.labels)
+            if isinstance(centre, str)
+            else [float(exact_number(entry, name="centre")) for entry in centre]
+        )
         self.mean_ = np.asarray(release.value.get("mean", fixed), np.float64)
         self.release_: Release = release
         self.guarantee_ = release.guarantee

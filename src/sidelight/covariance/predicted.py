@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.predictions import PublicData
 from sidelight.predictions.origin import Origin, guess, joint_origin
-from sidelight.predictions.public_data import refuse_private
+from sidelight.predictions.public_data import refuse_look_alike, refuse_private
 
 Floats = NDArray[np.float64]
 #: Entries (i, j) and (j, i) may differ by this share of the largest entry: what computing a matrix leaves.
@@ -96,6 +96,7 @@ def predict_matrix(
 def as_predictions(given: Any, columns: Sequence[str] | None = None) -> tuple[Prediction, ...]:
     """Read what a user may pass: nothing, a matrix, public rows of these columns, or a list of them."""
     refuse_private(given)
+    refuse_look_alike(given, PredictedMatrix)
     if given is None:
         return ()
     if isinstance(given, Prediction):
@@ -111,10 +112,11 @@ def as_predictions(given: Any, columns: Sequence[str] | None = None) -> tuple[Pr
 
 
 def _read(given: Any, columns: Sequence[str] | None) -> Prediction:
-    """Return a prediction; public rows as an array, so that what is wrong with them is found now."""
+    """Return a prediction of our own; public rows as an array, so that what is wrong with them is found now."""
+    refuse_look_alike(given, PublicData, PredictedMatrix)
     if isinstance(given, PublicData):
         return PublicData(given.matrix(columns), given.description)
-    return given if isinstance(given, PredictedMatrix) else PredictedMatrix(given)
+    return PredictedMatrix(given.matrix, given.origin) if isinstance(given, PredictedMatrix) else PredictedMatrix(given)
 
 
 def described(predictions: Sequence[PredictedMatrix]) -> Mapping[str, Any] | None:

@@ -111,7 +111,7 @@ def as_point_cloud(given: Any, columns: Sequence[str] | None = None) -> PointClo
     Raises:
         RangeError: no rows, a missing or infinite number, numbers beyond 1e30, or a private table.
     """
-    if isinstance(given, PointCloud):
+    if type(given) is PointCloud:
         return given
     refuse_private(given)
     origin = given.origin if isinstance(given, PublicData) else public("public rows")

@@ -194,7 +194,7 @@ def _read(value: object, *, name: str) -> Fraction:
     if isinstance(value, bool):
         raise RangeError(f"{name} must be a number, got {value!r} (a bool)")
     if isinstance(value, Fraction):
-        return Fraction(value)
+        return Fraction(int(value.numerator), int(value.denominator))  # of a subclass nothing is left
     if isinstance(value, int):
         return Fraction(int(value))
     if isinstance(value, float):

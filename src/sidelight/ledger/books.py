@@ -1,7 +1,7 @@
 """What a scope has charged: its running totals, what it can still grant, and its entries one by one.
 
 A partitioned scope keeps its own charges and those of each part in its own units. Its total is its own charges plus the
-dearest part, for each quantity by itself; a route that any part closed is closed (accounting proof page, section 2.2).
+dearest part, for each quantity by itself; a route that any part closed is closed (accounting proof page, section 5).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def chosen_shares(
     found = []
     running = dict(books)
     for share in shares:
-        rule = definitions[share.scope_id].rule
+        rule = definitions[share.scope_id].rule_for([share])
         charge = rule.choose(running[share.scope_id].totals(), share.options) if rule.sum_first else share.charge
         found.append(replace(share, charge=charge, options=()))
         running[share.scope_id] = running[share.scope_id].plus([found[-1]])
@@ -148,7 +148,7 @@ def remaining_along(chain: Sequence[tuple[ScopeDefinition, Books]], *, delta: Am
             totals = books.totals_for(below.scope_id, definition.rule)
         else:
             totals = books.totals()
-        left = find_remaining(definition.rule, totals, delta=delta)
+        left = find_remaining(definition.rule if below is None else definition.rule.for_children(), totals, delta=delta)
         if asked.neighbours is Neighbours.ADD_REMOVE and definition.neighbours is Neighbours.REPLACE:
             left = _two_steps(left)
         result = left if result is None else _smaller(result, left)

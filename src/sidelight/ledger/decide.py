@@ -38,6 +38,7 @@ class Request:
     request: Mapping[str, object]
     at_utc: str
     resume: bool = False
+    once: bool = False
 
     def body(self, attempt: int) -> dict[str, object]:
         """Return the body of the reserve event."""
@@ -55,10 +56,10 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """The answer that the same key bought before: nothing was charged again."""
+    """What became of the same key before: nothing was charged again. A failed one (of `once=True`) has no text."""
 
     entry_id: str
-    state: Literal["released", "refused"]
+    state: Literal["released", "refused", "failed"]
     text: str
     head: str
 
@@ -231,13 +232,14 @@ def check_budget(
     """Raise `BudgetError` if any scope's rule would not hold; the message names them all."""
     grouped = by_scope(shares)
     order = sorted(grouped, key=lambda name: (name != first, name))
-    short = [name for name in order if not books[name].fits(definitions[name].rule, grouped[name])]
+    rules = {name: definitions[name].rule_for(grouped[name]) for name in order}
+    short = [name for name in order if not books[name].fits(rules[name], grouped[name])]
     if not short:
         return
     name = short[0]
     if books[name].shut:
         raise LedgerError(f"scope {name!r} was closed for good and grants nothing more; {BUDGETS_ADD_UP}")
-    rule, before = definitions[name].rule, books[name].totals()
+    rule, before = rules[name], books[name].totals()
     price = grouped[name][0].charge if rule.sum_first else books[name].increase(grouped[name])
     requested, remaining, difference = find_shortfall(rule, before, price)
     also = f" (nor scope {', '.join(repr(other) for other in short[1:])})" if short[1:] else ""
@@ -263,11 +265,11 @@ def _earlier(transaction: Transaction, request: Request, *, key: bytes | None) -
     """Return what this key bought before; reap an unfinished attempt if the request resumes it."""
     row = transaction.row(
         "SELECT entry_id, state, reserve_seq, outcome_seq FROM entry"
-        " WHERE scope_id = :scope_id AND idem_key = :idem_key AND state <> 'failed'",
+        " WHERE scope_id = :scope_id AND idem_key = :idem_key ORDER BY attempt DESC LIMIT 1",
         scope_id=request.scope_id,
         idem_key=request.key,
     )
-    if row is None:
+    if row is None or (row[1] == "failed" and not request.once):
         return None
     entry_id, state, reserve_seq, outcome_seq = row
     if not request.same_as(event_at(transaction, reserve_seq).content):
@@ -284,12 +286,8 @@ def _earlier(transaction: Transaction, request: Request, *, key: bytes | None) -
         settle(transaction, entry_id=entry_id, kind="fail", body={"reason": "reaped"}, key=key)
         return None
     outcome = event_at(transaction, outcome_seq)
-    return Stored(
-        entry_id=str(entry_id),
-        state="released" if state == "released" else "refused",
-        text=str(outcome.content["text"]),
-        head=outcome.hash,
-    )
+    text = "" if state == "failed" else str(outcome.content["text"])
+    return Stored(entry_id=str(entry_id), state=state, text=text, head=outcome.hash)
 
 
 def _asked(body: Any) -> str:

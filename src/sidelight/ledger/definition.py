@@ -3,7 +3,7 @@
 A scope is one data set (or one population) with its protected unit, its budget and its rule. It may have a parent: what
 is charged to it is charged to the parent as well, each by its own rule. A scope may be partitioned by a declared public
 rule: then its parts compose in parallel, and it is charged its own queries plus the dearest of its parts (accounting
-proof page, section 2.2).
+proof page, section 5).
 
 Claims pass up from a scope to its parent. Where two scopes of one request meet in a common ancestor, nothing passes up
 by itself: a person in both data sets changes both inputs of one query, which is group privacy and not composition (a
@@ -81,6 +81,10 @@ class ScopeDefinition:
         """Name the parts in which two definitions differ."""
         mine, others = self.to_body(), other.to_body()
         return [name for name in mine if mine[name] != others[name]]
+
+    def rule_for(self, shares: Iterable[Share]) -> Rule:
+        """Return the rule by which these shares of one request are judged."""
+        return self.rule.for_children() if any(share.from_below for share in shares) else self.rule
 
     def usual_before(self) -> ScopeDefinition:
         """Return the definition that versions before the sum came first gave to a budget without routes."""
@@ -210,6 +214,7 @@ class Share:
     claims: Claims
     charge: Charge
     options: tuple[Charge, ...] = ()  # the ways in which the scope's rule could count it, before one was chosen
+    from_below: bool = False  # whether a scope below is charged for it, too
 
     def to_json(self) -> dict[str, Any]:
         """Return the share as it stands in an event's body."""
@@ -250,7 +255,7 @@ def spread(
         below = inherited.get(scope_id, {})
         if scope_id in claims:
             own = adapted(claims[scope_id], definition, inherited=False)
-            shares.append(_share(definition, own, part=None, delta=delta))
+            shares.append(replace(_share(definition, own, part=None, delta=delta), from_below=bool(below)))
             _check_enough(shares[-1], below.values(), definition, delta=delta)
         elif definition.partitioned_by is not None:
             own = None
@@ -259,7 +264,7 @@ def spread(
                 shares.append(_share(definition, own_part, part=child, delta=delta))
         elif len(below) == 1:
             own = adapted(next(iter(below.values())), definition, inherited=True)
-            shares.append(_share(definition, own, part=None, delta=delta))
+            shares.append(replace(_share(definition, own, part=None, delta=delta), from_below=True))
         else:
             raise ClaimError(
                 f"the scopes {', '.join(sorted(below))} of one request meet in {scope_id!r}, where a person in more "

@@ -75,14 +75,19 @@ class Scope(Unique):
         key: str | None = None,
         at_utc: str | None = None,
         resume: bool = False,
+        once: bool = False,
         delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Charge before any data is opened, or raise and change nothing.
 
         With a `key` the answer is remembered: the same key with the same request returns it as `Stored` for nothing.
-        `at_utc` is the time of the plan's first reservation, if there is a plan. `resume=True` declares an unfinished
-        attempt with this key dead; the new attempt pays again, because a second draw is a second draw. `delta` is the
-        one that the price was declared at, where the claims are a mu: so the sum of what was declared is counted.
+        `at_utc` is the time of the plan's first reservation, if there is a plan. `delta` is the one that the price was
+        declared at, where the claims are a mu: so the sum of what was declared is counted.
+
+        An attempt that failed or was reaped bought nothing, and the same key may be asked again: **the new attempt pays
+        again**, because a second draw is a second draw. `resume=True` declares an unfinished attempt with this key dead
+        first. `once=True` gives a key one attempt for good: a failed or reaped one is returned as `Stored`, too, and
+        nothing is ever charged twice under the key.
 
         Guarantee: everything ever released under the scope satisfies its budget (accounting proof page, T5-T12).
 
@@ -97,6 +102,7 @@ class Scope(Unique):
             key=key,
             at_utc=at_utc,
             resume=resume,
+            once=once,
             delta=delta,
         )
 
@@ -182,8 +188,18 @@ class ScopeKeeper(Unique):
         """Return the scope with this name, making it if there is none; if there is one it must be the same.
 
         Budget, unit, neighbours, rule, parent and partition are fixed for good. Unit and neighbours default to the
-        budget's. What is charged to a scope is charged to its parent too. `partitioned_by` describes the public rule by
-        which every protected unit belongs to exactly one child scope.
+        budget's. What is charged to a scope is charged to its parent too.
+
+        A parent with an (epsilon, delta) budget that names no routes counts what its children spend by the plain sum of
+        epsilons and deltas, so that no child's request changes what is left to another. Name `routes` when it is opened
+        and everything is composed from the start, for all children alike.
+
+        `partitioned_by` describes the public rule by which every protected unit belongs to exactly one child scope.
+        Rows may come and go while every charge pays for one release with noise of its own, as all releases of this
+        library do. A charge for several answers of a mechanism that keeps a secret between them (an interactive one, of
+        another tool) composes in parallel only if the budget is pure, or if the parts are frozen before the first
+        request: a unit that is added later, to a part chosen by earlier answers, would meet a secret that already shows
+        (accounting proof page, section 5).
         """
         above = None if parent is None else self._definition(parent)
         wanted = define_scope(
@@ -216,6 +232,7 @@ class ScopeKeeper(Unique):
         key: str | None = None,
         at_utc: str | None = None,
         resume: bool = False,
+        once: bool = False,
         delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Charge one request to several scopes at once, all or none; `Scope.reserve` is the usual way to one.
@@ -227,6 +244,8 @@ class ScopeKeeper(Unique):
         primary = next(iter(claims), "") if scope_id is None else scope_id
         if primary not in claims:
             raise LedgerError(f"the scope {primary!r} that remembers the key must be one of those charged")
+        if once and (resume or key is None):
+            raise LedgerError("once=True gives a key one attempt: name a key, and leave resume out")
         entry_id = uuid.uuid4().hex
         asked = decide.Request(
             entry_id=entry_id,
@@ -236,6 +255,7 @@ class ScopeKeeper(Unique):
             request=_checked_request(request),
             at_utc=now_utc() if at_utc is None else checked_time(at_utc),
             resume=resume,
+            once=once,
         )
         try:
             stored = self.store.decide(

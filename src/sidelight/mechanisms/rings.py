@@ -45,6 +45,10 @@ class Masses(Protocol):
         """Return the outcome j with cumulative(j) <= position < cumulative(j + 1)."""
         ...
 
+    def fresh(self) -> Masses:
+        """Return the same masses for one selection: what it looks up at records is remembered there, or nowhere."""
+        ...
+
 
 class Conditional:
     """The prior restricted to first..last: mass outside is forgotten."""
@@ -66,6 +70,10 @@ class Conditional:
     def inverse(self, position: int) -> int:
         """Return the outcome of a position between cumulative(first) and cumulative(last + 1)."""
         return self._masses.inverse(position)
+
+    def fresh(self) -> Conditional:
+        """Return the same view of masses for one selection."""
+        return Conditional(self._masses.fresh(), self.first, self.last)
 
 
 class Edge:
@@ -91,6 +99,10 @@ class Edge:
         if position < self._second:
             return self.first
         return self.last if position >= self._end else self._masses.inverse(position)
+
+    def fresh(self) -> Edge:
+        """Return the same view of masses for one selection."""
+        return Edge(self._masses.fresh(), self.first, self.last)
 
 
 def adapt(masses: Masses, first: int, last: int, adaptation: Adaptation) -> Conditional | Edge:
@@ -214,6 +226,7 @@ class Rings:
         slack_bits: int = SLACK_BITS,
         most_rings: int | None = None,
     ) -> None:
+        masses = masses.fresh()  # which is private from here on, and ends with these rings
         self._ranks, self._masses, self._gap = ranks, masses, gap
         self._first, self._last = masses.first, masses.last
         size, steps = ranks.size, decay.steps

@@ -9,7 +9,15 @@ from sidelight.predictions.exchange import describe, prior_from_json
 from sidelight.predictions.gaussian import Gaussian
 from sidelight.predictions.histogram import Histogram
 from sidelight.predictions.laplace import Laplace
-from sidelight.predictions.mixture import Mixture, hedge, hedge_cost, needs_hedge, warn_if_unhedged
+from sidelight.predictions.mixture import (
+    Mixture,
+    hedge,
+    hedge_cost,
+    is_prior,
+    needs_hedge,
+    own_prior,
+    warn_if_unhedged,
+)
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
 from sidelight.predictions.power_law import PowerLaw
 from sidelight.predictions.priors import Prior
@@ -35,8 +43,10 @@ __all__ = [
     "guess",
     "hedge",
     "hedge_cost",
+    "is_prior",
     "needs_hedge",
     "origin_from_json",
+    "own_prior",
     "prior_from_json",
     "public",
     "released",

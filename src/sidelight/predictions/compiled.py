@@ -4,8 +4,10 @@ Hand-made because a guarantee depends on it: the mass of an outcome must be a po
 and floats are neither. C(j), the mass below index j, is a public, strictly increasing integer function with
 C(j+1) - C(j) >= 1, so every outcome is possible whatever the data (quantiles proof page, section 1.4).
 
-Nothing is tabulated: a piece on which all components are lines is computed when a lookup first meets it and then
-remembered, so that compiling costs microseconds however large the grid is.
+Nothing is tabulated: a piece on which all components are lines is computed when a lookup meets it, so that compiling
+costs microseconds however large the grid is. A compiled prior never changes: it is public, lies in a prepared query and
+outlives the release, and a piece that it remembered would tell where records lie. A selection, or a tree of them,
+remembers the pieces that it met in a copy of its own (`fresh`), which ends with it.
 """
 
 from __future__ import annotations
@@ -76,25 +78,31 @@ class Part(NamedTuple):
 
 
 class _Pieces:
-    """The pieces on which the components are lines, as far as they were asked for; shared by the views of a prior."""
+    """The pieces on which the components are lines; those of one run are remembered as far as it asked."""
 
-    __slots__ = ("_components", "_known", "_starts")
+    __slots__ = ("_components", "_known", "_starts", "kept")
 
-    def __init__(self, components: Sequence[Staircase]) -> None:
+    def __init__(self, components: Sequence[Staircase], *, kept: bool = False) -> None:
         self._components = tuple(components)
+        self.kept = kept
         self._starts: list[int] = []
         self._known: list[Piece] = []
+
+    def fresh(self) -> _Pieces:
+        """Return the same pieces, none remembered yet."""
+        return _Pieces(self._components, kept=True)
 
     def at(self, index: int) -> Piece:
         """Return the piece that holds an index; a component of many pieces stands for itself."""
         place = bisect_right(self._starts, index)
         if place:
             piece = self._known[place - 1]
-            if piece[0] <= index < piece[1]:  # both ends: another thread may be putting a piece in
+            if piece[0] <= index < piece[1]:
                 return piece
         piece = self._cut(index, [part if part.many else part.line(index) for part in self._components])
-        self._known.insert(place, piece)
-        self._starts.insert(place, piece[0])
+        if self.kept:
+            self._known.insert(place, piece)
+            self._starts.insert(place, piece[0])
         return piece
 
     def all_lines_at(self, index: int) -> Piece:
@@ -158,6 +166,16 @@ class CompiledPrior:
             start = end
         self.total = self._value(self._pieces.at(last + 1)[2], last + 1)
 
+    def fresh(self) -> CompiledPrior:
+        """Return the same masses for one run, which remembers there what it looked up; those of a run as they are."""
+        if self._pieces.kept:
+            return self
+        own = CompiledPrior.__new__(CompiledPrior)
+        for name in CompiledPrior.__slots__:
+            setattr(own, name, getattr(self, name))
+        own._pieces = self._pieces.fresh()
+        return own
+
     def cumulative(self, index: int) -> int:
         """Return C(index), the mass of all outcomes below it; clamped beyond the ends."""
         if index <= self.first:
@@ -166,7 +184,9 @@ class CompiledPrior:
             return self.total
         start, end, lines = self._recent
         if not start <= index < end:  # the records around a quantile mostly lie in one piece
-            start, end, lines = self._recent = self._pieces.at(index)
+            start, end, lines = piece = self._pieces.at(index)
+            if self._pieces.kept:
+                self._recent = piece
         if self._single and isinstance(line := lines[0], Line):
             return index + self._shift + (line[2] * index + line[3]) // line[4]
         return self._value(lines, index)

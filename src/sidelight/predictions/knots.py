@@ -15,7 +15,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import cache
+from functools import cached_property
 
 from sidelight.grid import MANTISSA_BITS, FloatGrid, Outcomes
 from sidelight.predictions.compiled import UNIT_BITS, Line
@@ -57,11 +57,19 @@ class StandardLaw:
         self.per_scale, self.linear_until = per_scale, linear_until
         self.last = per_scale * linear_until + _PER_OCTAVE * (_REACH_BITS + 1 - linear_until.bit_length())
         self.first = -self.last if two_sided else 0
+        self._below = below
 
-        #: Where rung i lies, in units of 2**-64 scales; strictly increasing.
-        self.rung = cache(self._rung)
-        #: The mass below rung i.
-        self.height = cache(lambda i: below(math.ldexp(self.rung(i), -_FRACTION_BITS)))
+    # Both tables are whole: one that grew by lookups would show afterwards where the records of a release lie.
+
+    @cached_property
+    def rungs(self) -> tuple[int, ...]:
+        """Where each rung lies, from `first` on, in units of 2**-64 scales; strictly increasing."""
+        return tuple(self._rung(i) for i in range(self.first, self.last + 1))
+
+    @cached_property
+    def heights(self) -> tuple[int, ...]:
+        """The mass below each rung, from `first` on."""
+        return tuple(self._below(math.ldexp(rung, -_FRACTION_BITS)) for rung in self.rungs)
 
     def _rung(self, i: int) -> int:
         straight = self.per_scale * self.linear_until
@@ -82,10 +90,10 @@ class StandardLaw:
         else:
             guess = self.per_scale * self.linear_until + int(_PER_OCTAVE * math.log2(scales / self.linear_until))
         i = min(max(guess if numerator >= 0 else -guess - 1, self.first - 1), self.last)
-        scaled = numerator << _FRACTION_BITS
-        while i >= self.first and self.rung(i) * denominator > scaled:
+        scaled, rungs, first = numerator << _FRACTION_BITS, self.rungs, self.first
+        while i >= first and rungs[i - first] * denominator > scaled:
             i -= 1
-        while i < self.last and self.rung(i + 1) * denominator <= scaled:
+        while i < self.last and rungs[i + 1 - first] * denominator <= scaled:
             i += 1
         return i
 
@@ -105,6 +113,7 @@ class Ladder:
 
     def __init__(self, grid: Outcomes, law: StandardLaw, *, location: Fraction, scale: Fraction, weight: int) -> None:
         self._grid, self._law, self._weight = grid, law, weight
+        _ = law.heights  # made now, before any record is seen
         # (x - location) / scale = (x * slope - place) / stretch
         self._slope = location.denominator * scale.denominator
         self._place = location.numerator * scale.denominator
@@ -126,10 +135,11 @@ class Ladder:
         a, b, c = slope * self._slope, offset * self._slope - self._place * divisor, divisor * self._stretch
         law = self._law
         i = law.find(a * index + b, c)
-        low = self._weight * law.height(max(i, law.first)) >> UNIT_BITS
-        below = None if i < law.first else law.rung(i)
-        above = None if i == law.last else law.rung(i + 1)
-        high = low if below is None or above is None else self._weight * law.height(i + 1) >> UNIT_BITS
+        rungs, heights, place = law.rungs, law.heights, i - law.first
+        low = self._weight * heights[max(place, 0)] >> UNIT_BITS
+        below = None if i < law.first else rungs[place]
+        above = None if i == law.last else rungs[place + 1]
+        high = low if below is None or above is None else self._weight * heights[place + 1] >> UNIT_BITS
         return piece(start, end, a << _FRACTION_BITS, b << _FRACTION_BITS, c, (below, low), (above, high))
 
 

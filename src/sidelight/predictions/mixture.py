@@ -1,22 +1,28 @@
-"""Mixtures of priors, and the hedge made of one: a prediction mixed with what holds when it is wrong."""
+"""Mixtures of priors, the hedge made of one, and the closed list of all laws that a prior may have."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Final, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import HedgeWarning, RangeError
 from sidelight.grid import Outcomes
+from sidelight.predictions.cauchy import Cauchy, HalfCauchy
 from sidelight.predictions.compiled import UNIT, CompiledPrior, Part, Staircase
+from sidelight.predictions.gaussian import Gaussian
+from sidelight.predictions.histogram import Histogram
+from sidelight.predictions.laplace import Laplace
 from sidelight.predictions.origin import Origin, guess, joint_origin
 from sidelight.predictions.priors import Prior, as_decimal, finite
+from sidelight.predictions.scale_free import ScaleFree
+from sidelight.predictions.uniform import Uniform
 
 # The robustness knob: mix a prediction with something that holds when the prediction is wrong.
 
@@ -115,9 +121,6 @@ class Mixture:
                 f"a mixture needs one weight for each prior and at least one of both, got {len(weights)} weights and "
                 f"{len(priors)} priors"
             )
-        for prior in priors:
-            if not isinstance(prior, Prior):
-                raise RangeError(f"a mixture is made of priors, got {type(prior).__name__}")
         if min(weights) <= 0 or abs(sum(weights) - 1.0) > 1e-9:
             raise RangeError(
                 f"the weights of a mixture must be positive and sum to 1, got {list(weights)} with sum {sum(weights)}; "
@@ -125,6 +128,7 @@ class Mixture:
             )
         if _depth(priors) > _DEEPEST:
             raise RangeError(f"mixtures are nested at most {_DEEPEST} deep; multiply the weights out")
+        priors = tuple(own_prior(prior, what="each part of a mixture") for prior in priors)
         if self.conditioned not in ("sum", "parts"):
             raise RangeError(f'conditioned must be "sum" or "parts", got {self.conditioned!r}')
         object.__setattr__(self, "weights", weights)
@@ -204,3 +208,53 @@ class Mixture:
     def _log_masses(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         logs = [np.log(w) + prior.log_mass(lower, upper) for w, prior in zip(self.weights, self.priors, strict=True)]
         return np.stack(logs)
+
+
+# Priors are data, and no code of a user ever meets a record. The rank selection asks a prior for its mass below exact
+# order statistics: so a prior is an instance of one of the classes here, never of a subclass, and a query keeps a copy
+# that was built and checked anew before any data is opened. Any other law is a knot table: `Histogram(edges, masses)`.
+
+#: Every class that a prior may be an instance of.
+LAWS: Final = (Cauchy, Gaussian, HalfCauchy, Histogram, Laplace, Mixture, ScaleFree, Uniform)
+_METHODS: Final = ("compile", "inverse_in", "log_mass", "staircases")
+
+
+def is_prior(given: object) -> TypeGuard[Prior]:
+    """Return whether something is one of the laws here; refuse what only looks like one.
+
+    Raises:
+        RangeError: a subclass of a law, or an object with a prior's methods.
+    """
+    if type(given) in LAWS:
+        return True
+    if isinstance(given, LAWS) or any(hasattr(type(given), name) for name in _METHODS):
+        raise RangeError(
+            f"a {type(given).__name__} has a prior's methods and is none of sl.priors (a subclass is none either): its "
+            "code would see records. Write its law as a table, sl.priors.Histogram(edges, masses), or as a Mixture"
+        )
+    return False
+
+
+def own_prior(given: Any, *, what: str = "prediction") -> Prior:
+    """Return a prior built anew from the numbers of the given one, all of them checked again.
+
+    Args:
+        given: One of `LAWS`, by exact type; so are the parts of a mixture and all origins.
+        what: The parameter, for the message.
+
+    >>> own_prior(Cauchy(40, 20)) == Cauchy(40, 20)
+    True
+    """
+    if not is_prior(given):
+        raise RangeError(
+            f"{what} must be a prior such as sl.priors.Cauchy(location, scale), got {type(given).__name__}"
+        )
+    numbers = {each.name: getattr(given, each.name) for each in fields(given)}  # type: ignore[arg-type]
+    origin = numbers["origin"]
+    if type(origin) is not Origin:
+        raise RangeError(
+            f"the origin of a prior is public(...), released(...) or guess(...), got {type(origin).__name__}"
+        )
+    numbers["origin"] = Origin(**{each.name: getattr(origin, each.name) for each in fields(origin)})
+    built: Prior = type(given)(**numbers)  # a mixture does this with its parts
+    return built

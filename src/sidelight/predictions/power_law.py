@@ -18,7 +18,7 @@ from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import UNIT, UNIT_BITS, CompiledPrior, Staircase
 from sidelight.predictions.knots import Ladder, StandardLaw
-from sidelight.predictions.priors import Numeric
+from sidelight.predictions.priors import Numeric, exact_positive
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,8 @@ class PowerLaw:
     exponent: int = 4
 
     def __post_init__(self) -> None:
-        given = self.anchor
-        try:
-            exact = Fraction(repr(given) if isinstance(given, float) else given)
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-            raise RangeError(f"anchor must be a finite number, got {given!r}; write it as a decimal") from None
-        if exact <= 0 or isinstance(given, bool):
-            raise RangeError(
-                f"anchor must be positive, got {given}; the resolution of the column is a good least value"
-            )
+        advice = "the resolution of the column is a good least value"
+        exact = exact_positive(self.anchor, name="anchor", advice=advice)
         if isinstance(self.exponent, bool) or not isinstance(self.exponent, int) or not 3 <= self.exponent <= 16:
             raise RangeError(
                 f"exponent must be a whole number from 3 to 16, got {self.exponent!r}; with 2 or less the expected "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.predictions.compiled import CompiledPrior, Staircase
 from sidelight.predictions.origin import Origin
+from sidelight.records.numbers import exact_number
 
 # How the numbers that describe a prior are read: finite floats, meant as the decimals that they print as.
 
@@ -26,11 +27,20 @@ def finite(value: Numeric, *, name: str) -> float:
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = float(Fraction(value)) if isinstance(value, str) else float(value)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise RangeError(f"{name} must be a finite number, got {value!r}; write it as a decimal") from None
+        number = float(exact_number(value, name=name) if isinstance(value, (str, Decimal, Fraction)) else value)
+    except (TypeError, ValueError, OverflowError):  # exact_number's refusal is a ValueError, too
+        shown = repr(value)[:40]
+        raise RangeError(f"{name} must be a finite number, got {shown}; write it as a decimal") from None
     if not math.isfinite(number):
         raise RangeError(f"{name} must be a finite number, got {number}; a prior has no infinite parameter")
+    return number
+
+
+def exact_positive(value: Numeric, *, name: str, advice: str) -> Fraction:
+    """Read a number above zero exactly."""
+    number = exact_number(value, name=name)
+    if number <= 0:
+        raise RangeError(f"{name} must be positive, got {value}; {advice}")
     return number
 
 
@@ -63,12 +73,14 @@ def texts_of(written: Mapping[str, object], key: str) -> list[str]:
     return value
 
 
-@runtime_checkable
 class Prior(Protocol):
     """A public law on the outputs: where the answer is expected. It changes accuracy, never the guarantee.
 
     `compile` and `staircases` serve the release path (integers only reach the records). The other methods are floats
     for simulation, bounds and diagnostics, vectorised, and stable in the tails; intervals are (lower, upper].
+
+    For type checkers alone: release code asks priors about records, so which classes are priors is a closed list,
+    `mixture.LAWS`.
     """
 
     @property

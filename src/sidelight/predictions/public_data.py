@@ -199,7 +199,15 @@ def _owner(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
+def refuse_look_alike(given: object, *kinds: type) -> None:
+    """Refuse an instance of a subclass of these classes, or what claims to be one: its code would meet records."""
+    if isinstance(given, kinds) and type(given) not in kinds:
+        names = " or ".join(f"sl.{kind.__name__}" for kind in kinds)
+        raise RangeError(f"a prediction must be {names} itself, got a {type(given).__name__}; pass its numbers instead")
+
+
 def refuse_private(given: Any) -> None:
     """Refuse a table where public data is wanted."""
+    refuse_look_alike(given, PublicData)
     if isinstance(given, Table):
         raise RangeError("a sidelight.Table is a private source and cannot be public data; pass published rows")

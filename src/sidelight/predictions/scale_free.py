@@ -21,7 +21,7 @@ from sidelight.predictions.compiled import UNIT, CompiledPrior, Staircase
 from sidelight.predictions.histogram import Histogram
 from sidelight.predictions.knots import IndexLine, ListedKnots, WholeNumbers
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.priors import Numeric
+from sidelight.predictions.priors import Numeric, exact_positive
 
 Signs = Literal["both", "positive"]
 
@@ -66,13 +66,7 @@ class ScaleFree:
             raise RangeError(f"signs must be 'both' or 'positive', got {self.signs!r}")
         if self.resolution is None:
             return
-        given = self.resolution
-        try:
-            exact = Fraction(repr(given) if isinstance(given, float) else given)
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-            raise RangeError(f"resolution must be a finite number, got {given!r}; write it as a decimal") from None
-        if exact <= 0:
-            raise RangeError(f"resolution must be positive, got {given}; leave it out to take the grid's")
+        exact = exact_positive(self.resolution, name="resolution", advice="leave it out to take the grid's")
         object.__setattr__(self, "resolution", exact)
 
     @property

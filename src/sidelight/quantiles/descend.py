@@ -58,6 +58,8 @@ def descend(
     if any((prior.first, prior.last) != (first, last) for prior in several):
         raise RangeError("all priors must be compiled on the same grid; compile each with the grid of the release")
     whole = Cell(first, last, last + 1) if cell is None else cell
+    own = {id(prior): prior.fresh() for prior in several}  # what is looked up from here on ends with this run
+    several = [own[id(prior)] for prior in several]
     outputs = [0] * len(tree.levels)
     for node in tree.nodes():  # parents first: the range is already in `outputs`
         low = whole.first if node.lower is None else outputs[node.lower]

@@ -18,7 +18,7 @@ from sidelight.guarantees import Amount, Neighbours, Row
 from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.predictions import CompiledPrior, Histogram, Prior, describe, guess, hedge, released
+from sidelight.predictions import CompiledPrior, Histogram, Prior, describe, guess, hedge, is_prior, own_prior, released
 from sidelight.quantiles.bounds import expected_gap
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormRule, codes_of
@@ -81,7 +81,9 @@ class Distribution:
 
     def __post_init__(self) -> None:
         self._as_quantiles()  # a budget or a size that cannot work is found now
-        if self.prediction is not None and not isinstance(self.prediction, Release | Prior):
+        if is_prior(self.prediction):
+            object.__setattr__(self, "prediction", own_prior(self.prediction))
+        elif self.prediction is not None and not isinstance(self.prediction, Release):
             raise RangeError(
                 "prediction must be a prior such as sl.priors.Cauchy(location, scale), or an earlier release of a "
                 f"distribution, got {type(self.prediction).__name__}"

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount, exact
-from sidelight.predictions.priors import Prior
+from sidelight.predictions import Prior, is_prior, own_prior
 from sidelight.quantiles.tree import Score, exact_levels
 
 
@@ -74,7 +74,8 @@ def nonprivate_quality(
     """
     read = exact_levels(levels)
     ordered = sorted_values(values)
-    several = [priors] * len(read) if isinstance(priors, Prior) else list(priors)
+    given = [priors] * len(read) if is_prior(priors) else list(cast(Sequence[Prior], priors))
+    several = [own_prior(prior) for prior in given]
     if len(several) != len(read):
         raise RangeError(f"one prior is needed for each of the {len(read)} levels, got {len(several)}")
     budget = None if epsilon is None else float(exact(epsilon, name="epsilon"))

@@ -21,7 +21,7 @@ from sidelight.grid import Grid, Outcomes
 from sidelight.group_table import GroupTable
 from sidelight.noise import Source
 from sidelight.noise.source import SEEDED_BRANDING
-from sidelight.predictions import Cauchy, Prior, hedge
+from sidelight.predictions import Cauchy, Prior, hedge, is_prior, own_prior
 from sidelight.predictions.origin import Origin, guess, released
 from sidelight.quantiles.outcomes import check_reach
 from sidelight.quantiles.prepared import CellPrior, PreparedGroupQuantiles, PreparedQuantiles, level_name
@@ -100,11 +100,12 @@ def read_cell_priors(
         for label, given in table.items():
             cell = tuple(map(str, label)) if isinstance(label, tuple) else (str(label),)
             priors = tuple(given) if isinstance(given, Sequence) else (given,)
-            if len(priors) not in (1, len(names)) or not all(isinstance(each, Prior) for each in priors):
+            if len(priors) not in (1, len(names)) or not all(is_prior(each) for each in priors):
                 raise RangeError(
                     f"the prediction of group {'/'.join(cell)!r} must be a prior such as sl.priors.Cauchy(location, "
                     f"scale), or one for each of the {len(names)} levels"
                 )
+            priors = tuple(own_prior(each) for each in priors)
             found[cell] = priors * len(names) if len(priors) == 1 else priors
     there = set(cells)
     if not any(cell in there for cell in found):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, nearest
-from sidelight.predictions import Cauchy, Laplace, Prior, PublicData, hedge
+from sidelight.predictions import Cauchy, Laplace, Prior, PublicData, hedge, own_prior
 from sidelight.predictions.learning.laplace_fit import (
     LaplaceFit,
     fit_laplace,
@@ -84,7 +84,7 @@ def fit_public(
     ]
     if hedge_weight == 0:
         return list(fitted)
-    robust = Cauchy(centre, spread / 2, origin=origin) if fallback is None else fallback
+    robust = Cauchy(centre, spread / 2, origin=origin) if fallback is None else own_prior(fallback, what="fallback")
     return [hedge(prior, with_=robust, weight=hedge_weight) for prior in fitted]
 
 
@@ -187,7 +187,7 @@ def public_cauchy(
 
 def check_public(sample: object) -> None:
     """Refuse anything that nobody has declared public."""
-    if not isinstance(sample, PublicData):
+    if type(sample) is not PublicData:
         raise RangeError(
             f"this wants sl.PublicData, got {type(sample).__name__}; write sl.PublicData(values, 'where they are "
             "published') if, and only if, these values are public"

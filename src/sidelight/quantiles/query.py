@@ -18,7 +18,7 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Person, Row, Unit
 from sidelight.guarantees.amounts import decimal_text, exact, positive
 from sidelight.mechanisms.budget import Budget
-from sidelight.predictions import Prior, describe, warn_if_unhedged
+from sidelight.predictions import Prior, describe, own_prior, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
 from sidelight.quantiles.forms.rule import Form, FormRule, codes_of
 from sidelight.quantiles.group_priors import (
@@ -174,6 +174,9 @@ class Quantiles(Generic[QuantileValues]):
         if isinstance(self.where, str):
             object.__setattr__(self, "where", parse_expression(self.where))
         check_parameters(self, levels=len(levels))
+        own = tuple(own_prior(prior) for prior in self._given)  # no object of the user's meets a record
+        if own:
+            object.__setattr__(self, "prediction", own if isinstance(self.prediction, Sequence) else own[0])
         self._rule(levels, codes=1, unit=Row())  # a budget that cannot work is found now
         self._tree(levels, unit=Row())
 

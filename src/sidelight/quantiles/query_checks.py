@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sidelight.errors import RangeError, SchemaError
-from sidelight.predictions import Prior, PublicData
+from sidelight.predictions import PublicData, is_prior
 from sidelight.records import Number, Schema
 
 #: What is computed after a release, of each level beside each other, must fit into memory.
@@ -47,7 +47,7 @@ def check_parameters(query: Any, *, levels: int) -> None:
     if query.cells == "predicted" and query._for_each_group:
         raise RangeError('cells="predicted" wants one prediction for all groups; leave cells out, or borrow')
     for prior in query._given:
-        if not isinstance(prior, Prior):
+        if not is_prior(prior):
             fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
             raise RangeError(
                 f"prediction must be a prior such as sl.priors.Cauchy(location, scale), got {type(prior).__name__}{fit}"

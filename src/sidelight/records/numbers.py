@@ -17,6 +17,8 @@ LARGEST_FLOAT = sys.float_info.max
 
 #: Every float, written out exactly, has fewer digits; more would only fill the memory.
 _MOST_DIGITS = 1200
+#: Two such numbers and a fraction bar.
+_LONGEST_TEXT = 2 * _MOST_DIGITS + 3
 
 #: What a user may write for a public number.
 Real = str | int | float | Decimal | Fraction
@@ -24,6 +26,9 @@ Real = str | int | float | Decimal | Fraction
 
 def exact_number(value: Real, *, name: str) -> Fraction:
     """Read a finite public number exactly; a float is read through its shortest decimal text.
+
+    The one reader of numbers in texts that people write, other than amounts of privacy: the fraction of "1e99999999"
+    would fill the memory, so its exponent is looked at first.
 
     >>> exact_number(0.1, name="lower")
     Fraction(1, 10)
@@ -37,9 +42,12 @@ def exact_number(value: Real, *, name: str) -> Fraction:
     try:
         if isinstance(value, float):
             return Fraction(repr(float(value)))
-        read = Decimal(value) if isinstance(value, str) and "/" not in value else value
+        if isinstance(value, str) and "/" in value and len(value) <= _LONGEST_TEXT:
+            value = Fraction(value)
+        read = Decimal(value) if isinstance(value, str) else value
         if not isinstance(read, Decimal) or _ordinary(read):
-            return Fraction(read)
+            exact = Fraction(read)
+            return Fraction(int(exact.numerator), int(exact.denominator))  # of a subclass nothing is left
     except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError):
         read = None
     if read is not None:

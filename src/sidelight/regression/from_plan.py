@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from sidelight.plan_section import COMMON, Section
+from sidelight.records.numbers import exact_number
 from sidelight.session import Query
 
 #: Keys of every estimator: what it learns from what, its price, and how it is fitted.
@@ -47,7 +48,9 @@ def logistic_regression(section: Section) -> Query:
     if "class_weight" in section:
         weights = section.section("class_weight")
         given["class_weight"] = {_label(key): weights.amount(key) for key in weights.values}
-        given["class_weight"] = {key: _number(value) for key, value in given["class_weight"].items()}
+        given["class_weight"] = {
+            key: exact_number(value, name=f"class_weight of {key}") for key, value in given["class_weight"].items()
+        }
     if "multi_class" in section:
         given["multi_class"] = section.choice("multi_class", ["softmax", "one_vs_rest"])
     return _model(section, LogisticRegression, given)
@@ -163,9 +166,3 @@ def _classes(section: Section) -> dict[str, Any]:
 def _label(key: str) -> str | int:
     """Read a key of class_weight: TOML keys are texts, labels may be whole numbers."""
     return int(key) if key.removeprefix("-").isdigit() else key
-
-
-def _number(amount: Any) -> Any:
-    from fractions import Fraction
-
-    return Fraction(amount)

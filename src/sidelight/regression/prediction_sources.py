@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,9 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.predictions import PublicData
+from sidelight.predictions.public_data import refuse_look_alike
 from sidelight.records import Table
+from sidelight.records.numbers import exact_number
 from sidelight.regression.clipping import bounded_rows
 from sidelight.regression.coefficient_prediction import (
     CoefficientPrediction,
@@ -73,6 +74,8 @@ def predictions_of(given: Any, wanted: PredictedFit) -> Predictions:
 
 
 def _candidate(given: Any, wanted: PredictedFit) -> Candidate:
+    for each in given if isinstance(given, tuple) else (given,):
+        refuse_look_alike(each, CoefficientPrediction, PublicData)
     if isinstance(given, CoefficientPrediction) and given.earlier:
         found = _candidate(given.coefficients, wanted)
         assert isinstance(found, PredictedCoefficients)
@@ -264,8 +267,8 @@ def _stored_noise(release: Release) -> StoredNoise | None:
         return None
     ways, centre = np.asarray(value["map"], np.float64), np.asarray(value["centre"], np.float64)
     variances = np.asarray(value["noise"], np.float64).reshape(len(centre) + 1, -1)
-    norm = float(Fraction(str(release.query["data_norm"])))
-    half = float(Fraction(str(release.query.get("half_range", 1))))
+    norm = float(exact_number(str(release.query["data_norm"]), name="data_norm"))
+    half = float(exact_number(str(release.query.get("half_range", 1)), name="half_range"))
     basis = np.zeros((len(centre) + 1,) * 2)
     basis[:-1, :-1] = half * ways / norm
     basis[-1, :-1] = -half * (centre @ ways)

@@ -60,6 +60,7 @@ class Account(Protocol):
         request: Mapping[str, Any],
         key: str | None = None,
         resume: bool = False,
+        once: bool = False,
         at_utc: str | None = None,
         delta: Amount | None = None,
     ) -> Reservation | Stored:
@@ -105,11 +106,12 @@ class InProcessAccount:
         request: Mapping[str, Any],
         key: str | None = None,
         resume: bool = False,
+        once: bool = False,
         at_utc: str | None = None,
         delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing."""
-        del request, resume, at_utc
+        del request, resume, once, at_utc
         if key is not None:
             raise LedgerError("a key names an entry of a ledger, and this session has none; pass ledger=... to Session")
         if os.getpid() != self._process:
@@ -160,6 +162,7 @@ class OneOffAccount:
         request: Mapping[str, Any],
         key: str | None = None,
         resume: bool = False,
+        once: bool = False,
         at_utc: str | None = None,
         delta: Amount | None = None,
     ) -> Reservation | Stored:

@@ -35,6 +35,7 @@ def release_through(
     entropy: Entropy,
     key: str | None = None,
     resume: bool = False,
+    once: bool = False,
     at_utc: str | None = None,
     strict: bool = False,
 ) -> Outcome:
@@ -42,10 +43,12 @@ def release_through(
     prepared = _prepare(query, table, strict=strict, entropy=entropy)
     delta = declared_delta(query)
     reservation = account.reserve(
-        prepared.claims, request=prepared.request, key=key, resume=resume, at_utc=at_utc, delta=delta
+        prepared.claims, request=prepared.request, key=key, resume=resume, once=once, at_utc=at_utc, delta=delta
     )
     if isinstance(reservation, Stored):
-        return outcome_from_json(reservation.text).at(entry_id=reservation.entry_id, ledger_head=reservation.head)
+        return outcome_from_json(_stored_text(reservation)).at(
+            entry_id=reservation.entry_id, ledger_head=reservation.head
+        )
     ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy)
     record = reservation.release if isinstance(outcome, Release) else reservation.refuse
     return outcome.at(entry_id=reservation.entry_id, ledger_head=record(text))
@@ -60,6 +63,7 @@ def release_batch_through(
     entropy: Entropy,
     key: str | None = None,
     resume: bool = False,
+    once: bool = False,
     at_utc: str | None = None,
     strict: bool = False,
 ) -> list[Outcome]:
@@ -73,13 +77,23 @@ def release_batch_through(
     prepared = [_prepare(query, table, strict=strict, entropy=entropy) for query in queries]
     price = batch([each.claims for each in prepared], delta=delta)
     request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
-    reservation = account.reserve(price, request=request, key=key, resume=resume, at_utc=at_utc)
+    reservation = account.reserve(price, request=request, key=key, resume=resume, once=once, at_utc=at_utc)
     if isinstance(reservation, Stored):
-        stored = [outcome_from_json(text) for text in json.loads(reservation.text)]
+        stored = [outcome_from_json(text) for text in json.loads(_stored_text(reservation))]
         return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
     outcomes = _run(prepared, table, reservation, entropy=entropy)
     head = reservation.release(json.dumps([text for _, text in outcomes]))
     return [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
+
+
+def _stored_text(stored: Stored) -> str:
+    """Return what the same key bought before."""
+    if stored.state == "failed":
+        raise ReleaseFailedError(
+            "the one attempt that once=True gives this key failed, or was given up; its charge stands and nothing more "
+            "was charged. A new key is a new request, and pays again"
+        )
+    return stored.text
 
 
 def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy) -> Prepared:

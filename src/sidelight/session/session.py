@@ -94,21 +94,27 @@ class Session:
             raise LedgerError("this ledger is for tests and holds seeded noise; open another for real data")
 
     @overload
-    def release(self, query: TypedQuery[Value], *, key: str | None = None, resume: bool = False) -> Release[Value]: ...
+    def release(
+        self, query: TypedQuery[Value], *, key: str | None = None, resume: bool = False, once: bool = False
+    ) -> Release[Value]: ...
 
     @overload
-    def release(self, query: SureQuery, *, key: str | None = None, resume: bool = False) -> Release: ...
+    def release(
+        self, query: SureQuery, *, key: str | None = None, resume: bool = False, once: bool = False
+    ) -> Release: ...
 
     @overload
-    def release(self, query: Query, *, key: str | None = None, resume: bool = False) -> Outcome: ...
+    def release(self, query: Query, *, key: str | None = None, resume: bool = False, once: bool = False) -> Outcome: ...
 
-    def release(self, query: Query, *, key: str | None = None, resume: bool = False) -> Outcome:
+    def release(self, query: Query, *, key: str | None = None, resume: bool = False, once: bool = False) -> Outcome:
         """Charge the query, run it and return its release.
 
         Args:
             query: What is asked.
-            key: Remember the release under this name: asking again returns the stored answer and costs nothing.
+            key: Remember the release under this name: asking again returns the stored answer and costs nothing. Asking
+                again after a failure pays again: a failed attempt keeps its charge and bought no answer.
             resume: Declare an unfinished attempt with this key dead; the new attempt pays again.
+            once: Give the key one attempt for good: after a failure asking again costs nothing, and raises.
 
         Returns:
             The release, or `Refused` from a query that tests privately.
@@ -120,19 +126,26 @@ class Session:
             entropy=self._entropy,
             key=key,
             resume=resume,
+            once=once,
             at_utc=self._at_utc,
             strict=self.strict,
         )
 
     def release_together(
-        self, queries: Sequence[Query], *, delta: Amount, key: str | None = None, resume: bool = False
+        self,
+        queries: Sequence[Query],
+        *,
+        delta: Amount,
+        key: str | None = None,
+        resume: bool = False,
+        once: bool = False,
     ) -> list[Outcome]:
         """Release a fixed batch as one charge, priced by numerical composition at `delta`.
 
         Args:
             queries: All are fixed before the first runs; that is what makes the lower price valid.
             delta: Where the batch is priced.
-            key, resume: As for `release`.
+            key, resume, once: As for `release`.
 
         Returns:
             The outcomes in the order of the queries.
@@ -145,6 +158,7 @@ class Session:
             entropy=self._entropy,
             key=key,
             resume=resume,
+            once=once,
             at_utc=self._at_utc,
             strict=self.strict,
         )

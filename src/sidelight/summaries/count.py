@@ -167,7 +167,7 @@ class PreparedCounts(SurePrepared):
         """Count, add noise, and make the numbers readable."""
         exact = group_counts(table, self.groups, norm=self.noise.norm)
         noisy = np.asarray(self.noise.on(exact).release(source), np.int64).reshape(-1)
-        columns = self.reading.columns(noisy, self.cells, self.noise)
+        columns = self.reading.columns(noisy, self.cells, self.noise, source)
         return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted))
 
 

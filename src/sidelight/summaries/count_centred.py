@@ -83,7 +83,8 @@ class PreparedCentred(SurePrepared):
         )
         sd = sqrt(plan.variance)
         confidence = self.reading.confidence
-        readable = readable_counts(drawn_values, values, bound=gaussian_bound(sd, confidence=confidence, cells=size))
+        sure = gaussian_bound(sd, confidence=confidence, cells=size)
+        readable = readable_counts(drawn_values, values, bound=sure, source=source)
         # of the sum of two rounded normal laws in 64ths: the normal quantile and one step of rounding for each
         reach = (gaussian_bound(_STEPS * sd, confidence=confidence) + 1 + plan.steps / 2) / _STEPS
         columns = {

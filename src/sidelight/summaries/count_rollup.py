@@ -26,11 +26,19 @@ from sidelight.records import Table
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_tables import Reading, check_noise, group_labels, table_of
 from sidelight.summaries.grouped import Grouped
-from sidelight.summaries.intervals import gaussian_bound, normal_ends
+from sidelight.summaries.intervals import pooled_bound, pooled_ends
+from sidelight.summaries.laplace_sums import Part
 from sidelight.summaries.noise_choice import Noise, choose_noise
 from sidelight.summaries.nonnegative import readable_counts
 from sidelight.summaries.predicted import Group
-from sidelight.summaries.rollup import Axes, pool_margins, rollup_shares
+from sidelight.summaries.rollup import (
+    Axes,
+    cell_variance,
+    cell_weights,
+    component_variances,
+    pool_margins,
+    rollup_shares,
+)
 
 #: More columns would make more totals than cells anybody reads.
 _MOST_COLUMNS = 5
@@ -45,6 +53,11 @@ class Margin:
     axes: Axes
     norms: UnitNorms
     noise: Noise
+
+    @property
+    def variance(self) -> float:
+        """The variance that it is pooled with."""
+        return max(self.noise.variance, _LEAST_VARIANCE)
 
     def bounded(self, cells: NDArray[np.int64], groups: Groups) -> Bounded:
         """Return this margin of the finest counts, with its own sensitivity."""
@@ -61,6 +74,8 @@ class PreparedRollup(SurePrepared):
     margins: tuple[Margin, ...]
     cells: tuple[Group, ...]
     shown: tuple[Axes, ...]
+    bounds: tuple[float, ...]  # how far a cell of each shown margin is off at most
+    sure_bound: float  # how far all of the finest cells are
     keys: tuple[str, ...]
     reading: Reading
     counted: str
@@ -77,26 +92,25 @@ class PreparedRollup(SurePrepared):
         measured = {}
         for margin in self.margins:
             noisy = np.asarray(margin.noise.on(margin.bounded(exact, self.groups)).release(source), np.float64)
-            measured[margin.axes] = (noisy, max(margin.noise.variance, _LEAST_VARIANCE))
+            measured[margin.axes] = (noisy, margin.variance)
         pooled = pool_margins(sizes, measured)
         finest = self.shown[0]
         values, variance = pooled.table(finest).reshape(-1), pooled.variance(finest)
         drawn = self.reading.drawn(
             values, self.cells, variance=variance, largest_eigenvalue=pooled.largest_eigenvalue(finest)
         )
-        bound = gaussian_bound(sqrt(variance), confidence=self.reading.confidence, cells=len(self.cells))
-        readable = readable_counts(drawn, values, bound=bound, total=float(pooled.table(())))
+        readable = readable_counts(drawn, values, bound=self.sure_bound, total=float(pooled.table(())), source=source)
         parts: dict[str, list[Any]] = {"count": [], "unbiased": [], "noise_sd": [], "low": [], "high": []}
-        for axes in self.shown:
+        for axes, bound in zip(self.shown, self.bounds, strict=True):
             outside = tuple(axis for axis in range(len(sizes)) if axis not in axes)
             unbiased = pooled.table(axes).reshape(-1)
             sampling = np.maximum(unbiased, 0.0) if self.reading.population else 0.0
-            ends = normal_ends(unbiased, pooled.variance(axes) + sampling, confidence=self.reading.confidence)
+            ends = pooled_ends(unbiased, bound, sampling=sampling, confidence=self.reading.confidence)
             parts["count"].append(readable.reshape(sizes).sum(axis=outside).reshape(-1))
             parts["unbiased"].append(unbiased)
             parts["noise_sd"].append(np.full(unbiased.size, sqrt(pooled.variance(axes))))
-            parts["low"].append(np.maximum(ends.low, 0.0))
-            parts["high"].append(np.maximum(ends.high, 0.0))
+            parts["low"].append(ends.low)
+            parts["high"].append(ends.high)
         columns = {name: np.concatenate(part) for name, part in parts.items()}
         groups = rolled_up(self.groups, self.shown)
         return Answer(value=table_of(self.keys, groups, columns, of=self.counted))
@@ -163,9 +177,27 @@ def prepare_rollup(
         margins=margins,
         cells=cells,
         shown=shown,
+        bounds=tuple(_bound(sizes, margins, axes, confidence=reading.confidence) for axes in shown),
+        sure_bound=_bound(sizes, margins, shown[0], confidence=reading.confidence, cells=len(cells)),
         keys=query.keys,
         reading=reading,
         counted=counted,
+    )
+
+
+def _bound(
+    sizes: tuple[int, ...], margins: tuple[Margin, ...], axes: Axes, *, confidence: float, cells: int = 1
+) -> float:
+    """Return how far a pooled cell of a margin is off at most: a function of public numbers."""
+    noises = {margin.axes: margin.noise for margin in margins}
+    variances = {margin.axes: margin.variance for margin in margins}
+    weights = cell_weights(sizes, variances, axes)
+    return pooled_bound(
+        [Part(weight, float(noises[measured].scale), count) for measured, weight, count in weights],
+        cell_variance(sizes, component_variances(sizes, variances), axes),
+        laplace=margins[0].noise.kind == "laplace",
+        confidence=confidence,
+        cells=cells,
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
+from sidelight.noise import Source
 from sidelight.release import TailBound
 from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound, population_ends
 from sidelight.summaries.noise_choice import Noise
@@ -77,18 +78,21 @@ class Reading:
             candidates.append(drawn)
         return (best_of(candidates, noisy) if len(candidates) > 1 else candidates[0]).values
 
-    def columns(self, noisy: Whole, groups: Sequence[Group], noise: Noise, *, name: str = "count") -> dict[str, Any]:
+    def columns(
+        self, noisy: Whole, groups: Sequence[Group], noise: Noise, source: Source, *, name: str = "count"
+    ) -> dict[str, Any]:
         """Return the columns of a table of counts with independent noise.
 
         Args:
             noisy: The noisy counts, one a group.
             groups: The labels of each group.
             noise: Their noise.
+            source: What ties are drawn from.
             name: What the numbers that people read are called.
         """
         cells = max(1, len(groups))
         estimates = self.drawn(noisy, groups, variance=noise.variance)
-        readable = readable_counts(estimates, noisy, bound=noise_bound(noise, self.confidence, cells))
+        readable = readable_counts(estimates, noisy, bound=noise_bound(noise, self.confidence, cells), source=source)
         bound = noise_bound(noise, self.confidence)
         ends = population_ends(noisy, bound, confidence=self.confidence) if self.population else around(noisy, bound)
         return {

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 from sidelight.errors import RangeError, SchemaError
-from sidelight.predictions import Prior
+from sidelight.predictions import Prior, is_prior, own_prior
 from sidelight.records import Number, Schema
 from sidelight.records.expressions import Expression, col
 from sidelight.session.query import SurePrepared
@@ -77,7 +77,7 @@ class Histogram(Count):
             raise RangeError("a histogram has public bins and no totals: leave known, prefer and rollup out")
         if self.outside not in ("keep", "drop"):
             raise RangeError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
-        given: Any = (self.bins, USUAL_BINS) if isinstance(self.bins, Prior) else self.bins
+        given: Any = (self.bins, USUAL_BINS) if is_prior(self.bins) else self.bins
         named = isinstance(given, str) and given == "private"
         if not named and (isinstance(given, (str, bool)) or not isinstance(given, (int, Iterable))):
             raise RangeError(
@@ -106,7 +106,9 @@ class Histogram(Count):
     def _predicted_bins(self) -> tuple[Prior, int] | None:
         """Predicted values and how many bins are cut at their quantiles; None where bins are not predicted."""
         found: Any = self.bins
-        return found if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], Prior) else None
+        if isinstance(found, tuple) and len(found) == 2 and is_prior(found[0]):
+            return own_prior(found[0]), found[1]
+        return None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -142,11 +144,12 @@ class Histogram(Count):
     def cut(self, schema: Schema) -> Expression:
         """Return the bins as an expression: which of them a number lies in."""
         column = next((each for each in schema.columns if each.name == self.column), None)
-        assert not isinstance(self.bins, (str, Prior))
+        assert not isinstance(self.bins, str)
+        bins: Any = self.bins
         if self._predicted_bins is not None:
             return col(self.column).cut(self._edges_of(schema, *self._predicted_bins), outside="keep")
         if not isinstance(self.bins, int):
-            return col(self.column).cut(self.bins, outside=self.outside)
+            return col(self.column).cut(bins, outside=self.outside)
         if not 1 <= self.bins <= _MOST_BINS:
             raise RangeError(f"bins must be a whole number from 1 to {_MOST_BINS}, got {self.bins}")
         if not isinstance(column, Number) or column.lower is None or column.upper is None:

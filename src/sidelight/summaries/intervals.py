@@ -7,7 +7,7 @@ clipping are not in them unless asked for. Post-processing of released numbers (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
+from sidelight.summaries.laplace_sums import Part, laplace_sum_bound
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -238,17 +239,6 @@ def mean_from_count_and_sum(
     return _fieller(s, n, half_width, -1.0, 1.0, lower, upper)
 
 
-def share_of_total(cell: ArrayLike, rest: ArrayLike, *, variance: float, cells: int, confidence: float = 0.95) -> Ends:
-    """Return the interval of a cell's share of all; the rest has the noise of `cells` - 1 cells. Normal, not exact."""
-    a, b = np.asarray(cell, dtype=np.float64), np.asarray(rest, dtype=np.float64)
-    z = _normal_quantile(_miss(confidence, 1))
-
-    def half_width(u: Floats) -> Floats:
-        return np.asarray(z * np.sqrt(variance * ((1 - u) ** 2 + (cells - 1) * u**2)))
-
-    return _fieller(a, a + b, half_width, 0.0, 1.0, 0.0, 1.0)
-
-
 def _fieller(
     numerator: Floats,
     denominator: Floats,
@@ -294,11 +284,28 @@ def variance_ends(estimates: ArrayLike, noise_variance: ArrayLike, *, largest: f
     return Ends(low=low, high=np.clip(v + reach, 0.0, largest))
 
 
-def normal_ends(estimates: ArrayLike, variance: ArrayLike, *, confidence: float = 0.95) -> Ends:
-    """Return estimates ± z standard deviations: for values pooled by least squares, whose noise is a sum of many."""
-    y = np.asarray(estimates, dtype=np.float64)
-    reach = _normal_quantile(_miss(confidence, 1)) * np.sqrt(np.asarray(variance, dtype=np.float64))
-    return Ends(low=y - reach, high=y + reach)
+def pooled_bound(
+    parts: Sequence[Part], variance: float, *, laplace: bool, confidence: float = 0.95, cells: int = 1
+) -> float:
+    """Return how far a value pooled by least squares is off at most, its noise being a weighted sum.
+
+    Args:
+        parts: The sum; used for discrete Laplace noise, whose sums go further than normal ones.
+        variance: Of the sum; used for Gaussian noise, whose sums are Gaussian.
+        laplace: Which noise.
+        confidence: Of all cells together.
+        cells: How many values; dependent ones, too.
+    """
+    if laplace:
+        return laplace_sum_bound(parts, miss=(1 - confidence) / cells)
+    return _normal_quantile(_miss(confidence, cells)) * math.sqrt(variance)
+
+
+def pooled_ends(estimates: ArrayLike, bound: float, *, sampling: ArrayLike = 0.0, confidence: float = 0.95) -> Ends:
+    """Return estimates ± √(bound² + z²·sampling); the second term for counts of a population. At least 0."""
+    y, drawn = np.asarray(estimates, dtype=np.float64), np.asarray(sampling, dtype=np.float64)
+    reach = np.sqrt(bound**2 + _normal_quantile(_miss(confidence, 1)) ** 2 * drawn)
+    return around(y, reach)
 
 
 # --- counts of published labels ---------------------------------------------------------------------------------------

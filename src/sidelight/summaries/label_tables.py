@@ -132,10 +132,10 @@ class PreparedLabels(SurePrepared):
         groups = (*self.known, *(group for group, _ in new))
         if self.plan.apart:
             noisy = self._noisy(selection.exact(table, self.counts), groups, source)
-            columns = self.reading.columns(noisy, groups, self.plan.noise)
+            columns = self.reading.columns(noisy, groups, self.plan.noise, source)
         else:
             noisy = self._noisy(found, self.known, source)
-            columns = self._with_new(noisy, np.array([value for _, value in new], np.int64))
+            columns = self._with_new(noisy, np.array([value for _, value in new], np.int64), source)
         columns["known"] = np.arange(len(groups)) < len(self.known)
         value = table_of(self.keys, groups, columns, of=self.counted, shown_from=self.plan.least)
         return Answer(value=value, labels=group_labels(groups, "count"))
@@ -150,10 +150,10 @@ class PreparedLabels(SurePrepared):
         bounded = _zeros(self.counts, len(groups), self.plan.noise, values)
         return np.asarray(self.plan.noise.on(bounded).release(source), np.int64).reshape(-1)
 
-    def _with_new(self, noisy: Whole, new: Whole) -> dict[str, Any]:
+    def _with_new(self, noisy: Whole, new: Whole, source: Source) -> dict[str, Any]:
         """Join known groups and new ones, whose counts are too high on average: no twin, and intervals of their own."""
         assert self.plan.law is not None
-        columns = self.reading.columns(noisy, self.known, self.plan.noise)
+        columns = self.reading.columns(noisy, self.known, self.plan.noise, source)
         columns["unbiased"] = columns["unbiased"].astype(np.float64)
         ends = published_ends(
             new, self.plan.law, least=self.plan.least, reach=self.plan.reach, confidence=self.reading.confidence

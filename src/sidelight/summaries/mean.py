@@ -13,7 +13,7 @@ import numpy as np
 from sidelight.errors import RangeError, SchemaError
 from sidelight.mechanisms.budget import together
 from sidelight.noise import Source
-from sidelight.predictions import Prior
+from sidelight.predictions import is_prior
 from sidelight.records import Schema, Table
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
@@ -189,7 +189,7 @@ class Mean(OfNumber):
         self, plan: Measurement, prediction: Any, names: tuple[str, ...], *, noise_name: str = "noise_sd"
     ) -> PredictedTable | None:
         """Read a prediction of the groups, and check it against them as far as they are public."""
-        if isinstance(prediction, Prior):
+        if is_prior(prediction):
             return None
         table = read_prediction(prediction, keys=self.keys, names=names, noise_name=noise_name)
         check_single(table, what="a mean")
@@ -333,7 +333,7 @@ class Proportion(Mean):
         condition = parse_expression(self.column) if isinstance(self.column, str) else self.column
         if not isinstance(condition.check(schema), Truths):
             raise SchemaError(f"a proportion is of a condition, and {condition} is none; compare it with something")
-        if isinstance(self.prediction, Prior):
+        if is_prior(self.prediction):
             raise RangeError("a proportion is predicted by numbers of 0..1, one a group, not by a prior of values")
         if self.clip != "auto":
             raise RangeError("a proportion lies in 0..1; leave clip out")

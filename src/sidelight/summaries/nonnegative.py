@@ -6,6 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
+from sidelight.noise import Source, random_order
+
+#: Remainders are compared in these parts of 1.
+_REMAINDERS = 2.0**30
 
 
 def onto_simplex(values: ArrayLike, total: float) -> NDArray[np.float64]:
@@ -25,14 +29,19 @@ def onto_simplex(values: ArrayLike, total: float) -> NDArray[np.float64]:
     return np.asarray(np.maximum(y - excess[last], 0.0))
 
 
-def whole_numbers(values: ArrayLike, total: int | None = None) -> NDArray[np.int64]:
+def whole_numbers(values: ArrayLike, total: int | None = None, *, source: Source) -> NDArray[np.int64]:
     """Round numbers of at least 0 so that they add up: floors, and one more for the largest remainders.
+
+    Which of equal remainders is among the largest is drawn: a fixed order would favour the first labels every time.
 
     Args:
         values: Numbers of at least 0.
         total: What they shall add up to; the rounded sum if left out. Must be within one a number of it.
+        source: What the order of equal remainders is drawn from; not asked where it does not matter.
 
-    >>> whole_numbers([5.5, 1.4, 0.1]).tolist()
+    >>> from sidelight.noise import OSEntropy
+    >>> with Source(OSEntropy()) as source:
+    ...     whole_numbers([5.5, 1.4, 0.1], source=source).tolist()
     [6, 1, 0]
     """
     x = np.asarray(values, dtype=np.float64)
@@ -42,13 +51,20 @@ def whole_numbers(values: ArrayLike, total: int | None = None) -> NDArray[np.int
     more = min(max(goal - int(floors.sum()), 0), x.size)
     out = floors.astype(np.int64)
     if more:
-        # the first of equal remainders: a public order
-        out[np.argsort(-(x - floors), kind="stable")[:more]] += 1
+        # remainders that differ by the rounding of floats alone are equal
+        remainders = np.rint((x - floors) * _REMAINDERS)
+        last = -np.partition(-remainders, more - 1)[more - 1]
+        above, equal = np.flatnonzero(remainders > last), np.flatnonzero(remainders == last)
+        wanted = more - above.size
+        if wanted < equal.size:
+            equal = equal[random_order(equal.size, source)[:wanted]]
+        out[above] += 1
+        out[equal] += 1
     return out
 
 
 def readable_counts(
-    estimates: ArrayLike, unbiased: ArrayLike, *, bound: float, total: float | None = None
+    estimates: ArrayLike, unbiased: ArrayLike, *, bound: float, source: Source, total: float | None = None
 ) -> NDArray[np.int64]:
     """Return whole counts of at least 0: cells that surely are not empty as they are, the others adding up as they did.
 
@@ -61,9 +77,12 @@ def readable_counts(
         estimates: The unbiased counts, or those counts after shrinkage.
         unbiased: The noisy counts.
         bound: The simultaneous bound of the noise over all cells (`intervals.laplace_bound(scale, cells=G)`).
+        source: What ties are drawn from: post-processing of released numbers.
         total: A measured total of all cells (rolled up); their own sum if left out.
 
-    >>> readable_counts([1000, -2, 3, 0, -1], [1000, -2, 3, 0, -1], bound=10).tolist()
+    >>> from sidelight.noise import OSEntropy
+    >>> with Source(OSEntropy()) as source:
+    ...     readable_counts([1000, -2, 3, 0, -1], [1000, -2, 3, 0, -1], bound=10, source=source).tolist()
     [1000, 0, 0, 0, 0]
     """
     x, y = np.asarray(estimates, dtype=np.float64), np.asarray(unbiased, dtype=np.float64)
@@ -75,12 +94,12 @@ def readable_counts(
     others = x[~stays]
     if total is None:
         rest = max(0.0, float(others.sum()))
-        out[stays] = whole_numbers(large)
+        out[stays] = whole_numbers(large, source=source)
         goal = int(np.floor(rest + 0.5))
     else:
         whole_total = max(0, int(np.floor(total + 0.5)))
-        out[stays] = whole_numbers(large)
+        out[stays] = whole_numbers(large, source=source)
         goal = max(0, whole_total - int(out.sum()))
     if others.size:
-        out[~stays] = whole_numbers(onto_simplex(others, float(goal)), goal)
+        out[~stays] = whole_numbers(onto_simplex(others, float(goal)), goal, source=source)
     return out

@@ -11,7 +11,7 @@ from sidelight.aggregates.groups import Groups
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount
 from sidelight.mechanisms.budget import Budget
-from sidelight.predictions import Prior, describe
+from sidelight.predictions import describe, is_prior, own_prior
 from sidelight.records import Schema
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression, Named
@@ -51,7 +51,7 @@ class OfNumber(Grouped):
             groups,
             budget,
             clip=tuple(self.clip) if isinstance(self.clip, list) else self.clip,
-            values=prediction if isinstance(prediction, Prior) else None,
+            values=own_prior(prediction) if is_prior(prediction) else None,
             centre=self.centre,
             expected_rows=self.expected_rows,
             location_share=self.location_share,
@@ -77,14 +77,14 @@ class OfNumber(Grouped):
 
     def _digest(self, table: PredictedTable | None, prediction: Any) -> str | None:
         """Return what the ledger says of a prediction."""
-        if isinstance(prediction, Prior):
+        if is_prior(prediction):
             return json.dumps(prediction.to_json(), sort_keys=True)
         return None if table is None else str(table.description["sha256"])
 
     def _described(self, table: PredictedTable | None, prediction: Any = None) -> dict[str, Any] | None:
         """Return what a release says of the prediction."""
         found, prior = None if table is None else table.description, prediction or self.prediction
-        if isinstance(prior, Prior):
+        if is_prior(prior):
             found = {"description": describe(prior), "priors": [prior.to_json()], "origin": prior.origin.to_json()}
         return known_described(self.known, found)
 
@@ -106,7 +106,7 @@ class PredictionsOf:
 
 def predictions_of(given: Any, names: Sequence[str]) -> PredictionsOf:
     """Return what is predicted of each of these columns."""
-    if isinstance(given, Prior):
+    if is_prior(given):
         raise RangeError(
             f"one prior does not fit {len(names)} columns; write prediction={{{names[0]!r}: ..., {names[1]!r}: ...}}"
             if len(names) > 1

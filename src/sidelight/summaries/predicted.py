@@ -22,6 +22,7 @@ from sidelight.errors import RangeError, SidelightWarning, nearest
 from sidelight.group_table import ALL, GroupTable
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions.origin import Origin, guess, public, released
+from sidelight.predictions.public_data import PublicData, refuse_look_alike
 from sidelight.records import Table
 from sidelight.release import Release
 from sidelight.summaries.shrink import USUAL_DOUBT, count_doubt, drifted_variance
@@ -205,6 +206,7 @@ def read_prediction(
         if first is None or None in others:
             raise RangeError("one of the predictions is None; leave it out")
         return replace(first, others=tuple(each for each in others if each is not None))
+    refuse_look_alike(given, Predicted, PublicData)
     stated = given if isinstance(given, Predicted) else Predicted(given)
     entries, origin = _entries(stated.table, tuple(keys), tuple(names), noise_name)
     for group, (value, _) in entries.items():
@@ -252,9 +254,9 @@ def _entries(table: Any, keys: Group, names: Group, noise_name: str) -> tuple[di
         )
     if isinstance(table, GroupTable):
         return _of_columns(_whole(table), keys, names, noise_name), guess("a table by group, without its release")
-    origin = getattr(table, "origin", None)
-    if isinstance(origin, Origin) and hasattr(table, "rows"):  # public data says where it comes from
-        return _entries(table.rows, keys, names, noise_name)[0], origin
+    refuse_look_alike(table, PublicData)
+    if isinstance(table, PublicData):
+        return _entries(table.rows, keys, names, noise_name)[0], table.origin
     if isinstance(table, (int, float)) and not isinstance(table, bool) and not keys:
         return {(): (float(table), math.nan)}, guess()
     if isinstance(table, Table):
@@ -346,7 +348,7 @@ def _label(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # pandas turns whole numbers with gaps into floats
-    return str(value)
+    return str.__str__(str(value))  # of a subclass nothing is left
 
 
 def _number(value: Any) -> float:

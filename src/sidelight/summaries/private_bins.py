@@ -84,7 +84,7 @@ class PreparedPrivateBins(SurePrepared):
         exact = group_counts(table, groups, norm=self.noise.norm)
         noisy = np.asarray(self.noise.on(exact).release(source), np.int64).reshape(-1)
         cells = tuple(product(*groups.keys))
-        columns = self.reading.columns(noisy, cells, self.noise)
+        columns = self.reading.columns(noisy, cells, self.noise, source)
         value = table_of(self.query.keys, cells, columns, of=self.counted)
         return Answer(value=value, labels=group_labels(cells, "count"))
 

@@ -118,6 +118,31 @@ def cell_variance(sizes: Sequence[int], components: Mapping[Axes, float], axes: 
     )
 
 
+def cell_weights(sizes: Sequence[int], variances: Mapping[Axes, float], axes: Axes) -> list[tuple[Axes, float, int]]:
+    """Return how a cell of a margin is made of measured cells: by margin, the weights, and how many have each.
+
+    The weight of a measured cell depends on which coordinates it has in common with the pooled one.
+
+    >>> cell_weights([2], {(0,): 1.0, (): 1.0}, ())
+    [((0,), 0.333..., 2), ((), 0.666..., 1)]
+    """
+    components = component_variances(sizes, variances)
+    found = []
+    for measured, variance in variances.items():
+        shared = tuple(i for i in measured if i in axes)
+        apart = _cells(sizes, (i for i in measured if i not in axes))
+        for same in _subsets(shared):
+            weight = math.fsum(
+                components[part]
+                / (variance * _cells(sizes, (i for i in measured if i not in part)))
+                / _cells(sizes, (i for i in axes if i not in part))
+                * math.prod((i in same) - 1 / sizes[i] for i in part)
+                for part in _subsets(shared)
+            )
+            found.append((measured, weight, apart * math.prod(sizes[i] - 1 for i in shared if i not in same)))
+    return found
+
+
 def rollup_shares(
     sizes: Sequence[int],
     margins: Sequence[Axes],

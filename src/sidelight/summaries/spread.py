@@ -9,7 +9,7 @@ import numpy as np
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
-from sidelight.predictions import Prior
+from sidelight.predictions import is_prior
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.session import Answer
@@ -67,7 +67,7 @@ class Variance(OfNumber):
             raise SchemaError(f"{self.kind} takes the name of a column or an expression, got {came}")
         if self.ddof not in (0, 1):
             raise RangeError(f"ddof must be 0 or 1, got {self.ddof!r}")
-        if self.prediction is not None and not isinstance(self.prediction, Prior):
+        if self.prediction is not None and not is_prior(self.prediction):
             raise RangeError(
                 "a spread takes a prediction of the values, such as sl.priors.Cauchy(centre, spread), or none"
             )

@@ -20,7 +20,7 @@ from sidelight.guarantees import Amount
 from sidelight.mechanisms.additive import GaussianNoise, Noise
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.predictions import Prior
+from sidelight.predictions import is_prior, own_prior
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.release import TailBound
@@ -108,7 +108,7 @@ class Sum(OfNumber):
         labels, budget = labels_and_budget(self, schema, groups, self.known)
         clipping = self._clipping(schema, of, groups, budget)
         table = None
-        if not isinstance(self.prediction, Prior):
+        if not is_prior(self.prediction):
             table = read_prediction(self.prediction, keys=self.keys, names=("unbiased", "sum"))
         plan = Measurement(groups=groups, of=of, clipping=clipping, labels=labels)
         check_prediction(table, plan)
@@ -141,7 +141,7 @@ class Sum(OfNumber):
             groups,
             budget,
             clip=clip,
-            values=self.prediction if isinstance(self.prediction, Prior) else None,
+            values=own_prior(self.prediction) if is_prior(self.prediction) else None,
             centre=self.centre,
             expected_rows=self.expected_rows,
             location_share=self.location_share,

@@ -15,7 +15,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Claims, Context
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.predictions import Cauchy, Prior, hedge
+from sidelight.predictions import Cauchy, hedge, is_prior, own_prior
 from sidelight.predictions.compiled import CompiledPrior
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
@@ -78,7 +78,7 @@ class Summary(OfNumber):
         super().__post_init__()
         if not isinstance(self.column, (str, Expression)):
             raise SchemaError(f"summary takes the name of a column or an expression, got {type(self.column).__name__}")
-        if self.prediction is not None and not isinstance(self.prediction, Prior):
+        if self.prediction is not None and not is_prior(self.prediction):
             raise RangeError(
                 "a summary takes a prediction of the values, such as sl.priors.Cauchy(centre, spread), or none"
             )
@@ -114,7 +114,9 @@ class Summary(OfNumber):
             interval=declared,
             subject=subject,
             tree=tree,
-            prior=location_prior(subject, self.prediction).compile(subject.grid),
+            prior=location_prior(subject, None if self.prediction is None else own_prior(self.prediction)).compile(
+                subject.grid
+            ),
             radius_epsilon=radius,
             rows_per_unit=groups.norms.total,
         )

@@ -21,7 +21,7 @@ from sidelight.cli.plans.plan import (
 from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger
 from sidelight.plan_section import Section
-from sidelight.predictions import Prior
+from sidelight.predictions import is_prior
 from sidelight.predictions.from_plan import read_prediction
 from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, PubTrack, Quantiles, Sequence
 from sidelight.quantiles.sequence.accounts import routes_of_days
@@ -177,7 +177,7 @@ def read_learner(section: Section) -> Learner:
         given["hedge_weight"] = float(section.amount("hedge_weight"))
     if "fallback" in section:
         fallback = read_prediction(section, "fallback")
-        if not isinstance(fallback, Prior):
+        if not is_prior(fallback):
             section.refuse("fallback is one prior for all levels", key="fallback")
         given["fallback"] = fallback
     if kind == "private":

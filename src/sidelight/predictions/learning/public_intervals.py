@@ -98,7 +98,7 @@ def public_intervals(
 
     Half lines (q size < 1) end where the public data does: below all of it no answer is wanted.
     """
-    if not isinstance(sample, PublicData):
+    if type(sample) is not PublicData:
         raise RangeError(f"public data comes as sl.PublicData(values, description), got {type(sample).__name__}")
     values = sample.values()
     subsets = min(len(values) // size, MOST_SUBSETS)

@@ -33,12 +33,13 @@ class DayAccount:
         request: Mapping[str, Any],
         key: str | None = None,
         resume: bool = False,
+        once: bool = False,
         at_utc: str | None = None,
         delta: Amount | None = None,
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing, or give back what the same key bought before."""
         price = for_days(claims, self.times)
-        return self.scope.reserve(price, request=request, key=key, resume=resume, at_utc=at_utc, delta=delta)
+        return self.scope.reserve(price, request=request, key=key, resume=resume, once=once, at_utc=at_utc, delta=delta)
 
 
 def for_days(claims: Claims, times: int) -> Claims:

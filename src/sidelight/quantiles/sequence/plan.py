@@ -57,11 +57,17 @@ class SequencePlan:
     days_per_person: int | None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learner, (PubTrack, PubPrev, PubProx, PrivateHistograms)):
+        if type(self.learner) not in (
+            PubTrack,
+            PubPrev,
+            PubProx,
+            PrivateHistograms,
+        ):  # of a subclass too little is known
             raise RangeError(
                 "learner must be PubTrack(...), PubPrev(...), PubProx(...) or PrivateHistograms(...), "
                 f"got {type(self.learner).__name__}"
             )
+        object.__setattr__(self, "learner", replace(self.learner))  # a copy, checked again
         if self.query.prediction is not None:
             raise RangeError(
                 "a sequence predicts by itself: leave prediction out of the query, tell the learner instead"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.predictions import Cauchy, HalfCauchy, Laplace, Origin, Prior, hedge
+from sidelight.predictions import Cauchy, HalfCauchy, Laplace, Origin, Prior, hedge, own_prior
 from sidelight.predictions.priors import finite, positive
 
 Floats = NDArray[np.float64]
@@ -74,10 +74,8 @@ def started(learner: Started) -> None:
         object.__setattr__(learner, name, values[0] if one else values)
     if isinstance(start.hedge_weight, str) or not 0 <= start.hedge_weight < 1:
         raise RangeError(f"hedge_weight must lie in [0, 1), got {start.hedge_weight}; it is the robust prior's share")
-    if start.fallback is not None and not isinstance(start.fallback, Prior):
-        raise RangeError(
-            f"fallback must be a prior such as sl.priors.Cauchy(40, 20), got {type(start.fallback).__name__}"
-        )
+    if start.fallback is not None:
+        object.__setattr__(learner, "fallback", own_prior(start.fallback, what="fallback"))
 
 
 def spread_over(start: Start, levels: int) -> tuple[Floats, Floats]:

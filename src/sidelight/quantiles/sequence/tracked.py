@@ -28,7 +28,7 @@ from sidelight.guarantees import Claims, Neighbours, Person, Row, Unit, for_pers
 from sidelight.mechanisms.additive import Noise
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.predictions import Laplace, Origin, Prior, hedge
+from sidelight.predictions import Laplace, Origin, Prior, hedge, own_prior
 from sidelight.predictions.priors import finite, text_of, texts_of
 from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, exact_position
 from sidelight.quantiles.forms.positions import index_at_or_below
@@ -92,11 +92,12 @@ class PubTrack:
         if memory <= 1:
             raise RangeError(f"memory must be more than one day, got {memory}; 60 forgets over two months")
         object.__setattr__(self, "memory", memory)
-        if self.prediction is not None and not isinstance(self.prediction, Prior):
-            several = tuple(self.prediction) if isinstance(self.prediction, (list, tuple)) else (self.prediction,)
-            if not several or not all(isinstance(prior, Prior) for prior in several):
+        if isinstance(self.prediction, (list, tuple)):
+            if not self.prediction:
                 raise RangeError("prediction must be a prior such as sl.priors.Cauchy(10, 2), or one for each level")
-            object.__setattr__(self, "prediction", several)
+            object.__setattr__(self, "prediction", tuple(own_prior(prior) for prior in self.prediction))
+        elif self.prediction is not None:
+            object.__setattr__(self, "prediction", own_prior(self.prediction))
         if isinstance(self.hedge_weight, str) or not 0 < self.hedge_weight < 1:
             raise RangeError(
                 f"hedge_weight must lie in (0, 1), got {self.hedge_weight}; it is the robust prior's share"

@@ -33,6 +33,7 @@ from sidelight.privacy_page.losses import (
 )
 from sidelight.privacy_page.published import DataDependent, Encoding, Guarantee, Label, PublishedReport
 from sidelight.records import Number
+from sidelight.records.numbers import exact_number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
 from sidelight.regression.descent.rules import shares
 from sidelight.regression.losses import Floats
@@ -40,6 +41,8 @@ from sidelight.release import Release
 
 #: Released coefficients are multiples of at most this share of the output noise.
 _SHOWN = 1 / 8
+#: What was spent before the fit.
+_BEFOREHAND = ("choice_epsilon", "count_epsilon")
 
 
 class PrivacyReportMixin:
@@ -216,12 +219,13 @@ def descent_report_of(
         candidates=request["predictions"] != "0",
         rows_declared=request["rows"] != "none",
     )
-    mu = float(Fraction(request["mu"]))
+    exact_mu = exact_number(request["mu"], name="mu")
+    mu = float(exact_mu)
 
     def cost(share: Fraction) -> float:  # of the largest row of a person who has one; noise scales are rounded up
         return mu * math.sqrt(share) * (1 + 1e-12)
 
-    whole = Budget("mu", Fraction(request["mu"]) ** 2)
+    whole = Budget("mu", exact_mu**2)
     bits = 28 if request["geometry"] == "none" else 26
     return build_descent_report(
         guarantee=Guarantee(epsilon=float(request["epsilon"]), delta=float(request["delta"])),
@@ -260,7 +264,7 @@ def constants_of(request: Mapping[str, Any]) -> FitConstants:
         sigma_out=float(request["output_noise_scale"]),
         rounding_step=float(request["output_noise_scale"]) * _SHOWN,
         beforehand=math.nextafter(
-            float(Fraction(request.get("choice_epsilon", "0")) + Fraction(request.get("count_epsilon", "0"))), math.inf
+            float(sum(exact_number(request.get(name, "0"), name=name) for name in _BEFOREHAND)), math.inf
         )
         if "choice_epsilon" in request
         else 0.0,

@@ -16,6 +16,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions import PublicData
 from sidelight.predictions.origin import Origin, guess, joint_origin, released
+from sidelight.predictions.public_data import refuse_look_alike
 from sidelight.records import Table
 from sidelight.release import Release
 from sidelight.synthesis.cells.axes import Axis, Labels, coding_of, domain_of
@@ -49,6 +50,7 @@ def predict(given: Any, axes: Sequence[Axis], *, trust: float) -> Predicted | No
         raise RangeError(f"trust must lie in 0..1, got {trust}; 1 if the public rows are like the private ones")
     if given is None:
         return None
+    refuse_look_alike(given, PublicData)
     if isinstance(given, Table):
         raise RangeError("a sidelight.Table is a private source and cannot be a prediction; pass the public frame")
     if isinstance(given, Release | Synthetic):
