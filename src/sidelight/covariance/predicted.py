@@ -113,7 +113,7 @@ def as_predictions(given: Any, columns: Sequence[str] | None = None) -> tuple[Pr
 def _read(given: Any, columns: Sequence[str] | None) -> Prediction:
     """Return a prediction; public rows as an array, so that what is wrong with them is found now."""
     if isinstance(given, PublicData):
-        return PublicData(given.matrix(columns), given.description)
+        return given.read(columns)
     return given if isinstance(given, PredictedMatrix) else PredictedMatrix(given)
 
 
