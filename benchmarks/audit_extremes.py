@@ -389,6 +389,8 @@ def _run_days(asked: tuple[Any, Any], table: sl.Table, *, seed: str) -> str:
             )
             for day in ("2025-11-03", "2025-11-04", "2025-11-05"):
                 days.release(table, day=day)
+        except BudgetError:  # as it should: nothing is left after a day
+            return "released"
         except Exception as error:
             charged = bool(list(ledger.entries()))
             if isinstance(error, SidelightError) and not charged:
