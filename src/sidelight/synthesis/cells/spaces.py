@@ -28,7 +28,7 @@ Axes = tuple[int, ...]
 
 
 #: Three copies of this many cells are 480 MB.
-MOST_DENSE_CELLS = 20_000_000
+MOST_DENSE_CELLS = 12_000_000
 
 
 #: Rows drawn from the product of the public one-way marginals, added to keep coverage.
