@@ -4,7 +4,7 @@ A query is prepared (what is refused there is refused by public numbers), then r
 noise. A pair (query, table) counts as a failure where something is raised on the table, or on the table without its
 last row: every query here answers, or is refused by a priced test, on an ordinary table, so what is raised depends on
 rows. The fits of linear models are repeated at the numbers of rows, targets and epsilons where they used to fail.
-Extreme public parameters in combination (`audit_extremes`) count as well, and there an error of Python before the charge.
+Extreme public parameters in combination (`audit_extremes`) count as well, errors of Python before the charge included.
 """
 
 from __future__ import annotations

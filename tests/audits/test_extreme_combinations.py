@@ -81,7 +81,7 @@ LIMITS: dict[str, Callable[[], Any]] = {
     "groups of codes": lambda: sl.Quantiles([0.5], column="x0", by="c", epsilon=1, form="codes").prepare(
         sl.Schema([*numbers(1, lower=0, upper=60_000, granularity=1), labels(5)])
     ),
-    "summaries": lambda: sl.Summary("x0", by="c", epsilon=1).prepare(sl.Schema([*numbers(1), labels(2**16 + 1)])),
+    "summaries": lambda: sl.Summary("x0", by="c", epsilon=1).prepare(sl.Schema([*numbers(1), labels(2**14 + 1)])),
     "selected levels": lambda: sl.Quantiles(sl.quantiles.even_levels(1001), epsilon=1, form="select"),
 }
 

@@ -38,7 +38,7 @@ from sidelight.records import Schema
 from sidelight.records.expressions import Expression
 
 #: Groups times levels that are released at once: what runs after a charge takes minutes and no more.
-MOST_RELEASED = 1 << 18
+MOST_RELEASED = 1 << 16
 
 
 def _part(query: Any, share: Fraction) -> Any:

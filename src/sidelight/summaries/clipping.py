@@ -57,7 +57,7 @@ HEDGE = 0.1
 #: Below so many expected rows times epsilon a predicted centre is better taken as it is.
 _FEW_ROWS = 300
 #: Groups that may have a tree of selections each.
-_MOST_TREES = 1 << 16
+_MOST_TREES = 1 << 14
 #: No interval reaches further, so that squares of its width stay numbers.
 FARTHEST = Fraction(2) ** 500
 #: Rows times the epsilon of step A, below which it fails too often: 1000/ε rows at its share of an eighth.

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 Axes = tuple[int, ...]
 
 
-#: Three copies of this many cells are 480 MB.
+#: One engine holds fifteen numbers of each cell at a time: 1.5 GB.
 MOST_DENSE_CELLS = 12_000_000
 
 
