@@ -30,7 +30,7 @@ from sidelight.testing import SeededEntropy, SeededSession
 from sidelight.testing.sequences import SeededSequence
 
 #: Combinations of each kind that the target line tries.
-TRIES = 60
+TRIES = 40
 SIZES = (5e-324, 1e-310, 1e-150, 1e-30, 1e-12, 0.1, 1, 1000, 2**53 + 2, 1e18, 1e38, 1e150, 1e300, 1.79e308, 10**400)
 PRICES = ("1e-300", "1e-18", "1e-12", "1e-6", "0.001", "0.1", 50, 10**6, 10**18, "1e300")
 DELTAS = ("1e-300", "1e-30", "1e-9", "0.01", "0.5", "0.999999999999")
