@@ -73,6 +73,10 @@ def fit(kind: str, target: Any, **more: Any) -> Plan:
     )
 
 
+def _nothing(value: Any) -> float:
+    return 0.0
+
+
 LEVELS = sl.quantiles.even_levels(MOST_LEVELS)
 TARGET = sl.Number("y", lower=-1, upper=1)
 #: By kind: plans at the limits. Kinds that only add to another one's work have that one's plan.
@@ -133,14 +137,14 @@ PLANS: dict[str, Sequence[Plan]] = {
             numbers(MOST_COLUMNS),
         )
     ],
-    "majority_vote": [lambda: (sl.MajorityVote("c", noise_scale=20, **PRICE), [labels(10**5)])],
+    "majority_vote": [lambda: (sl.MajorityVote("c", noise_scale=20, **PRICE), [labels(2)])],
     "posterior_sample": [fit("AdaOPS", TARGET)],
-    "selected_posterior_sample": [fit("OPSPTR", TARGET, score=sl.PublicScore(float, "nothing"))],
+    "selected_posterior_sample": [fit("OPSPTR", TARGET, score=sl.PublicScore(_nothing, "nothing"))],
     "selection": [
         lambda: (
             sl.Selection(
                 candidates=[sl.Quantiles(LEVELS, column="x0", epsilon=1)] * 4,
-                score=sl.PublicScore(lambda value: 0.0, "nothing"),
+                score=sl.PublicScore(_nothing, "nothing"),
                 delta="1e-6",
             ),
             numbers(1),
