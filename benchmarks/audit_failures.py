@@ -4,6 +4,7 @@ A query is prepared (what is refused there is refused by public numbers), then r
 noise. A pair (query, table) counts as a failure where something is raised on the table, or on the table without its
 last row: every query here answers, or is refused by a priced test, on an ordinary table, so what is raised depends on
 rows. The fits of linear models are repeated at the numbers of rows, targets and epsilons where they used to fail.
+Extreme public parameters in combination (`audit_extremes`) count as well, errors of Python before the charge included.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
+from benchmarks import audit_extremes
 from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
 from sidelight.noise import Source
 from sidelight.regression import (
@@ -293,8 +295,9 @@ def failing_queries(seeds: int = SEEDS) -> Iterator[tuple[str, str, bool]]:
 
 
 def measure() -> dict[str, float]:
-    """Return the number of pairs (query, table) in which something was raised after the charge, and of those tried."""
+    """Return in how many pairs (query, table) something was raised that nobody paid for, and how many were tried."""
     found = [failed for *_, failed in failing_queries()] + [failed for _, failed in failing_fits()]
+    found += [told not in ("released", "refused") for *_, told in audit_extremes.failing()]
     return {"failures": float(sum(found)), "pairs": float(len(found))}
 
 

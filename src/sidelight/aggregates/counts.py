@@ -24,8 +24,10 @@ from sidelight.records.rows import collected
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-#: A dense table of counts has at most this many cells (512 MB).
-MAX_CELLS = 1 << 26
+#: A dense table of counts has at most this many cells (128 MB), and a released table at most so many groups: with names
+#: and intervals a group takes up to a kilobyte. What runs after a charge must fit into the memory of a small machine.
+MAX_CELLS = 1 << 24
+MOST_GROUPS = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)

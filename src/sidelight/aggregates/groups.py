@@ -13,7 +13,7 @@ from math import prod
 
 from sidelight.aggregates.coding import Coding, EveryRow, SideBySide
 from sidelight.aggregates.contributions import UnitCap
-from sidelight.aggregates.counts import MAX_CELLS
+from sidelight.aggregates.counts import MOST_GROUPS
 from sidelight.aggregates.predicates import ExpressionCoding, filtered
 from sidelight.aggregates.unit_norms import UnitNorms
 from sidelight.errors import RangeError, SchemaError
@@ -127,8 +127,8 @@ def groups_of(
         per_group=cap.per_group,
     )
     found = Groups(schema=schema, axes=tuple(axes), label=label, where=where, cap=cap, norms=norms, totals=totals)
-    if found.cells > MAX_CELLS:
-        raise RangeError(f"by has {found.cells} groups, at most {MAX_CELLS} fit; use fewer columns or labels")
+    if found.cells > MOST_GROUPS:
+        raise RangeError(f"by has {found.cells} groups, at most {MOST_GROUPS} fit; use fewer columns or labels")
     return found
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Exact products in float64: rows to a block times levels**2 stays within 2**53.
 _EXACT = 1 << 53
+#: A matrix of so many columns has 32 MB, and its release as text 90 MB; several are held at a time.
+MOST_COLUMNS = 2000
 #: Entries of a block of rows, and rows at least; entries of the work space of whole batches, which is used again and
 #: again (threads of a BLAS wait busily for the next product, so few large ones cost less); rows of the matrix that are
 #: added at once.
@@ -109,6 +111,14 @@ class Moments:
         return Bounded(statistic.value, sensitivity, norm, statistic.neighbours, statistic.unit)
 
 
+def check_width(columns: int) -> None:
+    """Refuse more columns than matrices of them fit into memory, several at a time."""
+    if columns > MOST_COLUMNS:
+        raise RangeError(
+            f"a matrix of at most {MOST_COLUMNS} columns can be measured, got {columns}; choose fewer columns"
+        )
+
+
 class MomentState(NamedTuple):
     """Rows, sums and products: int64 while no sum can leave it, then Python integers (object arrays)."""
 
@@ -130,6 +140,9 @@ class ClippedMoments:
     rows_per_unit: int
     unit: Unit
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        check_width(self.coding.width)
 
     @property
     def wide(self) -> bool:

@@ -15,6 +15,7 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CodeArrays, Keep, NumberCoding
 from sidelight.aggregates.engine_sums import engine_sums
+from sidelight.aggregates.moments import check_width
 from sidelight.errors import RangeError
 from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records.rows import Batch, Wanted
@@ -40,6 +41,7 @@ class RegressionRow:
     def __post_init__(self) -> None:
         if self.target.column in self.features.numbers:
             raise RangeError(f"column {self.target.column!r} is both a feature and the target")
+        check_width(len(self.features.numbers))
 
     @property
     def numbers(self) -> tuple[str, ...]:

@@ -115,7 +115,7 @@ def _read(given: Any, columns: Sequence[str] | None) -> Prediction:
     """Return a prediction of our own; public rows as an array, so that what is wrong with them is found now."""
     refuse_look_alike(given, PublicData, PredictedMatrix)
     if isinstance(given, PublicData):
-        return PublicData(given.matrix(columns), given.description)
+        return given.read(columns)
     return PredictedMatrix(given.matrix, given.origin) if isinstance(given, PredictedMatrix) else PredictedMatrix(given)
 
 

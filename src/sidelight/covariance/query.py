@@ -164,7 +164,7 @@ class Covariance:
         return tuple(
             (each if isinstance(each, PredictedMatrix) else predict_matrix(each, radius=radius, centre=centre))
             .for_columns(width)
-            .within(radius**2)
+            .within(radius * radius)  # infinite for a radius that `prepare` refuses
             for each in given
         )
 

@@ -93,7 +93,7 @@ def _public_rows(section: Section) -> PublicData:
     with given.naming():
         found = PublicData(str(file), given.text("origin"))
     with given.naming("public"):
-        return PublicData(found.matrix(columns), found.description)
+        return found.read(columns)
 
 
 def _rows_in_plan(given: Section) -> list[list[float]]:

@@ -109,7 +109,8 @@ def as_point_cloud(given: Any, columns: Sequence[str] | None = None) -> PointClo
     """Read public rows of these columns: `PublicData`, an array, a frame of numbers, or points read before.
 
     Raises:
-        RangeError: no rows, a missing or infinite number, numbers beyond 1e30, or a private table.
+        RangeError: no rows, a missing or infinite number, numbers beyond 1e30, differences below 1e-30, or a private
+            table.
     """
     if type(given) is PointCloud:
         return given
@@ -130,6 +131,9 @@ def as_point_cloud(given: Any, columns: Sequence[str] | None = None) -> PointClo
         raise RangeError("public rows must hold finite numbers only; leave out rows that miss one")
     if np.abs(rows).max() > _LARGEST:
         raise RangeError("public rows must lie within 1e30 of 0; change the unit of the columns")
+    spread = np.ptp(rows, axis=0)
+    if ((spread > 0) & (spread < 1 / _LARGEST)).any():
+        raise RangeError("public rows that differ must differ by 1e-30 or more; change the unit of the columns")
     rows.setflags(write=False)
     return PointCloud(rows, origin)
 

@@ -16,6 +16,7 @@ import math
 import numbers
 import operator
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -28,6 +29,7 @@ Amount: TypeAlias = str | int | float | Decimal | Fraction
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _RATIO = re.compile(r"[0-9]+/[0-9]+", re.ASCII)
 _LONGEST_TEXT = 1200
+_LARGEST = int(sys.float_info.max)
 _BILLIONTH = Fraction(1, 10**9)
 _PRICES = ("epsilon", "delta", "rho", "mu")
 Condition = Callable[[Fraction], bool]
@@ -44,11 +46,14 @@ def exact(value: Amount | SupportsIndex, *, name: str) -> Fraction:
     A NumPy scalar means the shortest decimal of its own precision, as a float does: `np.float32(0.1)` is 1/10.
 
     Raises:
-        RangeError: NaN, an infinity, a negative number, a bool, or not a number at all; the message names it.
+        RangeError: NaN, an infinity, a negative number, one beyond all floats, a bool, or not a number at all; the
+            message names it.
     """
     number = _read(value, name=name)
     if number < 0:
         raise RangeError(f"{name} must not be negative, got {_shown(value)}")
+    if number > _LARGEST:
+        raise RangeError(f"{name} must be at most 1.7e308, the largest floating-point number; got a larger one")
     return number
 
 

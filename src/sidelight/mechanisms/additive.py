@@ -249,5 +249,14 @@ def _noisy(bounded: Bounded, noise: NDArray[Any]) -> NDArray[Any] | int:
     return np.asarray(bounded.value + noise.reshape(bounded.shape))
 
 
+def in_int64(noisy: Any) -> NDArray[np.int64]:
+    """Return noisy integers of any size as 64-bit ones; what lies beyond 2**62 is moved there.
+
+    >>> in_int64([3, -(10**30)]).tolist()
+    [3, -4611686018427387904]
+    """
+    return np.asarray(np.clip(np.asarray(noisy), -VALUE_LIMIT, VALUE_LIMIT), np.int64)
+
+
 def _largest(noise: NDArray[Any]) -> int:
     return max(int(noise.max()), -int(noise.min())) if noise.size else 0

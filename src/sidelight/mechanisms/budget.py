@@ -39,6 +39,7 @@ from sidelight.mechanisms.idealized_noise import SphericalNoise, WishartNoise
 
 Kind = Literal["rho", "epsilon", "mu"]
 _ROOT_BITS = 128
+_LARGEST_PRICE = Fraction(10**18)
 _PURE: Mapping[str, type[LaplaceNoise | SphericalNoise | WishartNoise]] = {
     "laplace": LaplaceNoise,
     "spherical": SphericalNoise,
@@ -83,13 +84,13 @@ class Budget:
                 f"epsilon with delta (Gaussian noise); got {' and '.join(came) or 'none of them'}"
             )
         if rho is not None:
-            return cls("rho", positive(rho, name="rho"))
+            return cls("rho", _price(rho, name="rho"))
         if mu is not None:
-            return cls("mu", positive(mu, name="mu") ** 2)
+            return cls("mu", _price(mu, name="mu") ** 2)
         assert epsilon is not None
         if delta is None:
-            return cls("epsilon", positive(epsilon, name="epsilon"))
-        return cls("mu", gdp_within(positive(epsilon, name="epsilon"), positive(delta, name="delta")) ** 2)
+            return cls("epsilon", _price(epsilon, name="epsilon"))
+        return cls("mu", gdp_within(_price(epsilon, name="epsilon"), positive(delta, name="delta")) ** 2)
 
     def part(self, share: Fraction) -> Budget:
         """Return a share of it: parts whose shares add up to 1 cost the whole, however they follow one another."""
@@ -164,6 +165,16 @@ class Budget:
     def selection_claims(self, **context: Unpack[Context]) -> Claims:
         """Return what an exponential mechanism of this amount costs: one whose exponents move by at most `spread`."""
         return native_claims(BoundedRange(self.spread, **context), mechanism="exponential")
+
+
+def _price(amount: Amount, *, name: str) -> Fraction:
+    """Read a price for which noise, error bounds and conversions stay far from where floats end."""
+    price = positive(amount, name=name)
+    if not 1 / _LARGEST_PRICE <= price <= _LARGEST_PRICE:
+        raise RangeError(
+            f"{name} must lie between 1e-18 and 1e18, got {amount}; less buys nothing but noise, more protects nobody"
+        )
+    return price
 
 
 def share_of(value: Amount, *, name: str) -> Fraction:

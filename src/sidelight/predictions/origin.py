@@ -7,7 +7,7 @@ and a guess do not depend on the records, and released values were paid for by t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sidelight.errors import RangeError, nearest
@@ -18,11 +18,16 @@ _KINDS: dict[str, OriginKind] = {"public": "public", "released": "released", "gu
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Build it with `public`, `released` or `guess`; both fields are public text."""
+    """Build it with `public`, `released` or `guess`; all fields are public text.
+
+    `files` are the paths that public rows were read from. They are kept in this process alone, to be compared with that
+    of the private table.
+    """
 
     kind: OriginKind
     description: str = ""
     entries: tuple[str, ...] = ()
+    files: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -72,7 +77,12 @@ def guess(description: str = "") -> Origin:
 
 def joint_origin(origins: Iterable[Origin]) -> Origin:
     """Join the origins of several parts: entries are never lost, and a guess outweighs a public source."""
-    parts = tuple(dict.fromkeys(origins))
+    everything = tuple(origins)
+    files = tuple(dict.fromkeys(file for part in everything for file in part.files))
+    return replace(_joint(tuple(dict.fromkeys(everything))), files=files)
+
+
+def _joint(parts: tuple[Origin, ...]) -> Origin:
     if len(parts) == 1:
         return parts[0]
     words = "; ".join(dict.fromkeys(part.description for part in parts if part.description))

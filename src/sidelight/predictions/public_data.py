@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -47,11 +47,14 @@ class PublicData:
 
     rows: Any
     description: str
+    _files: tuple[str, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         refuse_private(self.rows)
         if not isinstance(self.description, str) or not self.description.strip():
             raise RangeError("say where the public rows come from: sl.PublicData(rows, 'census of 2020')")
+        if self._is_file:
+            object.__setattr__(self, "_files", (fspath(self.rows),))
         if self._named:
             return
         try:
@@ -71,7 +74,13 @@ class PublicData:
     @property
     def origin(self) -> Origin:
         """What a release says about a prediction from these rows."""
-        return public(self.description)
+        return replace(public(self.description), files=self._files)
+
+    def read(self, columns: Sequence[str] | None = None) -> PublicData:
+        """Return the same rows as numbers in memory (`matrix`), which still know their file."""
+        found = PublicData(self.matrix(columns), self.description)
+        object.__setattr__(found, "_files", self._files)
+        return found
 
     def values(self) -> Floats:
         """Return the finite numbers of one column; what is missing or infinite is left out."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from sidelight.accounting import dearest_path
 from sidelight.aggregates.groups import Groups, groups_of
-from sidelight.errors import SchemaError
+from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import check_keys
 from sidelight.guarantees import Person, Row, Unit
 from sidelight.mechanisms.budget import Budget
@@ -36,6 +36,9 @@ from sidelight.quantiles.query_checks import number_of
 from sidelight.quantiles.tree import exact_levels
 from sidelight.records import Schema
 from sidelight.records.expressions import Expression
+
+#: Groups times levels that are released at once: what runs after a charge takes minutes and no more.
+MOST_RELEASED = 1 << 16
 
 
 def _part(query: Any, share: Fraction) -> Any:
@@ -86,6 +89,14 @@ def groups_asked(query: Any, schema: Schema) -> Groups:
 def by_group(query: Any, prepared: PreparedQuantiles, groups: Groups) -> PreparedGroupQuantiles:
     """Return the query with a tree for each group, and the counts that say which of them have rows."""
     assert isinstance(query.by, tuple)
+    rule = prepared.rule
+    work = groups.cells * (len(rule.levels) + (rule.codes if rule.may_count_codes else 0))
+    if work > MOST_RELEASED:
+        raise RangeError(
+            f"{groups.cells} groups of {len(rule.levels)} levels are more than can be released at once: groups times "
+            f"levels (and times values of the grid, where each is counted) must not exceed {MOST_RELEASED}; ask for "
+            "fewer groups or levels"
+        )
     budget = query._budget.part(SIZES_SHARE)
     noise = budget.on(counted(groups, np.zeros(groups.cells, np.int64), budget))
     cells = tuple(product(*groups.keys))

@@ -19,6 +19,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.grid import Outcomes
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import GDP, ZCDP, Claim, Claims, Neighbours, PureDP, Row
+from sidelight.mechanisms.additive import in_int64
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior
@@ -181,7 +182,7 @@ class PreparedGroupQuantiles(PreparedQuantiles):
         by_group = collect_group_ranks(table, self.column, self.grid, source, groups=self.groups)
         sizes = np.array([ranks.size for ranks in by_group], np.int64)
         noise = self.sizes_budget.on(counted(self.groups, sizes, self.sizes_budget))
-        counts = np.asarray(noise.release(source), np.int64)
+        counts = in_int64(noise.release(source))
         own = by_cell or [CellPrior(self.priors, self.compiled)] * len(by_group)
         answers = [
             replace(self, priors=priors.priors, compiled=priors.compiled).answer(ranks, source, count=count)

@@ -88,7 +88,7 @@ class Quantiles(Generic[QuantileValues]):
     `prediction` that is right makes it smaller; one that is wrong costs ranks and never privacy.
 
     Args:
-        levels: One level or several, in (0, 1), increasing.
+        levels: One level or several, in (0, 1), increasing, at least 2**-31 from each other, from 0 and from 1.
         epsilon: The price of all of them together.
         delta: With epsilon: the price is (epsilon, delta). Few levels and counts have a pure price all the same.
         rho: The price in zCDP, instead of epsilon.

@@ -29,6 +29,8 @@ _TABLE = np.concatenate(([0.0], _SHARES))
 _CHOSEN_AT = math.log(20)
 #: Sums are convolved up to where moments say that exp(-_FAR) is left, in so many cells, for up to so many levels.
 _FAR, _CELLS, _MOST_CONVOLVED = 16.0, 768, 32
+#: What is inherited at least, so that products of many small shares stay far from zero: more is a bound, too.
+_LEAST_WEIGHT = 1e-100
 #: The gap of the best output of a node: 1/2 at most, with records that differ (or are dithered).
 _BEST = 0.5
 
@@ -64,7 +66,7 @@ def _weights(node: Node, pick: Pick, weights: dict[int | None, dict[int, float]]
     q, found = float(pick.relative_level), {pick.position: 1.0}
     for end, share in ((node.lower, 1 - q), (node.upper, q)):
         for place, weight in weights[end].items():
-            found[place] = found.get(place, 0.0) + share * weight
+            found[place] = found.get(place, 0.0) + max(share * weight, _LEAST_WEIGHT)
     return found
 
 
@@ -128,7 +130,7 @@ def _convolved(parts: list[tuple[_Law, float]], last: float) -> tuple[Floats, Fl
     spectrum = np.ones(_CELLS + 2, np.complex128)
     for law, weight in parts:
         # the tail at the left end of a cell is on the grid's point before it, or sooner: S falls
-        places = np.minimum((at / (weight * law.scale * _GRID[1])).astype(np.int64), _POINTS - 1)
+        places = np.minimum(at / (weight * law.scale * _GRID[1]), _POINTS - 1).astype(np.int64)
         masses = -np.diff(law.tail[places], append=0.0)
         masses = np.concatenate(([1.0 - law.tail[0]], masses[:-1]))  # what lies in a cell is put at its right end
         spectrum = spectrum * np.fft.rfft(masses, 2 * _CELLS + 2)

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from sidelight.accounting.parallel import dearest_path
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import Amount, exact, positive
+from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive
 from sidelight.guarantees.claim_sets import Claims, for_person, native_claims
 from sidelight.guarantees.claims import BoundedRange, Person, Row, Unit
 from sidelight.mechanisms.budget import root_below
@@ -34,6 +34,10 @@ from sidelight.mechanisms.rings import Score as Score  # the trees, bounds and q
 
 #: What a person may write for one level: 0.25, "1/4", Decimal("0.25"), Fraction(1, 4).
 LevelLike: TypeAlias = Amount
+
+#: Levels lie at least this far apart, and from 0 and 1: no table has so many rows that nearer ones would differ, and
+#: what is computed of them in floats (bounds, names of columns) could not tell them apart.
+LEAST_GAP = Fraction(1, 2**31)
 
 
 def exact_levels(levels: LevelLike | Iterable[LevelLike]) -> tuple[Fraction, ...]:
@@ -56,6 +60,12 @@ def exact_levels(levels: LevelLike | Iterable[LevelLike]) -> tuple[Fraction, ...
         if before > after:
             raise RangeError(
                 f"levels must increase, got {float(before):g} before {float(after):g}; pass sorted(levels)"
+            )
+    for before, after in pairwise((Fraction(0), *read, Fraction(1))):
+        if after - before < LEAST_GAP:
+            raise RangeError(
+                "levels must lie at least 2**-31 (5e-10) from each other, from 0 and from 1, got "
+                f"{decimal_text(before)} and {decimal_text(after)}; no table has so many rows that they would differ"
             )
     return read
 

@@ -56,7 +56,7 @@ class Table:
     Table('people', engine='numpy', columns=['age'])
     """
 
-    __slots__ = ("_name", "_rows", "_schema")
+    __slots__ = ("_name", "_path", "_rows", "_schema")
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class Table:
         self._schema = schema if isinstance(schema, Schema) else Schema(schema)
         dates = {column.name: column.calendar for column in self._schema.columns if isinstance(column, Date)}
         self._rows = open_rows(source, self._schema.names, records=records, table=table, engine=engine, dates=dates)
+        self._path = fspath(source) if isinstance(source, (str, PathLike)) else None
         self._name = name if name is not None else table if table is not None else _name_of(source)
         types = self._rows.types
         for column in self._schema.columns:
@@ -115,6 +116,14 @@ class Table:
     def rows(self) -> Rows:
         """The private rows, for aggregates."""
         return self._rows
+
+    def is_file(self, path: str) -> bool:
+        """Return whether a path names a file of this table. Looks at names and links; reads nothing."""
+        if self._path is None:
+            return False
+        from sidelight.records.engines.files import same_files  # a table in memory loads no file engine
+
+        return same_files(self._path, path)
 
     def check_records(self) -> None:
         """Refuse a CSV file that no standard writer wrote; for the owner, before a charge. Looks at each file once.

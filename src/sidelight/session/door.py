@@ -18,6 +18,7 @@ from sidelight.noise import Entropy, Source
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
 from sidelight.session.accounts import Account, Reservation
+from sidelight.session.public_files import refuse_own_file
 from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, declared_delta, prepare_query
 from sidelight.session.silence import silence
 from sidelight.version import VERSION
@@ -101,6 +102,7 @@ def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy) -> P
     if isinstance(query, type) or not hasattr(query, "prepare"):
         got = f"the class {query.__name__}" if isinstance(query, type) else type(query).__name__
         raise RangeError(f"a query was wanted, such as sl.Quantiles([0.5], column='age', epsilon=0.1), got {got}")
+    refuse_own_file(query, table)
     prepared = prepare_query(query, table.schema)
     check_source(prepared, table)
     if (prepared.prediction or {}).get("entropy", entropy.branding) != entropy.branding:

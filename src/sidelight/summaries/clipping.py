@@ -56,6 +56,8 @@ Side = Literal["around", "up", "down", "zero"]
 HEDGE = 0.1
 #: Below so many expected rows times epsilon a predicted centre is better taken as it is.
 _FEW_ROWS = 300
+#: Groups that may have a tree of selections each.
+_MOST_TREES = 1 << 14
 #: No interval reaches further, so that squares of its width stay numbers.
 FARTHEST = Fraction(2) ** 500
 #: Rows times the epsilon of step A, below which it fails too often: 1000/ε rows at its share of an eighth.
@@ -196,6 +198,8 @@ def clipping_of(
         raise RangeError(f"clip must be 'auto', 'declared', 'private', 'by_group' or (lower, upper), got {clip!r}")
     if clip == "by_group" and not groups.axes and groups.label is None:
         raise SchemaError("clip='by_group' finds an interval in each group, and there are none; give by=...")
+    if clip == "by_group":
+        check_trees(groups)
     if centre not in ("auto", "private", "predicted"):
         raise RangeError(f"centre must be 'auto', 'private' or 'predicted', got {centre!r}")
     if clip == "declared" or (clip == "auto" and values is None):
@@ -277,6 +281,15 @@ def _private(
         by_group=by_group,
         rows_wanted=_ROWS_BY_STEP_A / float(tree.epsilon) if known == "nothing" and tree is not None else 0.0,
     )
+
+
+def check_trees(groups: Groups) -> None:
+    """Refuse more groups than can have a tree of selections each: what runs after a charge takes minutes, no more."""
+    if groups.cells > _MOST_TREES:
+        raise RangeError(
+            f"at most {_MOST_TREES} groups can have quantiles or an interval of their own, got {groups.cells}; use "
+            "fewer columns or labels, or ask for means with one interval"
+        )
 
 
 def _of_a_row(part: Budget, groups: Groups, *, by_group: bool) -> tuple[Fraction, Claims]:

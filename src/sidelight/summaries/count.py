@@ -12,6 +12,7 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups
 from sidelight.errors import RangeError, SchemaError
+from sidelight.mechanisms.additive import in_int64
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.session.query import Answer, SurePrepared
@@ -166,7 +167,7 @@ class PreparedCounts(SurePrepared):
     def run(self, table: Table, source: Source) -> Answer:
         """Count, add noise, and make the numbers readable."""
         exact = group_counts(table, self.groups, norm=self.noise.norm)
-        noisy = np.asarray(self.noise.on(exact).release(source), np.int64).reshape(-1)
+        noisy = in_int64(self.noise.on(exact).release(source)).reshape(-1)
         columns = self.reading.columns(noisy, self.cells, self.noise, source)
         return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted))
 

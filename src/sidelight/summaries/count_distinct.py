@@ -12,6 +12,7 @@ from sidelight.aggregates.counts import MAX_CELLS
 from sidelight.aggregates.group_sums import distinct_counts, group_counts
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.errors import RangeError, SchemaError
+from sidelight.mechanisms.additive import in_int64
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
@@ -141,7 +142,7 @@ class PreparedDistinct(SurePrepared):
             exact = group_counts(table, self.groups, norm=norm)
         else:
             exact = distinct_counts(table, self.groups, self.column, norm=norm)
-        noisy = np.asarray(self.noise.on(exact).release(source), np.int64).reshape(-1)
+        noisy = in_int64(self.noise.on(exact).release(source)).reshape(-1)
         drawn = self.reading.drawn(noisy, self.cells, variance=self.noise.variance)
         ends = around(noisy, noise_bound(self.noise, self.reading.confidence))
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sidelight.aggregates.counts import MAX_CELLS
+from sidelight.aggregates.counts import MOST_GROUPS
 from sidelight.aggregates.group_sums import group_statistics
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import RangeError, SchemaError, SidelightWarning
@@ -121,8 +121,8 @@ def selection_of(
     assert isinstance(query.by, tuple)
     place = next(at for at, each in enumerate(query.by) if _name_of(each) == groups.label.name)
     axes = [*groups.keys[:place], known_labels(known, groups.label), *groups.keys[place:]]
-    if prod(map(len, axes)) > MAX_CELLS:
-        raise RangeError(f"the known labels make more than {MAX_CELLS} groups; use fewer columns or labels")
+    if prod(map(len, axes)) > MOST_GROUPS:
+        raise RangeError(f"the known labels make more than {MOST_GROUPS} groups; use fewer columns or labels")
     where = query.where
     assert where is None or isinstance(where, Expression)
     persons = groups_of(schema, by=query.by, where=where, max_groups=query.max_groups, max_rows_per_group=1)

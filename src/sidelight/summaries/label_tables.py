@@ -17,6 +17,7 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.groups import Groups
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Context, positive
+from sidelight.mechanisms.additive import in_int64
 from sidelight.mechanisms.gaussian_threshold import GaussianThreshold
 from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
 from sidelight.noise import Source
@@ -148,7 +149,7 @@ class PreparedLabels(SurePrepared):
     def _noisy(self, exact: dict[Group, int], groups: Sequence[Group], source: Source) -> Whole:
         values = np.array([exact.get(group, 0) for group in groups], np.int64)
         bounded = _zeros(self.counts, len(groups), self.plan.noise, values)
-        return np.asarray(self.plan.noise.on(bounded).release(source), np.int64).reshape(-1)
+        return in_int64(self.plan.noise.on(bounded).release(source)).reshape(-1)
 
     def _with_new(self, noisy: Whole, new: Whole, source: Source) -> dict[str, Any]:
         """Join known groups and new ones, whose counts are too high on average: no twin, and intervals of their own."""

@@ -19,6 +19,7 @@ from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Claims, Person, Row
+from sidelight.mechanisms.additive import in_int64
 from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Source
 from sidelight.predictions.compiled import CompiledPrior
@@ -82,7 +83,7 @@ class PreparedPrivateBins(SurePrepared):
         edges = sorted({Fraction(repr(float(value))) for value in found})
         groups = bins_of(self.query, self.schema, self.column, edges, self.per_group)
         exact = group_counts(table, groups, norm=self.noise.norm)
-        noisy = np.asarray(self.noise.on(exact).release(source), np.int64).reshape(-1)
+        noisy = in_int64(self.noise.on(exact).release(source)).reshape(-1)
         cells = tuple(product(*groups.keys))
         columns = self.reading.columns(noisy, cells, self.noise, source)
         value = table_of(self.query.keys, cells, columns, of=self.counted)

@@ -23,7 +23,15 @@ from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
-from sidelight.summaries.clipping import HEDGE, Clipping, Interval, least_anchor, location_prior, subject_of
+from sidelight.summaries.clipping import (
+    HEDGE,
+    Clipping,
+    Interval,
+    check_trees,
+    least_anchor,
+    location_prior,
+    subject_of,
+)
 from sidelight.summaries.count_tables import group_labels
 from sidelight.summaries.measured import Measurement, labels_and_budget
 from sidelight.summaries.of_number import OfNumber, number_of
@@ -102,6 +110,7 @@ class Summary(OfNumber):
         tree, parts = _quartiles(budget.part(shares.quartiles), groups)
         group_tree = None
         if by_groups:
+            check_trees(groups)
             group_tree, more = _quartiles(budget.part(shares.group_quartiles), groups)
             parts = (*parts, *more)
         radius = Fraction(0)

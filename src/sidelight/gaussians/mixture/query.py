@@ -16,11 +16,14 @@ from sidelight.gaussians.mixture.recursive import Recursive
 from sidelight.gaussians.mixture.regions import Floats, superclusters
 from sidelight.gaussians.mixture.search import Setting
 from sidelight.gaussians.point_cloud import PointCloud, as_point_cloud
-from sidelight.guarantees import Amount, decimal_text, exact
+from sidelight.guarantees import Amount, decimal_text, exact, short_text
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import release_once
+
+#: Parts of the price go to estimates of Gaussians, which want 1e-9 to 1e9.
+_LEAST_RHO, _LARGEST_RHO = Fraction(1, 10**8), Fraction(10**8)
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,11 @@ class SeparatedMixture:
         rho = Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta).rho
         if rho is None:
             raise RangeError("a mixture has no pure price; give rho, or epsilon with delta")
+        if not _LEAST_RHO <= rho <= _LARGEST_RHO:
+            raise RangeError(
+                f"the price of a mixture must lie between rho 1e-8 and 1e8, got rho {short_text(rho)}; nothing comes "
+                "of it"
+            )
         return rho
 
     def prepare(self, schema: Schema) -> PreparedMixture:

@@ -137,19 +137,15 @@ def codes_bound(
     # Distance and noise are linear in the level as long as the code is the same: its outermost levels speak for all.
     outermost = np.flatnonzero(np.diff(cell, prepend=-1).astype(bool) | np.diff(cell, append=-1).astype(bool))
     asked, code = shares[outermost], cell[outermost]
-    rounds = rounds_of(released)
-    noise, margins = [], []
-    for side in (0, 1):  # the ranks below the code and up to its end
-        placed = Targets(code, np.full(asked.size, float(side)), np.zeros(asked.size))
-        weights = placed.weights(asked, ends.size - 1)
-        noise.append(noise_of(rounds, weights, rounded=not plan.budget.is_pure))
-        margins.append(np.abs(ends[code + side] - asked * float(ends[-1])))
-    both = [np.concatenate(pair) for pair in zip(*noise, strict=True)]
-    margin = np.concatenate(margins)
+    # the ranks below the code, and up to its end
+    cuts, both_asked = np.concatenate([code, code + 1]), np.concatenate([asked, asked])
+    noise, times = _noise_of_codes(plan, released, cuts, both_asked)
+    margin = np.abs(ends[cuts] - both_asked * float(ends[-1]))
     none = Selections.none(margin.size)
     terms = Terms(
-        laplace=both if plan.budget.is_pure else (),
-        gaussian=() if plan.budget.is_pure else both,
+        laplace=noise if plan.budget.is_pure else (),
+        gaussian=() if plan.budget.is_pure else noise,
+        times=times,
         chance=np.zeros(margin.size),
         selections=none.matrix,
         uneven=none.uneven,
@@ -165,6 +161,54 @@ def codes_bound(
         fixed=tuple(np.interp(shares, asked, fixed).tolist()),
         per_log=tuple(np.interp(shares, asked, slope).tolist()),
     )
+
+
+def _noise_of_codes(
+    plan: CodesPlan, released: CountedRounds, cuts: NDArray[np.intp], levels: Floats
+) -> tuple[list[Floats], list[Floats]]:
+    """Return what `noise_of` does for the sums of codes below `cuts` minus a share of all: each different entry once.
+
+    Codes have one variance, and so have groups: a row of the whole matrix holds at most seven different numbers, which
+    depend on whether a code, and its group, lies below the cut. There may be 2**16 codes.
+
+    Returns:
+        The numbers, a matrix a round, and how often each of them occurs.
+    """
+    codes, width = plan.codes, plan.width
+    more = 0.0 if plan.budget.is_pure else ROUNDING
+    deviations = [math.sqrt(each + more) for each in released.variances]
+    inside, outside = 1 - levels, -levels  # the weights of a code below the cut, and of one above
+    if not width:
+        return [np.stack([inside, outside], axis=1) * deviations[0]], [np.stack([cuts, codes - cuts], axis=1) * 1.0]
+    groups = -(-codes // width)
+    last = codes - (groups - 1) * width  # the width of the last group
+    full, rest = np.divmod(cuts, width)  # groups below the cut, and codes below it of the group that it parts
+    parted = np.where(full < groups - 1, width, last) * (full < groups)
+    after = np.maximum(groups - 2 - full, 0)  # whole groups above the cut, but for the last one
+    final = (full < groups - 1) * 1.0
+    mean = np.where(parted > 0, rest / np.maximum(parted, 1), 0.0) - levels
+
+    def share(size: NDArray[np.integer] | int) -> Floats:  # of a group's own count in its estimate
+        own = np.asarray(size, np.float64) * released.variances[1]
+        return np.asarray(own / (own + released.variances[0]))
+
+    usual, smaller, own = share(width), share(last), share(np.maximum(parted, 1))
+    of_groups = np.stack([usual * inside, own * mean, usual * outside, smaller * outside], axis=1)
+    of_codes = np.stack(
+        [
+            (1 - usual) * inside,
+            inside - own * mean,
+            outside - own * mean,
+            (1 - usual) * outside,
+            (1 - smaller) * outside,
+        ],
+        axis=1,
+    )
+    times = [
+        np.stack([full, parted > 0, after, final], axis=1) * 1.0,
+        np.stack([full * width, rest, parted - rest, after * width, final * last], axis=1) * 1.0,
+    ]
+    return [of_groups * deviations[0], of_codes * deviations[1]], times
 
 
 def rounds_of(released: CountedRounds) -> list[Round]:

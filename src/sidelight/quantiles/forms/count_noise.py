@@ -73,6 +73,7 @@ class Terms:
     Args:
         laplace: Matrices of Laplace terms: noise of counts.
         gaussian: Matrices of Gaussian terms.
+        times: One matrix for each of those: how often each entry occurs; left out, once.
         chance: For each row the variance proxy of what else is sub-Gaussian in it.
         selections: A matrix of terms whose density is at most exp(uneven) times that of a Laplace term.
         uneven: For each row the sum of those logarithms.
@@ -94,6 +95,7 @@ class Terms:
     even: Floats | float = 0.0
     apart: Floats | float = 0.0
     sharp: bool = False
+    times: Sequence[Floats] | None = None
 
 
 def linear_bound(terms: Terms, *, above: Floats | None = None) -> tuple[Floats, Floats]:
@@ -158,10 +160,10 @@ class _Moments:
         selected = np.flatnonzero(terms.selections.any(axis=1))
         return cls(
             # A Laplace term of variance 2 b² has log-moment -log(1 - x) <= x + x² / (2 (1 - x)) at t, x = (b t)².
-            squares=_row_sums(terms.laplace, 2, rows) / 2,
-            fourths=_row_sums(terms.laplace, 4, rows) / 4,
-            smooth=(terms.chance + _row_sums(terms.gaussian, 2, rows)) / 2,
-            largest=_largest(terms.laplace, rows),
+            squares=_row_sums(terms.laplace, 2, rows, terms.times) / 2,
+            fourths=_row_sums(terms.laplace, 4, rows, terms.times) / 4,
+            smooth=(terms.chance + _row_sums(terms.gaussian, 2, rows, terms.times)) / 2,
+            largest=_largest(terms.laplace, rows, terms.times),
             selected=selected,
             chosen=terms.selections[selected] ** 2 / 2,
             uneven=terms.uneven,
@@ -233,17 +235,21 @@ def _summed(matrix: Floats, parents: NDArray[np.intp], cells: int) -> Floats:
     return out
 
 
-def _row_sums(matrices: Sequence[Floats], power: int, rows: int) -> Floats:
+def _row_sums(matrices: Sequence[Floats], power: int, rows: int, times: Sequence[Floats] | None) -> Floats:
     out = np.zeros(rows)
-    for each in matrices:
+    for place, each in enumerate(matrices):
         squared = each * each
-        out += squared.sum(axis=1) if power == 2 else np.einsum("ij,ij->i", squared, squared)
+        if times is None:
+            out += squared.sum(axis=1) if power == 2 else np.einsum("ij,ij->i", squared, squared)
+        else:
+            out += (times[place] * (squared if power == 2 else squared * squared)).sum(axis=1)
     return out
 
 
-def _largest(matrices: Sequence[Floats], rows: int) -> Floats:
+def _largest(matrices: Sequence[Floats], rows: int, times: Sequence[Floats] | None) -> Floats:
     """Return the largest scale of a Laplace term of each row."""
     out = np.zeros(rows)
-    for each in matrices:
-        out = np.maximum(out, np.abs(each).max(axis=1, initial=0.0))
+    for place, each in enumerate(matrices):
+        sizes = np.abs(each) if times is None else np.where(times[place] > 0, np.abs(each), 0.0)
+        out = np.maximum(out, sizes.max(axis=1, initial=0.0))
     return np.asarray(out / np.sqrt(2))

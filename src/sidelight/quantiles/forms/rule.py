@@ -41,6 +41,8 @@ _MANY_LEVELS = 15
 FEW_CODES = 300
 _GROUPED_CODES = 101
 MOST_CODES = 2**16
+#: What the bound of `select` is made of grows with the square of its levels.
+_MOST_SELECTED = 1000
 #: epsilon · records below which only the tree works; from which on `select` does.
 _LEAST_SIGNAL = 500
 _SELECT_SIGNAL = 3000
@@ -126,6 +128,11 @@ class FormRule:
                 'form="codes" counts every value of a bounded grid, and this one has more than 2**16; declare lower, '
                 "upper and a coarser granularity, or leave form out"
             )
+        if self.form == "select" and len(self.levels) > _MOST_SELECTED:
+            raise RangeError(
+                f'form="select" is for about ten levels, and takes up to {_MOST_SELECTED}, got {len(self.levels)}; '
+                "leave form out"
+            )
         if self.form in ("select", "codes") and not self.budget.is_pure:
             raise RangeError(f'form="{self.form}" has a pure price; give epsilon instead of rho, or leave form out')
         if self.form in ("select", "cells") and self._row_price < _SMALLEST_ROW_PRICE:
@@ -200,6 +207,11 @@ class FormRule:
     def _may_be_codes(self) -> bool:
         """Whether the grid is counted code by code unless something is better: public numbers say so."""
         return self.form == "auto" and self.budget.is_pure and self.codes <= FEW_CODES
+
+    @property
+    def may_count_codes(self) -> bool:
+        """Whether every code of the grid may be counted, as far as public numbers say."""
+        return self.form == "codes" or self._may_be_codes
 
     def _form(self, size: int | None, share: Fraction = Fraction(1)) -> Chosen | None:
         """Return the form, or None if it depends on the number of records and that is not given."""

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -43,6 +43,8 @@ _WHOLE_DAYS: Final = (
 )
 #: Where neither the schema nor the query says how fine values are: this share of the learner's first scale.
 _FINEST_SHARE: Final = 1e-8
+#: The largest public feature of a day: squares of sixty of them are added to one, and must not drown it.
+LARGEST_FEATURE: Final = 1e6
 #: Where a day begins first: UTC+14.
 _FIRST_TIME_ZONE: Final = datetime.timedelta(hours=14)
 
@@ -182,11 +184,22 @@ class SequencePlan:
         return self.learner.read(written, self.levels, granularity=self.granularity)
 
     def learn(self, learned: Learned, features: Floats, release: Release) -> Learned:
-        """Return the learner after a release: a function of it and public numbers."""
-        if isinstance(learned, CurveState):
-            assert self.tracking is not None
-            return self.tracking.learn(learned, features, release.value, release.details)
-        return learned.learn(features, release.value)
+        """Return the learner after a release: a function of it and public numbers.
+
+        A day from which nothing finite can be learned, such as one with features beyond the limit in an older ledger,
+        leaves the learner as it is: the days after it go on.
+        """
+        found: Learned
+        try:
+            with np.errstate(all="ignore"):
+                if isinstance(learned, CurveState):
+                    assert self.tracking is not None
+                    found = self.tracking.learn(learned, features, release.value, release.details)
+                else:
+                    found = learned.learn(features, release.value)
+        except np.linalg.LinAlgError:
+            return learned
+        return found if is_finite(found) or not is_finite(learned) else learned
 
     def priors(self, learned: Learned, features: Floats, origin: Origin) -> tuple[Prior, ...] | None:
         """Return the prediction for a day: a function of past releases and public numbers; None if there is none."""
@@ -234,11 +247,26 @@ class SequencePlan:
             )
         if not all(math.isfinite(number) for number in numbers.tolist()):
             raise RangeError("features must be finite numbers; put a public value where one is missing")
+        if np.abs(numbers).max(initial=0.0) > LARGEST_FEATURE:
+            raise RangeError(
+                f"features must lie between -{LARGEST_FEATURE:g} and {LARGEST_FEATURE:g}, and are best of the order of "
+                f"1, got {numbers[np.abs(numbers).argmax()]:g}; use another unit. Nothing was spent"
+            )
         return numbers
 
     def key(self, day: datetime.date) -> str:
         """Name the entry of a day in the ledger."""
         return request_key("sequence", self.digest, day.isoformat())
+
+
+def is_finite(learned: Any) -> bool:
+    """Return whether every float of a learner is finite."""
+    if is_dataclass(learned) and not isinstance(learned, type):
+        return all(is_finite(getattr(learned, each.name)) for each in fields(learned))
+    if isinstance(learned, (float, np.ndarray)):
+        array = np.asarray(learned)
+        return array.dtype.kind != "f" or bool(np.isfinite(array).all())
+    return True
 
 
 def chosen_learner(learner: Learner | None, learn: Learn | None, *, query: Quantiles, schema: Schema) -> Learner:

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sidelight.errors import LedgerError, RangeError
+from sidelight.errors import LedgerError, SidelightError
 from sidelight.ledger import Entry, Scope
-from sidelight.quantiles.sequence.plan import Learned, SequencePlan
+from sidelight.quantiles.sequence.plan import Learned, SequencePlan, is_finite
 from sidelight.quantiles.sequence.start import Floats
 from sidelight.release import Release, outcome_from_json
 
@@ -44,9 +44,9 @@ class State:
         return list(dict.fromkeys(entry for entry in (self.first_entry, self.last_entry) if entry is not None))
 
 
-def write_state(path: Path, state: State, plan: SequencePlan, *, ledger_id: str) -> None:
-    """Replace the file in one step; a crash leaves the old file or the new one."""
-    content = {
+def _content(state: State, plan: SequencePlan, *, ledger_id: str) -> dict[str, Any]:
+    """Return what a file of this state holds, but for its checksum."""
+    return {
         "format": FORMAT,
         "what": "state of a sidelight sequence; it can be deleted, the ledger gives it back",
         "plan": plan.digest,
@@ -58,6 +58,11 @@ def write_state(path: Path, state: State, plan: SequencePlan, *, ledger_id: str)
         "head": state.head,
         "learner": state.learned.to_json(),
     }
+
+
+def write_state(path: Path, state: State, plan: SequencePlan, *, ledger_id: str) -> None:
+    """Replace the file in one step; a crash leaves the old file or the new one."""
+    content = _content(state, plan, ledger_id=ledger_id)
     text = json.dumps({**content, "checksum": _checksum(content)}, sort_keys=True, ensure_ascii=True)
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
@@ -87,22 +92,23 @@ def read_state(path: Path, plan: SequencePlan, *, ledger_id: str) -> State:
         raise _unusable(path, "it cannot be read") from None
     try:
         content = json.loads(text)
-        found = content.pop("checksum")
-    except (ValueError, AttributeError, KeyError, TypeError):
+        found, written = content.pop("checksum"), content["format"]
+        checksum = _checksum(content)
+    except (ValueError, AttributeError, LookupError, TypeError, RecursionError):
         raise _unusable(path, "it is not the JSON of a state") from None
-    if content.get("format") != FORMAT:
-        raise _unusable(path, f"it has format {content.get('format')!r}, this version of sidelight reads {FORMAT!r}")
-    if found != _checksum(content):
+    if written != FORMAT:
+        raise _unusable(path, f"it has format {str(written)[:20]!r}, this version of sidelight reads {FORMAT!r}")
+    if found != checksum:
         raise _unusable(path, "its checksum is wrong: it was changed or damaged")
-    if content["plan"] != plan.digest:
+    if content.get("plan") != plan.digest:
         raise LedgerError(
             f"the state {str(path)!r} belongs to another plan (other query, schema, learner or days_per_person); a "
             "sequence never changes: give the new one a scope and a state of its own"
         )
-    if content["ledger"] != ledger_id:
+    if content.get("ledger") != ledger_id:
         raise LedgerError(f"the state {str(path)!r} belongs to another ledger; name the state of this one")
     try:
-        return State(
+        state = State(
             learned=plan.read(content["learner"]),
             days=int(content["days"]),
             last_day=None if content["last_day"] is None else datetime.date.fromisoformat(content["last_day"]),
@@ -110,8 +116,15 @@ def read_state(path: Path, plan: SequencePlan, *, ledger_id: str) -> State:
             last_entry=content["last_entry"],
             head=content["head"],
         )
-    except (KeyError, TypeError, ValueError, RangeError):
-        raise _unusable(path, "its fields do not fit together") from None
+        # What was read must say again what was written: nothing in the file is left out, guessed at or of another type.
+        fits = _content(state, plan, ledger_id=ledger_id) == content and is_finite(state.learned)
+        texts = all(isinstance(each, str | None) for each in (state.first_entry, state.last_entry, state.head))
+        known = (state.days > 0) == (state.head is not None) == (state.last_day is not None)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError, SidelightError):
+        fits = False
+    if not (fits and texts and known and state.days >= 0):
+        raise _unusable(path, "its fields do not fit together")
+    return state
 
 
 def _checksum(content: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Claims, Neighbours, Person, Row, Unit, for_person
-from sidelight.mechanisms.additive import Noise
+from sidelight.mechanisms.additive import Noise, in_int64
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Laplace, Origin, Prior, hedge, own_prior
@@ -285,7 +285,7 @@ class TrackPlan:
         Guarantee: `claims` for adding or removing one unit: the cells are disjoint and cover everything.
         """
         truth = counts_of(ranks, cells_between(self.grid, points)).value
-        return np.asarray(self._noise(truth).release(source), np.int64)
+        return in_int64(self._noise(truth).release(source))
 
     def answer(self, counts: np.ndarray, day: CountedDay) -> Answer:
         """Return a day's quantiles from its released counts: post-processing."""

@@ -57,6 +57,21 @@ def open_file(
     raise SourceError(f"cannot tell the format of {shown(paths[0])!r}; name it .csv, .tsv, .csv.gz or .parquet")
 
 
+def same_files(one: str, other: str) -> bool:
+    """Return whether two paths, patterns or folders name one and the same file; by names and links, reading none."""
+    return not _identities(one).isdisjoint(_identities(other))
+
+
+def _identities(path: str) -> set[tuple[int, int]]:
+    """Return the device and number of each file that a path names: a link has those of the file that it leads to."""
+    path = os.path.expanduser(path)
+    try:
+        paths = [member.path for member in members_of(path)] if os.path.isdir(path) else _paths_of(path)
+        return {(found.st_dev, found.st_ino) for found in map(os.stat, paths)}
+    except (OSError, ValueError, SourceError):  # an address, or nothing that is there
+        return set()
+
+
 #: What to write instead, by the ending of a file.
 _ADVICE = {
     (".feather", ".arrow", ".ipc"): "give sl.Table(pyarrow.feather.read_table(path), ...), or write it as Parquet",

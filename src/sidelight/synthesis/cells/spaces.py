@@ -27,8 +27,8 @@ Floats = NDArray[np.float64]
 Axes = tuple[int, ...]
 
 
-#: Three copies of this many cells are 480 MB.
-MOST_DENSE_CELLS = 20_000_000
+#: One engine holds fifteen numbers of each cell at a time: 1.5 GB.
+MOST_DENSE_CELLS = 12_000_000
 
 
 #: Rows drawn from the product of the public one-way marginals, added to keep coverage.

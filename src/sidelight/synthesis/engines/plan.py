@@ -77,7 +77,7 @@ class MarginalPlan:
         largest = max(self.candidates, key=lambda each: each.cells(self.domain))
         if largest.cells(self.domain) > MOST_DENSE_CELLS:  # found here: its counts would not fit, after the charge
             raise RangeError(
-                f"the marginal {largest} has {largest.cells(self.domain):.3g} cells, at most {MOST_DENSE_CELLS:.0e} "
+                f"the marginal {largest} has {largest.cells(self.domain):.3g} cells, at most {MOST_DENSE_CELLS:.2g} "
                 "can be measured; ask for marginals of fewer columns, or coarser bins"
             )
         _ = self.claims
