@@ -13,6 +13,8 @@ from sidelight.errors import MissingPackageError, RangeError
 from sidelight.noise import OSEntropy, Source, uniform
 
 Floats = NDArray[np.float64]
+#: What a bound may assume about the data: nothing, or that it is spread out, without ties that nobody declared.
+Assuming = Literal["nothing", "spread"]
 
 #: The quantiles that are shown: five percent, ten percent, ...
 VENTILES = tuple(place / 20 for place in range(1, 20))
@@ -33,7 +35,9 @@ class ReleasedDistribution(Mapping[str, Any]):
         rank_error: The bounds on the errors of the shares of all values, times `total`, as (fixed, per_log) of a
             `TailBound`; one number stands for all of them.
         regardless: The same, of bounds that do not rest on where the records lie; None if there are none, or if
-            records lie at these places only, where the others do not either.
+            `rank_error` does not either.
+        likely: The same, of smaller bounds for data without undeclared ties, where `rank_error` assumes nothing.
+        assumes_nothing: Whether `rank_error` does not rest on where the records lie.
 
     >>> known = ReleasedDistribution(values=[0.0, 1.0, 3.0], shares=[0.1, 0.5, 0.9], total=1000.0)
     >>> known.cdf([1.0, 2.0]).tolist(), known.quantile(0.5)
@@ -42,7 +46,17 @@ class ReleasedDistribution(Mapping[str, Any]):
     [500.0, 500.0]
     """
 
-    __slots__ = ("granularity", "rank_error", "regardless", "shares", "steps", "total", "values_")
+    __slots__ = (
+        "assumes_nothing",
+        "granularity",
+        "likely",
+        "rank_error",
+        "regardless",
+        "shares",
+        "steps",
+        "total",
+        "values_",
+    )
 
     def __init__(
         self,
@@ -54,6 +68,8 @@ class ReleasedDistribution(Mapping[str, Any]):
         granularity: float | None = None,
         rank_error: tuple[ArrayLike, ArrayLike] | None = None,
         regardless: tuple[ArrayLike, ArrayLike] | None = None,
+        likely: tuple[ArrayLike, ArrayLike] | None = None,
+        assumes_nothing: bool = False,
     ) -> None:
         self.values_: Floats = _frozen(values)
         self.shares: Floats = _frozen(shares)
@@ -66,6 +82,8 @@ class ReleasedDistribution(Mapping[str, Any]):
         self.granularity = granularity
         self.rank_error = self._bounds(rank_error)
         self.regardless = self._bounds(regardless)
+        self.likely = self._bounds(likely)
+        self.assumes_nothing = bool(assumes_nothing) or self.steps  # counted values jump where they do
 
     def _bounds(self, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Floats, Floats] | None:
         if given is None:
@@ -159,9 +177,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         with Source(OSEntropy()) as source:
             return np.atleast_1d(np.asarray(self.quantile(uniform(count, source))))
 
-    def band(
-        self, x: ArrayLike, *, confidence: float = 0.95, assuming: Literal["nothing"] | None = None
-    ) -> tuple[Any, Any]:
+    def band(self, x: ArrayLike, *, confidence: float = 0.95, assuming: Assuming | None = None) -> tuple[Any, Any]:
         """Return a lower and an upper bound of the true share at or below x, for all x at once.
 
         Every released value has its own bound: as many records as its share says lie below it, up to that. At x the
@@ -172,19 +188,16 @@ class ReleasedDistribution(Mapping[str, Any]):
             confidence: With which probability they all hold, if the release's assumption does (`release.error`), and
                 if there are no fewer records than were released less two deviations of that number's noise (or, where
                 a size was declared, than that).
-            assuming: "nothing" for the wider band that holds wherever the records lie, without the release's
-                assumption. Records count as they are declared: within the column's bounds, and on its steps (without
-                these, to 48 bits).
+            assuming: "nothing" for the band that holds wherever the records lie: the default, unless a granularity was
+                declared. "spread" for the narrower one for data without undeclared ties. Records count as they are
+                declared: within the column's bounds, and on its steps (without these, to 48 bits).
         """
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
-        if assuming not in (None, "nothing"):
-            raise RangeError(f'assuming is "nothing", or left out for what the release states, got {assuming!r}')
-        # counted values, at which the distribution jumps, have bounds that assume nothing in any case
-        bounds = self.rank_error if assuming is None or self.steps else self.regardless
+        bounds = self._assuming(assuming)
         if bounds is None:
-            without = "" if self.rank_error is None else " that assumes nothing about the data"
-            raise RangeError(f"this distribution was released without a bound on its error{without}")
+            without = {None: "", "nothing": " that assumes nothing about the data", "spread": " for spread-out data"}
+            raise RangeError(f"this distribution was released without a bound on its error{without[assuming]}")
         fixed, per_log = bounds
         off = np.maximum(fixed - per_log * float(np.log(1 - confidence)), 0.0) / max(self.total, 1.0)
         # At or below x lie at least as many as at or below every value up to x, and at most as many as below every
@@ -197,7 +210,15 @@ class ReleasedDistribution(Mapping[str, Any]):
         after, unknown = np.searchsorted(self.values_, places, "right"), np.isnan(places)
         return _plain(np.where(unknown, np.nan, least[after])), _plain(np.where(unknown, np.nan, most[after]))
 
-    def plot(self, axes: Any = None, *, confidence: float = 0.95, assuming: Literal["nothing"] | None = None) -> Any:
+    def _assuming(self, assuming: Assuming | None) -> tuple[Floats, Floats] | None:
+        """Return the bounds that assume so much, if there are any."""
+        if assuming not in (None, "nothing", "spread"):
+            raise RangeError(f'assuming is "nothing", "spread", or left out for what is stated, got {assuming!r}')
+        if assuming is None or (assuming == "nothing") == self.assumes_nothing:
+            return self.rank_error
+        return self.regardless if assuming == "nothing" else self.likely
+
+    def plot(self, axes: Any = None, *, confidence: float = 0.95, assuming: Assuming | None = None) -> Any:
         """Draw the distribution with its band.
 
         Args:
@@ -252,12 +273,14 @@ class ReleasedDistribution(Mapping[str, Any]):
             "granularity": self.granularity,
             "rank_error": None if self.rank_error is None else [each.tolist() for each in self.rank_error],
             **({} if self.regardless is None else {"regardless": [each.tolist() for each in self.regardless]}),
+            **({} if self.likely is None else {"likely": [each.tolist() for each in self.likely]}),
+            **({"assumes_nothing": True} if self.assumes_nothing and not self.steps else {}),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReleasedDistribution:
         """Return the distribution that `to_json` wrote; earlier ones have one bound for all ranks, and one kind."""
-        bounds = {name: data.get(name) for name in ("rank_error", "regardless")}
+        bounds = {name: data.get(name) for name in ("rank_error", "regardless", "likely")}
         return cls(**{**data, **{name: None if each is None else (each[0], each[1]) for name, each in bounds.items()}})
 
     def __eq__(self, other: object) -> bool:

@@ -8,17 +8,19 @@ comes from the data it is a diagnostic and must stay private: see `evaluate`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sidelight.errors import RangeError
-from sidelight.grid import CODE_LIMIT, FloatGrid, Outcomes
+from sidelight.grid import CODE_LIMIT, FloatGrid, Grid, Outcomes
 from sidelight.guarantees.amounts import Amount, positive
 from sidelight.mechanisms.rings import Adaptation as Adaptation  # bounds and queries name it from here
 from sidelight.predictions import Mixture, Prior, ScaleFree
 from sidelight.quantiles.spread_bounds import FACTOR, spread_bounds
+from sidelight.quantiles.tie_bounds import EQUAL_RECORDS, equal_at_one_index, log_least_share, shows_ties
 from sidelight.quantiles.tree import Pick, QuantileTree, Score, exact_levels
-from sidelight.release import TailBound
+from sidelight.release import NO_ASSUMPTION, TailBound
 
 
 def gap_bound_single(
@@ -133,8 +135,9 @@ def psi_mixture(psi: float, *, weight: float) -> float:
 
 
 def _recursion(
-    tree: QuantileTree, *, stretch: float, best: float, adaptation: Adaptation, score: Score
+    tree: QuantileTree, *, stretch: float, best: float, adaptation: Adaptation, score: Score, ties: float = 0.0
 ) -> tuple[float, ...]:
+    """Add up the gaps of every path; with `ties` records at one outcome the best gap is max(q, 1-q) of them more."""
     inherited = 1.0 if adaptation == "conditional" else 2.0
     bounds = [0.0] * len(tree.levels)
     for node in tree.nodes():  # parents first
@@ -142,8 +145,8 @@ def _recursion(
         above = 0.0 if node.upper is None else bounds[node.upper]
         worst = 0.0
         for pick in node.picks:
-            own = float(2 * pick.sensitivity(score) / pick.epsilon) * stretch + best
             q = float(pick.relative_level)
+            own = float(2 * pick.sensitivity(score) / pick.epsilon) * stretch + best + ties * max(q, 1 - q)
             worst = max(worst, own + inherited * ((1 - q) * below + q * above))
         for pick in node.picks:  # sorting may swap siblings
             bounds[pick.position] = worst
@@ -194,13 +197,85 @@ def expected_gap(
     score: Score,
     size: int | None = None,
 ) -> TailBound:
-    """Bound the error of all levels at once, in ranks, at any confidence.
+    """Bound the error of all levels at once, in ranks, at any confidence: wherever records lie, and the likely one.
+
+    Accuracy: what holds wherever the records lie comes first, unless a granularity is declared (`stated_first`).
+    `size` is a public number of records, declared or released: never the true one.
+    """
+    anywhere = gap_anywhere(tree, priors, grid, adaptation=adaptation, score=score, size=size)
+    spread = _gap_of_spread(tree, priors, grid, adaptation=adaptation, score=score, size=size)
+    return stated_first(replace(spread, regardless=anywhere), grid)
+
+
+def stated_first(spread: TailBound, grid: Outcomes, *released: Iterable[float]) -> TailBound:
+    """Return the bounds of a release with the one first that a reader is told first.
+
+    Records that are rounded tie, and where nobody declared on which steps they lie, no bound that takes them for spread
+    out holds: what assumes nothing comes first, and the other is the likely error. With a declared granularity the
+    dither spreads ties out. Where released values show ties that were not declared, nothing is assumed.
+
+    Args:
+        spread: The bound for data that is spread out, with the one that assumes nothing.
+        grid: The public grid.
+        released: What was released: values, points.
+    """
+    if spread.regardless is None:
+        return spread
+    if any(shows_ties(each, grid) for each in released):
+        return spread.contradicted()
+    if isinstance(grid, Grid) and grid.snap == "nearest":
+        return spread
+    return replace(spread.regardless, likely=replace(spread, regardless=None))
+
+
+def gap_anywhere(
+    tree: QuantileTree,
+    priors: Sequence[Prior],
+    grid: Outcomes,
+    *,
+    adaptation: Adaptation,
+    score: Score,
+    size: int | None = None,
+) -> TailBound:
+    """Bound the error of all levels at once wherever the records lie (proof page, Theorem 11).
+
+    Accuracy: `gap_bounds_tree` with the least share psi that any outcome has of the prior, and as the gap of the best
+    output what the records at one fine index can add: a number that is exceeded with probability beta / 1024.
+    """
+    equal = EQUAL_RECORDS if size is None else 2 * max(size, 1)
+    shares = [log_least_share(prior, grid) for prior in priors]
+    largest = max(shares)
+    stretch = largest + math.log(math.fsum(math.exp(each - largest) for each in shares)) + 1e-3  # 1e-3: beta / 1024
+    crowd, more = equal_at_one_index(equal, grid.dither_bits)
+    floors = 0.0 if score == "exact" else 2.0 if adaptation == "conditional" else 4.0
+    share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
+    fixed = _recursion(tree, stretch=stretch, best=floors, adaptation=adaptation, score=score, ties=crowd)
+    per_log = _recursion(tree, stretch=1.0, best=0.0, adaptation=adaptation, score=score, ties=more)
+    below = f" and all are{_cut(grid)[1:].rstrip(',')}" if _cut(grid) else ""
+    rounded = "" if isinstance(grid, FloatGrid) or grid.snap == "nearest" else "; values are rounded down to the step"
+    return TailBound(
+        unit="ranks",
+        assumption=f"{NO_ASSUMPTION}, but that at most {equal:,} records are equal{below}{rounded}",
+        fixed=tuple(each + share for each in fixed),
+        per_log=per_log,
+    )
+
+
+def _gap_of_spread(
+    tree: QuantileTree,
+    priors: Sequence[Prior],
+    grid: Outcomes,
+    *,
+    adaptation: Adaptation,
+    score: Score,
+    size: int | None,
+) -> TailBound:
+    """Bound the error where records are spread out: the likely error.
 
     Accuracy: `spread_bounds` for binary trees with the conditional adaptation and the exact score, else
     `gap_bounds_tree` with psi from the assumption that the text of the result states; and the grid's own share. The
     latter is E_i = fixed_i + per_log_i * log(1/failure probability) because every node shares
     L = log(sum 1/psi) + log(1/beta).
-    `size` is a public number of records, declared or released: never the true one.
     """
     share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
     if adaptation == "conditional" and score == "exact" and tree.branching == 2:

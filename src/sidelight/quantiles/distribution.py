@@ -19,12 +19,13 @@ from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Histogram, Prior, describe, guess, hedge, released
-from sidelight.quantiles.bounds import expected_gap
+from sidelight.quantiles.bounds import expected_gap, stated_first
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormRule, codes_of
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.query_checks import number_of
+from sidelight.quantiles.tie_bounds import shows_ties
 from sidelight.quantiles.tree import even_levels
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release, TailBound
@@ -264,7 +265,7 @@ class PreparedDistribution(SurePrepared):
         told = replace(error, fixed=tuple(fixed[shown].tolist()), per_log=tuple(per_log[shown].tolist()))
         details["counts"] = [[str(int(each)) for each in noisy.tolist()] for noisy in counted.noisy]
         least = least_total(rounds_of(counted), total)
-        return self._answer(values, shares, total, (rank_error, None), told, details, least=least, steps=True)
+        return self._answer(values, shares, total, rank_error, told, details, least=least, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
         from sidelight.quantiles.forms.bound import least_total
@@ -284,7 +285,9 @@ class PreparedDistribution(SurePrepared):
         values = np.array([self.grid.value(index) for index in found.indices])
         details |= cells_details(found)
         least = least_total(found.rounds, found.total)
-        return self._read_off(values, MANY, found.total, cells_bound(found), details, least=least)
+        points = map(self.grid.value, found.skeleton)
+        error = stated_first(cells_bound(found), self.grid, values.tolist(), points)
+        return self._read_off(values, MANY, found.total, error, details, least=least)
 
     def _tree(
         self, decision: Decision, ranks: Ranks, size: int, least: float, details: dict[str, Any], source: Source
@@ -294,6 +297,7 @@ class PreparedDistribution(SurePrepared):
         values = np.array([self.grid.value(index) for index in indices])
         priors = [self.prior] * len(FEW)
         error = expected_gap(tree, priors, self.grid, adaptation="conditional", score="exact", size=size)
+        error = error.contradicted() if shows_ties(values.tolist(), self.grid) else error
         return self._read_off(values, FEW, float(size), error, details, least=least)
 
     def _read_off(
@@ -317,36 +321,46 @@ class PreparedDistribution(SurePrepared):
             further = np.maximum(off[below] + away[0], off[above] + away[1])
             return tuple(further.tolist()), tuple(np.maximum(slope[below], slope[above]).tolist())
 
-        free = None if error.regardless is None else _rank_error(error.regardless)
+        others = {
+            "regardless": None if error.regardless is None else _rank_error(error.regardless),
+            "likely": None if error.likely is None else _rank_error(error.likely),
+        }
         told = error.changed(between)
-        return self._answer(values, shares, total, (_rank_error(error), free), told, details, least=least)
+        return self._answer(values, shares, total, _rank_error(error), told, details, least=least, **others)
 
     def _answer(
         self,
         values: np.ndarray,
         shares: np.ndarray,
         total: float,
-        bounds: tuple[RankError, RankError | None],
+        rank_error: RankError,
         error: TailBound,
         details: dict[str, Any],
         *,
         least: float,
         steps: bool = False,
+        regardless: RankError | None = None,
+        likely: RankError | None = None,
     ) -> Answer:
-        """Put the released numbers together, with the bounds of each rank: what `error` states, and assuming nothing.
+        """Put the released numbers together, with the bounds of each rank: what `error` states, and what comes with it.
 
         Bounds are in ranks of all the records that there are, and shares are of them: not of as many as were released
         but of the `least` number that there may be.
         """
-        scaled = [None if each is None else (each[0] * (total / least), each[1] * (total / least)) for each in bounds]
+
+        def scaled(bound: RankError) -> RankError:
+            return bound[0] * (total / least), bound[1] * (total / least)
+
         value = ReleasedDistribution(
             values=values,
             shares=shares,
             total=total,
             steps=steps,
             granularity=float(self.grid.resolution) if isinstance(self.grid, Grid) else None,
-            rank_error=scaled[0],
-            regardless=scaled[1],
+            rank_error=scaled(rank_error),
+            regardless=None if regardless is None else scaled(regardless),
+            likely=None if likely is None else scaled(likely),
+            assumes_nothing=error.assumes_nothing,
         )
         return Answer(value=value, error=error, details=details)
 

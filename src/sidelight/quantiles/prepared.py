@@ -25,6 +25,7 @@ from sidelight.predictions import CompiledPrior, Prior
 from sidelight.quantiles.bounds import Adaptation, expected_gap
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormRule, Found
+from sidelight.quantiles.tie_bounds import shows_ties
 from sidelight.quantiles.tree import QuantileTree, Score
 from sidelight.records import Table
 from sidelight.session import Answer
@@ -81,7 +82,10 @@ class PreparedQuantiles(SurePrepared):
         found = self._release(decision, ranks, size, source)
         value = np.array([self.grid.value(index) for index in found.indices])
         if decision.form == "tree" and self.rule.settled is not None:
-            return Answer(value=value)  # as announced: the query says everything
+            # as announced, the query says everything; but values may show ties that its bound does not allow for
+            announced = self.error
+            shown = announced is not None and shows_ties(value.tolist(), self.grid)
+            return Answer(value=value, error=announced.contradicted() if announced is not None and shown else None)
         return Answer(value=value, error=found.error, details={"form": decision.form, **details, **found.details})
 
     def _release(self, decision: Decision, ranks: Ranks, size: int | None, source: Source) -> Found:
@@ -102,7 +106,8 @@ class PreparedQuantiles(SurePrepared):
         if tree is self.tree:
             return Found(indices, {})
         error = expected_gap(tree, self.priors, self.grid, adaptation=self.adaptation, score=self.score, size=size)
-        return Found(indices, {}, error)
+        shown = shows_ties(map(self.grid.value, indices), self.grid)
+        return Found(indices, {}, error.contradicted() if shown else error)
 
 
 #: Of the budget of quantiles by group, for the counts that say which groups have rows.

@@ -23,7 +23,8 @@ class TailBound:
 
     The bound for entry i is at most exceeded with the stated probability, for all entries at once, if the public
     `assumption` about the data holds: a theorem, or, with `proved=False`, an estimate. Privacy never depends
-    on it.
+    on it. A bound that assumes nothing may come with a smaller one that does, the likely error; and one that assumes
+    something with a larger one that does not.
 
     Args:
         unit: What an error is counted in.
@@ -32,6 +33,8 @@ class TailBound:
         proved: Whether it is a theorem.
         regardless: Another bound of the same entries, larger, that assumes nothing about the data; None if there is
             none, or if this one assumes nothing.
+        likely: Another bound of the same entries, mostly smaller, for data without undeclared ties: an estimate of the
+            error that most data has. None if there is none, or if released numbers contradict what it assumes.
 
     >>> bound = TailBound(unit="ranks", assumption="no ties", fixed=(1.0,), per_log=(2.0,))
     >>> bound.at(0.95).round(2).tolist()
@@ -44,16 +47,24 @@ class TailBound:
     per_log: Numbers
     proved: bool = True
     regardless: TailBound | None = None
+    likely: TailBound | None = None
 
     def __post_init__(self) -> None:
         if len(self.fixed) != len(self.per_log):
             raise RangeError(
                 f"a bound has as many fixed parts as slopes, got {len(self.fixed)} and {len(self.per_log)}"
             )
-        if self.regardless is not None and (
-            self.regardless.assumption != NO_ASSUMPTION or len(self.regardless.fixed) != len(self.fixed)
+        if self.regardless is not None and not (
+            self.regardless.assumes_nothing and len(self.regardless.fixed) == len(self.fixed)
         ):
             raise RangeError("a bound that comes with another is of the same entries, and assumes nothing")
+        if self.likely is not None and not (self.assumes_nothing and len(self.likely.fixed) == len(self.fixed)):
+            raise RangeError("a likely error comes with a bound of the same entries that assumes nothing")
+
+    @property
+    def assumes_nothing(self) -> bool:
+        """Whether it holds wherever the records lie; its text may say how many of them may be equal."""
+        return self.assumption.startswith(NO_ASSUMPTION)
 
     @property
     def basis(self) -> str:
@@ -70,7 +81,16 @@ class TailBound:
     @property
     def whatever_the_data(self) -> TailBound | None:
         """The bound that assumes nothing about the data: this one, or the one that comes with it, if any."""
-        return self if self.assumption == NO_ASSUMPTION else self.regardless
+        return self if self.assumes_nothing else self.regardless
+
+    @property
+    def of_spread_data(self) -> TailBound | None:
+        """The bound for data without undeclared ties: this one, or the likely error that comes with it, if any."""
+        return self.likely if self.assumes_nothing else self
+
+    def contradicted(self) -> TailBound:
+        """Return it where released numbers contradict the assumption: without the likely error, nothing assumed."""
+        return replace(self.whatever_the_data or self, likely=None)
 
     def changed(self, change: Callable[[Numbers, Numbers], tuple[Numbers, Numbers]]) -> TailBound:
         """Return it with other numbers, found from its own; and so the one that comes with it.
@@ -83,8 +103,8 @@ class TailBound:
         (3.0,)
         """
         fixed, per_log = change(self.fixed, self.per_log)
-        regardless = None if self.regardless is None else self.regardless.changed(change)
-        return replace(self, fixed=fixed, per_log=per_log, regardless=regardless)
+        regardless, likely = (None if each is None else each.changed(change) for each in (self.regardless, self.likely))
+        return replace(self, fixed=fixed, per_log=per_log, regardless=regardless, likely=likely)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -95,6 +115,7 @@ class TailBound:
             "per_log": list(self.per_log),
             **({} if self.proved else {"proved": False}),
             **({} if self.regardless is None else {"regardless": self.regardless.to_json()}),
+            **({} if self.likely is None else {"likely": self.likely.to_json()}),
         }
 
     @classmethod
@@ -106,5 +127,5 @@ class TailBound:
             fixed=tuple(data["fixed"]),
             per_log=tuple(data["per_log"]),
             proved=bool(data.get("proved", True)),
-            regardless=None if data.get("regardless") is None else cls.from_json(data["regardless"]),
+            **{key: cls.from_json(data[key]) for key in ("regardless", "likely") if data.get(key) is not None},
         )
