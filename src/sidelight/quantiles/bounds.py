@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sidelight.errors import RangeError
-from sidelight.grid import CODE_LIMIT, FloatGrid, Grid, Outcomes
+from sidelight.grid import CODE_LIMIT, FloatGrid, Outcomes
 from sidelight.guarantees.amounts import Amount, positive
 from sidelight.mechanisms.rings import Adaptation as Adaptation  # bounds and queries name it from here
 from sidelight.predictions import Mixture, Prior, ScaleFree
@@ -196,36 +196,28 @@ def expected_gap(
     adaptation: Adaptation,
     score: Score,
     size: int | None = None,
+    deviation: float | None = None,
 ) -> TailBound:
     """Bound the error of all levels at once, in ranks, at any confidence: wherever records lie, and the likely one.
 
-    Accuracy: what holds wherever the records lie comes first, unless a granularity is declared (`stated_first`).
-    `size` is a public number of records, declared or released: never the true one.
+    Accuracy: what holds wherever the records lie (`gap_anywhere`), with the likely error of data that is spread out.
+    `size` is a public number of records, declared or released: never the true one. `deviation` is that of the noise of
+    a released one.
     """
-    anywhere = gap_anywhere(tree, priors, grid, adaptation=adaptation, score=score, size=size)
+    anywhere = gap_anywhere(tree, priors, grid, adaptation=adaptation, score=score, size=size, deviation=deviation)
     spread = _gap_of_spread(tree, priors, grid, adaptation=adaptation, score=score, size=size)
-    return stated_first(replace(spread, regardless=anywhere), grid)
+    return replace(anywhere, likely=spread)
 
 
-def stated_first(spread: TailBound, grid: Outcomes, *released: Iterable[float]) -> TailBound:
-    """Return the bounds of a release with the one first that a reader is told first.
-
-    Records that are rounded tie, and where nobody declared on which steps they lie, no bound that takes them for spread
-    out holds: what assumes nothing comes first, and the other is the likely error. With a declared granularity the
-    dither spreads ties out. Where released values show ties that were not declared, nothing is assumed.
+def as_released(error: TailBound, grid: Outcomes, *released: Iterable[float]) -> TailBound:
+    """Return a bound as it is stated after a release: without its likely error where that cannot be right.
 
     Args:
-        spread: The bound for data that is spread out, with the one that assumes nothing.
+        error: The bound that assumes nothing, with the likely error.
         grid: The public grid.
-        released: What was released: values, points.
+        released: What was released: values, points. They may show ties that nobody declared.
     """
-    if spread.regardless is None:
-        return spread
-    if any(shows_ties(each, grid) for each in released):
-        return spread.contradicted()
-    if isinstance(grid, Grid) and grid.snap == "nearest":
-        return spread
-    return replace(spread.regardless, likely=replace(spread, regardless=None))
+    return replace(error, likely=None) if any(shows_ties(each, grid) for each in released) else error
 
 
 def gap_anywhere(
@@ -236,29 +228,46 @@ def gap_anywhere(
     adaptation: Adaptation,
     score: Score,
     size: int | None = None,
+    deviation: float | None = None,
 ) -> TailBound:
     """Bound the error of all levels at once wherever the records lie (proof page, Theorem 11).
 
     Accuracy: `gap_bounds_tree` with the least share psi that any outcome has of the prior, and as the gap of the best
-    output what the records at one fine index can add: a number that is exceeded with probability beta / 1024.
+    output what the records at one fine index can add: a number that is exceeded with probability beta / 1024. No value
+    is off by more than max(q, 1-q) of all records, and a released number of them, less its noise, says how many.
     """
     equal = EQUAL_RECORDS if size is None else 2 * max(size, 1)
     shares = [log_least_share(prior, grid) for prior in priors]
     largest = max(shares)
-    stretch = largest + math.log(math.fsum(math.exp(each - largest) for each in shares)) + 1e-3  # 1e-3: beta / 1024
+    stretch = largest + math.log(math.fsum(math.exp(each - largest) for each in shares)) - math.log(1 - 1e-3 - _OF_SIZE)
     crowd, more = equal_at_one_index(equal, grid.dither_bits)
     floors = 0.0 if score == "exact" else 2.0 if adaptation == "conditional" else 4.0
     share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
     fixed = _recursion(tree, stretch=stretch, best=floors, adaptation=adaptation, score=score, ties=crowd)
     per_log = _recursion(tree, stretch=1.0, best=0.0, adaptation=adaptation, score=score, ties=more)
+    lines = [(start + share, slope) for start, slope in zip(fixed, per_log, strict=True)]
+    if size is not None and deviation is not None:
+        # Laplace and Gaussian noise exceed 1 + deviation (1 + log(1/beta)) with probability beta at most
+        most = size + 1 + deviation * (1 - math.log(_OF_SIZE))
+        sides = [float(max(level, 1 - level)) for level in tree.levels]
+        all_of_them = [(side * most, side * deviation) for side in sides]
+        lines = [min(pair, key=_at_95) for pair in zip(lines, all_of_them, strict=True)]
     below = f" and all are{_cut(grid)[1:].rstrip(',')}" if _cut(grid) else ""
     rounded = "" if isinstance(grid, FloatGrid) or grid.snap == "nearest" else "; values are rounded down to the step"
     return TailBound(
         unit="ranks",
         assumption=f"{NO_ASSUMPTION}, but that at most {equal:,} records are equal{below}{rounded}",
-        fixed=tuple(each + share for each in fixed),
-        per_log=per_log,
+        fixed=tuple(line[0] for line in lines),
+        per_log=tuple(line[1] for line in lines),
     )
+
+
+#: The part of the failure probability that is kept for the noise of a released number of records.
+_OF_SIZE = 1 / 16
+
+
+def _at_95(line: tuple[float, float]) -> float:
+    return line[0] + line[1] * math.log(20)
 
 
 def _gap_of_spread(

@@ -108,10 +108,10 @@ class Release(Generic[Value]):
 
         Args:
             confidence: With which probability all entries keep to it, such as 0.95.
-            assuming: "nothing" for the bound of quantiles that holds wherever the records lie and tie: the default,
-                unless a granularity was declared. "spread" for the likely error: an estimate for data without
-                undeclared ties, mostly far smaller. Records count as they are declared: within the column's bounds,
-                and on its steps (without these, to 48 bits).
+            assuming: "nothing" for a bound that holds wherever the records lie and tie, which is the default of
+                quantiles. "spread" for the likely error: an estimate for data without undeclared ties or heaps, mostly
+                far smaller. Records count as they are declared: within the column's bounds, and on its steps (without
+                these, to 48 bits).
 
         >>> import numpy as np, sidelight as sl
         >>> release = sl.Quantiles(sl.quantiles.even_levels(99), epsilon=1).release(np.linspace(1, 9, 10_000))
@@ -125,12 +125,12 @@ class Release(Generic[Value]):
         if self.error is None:
             raise RangeError(f"a {self.kind} release carries no error bound of this kind; see its documentation page")
         error = self.error
-        found = {None: error, "nothing": error.whatever_the_data, "spread": error.of_spread_data}[assuming]
-        if found is None and assuming == "nothing":
+        if assuming == "nothing" and not error.assumes_nothing:
             raise RangeError(
                 f"the bound of this {self.kind} release holds if {error.assumption}; it carries none that assumes "
                 "nothing about the data"
             )
+        found = error.of_spread_data if assuming == "spread" else error
         if found is None:
             raise RangeError(
                 f"this {self.kind} release carries no likely error: its bound needs none, or what was released shows "
@@ -234,9 +234,9 @@ class Release(Generic[Value]):
         said = [f"{error.basis}: off by {self._off_by(error)}, if {error.assumption}"]
         if error.likely is not None:
             off = self._off_by(error.likely)
-            said.append(f"likely error at 95 %, of data without undeclared ties: {off}, if {error.likely.assumption}")
-        if error.regardless is not None:
-            said.append(f"wherever the records lie, at 95 %: off by {self._off_by(error.regardless)}")
+            said.append(
+                f"likely error at 95 %, of data without undeclared ties or heaps: {off}, if {error.likely.assumption}"
+            )
         return said
 
     def _off_by(self, error: TailBound) -> str:

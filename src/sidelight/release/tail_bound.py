@@ -23,16 +23,13 @@ class TailBound:
 
     The bound for entry i is at most exceeded with the stated probability, for all entries at once, if the public
     `assumption` about the data holds: a theorem, or, with `proved=False`, an estimate. Privacy never depends
-    on it. A bound that assumes nothing may come with a smaller one that does, the likely error; and one that assumes
-    something with a larger one that does not.
+    on it. A bound that assumes nothing may come with a smaller one that assumes something: the likely error.
 
     Args:
         unit: What an error is counted in.
         assumption: What the data must be like.
         fixed, per_log: The two parts of each entry's bound.
         proved: Whether it is a theorem.
-        regardless: Another bound of the same entries, larger, that assumes nothing about the data; None if there is
-            none, or if this one assumes nothing.
         likely: Another bound of the same entries, mostly smaller, for data without undeclared ties: an estimate of the
             error that most data has. None if there is none, or if released numbers contradict what it assumes.
 
@@ -46,7 +43,6 @@ class TailBound:
     fixed: Numbers
     per_log: Numbers
     proved: bool = True
-    regardless: TailBound | None = None
     likely: TailBound | None = None
 
     def __post_init__(self) -> None:
@@ -54,10 +50,6 @@ class TailBound:
             raise RangeError(
                 f"a bound has as many fixed parts as slopes, got {len(self.fixed)} and {len(self.per_log)}"
             )
-        if self.regardless is not None and not (
-            self.regardless.assumes_nothing and len(self.regardless.fixed) == len(self.fixed)
-        ):
-            raise RangeError("a bound that comes with another is of the same entries, and assumes nothing")
         if self.likely is not None and not (self.assumes_nothing and len(self.likely.fixed) == len(self.fixed)):
             raise RangeError("a likely error comes with a bound of the same entries that assumes nothing")
 
@@ -79,21 +71,12 @@ class TailBound:
         return np.maximum(found, 0.0)
 
     @property
-    def whatever_the_data(self) -> TailBound | None:
-        """The bound that assumes nothing about the data: this one, or the one that comes with it, if any."""
-        return self if self.assumes_nothing else self.regardless
-
-    @property
     def of_spread_data(self) -> TailBound | None:
         """The bound for data without undeclared ties: this one, or the likely error that comes with it, if any."""
         return self.likely if self.assumes_nothing else self
 
-    def contradicted(self) -> TailBound:
-        """Return it where released numbers contradict the assumption: without the likely error, nothing assumed."""
-        return replace(self.whatever_the_data or self, likely=None)
-
     def changed(self, change: Callable[[Numbers, Numbers], tuple[Numbers, Numbers]]) -> TailBound:
-        """Return it with other numbers, found from its own; and so the one that comes with it.
+        """Return it with other numbers, found from its own; and so the likely error that comes with it.
 
         Args:
             change: Takes `fixed` and `per_log`, and returns both.
@@ -103,8 +86,8 @@ class TailBound:
         (3.0,)
         """
         fixed, per_log = change(self.fixed, self.per_log)
-        regardless, likely = (None if each is None else each.changed(change) for each in (self.regardless, self.likely))
-        return replace(self, fixed=fixed, per_log=per_log, regardless=regardless, likely=likely)
+        likely = None if self.likely is None else self.likely.changed(change)
+        return replace(self, fixed=fixed, per_log=per_log, likely=likely)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -114,18 +97,18 @@ class TailBound:
             "fixed": list(self.fixed),
             "per_log": list(self.per_log),
             **({} if self.proved else {"proved": False}),
-            **({} if self.regardless is None else {"regardless": self.regardless.to_json()}),
             **({} if self.likely is None else {"likely": self.likely.to_json()}),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TailBound:
-        """Read what `to_json` wrote."""
-        return cls(
+        """Read what `to_json` wrote; earlier versions put first what assumed more, and the other with it."""
+        found = cls(
             unit=data["unit"],
             assumption=data["assumption"],
             fixed=tuple(data["fixed"]),
             per_log=tuple(data["per_log"]),
             proved=bool(data.get("proved", True)),
-            **{key: cls.from_json(data[key]) for key in ("regardless", "likely") if data.get(key) is not None},
+            likely=None if data.get("likely") is None else cls.from_json(data["likely"]),
         )
+        return found if data.get("regardless") is None else replace(cls.from_json(data["regardless"]), likely=found)

@@ -94,7 +94,7 @@ class Selections:
 
 
 def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fraction]) -> TailBound:
-    """Bound the gaps of what `select` released: no smoothness is assumed; and with it, regardless of any assumption."""
+    """Bound the gaps of what `select` released wherever records lie; and the likely error, without smoothness."""
     shares = np.array([float(level) for level in levels])
     placed = Targets.of(shares * float(released.ranks[-1]), released.ranks)
     selections = Selections.none(shares.size)
@@ -110,8 +110,8 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
     gaussian = not plan.counts.is_pure
     anywhere = counted_bound(released.noisy, variance, owners, levels, gaussian=gaussian)
     return replace(
-        tail_bound(noise, chance, selections, fixed, gaussian=gaussian, assumption=words),
-        regardless=anywhere.changed(lambda found, per_log: (tuple(each + STEP for each in found), per_log)),
+        anywhere.changed(lambda found, per_log: (tuple(each + STEP for each in found), per_log)),
+        likely=tail_bound(noise, chance, selections, fixed, gaussian=gaussian, assumption=words),
     )
 
 

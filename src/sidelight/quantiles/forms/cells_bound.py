@@ -151,8 +151,8 @@ class _Ends:
 
 
 def cells_bound(release: CellsRelease) -> TailBound:
-    """Bound the gaps of what `cells` released, under its assumption; and with it, regardless of any."""
-    return replace(_bound(release, "as interpolated"), regardless=_bound(release, "anywhere"))
+    """Bound the gaps of what `cells` released wherever records lie; and the likely error, as interpolated."""
+    return replace(_bound(release, "anywhere"), likely=_bound(release, "as interpolated"))
 
 
 def _bound(release: CellsRelease, inside: Inside) -> TailBound:

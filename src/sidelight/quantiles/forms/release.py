@@ -9,7 +9,7 @@ import numpy as np
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.noise import Source
-from sidelight.quantiles.bounds import stated_first
+from sidelight.quantiles.bounds import as_released
 from sidelight.quantiles.forms.bound import codes_bound, select_bound
 from sidelight.quantiles.forms.cells import CellsRelease, release_cells
 from sidelight.quantiles.forms.cells_bound import cells_bound
@@ -57,7 +57,7 @@ def release_form(
 
 def _stated(error: TailBound, priors: LevelPriors, *released: Sequence[int]) -> TailBound:
     """Return a bound as it is stated; released values and points may show ties that nobody declared."""
-    return stated_first(error, priors.grid, *(map(priors.grid.value, each) for each in released))
+    return as_released(error, priors.grid, *(map(priors.grid.value, each) for each in released))
 
 
 def cells_details(cells: CellsRelease) -> dict[str, Any]:
