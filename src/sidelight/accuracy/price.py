@@ -49,7 +49,8 @@ def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: 
 
     The error is the bound of a theorem where there is one, else what was measured on generated rows of the declared
     shape: the answer says which. Of quantiles it is the likely error, of data without undeclared ties: a price for the
-    bound that assumes nothing would be ten times as high, and mostly wasted; the answer says that one, too. A query that is priced by mu or rho is answered in mu or rho.
+    bound that assumes nothing would be about ten times as high; the answer says that bound, too. A query that is priced
+    by mu or rho is answered in mu or rho.
 
     Args:
         query: The query, at any price; its delta stays as it is.

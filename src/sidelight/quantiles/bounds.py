@@ -137,7 +137,10 @@ def psi_mixture(psi: float, *, weight: float) -> float:
 def _recursion(
     tree: QuantileTree, *, stretch: float, best: float, adaptation: Adaptation, score: Score, ties: float = 0.0
 ) -> tuple[float, ...]:
-    """Add up the gaps of every path; with `ties` records at one outcome the best gap is max(q, 1-q) of them more."""
+    """Add up the gaps of every path; `ties` records at one outcome make the best gap larger by a share of them.
+
+    The share is max(q, 1-q), q being relative where the node's own records are scored against its own range.
+    """
     inherited = 1.0 if adaptation == "conditional" else 2.0
     bounds = [0.0] * len(tree.levels)
     for node in tree.nodes():  # parents first
@@ -146,7 +149,8 @@ def _recursion(
         worst = 0.0
         for pick in node.picks:
             q = float(pick.relative_level)
-            own = float(2 * pick.sensitivity(score) / pick.epsilon) * stretch + best + ties * max(q, 1 - q)
+            share = max(q, 1 - q) if adaptation == "conditional" else 1.0
+            own = float(2 * pick.sensitivity(score) / pick.epsilon) * stretch + best + ties * share
             worst = max(worst, own + inherited * ((1 - q) * below + q * above))
         for pick in node.picks:  # sorting may swap siblings
             bounds[pick.position] = worst
@@ -206,7 +210,7 @@ def expected_gap(
     """
     anywhere = gap_anywhere(tree, priors, grid, adaptation=adaptation, score=score, size=size, deviation=deviation)
     spread = _gap_of_spread(tree, priors, grid, adaptation=adaptation, score=score, size=size)
-    return replace(anywhere, likely=spread)
+    return anywhere.with_likely(spread)
 
 
 def as_released(error: TailBound, grid: Outcomes, *released: Iterable[float]) -> TailBound:

@@ -75,6 +75,22 @@ class TailBound:
         """The bound for data without undeclared ties: this one, or the likely error that comes with it, if any."""
         return self.likely if self.assumes_nothing else self
 
+    def with_likely(self, likely: TailBound) -> TailBound:
+        """Return it with a likely error: of each entry the smaller of both at 95 %.
+
+        Args:
+            likely: The bound for data without undeclared ties.
+        """
+        nearer = likely.at(0.95) < self.at(0.95)
+        return replace(
+            self,
+            likely=replace(
+                likely,
+                fixed=tuple(np.where(nearer, likely.fixed, self.fixed).tolist()),
+                per_log=tuple(np.where(nearer, likely.per_log, self.per_log).tolist()),
+            ),
+        )
+
     def changed(self, change: Callable[[Numbers, Numbers], tuple[Numbers, Numbers]]) -> TailBound:
         """Return it with other numbers, found from its own; and so the likely error that comes with it.
 
