@@ -65,13 +65,13 @@ def test_the_error_of_a_tree_holds_beside_a_narrow_spike() -> None:
 
 
 def test_bands_hold_on_rounded_columns() -> None:
-    """Of eight releases at 95 % more than five miss less than once in a million.
+    """Five releases at 95 % all miss less than once in a million.
 
     The likely band misses, or was not stated because released values coincide.
     """
     missed, unlikely = 0, 0
-    for seed in range(8):
-        values = LAWS["half-integers"](np.random.default_rng(seed), 10_000)
+    for seed in range(5):
+        values = LAWS["half-integers"](np.random.default_rng(seed), 5000)
         release = seeded_release(sl.Distribution(epsilon=1), values, seed=seed)
         missed += band_refuted(release, values)
         ordered = np.unique(values)
@@ -81,8 +81,8 @@ def test_bands_hold_on_rounded_columns() -> None:
         else:
             low, high = release.value.band(ordered, assuming="spread")
             unlikely += bool(((truth < low) | (truth > high)).any())
-    assert missed <= 5
-    assert unlikely >= 6
+    assert missed <= 4
+    assert unlikely >= 4
 
 
 @pytest.mark.slow
