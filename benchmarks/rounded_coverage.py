@@ -25,6 +25,12 @@ SETTINGS: tuple[Setting, ...] = (
     ("20 levels, 300 rows, epsilon 1 (tree)", sl.Quantiles(even_levels(20), epsilon=1), 300, refuted),
     ("99 levels, 10,000 rows, epsilon 1", sl.Quantiles(even_levels(99), epsilon=1), 10_000, refuted),
     ("99 levels, 10,000 rows, epsilon 0.1", sl.Quantiles(even_levels(99), epsilon="0.1"), 10_000, refuted),
+    (
+        "9 levels, 3000 rows, epsilon 1, steps of 0.01 declared",
+        sl.Quantiles(even_levels(9), epsilon=1, granularity="0.01"),
+        3000,
+        refuted,
+    ),
     ("band, 10,000 rows, epsilon 1", sl.Distribution(epsilon=1), 10_000, band_refuted),
     ("band, 1000 rows, epsilon 0.3", sl.Distribution(epsilon="0.3"), 1000, band_refuted),
 )
@@ -39,6 +45,8 @@ def misses(law: str, setting: Setting, releases: int) -> tuple[int, int, int, fl
     missed, unlikely, carried, sizes = 0, 0, 0, []
     for trial in range(releases):
         values = LAWS[law](np.random.default_rng([len(law), rows, trial]), rows)
+        if query.granularity is not None:
+            values = np.round(values, 2)
         release = seeded_release(query, values, seed=f"{law}, {name}, {trial}")
         missed += test(release, values)
         sizes.append(float(release.error_bound(0.95).max()))

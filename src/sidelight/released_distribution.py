@@ -248,7 +248,7 @@ class ReleasedDistribution(Mapping[str, Any]):
             "steps": self.steps,
             "granularity": self.granularity,
             "rank_error": None if self.rank_error is None else [each.tolist() for each in self.rank_error],
-            "likely": None if self.likely is None else [each.tolist() for each in self.likely],
+            **({} if self.steps else {"likely": self.likely and [each.tolist() for each in self.likely]}),
         }
 
     @classmethod
