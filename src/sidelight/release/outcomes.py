@@ -159,7 +159,7 @@ class Release(Generic[Value]):
         >>> import sidelight as sl
         >>> made = sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100).to_dict()
         >>> made["kind"], made["guarantee"].split(",")[0], list(made["values"][0])
-        ('quantiles', 'PureDP(ε = 1)', ['label', 'value', 'within_95'])
+        ('quantiles', 'PureDP(ε = 1)', ['label', 'value', 'within_95', 'likely_95'])
         """
         said: dict[str, Any] = {"kind": self.kind, "guarantee": str(self.guarantee), "private": self.private}
         if self.error is not None:
