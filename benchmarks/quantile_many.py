@@ -25,6 +25,7 @@ from scipy.stats import beta
 import sidelight as sl
 from benchmarks.measuring import print_figures
 from benchmarks.peers.environments import PeersError, prepare, run, save_data
+from benchmarks.rounded_laws import likely_error
 from sidelight.quantiles.tree import even_levels
 
 LEVELS = (9, 49, 99, 199, 999)
@@ -194,7 +195,7 @@ def measure_kind(name: str, rows: int, epsilon: str, *, opendp: bool) -> dict[in
 
             add("histogram", histogram_quantiles(ranks, kind, count))
             release = sl.Quantiles(levels, epsilon=epsilon, **kind.declared()).release(values)
-            gaps, bounds = add("ours", release.value), release.error_bound(0.95)
+            gaps, bounds = add("ours", release.value), likely_error(release)
             cell.covered.append(bool((gaps <= bounds).all()))
             if gaps.max() > 1.0:  # an error of less than a rank has no ratio
                 cell.bound_ratios.append(float(bounds.max() / gaps.max()))

@@ -8,6 +8,7 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.quantile_many import Draw, gaps_of
+from benchmarks.rounded_laws import likely_error
 from sidelight.quantiles.forms import parts
 from sidelight.quantiles.tree import even_levels
 
@@ -22,7 +23,7 @@ LAWS: dict[str, Draw] = {
 
 
 def line_of(name: str, trials: int = TRIALS) -> str:
-    """Return for one look and for two: mean largest gap, median of bound over error, and how many bounds held."""
+    """Return for one look and for two: mean largest gap, median of likely error over error, and how many held."""
     cells = []
     for worth in (np.inf, parts._WORTH):  # of no part is a second look worth it; as it is
         rng, found = np.random.default_rng(len(name)), []
@@ -30,7 +31,7 @@ def line_of(name: str, trials: int = TRIALS) -> str:
             for _ in range(trials):
                 values = np.sort(LAWS[name](rng, RECORDS))
                 release = sl.Quantiles(even_levels(LEVELS), epsilon=EPSILON).release(values)
-                gaps, bounds = gaps_of(values, release.value, LEVELS), release.error_bound(0.95)
+                gaps, bounds = gaps_of(values, release.value, LEVELS), likely_error(release)
                 found.append((gaps.max(), bounds.max() / gaps.max(), bool((gaps <= bounds).all())))
         gap, ratio, held = zip(*found, strict=True)
         cells.append(f"{np.mean(gap):.0f} ± {np.std(gap) / trials**0.5:.0f} / {np.median(ratio):.1f} / {sum(held)}")

@@ -200,7 +200,7 @@ class FloatGrid:
         sizes = [x for x in (_double(pattern) for pattern in (patterns[0], patterns[-1])) if least <= x <= most]
         if len(sizes) < 2 or sizes[0] < _SMALL:  # a code at a bound, or among the numbers below the normal ones
             sizes = [x for x in map(_double, patterns) if least <= x <= most]
-            found = min(sizes, key=lambda x: (_digits(x), x))
+            found = min(sizes, key=lambda x: (digits_of(x), x))
         else:
             found = _shortest(sizes[0], sizes[1], patterns)
         return (-found if code < 0 else found) + 0.0
@@ -273,9 +273,9 @@ def _shortest(least: float, most: float, patterns: range) -> float:
         if least <= found <= most:
             return found
     doubles = [_double(pattern) for pattern in patterns]
-    return next((x for x in doubles if _digits(x) == 16), doubles[0])
+    return next((x for x in doubles if digits_of(x) == 16), doubles[0])
 
 
-def _digits(value: float) -> int:
+def digits_of(value: float) -> int:
     """Return the number of significant digits of the shortest decimal that reads back as this double."""
     return len(repr(value).partition("e")[0].replace(".", "").replace("-", "").strip("0"))

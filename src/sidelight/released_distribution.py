@@ -13,6 +13,8 @@ from sidelight.errors import MissingPackageError, RangeError
 from sidelight.noise import OSEntropy, Source, uniform
 
 Floats = NDArray[np.float64]
+#: What a bound may assume about the data: nothing, or that it is spread out, without ties that nobody declared.
+Assuming = Literal["nothing", "spread"]
 
 #: The quantiles that are shown: five percent, ten percent, ...
 VENTILES = tuple(place / 20 for place in range(1, 20))
@@ -31,9 +33,8 @@ class ReleasedDistribution(Mapping[str, Any]):
         steps: Whether records lie at these places only; else they are spread evenly between neighbours.
         granularity: The step on which values lie, or None.
         rank_error: The bounds on the errors of the shares of all values, times `total`, as (fixed, per_log) of a
-            `TailBound`; one number stands for all of them.
-        regardless: The same, of bounds that do not rest on where the records lie; None if there are none, or if
-            records lie at these places only, where the others do not either.
+            `TailBound`; one number stands for all of them. They hold wherever the records lie.
+        likely: The same, of smaller bounds: an estimate for data without undeclared ties or heaps; None without one.
 
     >>> known = ReleasedDistribution(values=[0.0, 1.0, 3.0], shares=[0.1, 0.5, 0.9], total=1000.0)
     >>> known.cdf([1.0, 2.0]).tolist(), known.quantile(0.5)
@@ -42,7 +43,7 @@ class ReleasedDistribution(Mapping[str, Any]):
     [500.0, 500.0]
     """
 
-    __slots__ = ("granularity", "rank_error", "regardless", "shares", "steps", "total", "values_")
+    __slots__ = ("granularity", "likely", "rank_error", "shares", "steps", "total", "values_")
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         steps: bool = False,
         granularity: float | None = None,
         rank_error: tuple[ArrayLike, ArrayLike] | None = None,
-        regardless: tuple[ArrayLike, ArrayLike] | None = None,
+        likely: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
         self.values_: Floats = _frozen(values)
         self.shares: Floats = _frozen(shares)
@@ -65,7 +66,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         self.steps = bool(steps)
         self.granularity = granularity
         self.rank_error = self._bounds(rank_error)
-        self.regardless = self._bounds(regardless)
+        self.likely = self._bounds(likely)
 
     def _bounds(self, given: tuple[ArrayLike, ArrayLike] | None) -> tuple[Floats, Floats] | None:
         if given is None:
@@ -159,9 +160,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         with Source(OSEntropy()) as source:
             return np.atleast_1d(np.asarray(self.quantile(uniform(count, source))))
 
-    def band(
-        self, x: ArrayLike, *, confidence: float = 0.95, assuming: Literal["nothing"] | None = None
-    ) -> tuple[Any, Any]:
+    def band(self, x: ArrayLike, *, confidence: float = 0.95, assuming: Assuming | None = None) -> tuple[Any, Any]:
         """Return a lower and an upper bound of the true share at or below x, for all x at once.
 
         Every released value has its own bound: as many records as its share says lie below it, up to that. At x the
@@ -169,22 +168,20 @@ class ReleasedDistribution(Mapping[str, Any]):
 
         Args:
             x: One number or several.
-            confidence: With which probability they all hold, if the release's assumption does (`release.error`), and
-                if there are no fewer records than were released less two deviations of that number's noise (or, where
-                a size was declared, than that).
-            assuming: "nothing" for the wider band that holds wherever the records lie, without the release's
-                assumption. Records count as they are declared: within the column's bounds, and on its steps (without
-                these, to 48 bits).
+            confidence: With which probability they all hold, if there are no fewer records than were released less two
+                deviations of that number's noise (or, where a size was declared, than that).
+            assuming: "nothing", the default, holds wherever the records lie and tie. "spread" is the narrower band of
+                the likely error: an estimate for data without undeclared ties or heaps. Records count as they are
+                declared: within the column's bounds, and on its steps (without these, to 48 bits).
         """
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
-        if assuming not in (None, "nothing"):
-            raise RangeError(f'assuming is "nothing", or left out for what the release states, got {assuming!r}')
-        # counted values, at which the distribution jumps, have bounds that assume nothing in any case
-        bounds = self.rank_error if assuming is None or self.steps else self.regardless
+        if assuming not in (None, "nothing", "spread"):
+            raise RangeError(f'assuming is "nothing", which is the default, or "spread", got {assuming!r}')
+        bounds = self.likely if assuming == "spread" else self.rank_error
         if bounds is None:
-            without = "" if self.rank_error is None else " that assumes nothing about the data"
-            raise RangeError(f"this distribution was released without a bound on its error{without}")
+            without = "a likely error" if assuming == "spread" else "a bound on its error that assumes nothing"
+            raise RangeError(f"this distribution was released without {without}")
         fixed, per_log = bounds
         off = np.maximum(fixed - per_log * float(np.log(1 - confidence)), 0.0) / max(self.total, 1.0)
         # At or below x lie at least as many as at or below every value up to x, and at most as many as below every
@@ -197,7 +194,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         after, unknown = np.searchsorted(self.values_, places, "right"), np.isnan(places)
         return _plain(np.where(unknown, np.nan, least[after])), _plain(np.where(unknown, np.nan, most[after]))
 
-    def plot(self, axes: Any = None, *, confidence: float = 0.95, assuming: Literal["nothing"] | None = None) -> Any:
+    def plot(self, axes: Any = None, *, confidence: float = 0.95, assuming: Assuming | None = None) -> Any:
         """Draw the distribution with its band.
 
         Args:
@@ -216,7 +213,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         low, high = self.quantile([0.005, 0.995])
         places = self.values_[(self.values_ >= low) & (self.values_ <= high)]
         places = np.unique(np.append(np.linspace(low, high, 100), places))
-        if self.rank_error is not None or assuming is not None:
+        if self.rank_error is not None or assuming == "spread":
             band = self.band(places, confidence=confidence, assuming=assuming)
             axes.fill_between(places, *band, step="post", alpha=0.25, linewidth=0)
         axes.step(places, self.cdf(places), where="post")
@@ -251,14 +248,22 @@ class ReleasedDistribution(Mapping[str, Any]):
             "steps": self.steps,
             "granularity": self.granularity,
             "rank_error": None if self.rank_error is None else [each.tolist() for each in self.rank_error],
-            **({} if self.regardless is None else {"regardless": [each.tolist() for each in self.regardless]}),
+            **({} if self.steps else {"likely": self.likely and [each.tolist() for each in self.likely]}),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReleasedDistribution:
-        """Return the distribution that `to_json` wrote; earlier ones have one bound for all ranks, and one kind."""
-        bounds = {name: data.get(name) for name in ("rank_error", "regardless")}
-        return cls(**{**data, **{name: None if each is None else (each[0], each[1]) for name, each in bounds.items()}})
+        """Return the distribution that `to_json` wrote.
+
+        Earlier versions stated what is the likely error now, and what assumes nothing, if anything, beside it.
+        """
+        given = dict(data)
+        if "likely" not in given:
+            beside = given.pop("regardless", None)
+            if not given.get("steps"):
+                given |= {"likely": given.get("rank_error"), "rank_error": beside}
+        bounds = {name: given.get(name) for name in ("rank_error", "likely")}
+        return cls(**{**given, **{name: None if each is None else (each[0], each[1]) for name, each in bounds.items()}})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReleasedDistribution) and self.to_json() == other.to_json()

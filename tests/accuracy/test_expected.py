@@ -47,7 +47,10 @@ def test_the_price_is_the_smallest_that_is_enough(within: float) -> None:
     needed = epsilon_for(query, NUMBERS, within=within)
     bound = sl.Quantiles([0.5], column="age", epsilon=needed.amount).prepare(NUMBERS).error
     cheaper = sl.Quantiles([0.5], column="age", epsilon=float(needed) * 0.97).prepare(NUMBERS).error
-    assert bound.at(0.95).max() <= within < cheaper.at(0.95).max()
+    assert bound.likely.at(0.95).max() <= within < cheaper.likely.at(0.95).max()
+    assert needed.expected.size == pytest.approx(bound.at(0.95).max())
+    assert "a likely error within" in str(needed)
+    assert "for certain: ± " in str(needed)
 
 
 def test_more_confidence_needs_a_higher_price_and_mu_and_rho_are_kept() -> None:

@@ -143,7 +143,7 @@ def test_the_declared_error_holds():
     rng = np.random.default_rng(5)
     rows = rng.normal(50, 10, 2000)
     query = sl.Quantiles(["0.25", "0.5", "0.75"], epsilon=1, lower=0, upper=100)
-    bound = seeded_release(query, rows, seed=0).error_bound(0.95)
+    bound = seeded_release(query, rows, seed=0).error_bound(0.95, assuming="spread")
     ranks = np.searchsorted(np.sort(rows), drawn(query, rows, 100))
     misses = (np.abs(ranks - 2000 * np.array([0.25, 0.5, 0.75])) > bound).any(axis=1).mean()
     assert misses <= 0.05 + 6 * math.sqrt(0.05 * 0.95 / 100)

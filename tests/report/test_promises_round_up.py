@@ -79,15 +79,15 @@ def test_a_printed_bound_is_at_least_the_bound(bound: float) -> None:
 @pytest.mark.parametrize("unit", ["ranks", "rows"])
 def test_what_a_release_and_a_report_say_of_an_error_is_not_less_than_it_is(bound: float, unit: str) -> None:
     release = sl.Quantiles([0.25, 0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100)
-    free = TailBound(unit=unit, assumption=NO_ASSUMPTION, fixed=(1.004 * bound,) * 2, per_log=(0.0, 0.0))
-    error = TailBound(unit=unit, assumption="a", fixed=(bound,) * 2, per_log=(0.0, 0.0), regardless=free)
+    likely = TailBound(unit=unit, assumption="a", fixed=(0.7004 * bound,) * 2, per_log=(0.0, 0.0))
+    error = TailBound(unit=unit, assumption=NO_ASSUMPTION, fixed=(bound,) * 2, per_log=(0.0, 0.0), likely=likely)
     told = replace(release, error=error)
     page = render(Report(title="t", day="2026-01-01", items=(Item(title="y", outcome=told),)))
     page = page.replace("“Within ± 10 ranks”", "")  # an example
     for text in (str(told), told._repr_html_(), page):
         stated = re.findall(rf"(?:95 %: off by|±\s?(?:&#160;|&nbsp;)?)\s?([\d,.]+) {unit}", text)
-        whatever = re.findall(rf"[wW]herever the records lie,? .*?off by (?:at most )?([\d,.]+) {unit}", text)
+        usual = re.findall(rf"[lL]ikely error at 95 %.*?([\d,]+(?:\.\d+)?) {unit}", text)
         assert stated
-        assert whatever
+        assert usual
         assert all(float(each.replace(",", "")) >= bound for each in stated)
-        assert all(float(each.replace(",", "")) >= 1.004 * bound for each in whatever)
+        assert all(float(each.replace(",", "")) >= 0.7004 * bound for each in usual)

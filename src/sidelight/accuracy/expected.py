@@ -52,6 +52,12 @@ class Expected:
     basis: Basis
     condition: str  # what it rests on
     rows: int | None = None  # how many generated rows it was measured on, or how many a bound rests on
+    likely: float | None = None  # the likely error, where a bound that assumes nothing comes with one
+
+    @property
+    def usual(self) -> float:
+        """The error that a price is chosen for: the likely one, where the bound is one for every data set."""
+        return self.size if self.likely is None else self.likely
 
     def __str__(self) -> str:
         if self.basis == "nothing":
@@ -59,6 +65,8 @@ class Expected:
         if self.size == 0:
             return f"exact, if {self.condition}"
         told = f"± {at_most(self.size)} {self.unit}".rstrip()
+        if self.likely is not None:
+            told += f", likely ± {at_most(self.likely)}"
         if self.basis == "bound":
             return told if self.rows is None else f"{told}, if {self.condition}"
         return f"about {told} (measured: {self.rows:,} generated rows)"
@@ -66,7 +74,8 @@ class Expected:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; a size that nothing is known of is null."""
         size = self.size if math.isfinite(self.size) else None
-        return {"size": size, "unit": self.unit, "basis": self.basis, "condition": self.condition}
+        likely = {} if self.likely is None else {"likely": self.likely}
+        return {"size": size, "unit": self.unit, "basis": self.basis, "condition": self.condition, **likely}
 
     def tail(self, confidence: float) -> TailBound:
         """Return it as the bound that a release carries; a measured one says so, and is not proved."""
@@ -110,7 +119,8 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
 
 def _of_bound(bound: TailBound, confidence: float) -> Expected:
     size = max(float(np.max(bound.at(confidence))), 0.0)
-    return Expected(size=size, unit=bound.unit, basis="bound", condition=bound.assumption)
+    likely = None if bound.likely is None else float(np.max(bound.likely.at(confidence)))
+    return Expected(size=size, unit=bound.unit, basis="bound", condition=bound.assumption, likely=likely)
 
 
 def _alike(rows: int) -> str:

@@ -34,10 +34,12 @@ class Needed:
 
     def __str__(self) -> str:
         allowed = f"{self.within:g} {self.expected.unit}".rstrip()
-        return (
-            f"{self.name} = {float(self.amount):.4g} is needed for an error within {allowed} with "
+        error = "an error" if self.expected.likely is None else "a likely error"
+        told = (
+            f"{self.name} = {float(self.amount):.4g} is needed for {error} within {allowed} with "
             f"{100 * self.confidence:g} % confidence"
         )
+        return told if self.expected.likely is None else f"{told} (for certain: ± {at_most(self.expected.size)})"
 
     __repr__ = __str__
 
@@ -46,7 +48,9 @@ def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: 
     """Return the smallest price at which a query is expected to be within an error. Opens no data, charges nothing.
 
     The error is the bound of a theorem where there is one, else what was measured on generated rows of the declared
-    shape: the answer says which. A query that is priced by mu or rho is answered in mu or rho.
+    shape: the answer says which. Of quantiles it is the likely error, of data without undeclared ties: a price for the
+    bound that assumes nothing would be about ten times as high; the answer says that bound, too. A query that is priced
+    by mu or rho is answered in mu or rho.
 
     Args:
         query: The query, at any price; its delta stays as it is.
@@ -79,17 +83,17 @@ def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: 
         raise RangeError(f"no price can be found: {found.condition}")
     if found.size == 0:
         raise RangeError(f"no price can be named: the answer is exact at every one, if {found.condition}")
-    if found.size > within:
+    if found.usual > within:
         raise RangeError(
             f"no {name} up to {at_most(_paid(name, high))} gives an error within {within:g}: there it is {found}; "
             "allow more, ask for less at once, or predict the answer"
         )
-    if at(low).size <= within:
+    if at(low).usual <= within:
         high = low
     while high > low * (1 + _CLOSE):  # the error falls as the price rises
         middle = math.sqrt(low * high)
         tried = at(middle)
-        if tried.size <= within:
+        if tried.usual <= within:
             high, found = middle, tried
         else:
             low = middle
@@ -98,7 +102,7 @@ def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: 
     return Needed(
         name=name,
         amount=exact(_paid(name, price), name=name),
-        expected=asked if asked.size <= within else found,
+        expected=asked if asked.usual <= within else found,
         within=float(within),
         confidence=confidence,
     )

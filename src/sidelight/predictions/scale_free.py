@@ -30,7 +30,7 @@ OCTAVES = 61
 #: The resolution on a grid of floats, which has none of its own: values from 2**-20 to 2**41 have their own cells.
 FLOAT_RESOLUTION = Fraction(1, 2**20)
 #: On a grid of floats this share lies evenly on the indices themselves: on all powers of two that a double can have.
-_EVERYWHERE_BITS = 6
+EVERYWHERE_BITS = 6
 #: ... and this share on whole numbers alone, for columns whose granularity nobody declared.
 _WHOLE_BITS = 3
 
@@ -85,7 +85,7 @@ class ScaleFree:
 
     def share_of_cells(self, grid: Outcomes) -> float:
         """Return how much of the mass is spread over the cells: all of it, but on a grid of floats."""
-        return 1.0 if isinstance(grid, Grid) else 1.0 - 2.0**-_EVERYWHERE_BITS - 2.0**-_WHOLE_BITS
+        return 1.0 if isinstance(grid, Grid) else 1.0 - 2.0**-EVERYWHERE_BITS - 2.0**-_WHOLE_BITS
 
     def rank_cost(self, *, level: float, epsilon: float, grid: Outcomes | None = None) -> float:
         """Return how many ranks not knowing the scale costs at most: (2 max(q, 1-q) / ε) log(cells)."""
@@ -110,7 +110,7 @@ class ScaleFree:
     def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
         """Return equal integer masses on all cells, the same whatever the ends of the grid."""
         half, ends = self._resolution_on(grid) / 2, self._half_steps()
-        everywhere, whole = (0, 0) if isinstance(grid, Grid) else (weight >> _EVERYWHERE_BITS, weight >> _WHOLE_BITS)
+        everywhere, whole = (0, 0) if isinstance(grid, Grid) else (weight >> EVERYWHERE_BITS, weight >> _WHOLE_BITS)
         rest = weight - everywhere - whole
         cells = ListedKnots(grid, ((end * half, k * rest // (len(ends) - 1)) for k, end in enumerate(ends)))
         if isinstance(grid, Grid):

@@ -8,7 +8,8 @@ comes from the data it is a diagnostic and must stay private: see `evaluate`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from sidelight.errors import RangeError
@@ -17,8 +18,9 @@ from sidelight.guarantees.amounts import Amount, positive
 from sidelight.mechanisms.rings import Adaptation as Adaptation  # bounds and queries name it from here
 from sidelight.predictions import Mixture, Prior, ScaleFree
 from sidelight.quantiles.spread_bounds import FACTOR, spread_bounds
+from sidelight.quantiles.tie_bounds import EQUAL_RECORDS, equal_at_one_index, log_least_share, shows_ties
 from sidelight.quantiles.tree import Pick, QuantileTree, Score, exact_levels
-from sidelight.release import TailBound
+from sidelight.release import NO_ASSUMPTION, TailBound
 
 
 def gap_bound_single(
@@ -133,8 +135,12 @@ def psi_mixture(psi: float, *, weight: float) -> float:
 
 
 def _recursion(
-    tree: QuantileTree, *, stretch: float, best: float, adaptation: Adaptation, score: Score
+    tree: QuantileTree, *, stretch: float, best: float, adaptation: Adaptation, score: Score, ties: float = 0.0
 ) -> tuple[float, ...]:
+    """Add up the gaps of every path; `ties` records at one outcome make the best gap larger by a share of them.
+
+    The share is max(q, 1-q), q being relative where the node's own records are scored against its own range.
+    """
     inherited = 1.0 if adaptation == "conditional" else 2.0
     bounds = [0.0] * len(tree.levels)
     for node in tree.nodes():  # parents first
@@ -142,8 +148,9 @@ def _recursion(
         above = 0.0 if node.upper is None else bounds[node.upper]
         worst = 0.0
         for pick in node.picks:
-            own = float(2 * pick.sensitivity(score) / pick.epsilon) * stretch + best
             q = float(pick.relative_level)
+            share = max(q, 1 - q) if adaptation == "conditional" else 1.0
+            own = float(2 * pick.sensitivity(score) / pick.epsilon) * stretch + best + ties * share
             worst = max(worst, own + inherited * ((1 - q) * below + q * above))
         for pick in node.picks:  # sorting may swap siblings
             bounds[pick.position] = worst
@@ -193,14 +200,95 @@ def expected_gap(
     adaptation: Adaptation,
     score: Score,
     size: int | None = None,
+    deviation: float | None = None,
 ) -> TailBound:
-    """Bound the error of all levels at once, in ranks, at any confidence.
+    """Bound the error of all levels at once, in ranks, at any confidence: wherever records lie, and the likely one.
+
+    Accuracy: what holds wherever the records lie (`gap_anywhere`), with the likely error of data that is spread out.
+    `size` is a public number of records, declared or released: never the true one. `deviation` is that of the noise of
+    a released one.
+    """
+    anywhere = gap_anywhere(tree, priors, grid, adaptation=adaptation, score=score, size=size, deviation=deviation)
+    spread = _gap_of_spread(tree, priors, grid, adaptation=adaptation, score=score, size=size)
+    return anywhere.with_likely(spread)
+
+
+def as_released(error: TailBound, grid: Outcomes, *released: Iterable[float]) -> TailBound:
+    """Return a bound as it is stated after a release: without its likely error where that cannot be right.
+
+    Args:
+        error: The bound that assumes nothing, with the likely error.
+        grid: The public grid.
+        released: What was released: values, points. They may show ties that nobody declared.
+    """
+    return replace(error, likely=None) if any(shows_ties(each, grid) for each in released) else error
+
+
+def gap_anywhere(
+    tree: QuantileTree,
+    priors: Sequence[Prior],
+    grid: Outcomes,
+    *,
+    adaptation: Adaptation,
+    score: Score,
+    size: int | None = None,
+    deviation: float | None = None,
+) -> TailBound:
+    """Bound the error of all levels at once wherever the records lie (proof page, Theorem 11).
+
+    Accuracy: `gap_bounds_tree` with the least share psi that any outcome has of the prior, and as the gap of the best
+    output what the records at one fine index can add: a number that is exceeded with probability beta / 1024. No value
+    is off by more than max(q, 1-q) of all records, and a released number of them, less its noise, says how many.
+    """
+    equal = EQUAL_RECORDS if size is None else 2 * max(size, 1)
+    shares = [log_least_share(prior, grid) for prior in priors]
+    largest = max(shares)
+    stretch = largest + math.log(math.fsum(math.exp(each - largest) for each in shares)) - math.log(1 - 1e-3 - _OF_SIZE)
+    crowd, more = equal_at_one_index(equal, grid.dither_bits)
+    floors = 0.0 if score == "exact" else 2.0 if adaptation == "conditional" else 4.0
+    share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
+    fixed = _recursion(tree, stretch=stretch, best=floors, adaptation=adaptation, score=score, ties=crowd)
+    per_log = _recursion(tree, stretch=1.0, best=0.0, adaptation=adaptation, score=score, ties=more)
+    lines = [(start + share, slope) for start, slope in zip(fixed, per_log, strict=True)]
+    if size is not None and deviation is not None:
+        # Laplace and Gaussian noise exceed 1 + deviation (1 + log(1/beta)) with probability beta at most
+        most = size + 1 + deviation * (1 - math.log(_OF_SIZE))
+        sides = [float(max(level, 1 - level)) for level in tree.levels]
+        all_of_them = [(side * most, side * deviation) for side in sides]
+        lines = [min(pair, key=_at_95) for pair in zip(lines, all_of_them, strict=True)]
+    below = f" and all are{_cut(grid)[1:].rstrip(',')}" if _cut(grid) else ""
+    rounded = "" if isinstance(grid, FloatGrid) or grid.snap == "nearest" else "; values are rounded down to the step"
+    return TailBound(
+        unit="ranks",
+        assumption=f"{NO_ASSUMPTION}, but that at most {equal:,} records are equal{below}{rounded}",
+        fixed=tuple(line[0] for line in lines),
+        per_log=tuple(line[1] for line in lines),
+    )
+
+
+#: The part of the failure probability that is kept for the noise of a released number of records.
+_OF_SIZE = 1 / 16
+
+
+def _at_95(line: tuple[float, float]) -> float:
+    return line[0] + line[1] * math.log(20)
+
+
+def _gap_of_spread(
+    tree: QuantileTree,
+    priors: Sequence[Prior],
+    grid: Outcomes,
+    *,
+    adaptation: Adaptation,
+    score: Score,
+    size: int | None,
+) -> TailBound:
+    """Bound the error where records are spread out: the likely error.
 
     Accuracy: `spread_bounds` for binary trees with the conditional adaptation and the exact score, else
     `gap_bounds_tree` with psi from the assumption that the text of the result states; and the grid's own share. The
     latter is E_i = fixed_i + per_log_i * log(1/failure probability) because every node shares
     L = log(sum 1/psi) + log(1/beta).
-    `size` is a public number of records, declared or released: never the true one.
     """
     share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
     if adaptation == "conditional" and score == "exact" and tree.branching == 2:

@@ -19,7 +19,7 @@ from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Histogram, Prior, describe, guess, hedge, is_prior, own_prior, released
-from sidelight.quantiles.bounds import expected_gap
+from sidelight.quantiles.bounds import as_released, expected_gap
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormRule, codes_of
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
@@ -228,21 +228,21 @@ class PreparedDistribution(SurePrepared):
         """Count ranks in one pass over the column, and release the distribution in the form that the rule says."""
         ranks = collect_ranks(table, self.column, self.grid, source)
         decision, size = self.many.settled, self.many.size
-        least, details = float(size or 1), dict[str, Any]()
+        least, deviation, details = float(size or 1), None, dict[str, Any]()
         if decision is None:
             budget = self.many.count_budget
             assert budget is not None
             noise = budget.on(Bounded(ranks.size, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row()))
-            count = int(noise.release(source))
+            count, deviation = int(noise.release(source)), float(noise.deviation)
             details = {"count": str(count), "count_deviation": f"{noise.deviation:.6g}"}
             decision, size = self.many.after_count(count), max(count, 1)
-            least = max(count - 2 * noise.deviation, 1.0)
+            least = max(count - 2 * deviation, 1.0)
         details["form"] = decision.form
         if decision.form == "codes":
             return self._codes(decision, ranks, details, source)
         assert size is not None
         if decision.form == "tree":
-            return self._tree(decision, ranks, size, least, details, source)
+            return self._tree(decision, ranks, size, least, deviation, details, source)
         return self._cells(decision, ranks, size, details, source)
 
     def _codes(self, decision: Decision, ranks: Ranks, details: dict[str, Any], source: Source) -> Answer:
@@ -266,7 +266,7 @@ class PreparedDistribution(SurePrepared):
         told = replace(error, fixed=tuple(fixed[shown].tolist()), per_log=tuple(per_log[shown].tolist()))
         details["counts"] = [[str(int(each)) for each in noisy.tolist()] for noisy in counted.noisy]
         least = least_total(rounds_of(counted), total)
-        return self._answer(values, shares, total, (rank_error, None), told, details, least=least, steps=True)
+        return self._answer(values, shares, total, rank_error, told, details, least=least, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
         from sidelight.quantiles.forms.bound import least_total
@@ -286,16 +286,28 @@ class PreparedDistribution(SurePrepared):
         values = np.array([self.grid.value(index) for index in found.indices])
         details |= cells_details(found)
         least = least_total(found.rounds, found.total)
-        return self._read_off(values, MANY, found.total, cells_bound(found), details, least=least)
+        points = map(self.grid.value, found.skeleton)
+        error = as_released(cells_bound(found), self.grid, values.tolist(), points)
+        return self._read_off(values, MANY, found.total, error, details, least=least)
 
     def _tree(
-        self, decision: Decision, ranks: Ranks, size: int, least: float, details: dict[str, Any], source: Source
+        self,
+        decision: Decision,
+        ranks: Ranks,
+        size: int,
+        least: float,
+        deviation: float | None,
+        details: dict[str, Any],
+        source: Source,
     ) -> Answer:
         tree = self.few.tree(decision.budget)
         indices = descend(tree, ranks, priors=self.compiled, source=source)
         values = np.array([self.grid.value(index) for index in indices])
         priors = [self.prior] * len(FEW)
-        error = expected_gap(tree, priors, self.grid, adaptation="conditional", score="exact", size=size)
+        error = expected_gap(
+            tree, priors, self.grid, adaptation="conditional", score="exact", size=size, deviation=deviation
+        )
+        error = as_released(error, self.grid, values.tolist())
         return self._read_off(values, FEW, float(size), error, details, least=least)
 
     def _read_off(
@@ -319,36 +331,47 @@ class PreparedDistribution(SurePrepared):
             further = np.maximum(off[below] + away[0], off[above] + away[1])
             return tuple(further.tolist()), tuple(np.maximum(slope[below], slope[above]).tolist())
 
-        free = None if error.regardless is None else _rank_error(error.regardless)
-        told = error.changed(between)
-        return self._answer(values, shares, total, (_rank_error(error), free), told, details, least=least)
+        return self._answer(
+            values,
+            shares,
+            total,
+            _rank_error(error),
+            error.changed(between),
+            details,
+            least=least,
+            likely=None if error.likely is None else _rank_error(error.likely),
+        )
 
     def _answer(
         self,
         values: np.ndarray,
         shares: np.ndarray,
         total: float,
-        bounds: tuple[RankError, RankError | None],
+        rank_error: RankError,
         error: TailBound,
         details: dict[str, Any],
         *,
         least: float,
         steps: bool = False,
+        likely: RankError | None = None,
     ) -> Answer:
-        """Put the released numbers together, with the bounds of each rank: what `error` states, and assuming nothing.
+        """Put the released numbers together, with the bounds of each rank: what `error` states, and the likely one.
 
         Bounds are in ranks of all the records that there are, and shares are of them: not of as many as were released
         but of the `least` number that there may be.
         """
-        scaled = [None if each is None else (each[0] * (total / least), each[1] * (total / least)) for each in bounds]
+
+        def scaled(bound: RankError) -> RankError:
+            return bound[0] * (total / least), bound[1] * (total / least)
+
         value = ReleasedDistribution(
             values=values,
             shares=shares,
             total=total,
             steps=steps,
             granularity=float(self.grid.resolution) if isinstance(self.grid, Grid) else None,
-            rank_error=scaled[0],
-            regardless=scaled[1],
+            rank_error=scaled(rank_error),
+            likely=None if likely is None else scaled(likely),
         )
         return Answer(value=value, error=error, details=details)
 

@@ -23,7 +23,7 @@ from sidelight.mechanisms.additive import in_int64
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior
-from sidelight.quantiles.bounds import Adaptation, expected_gap
+from sidelight.quantiles.bounds import Adaptation, as_released, expected_gap
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormRule, Found
 from sidelight.quantiles.tree import QuantileTree, Score
@@ -69,41 +69,55 @@ class PreparedQuantiles(SurePrepared):
 
         `count` is a number of the records that was released and paid for elsewhere.
         """
-        decision, size = self.rule.settled, self.rule.size
+        decision, size, deviation = self.rule.settled, self.rule.size, None
         details: dict[str, Any] = {}
         if decision is None:
             budget = self.rule.count_budget
             if budget is not None:
                 records = Bounded(ranks.size, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
-                count = int(budget.on(records).release(source))
-                details = {"count": str(count), "count_deviation": f"{budget.on(records).deviation:.6g}"}
+                noise = budget.on(records)
+                count, deviation = int(noise.release(source)), float(noise.deviation)
+                details = {"count": str(count), "count_deviation": f"{noise.deviation:.6g}"}
             assert count is not None
             decision, size = self.rule.after_count(count), max(count, 1)
-        found = self._release(decision, ranks, size, source)
+        found = self._release(decision, ranks, size, deviation, source)
         value = np.array([self.grid.value(index) for index in found.indices])
         if decision.form == "tree" and self.rule.settled is not None:
-            return Answer(value=value)  # as announced: the query says everything
+            # as announced, the query says everything; but values may show ties, and then no error is likely
+            said = None if self.error is None else as_released(self.error, self.grid, value.tolist())
+            return Answer(value=value, error=None if said is self.error else said)
         return Answer(value=value, error=found.error, details={"form": decision.form, **details, **found.details})
 
-    def _release(self, decision: Decision, ranks: Ranks, size: int | None, source: Source) -> Found:
+    def _release(
+        self, decision: Decision, ranks: Ranks, size: int | None, deviation: float | None, source: Source
+    ) -> Found:
         if decision.form == "tree":
-            return self._descend(
-                self.tree if self.rule.settled else self.rule.tree(decision.budget), ranks, size, source
-            )
+            tree = self.tree if self.rule.settled else self.rule.tree(decision.budget)
+            return self._descend(tree, ranks, size, deviation, source)
         from sidelight.quantiles.forms.focus import LevelPriors  # a tree alone does not load the other forms
         from sidelight.quantiles.forms.release import release_form
 
         priors = LevelPriors(self.grid, self.rule.levels, self.priors, self.compiled)
         return release_form(self.rule, decision, ranks, size=size, priors=priors, source=source)
 
-    def _descend(self, tree: QuantileTree, ranks: Ranks, size: int | None, source: Source) -> Found:
+    def _descend(
+        self, tree: QuantileTree, ranks: Ranks, size: int | None, deviation: float | None, source: Source
+    ) -> Found:
         indices = descend(
             tree, ranks, priors=self.compiled, source=source, adaptation=self.adaptation, score=self.score
         )
         if tree is self.tree:
             return Found(indices, {})
-        error = expected_gap(tree, self.priors, self.grid, adaptation=self.adaptation, score=self.score, size=size)
-        return Found(indices, {}, error)
+        error = expected_gap(
+            tree,
+            self.priors,
+            self.grid,
+            adaptation=self.adaptation,
+            score=self.score,
+            size=size,
+            deviation=deviation,
+        )
+        return Found(indices, {}, as_released(error, self.grid, map(self.grid.value, indices)))
 
 
 #: Of the budget of quantiles by group, for the counts that say which groups have rows.

@@ -84,7 +84,8 @@ class Quantiles(Generic[QuantileValues]):
     person with the declared number of rows) under adding or removing one, with all claims that follow from the form;
     exact on the machine (quantiles proof page).
 
-    Accuracy: the error is in ranks and does not grow with the number of records; `release.error_bound(0.95)`. A
+    Accuracy: the error is in ranks and does not grow with the number of records; `release.error_bound(0.95)` holds
+    wherever records lie and tie, and the likely error (`assuming="spread"`) is about a tenth of it. A
     `prediction` that is right makes it smaller; one that is wrong costs ranks and never privacy.
 
     Args:

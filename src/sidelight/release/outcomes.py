@@ -103,32 +103,40 @@ class Release(Generic[Value]):
         """Return a value of this release, or a part of it, with dates in place of numbers that count from a start."""
         return dated(value, self.query.get("dates"), kind=self.kind)
 
-    def error_bound(self, confidence: float, *, assuming: Literal["nothing"] | None = None) -> np.ndarray:
+    def error_bound(self, confidence: float, *, assuming: Literal["nothing", "spread"] | None = None) -> np.ndarray:
         """Return a public bound on the error of every entry at a confidence (unit and assumption: `release.error`).
 
         Args:
             confidence: With which probability all entries keep to it, such as 0.95.
-            assuming: "nothing" for the larger bound that holds wherever the records lie. Counted codes have no other;
-                quantiles by `cells` and `select`, and distributions, carry both; a tree has none. Records count as they
-                are declared: within the column's bounds, and on its steps (without these, to 48 bits).
+            assuming: "nothing" for a bound that holds wherever the records lie and tie, which is the default of
+                quantiles. "spread" for the likely error: an estimate for data without undeclared ties or heaps, mostly
+                far smaller. Records count as they are declared: within the column's bounds, and on its steps (without
+                these, to 48 bits).
 
         >>> import numpy as np, sidelight as sl
         >>> release = sl.Quantiles(sl.quantiles.even_levels(99), epsilon=1).release(np.linspace(1, 9, 10_000))
-        >>> bool(release.error_bound(0.95).max() < release.error_bound(0.95, assuming="nothing").max())
+        >>> bool(release.error_bound(0.95, assuming="spread").max() < release.error_bound(0.95).max())
         True
         """
-        if assuming not in (None, "nothing"):
-            raise RangeError(f'assuming is "nothing", or left out for what release.error states, got {assuming!r}')
+        if assuming not in (None, "nothing", "spread"):
+            raise RangeError(
+                f'assuming is "nothing", "spread", or left out for what release.error states, got {assuming!r}'
+            )
         if self.error is None:
             raise RangeError(f"a {self.kind} release carries no error bound of this kind; see its documentation page")
-        bound = self.error if assuming is None else self.error.whatever_the_data
-        if bound is None:
-            advice = "; ask for more levels, or for form='select', 'cells' or 'codes', which count records"
+        error = self.error
+        if assuming == "nothing" and not error.assumes_nothing:
             raise RangeError(
-                f"the bound of this {self.kind} release holds if {self.error.assumption}; it carries none that assumes "
-                f"nothing about the data{advice if self.error.unit == 'ranks' else ''}"
+                f"the bound of this {self.kind} release holds if {error.assumption}; it carries none that assumes "
+                "nothing about the data"
             )
-        return bound.at(confidence)
+        found = error.of_spread_data if assuming == "spread" else error
+        if found is None:
+            raise RangeError(
+                f"this {self.kind} release carries no likely error: its bound needs none, or what was released shows "
+                "ties that nobody declared; leave assuming out"
+            )
+        return found.at(confidence)
 
     def to_dp_event(self) -> Any:
         """Return the release as an event of Google's `dp_accounting`, for composition with other tools."""
@@ -145,16 +153,19 @@ class Release(Generic[Value]):
 
         Returns:
             `kind`, `guarantee` as text, `private`, `values` as a list of one dictionary an entry, and, where there is
-            an error bound, `unit` and `assumption` of its `within_95`.
+            an error bound, `unit` and `assumption` of its `within_95`; where there is a likely error as well, the
+            `likely_assumption` of its `likely_95`.
 
         >>> import sidelight as sl
         >>> made = sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100).to_dict()
         >>> made["kind"], made["guarantee"].split(",")[0], list(made["values"][0])
-        ('quantiles', 'PureDP(ε = 1)', ['label', 'value', 'within_95'])
+        ('quantiles', 'PureDP(ε = 1)', ['label', 'value', 'within_95', 'likely_95'])
         """
         said: dict[str, Any] = {"kind": self.kind, "guarantee": str(self.guarantee), "private": self.private}
         if self.error is not None:
             said |= {"unit": self.error.unit, "assumption": self.error.assumption}
+            if self.error.likely is not None:
+                said["likely_assumption"] = self.error.likely.assumption
         plain = [
             {name: date_text(each) if isinstance(each, datetime.date) else each for name, each in record.items()}
             for record in self._records()
@@ -188,13 +199,13 @@ class Release(Generic[Value]):
         if isinstance(self.value, GroupTable):
             return list(self.shown.to_records())
         entries = entries_of(self.shown, self.labels)
-        bounds = [] if self.error is None else [float(bound) for bound in np.ravel(self.error.at(0.95))]
-        if len(bounds) != len(entries):
-            return [{"label": label, "value": entry} for label, entry in entries]
-        return [
-            {"label": label, "value": entry, "within_95": bound}
-            for (label, entry), bound in zip(entries, bounds, strict=True)
-        ]
+        records = [{"label": label, "value": entry} for label, entry in entries]
+        stated = {"within_95": self.error, "likely_95": None if self.error is None else self.error.likely}
+        for name, error in stated.items():
+            bounds = [] if error is None else [float(bound) for bound in np.ravel(error.at(0.95))]
+            if len(bounds) == len(records):
+                records = [{**record, name: bound} for record, bound in zip(records, bounds, strict=True)]
+        return records
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the answer with matplotlib: a bar an entry, and how far off it can be.
@@ -209,6 +220,8 @@ class Release(Generic[Value]):
         unit = ""
         if self.error is not None:
             unit = f"{self.error.basis}: off by {self._off_by(self.error)}"
+            if self.error.likely is not None:
+                unit += f"; likely by {self._off_by(self.error.likely)}"
         return plot(self.shown, self.labels, title=title, unit=unit, axes=axes)
 
     @property
@@ -219,8 +232,11 @@ class Release(Generic[Value]):
 
     def _how_far_off(self, error: TailBound) -> list[str]:
         said = [f"{error.basis}: off by {self._off_by(error)}, if {error.assumption}"]
-        if error.regardless is not None:
-            said.append(f"wherever the records lie, at 95 %: off by {self._off_by(error.regardless)}")
+        if error.likely is not None:
+            off = self._off_by(error.likely)
+            said.append(
+                f"likely error at 95 %, of data without undeclared ties or heaps: {off}, if {error.likely.assumption}"
+            )
         return said
 
     def _off_by(self, error: TailBound) -> str:

@@ -23,15 +23,15 @@ class TailBound:
 
     The bound for entry i is at most exceeded with the stated probability, for all entries at once, if the public
     `assumption` about the data holds: a theorem, or, with `proved=False`, an estimate. Privacy never depends
-    on it.
+    on it. A bound that assumes nothing may come with a smaller one that assumes something: the likely error.
 
     Args:
         unit: What an error is counted in.
         assumption: What the data must be like.
         fixed, per_log: The two parts of each entry's bound.
         proved: Whether it is a theorem.
-        regardless: Another bound of the same entries, larger, that assumes nothing about the data; None if there is
-            none, or if this one assumes nothing.
+        likely: Another bound of the same entries, mostly smaller, for data without undeclared ties: an estimate of the
+            error that most data has. None if there is none, or if released numbers contradict what it assumes.
 
     >>> bound = TailBound(unit="ranks", assumption="no ties", fixed=(1.0,), per_log=(2.0,))
     >>> bound.at(0.95).round(2).tolist()
@@ -43,17 +43,20 @@ class TailBound:
     fixed: Numbers
     per_log: Numbers
     proved: bool = True
-    regardless: TailBound | None = None
+    likely: TailBound | None = None
 
     def __post_init__(self) -> None:
         if len(self.fixed) != len(self.per_log):
             raise RangeError(
                 f"a bound has as many fixed parts as slopes, got {len(self.fixed)} and {len(self.per_log)}"
             )
-        if self.regardless is not None and (
-            self.regardless.assumption != NO_ASSUMPTION or len(self.regardless.fixed) != len(self.fixed)
-        ):
-            raise RangeError("a bound that comes with another is of the same entries, and assumes nothing")
+        if self.likely is not None and not (self.assumes_nothing and len(self.likely.fixed) == len(self.fixed)):
+            raise RangeError("a likely error comes with a bound of the same entries that assumes nothing")
+
+    @property
+    def assumes_nothing(self) -> bool:
+        """Whether it holds wherever the records lie; its text may say how many of them may be equal."""
+        return self.assumption.startswith(NO_ASSUMPTION)
 
     @property
     def basis(self) -> str:
@@ -68,12 +71,28 @@ class TailBound:
         return np.maximum(found, 0.0)
 
     @property
-    def whatever_the_data(self) -> TailBound | None:
-        """The bound that assumes nothing about the data: this one, or the one that comes with it, if any."""
-        return self if self.assumption == NO_ASSUMPTION else self.regardless
+    def of_spread_data(self) -> TailBound | None:
+        """The bound for data without undeclared ties: this one, or the likely error that comes with it, if any."""
+        return self.likely if self.assumes_nothing else self
+
+    def with_likely(self, likely: TailBound) -> TailBound:
+        """Return it with a likely error: of each entry the smaller of both at 95 %.
+
+        Args:
+            likely: The bound for data without undeclared ties.
+        """
+        nearer = likely.at(0.95) < self.at(0.95)
+        return replace(
+            self,
+            likely=replace(
+                likely,
+                fixed=tuple(np.where(nearer, likely.fixed, self.fixed).tolist()),
+                per_log=tuple(np.where(nearer, likely.per_log, self.per_log).tolist()),
+            ),
+        )
 
     def changed(self, change: Callable[[Numbers, Numbers], tuple[Numbers, Numbers]]) -> TailBound:
-        """Return it with other numbers, found from its own; and so the one that comes with it.
+        """Return it with other numbers, found from its own; and so the likely error that comes with it.
 
         Args:
             change: Takes `fixed` and `per_log`, and returns both.
@@ -83,8 +102,8 @@ class TailBound:
         (3.0,)
         """
         fixed, per_log = change(self.fixed, self.per_log)
-        regardless = None if self.regardless is None else self.regardless.changed(change)
-        return replace(self, fixed=fixed, per_log=per_log, regardless=regardless)
+        likely = None if self.likely is None else self.likely.changed(change)
+        return replace(self, fixed=fixed, per_log=per_log, likely=likely)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -94,17 +113,18 @@ class TailBound:
             "fixed": list(self.fixed),
             "per_log": list(self.per_log),
             **({} if self.proved else {"proved": False}),
-            **({} if self.regardless is None else {"regardless": self.regardless.to_json()}),
+            **({} if self.likely is None else {"likely": self.likely.to_json()}),
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TailBound:
-        """Read what `to_json` wrote."""
-        return cls(
+        """Read what `to_json` wrote; earlier versions put first what assumed more, and the other with it."""
+        found = cls(
             unit=data["unit"],
             assumption=data["assumption"],
             fixed=tuple(data["fixed"]),
             per_log=tuple(data["per_log"]),
             proved=bool(data.get("proved", True)),
-            regardless=None if data.get("regardless") is None else cls.from_json(data["regardless"]),
+            likely=None if data.get("likely") is None else cls.from_json(data["likely"]),
         )
+        return found if data.get("regardless") is None else replace(cls.from_json(data["regardless"]), likely=found)

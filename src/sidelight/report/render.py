@@ -139,7 +139,7 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "off_by": None,
         "of_rows": None,
         "estimated": False,
-        "regardless": None,
+        "likely": None,
     }
     if not isinstance(outcome, Release):
         return {**card, "refused": outcome.reason}
@@ -160,16 +160,16 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "prediction": _prediction(outcome),
         "error": outcome.error,
         "estimated": outcome.error is not None and not outcome.error.proved,
-        "regardless": None if outcome.error is None else _regardless(outcome.error),
+        "likely": None if outcome.error is None else _likely(outcome.error),
         "of_rows": _of_rows(outcome, report),
         # one bound for all of the value is a sentence, not a column
         "off_by": None if errors is None or listing.bounded else at_most(max(errors)),
     }
 
 
-def _regardless(error: TailBound) -> str | None:
-    """Return the largest bound that assumes nothing about the data, where a release carries one beside its own."""
-    return None if error.regardless is None else at_most(float(error.regardless.at(CONFIDENCE).max()))
+def _likely(error: TailBound) -> str | None:
+    """Return the largest likely error, where a release carries one beside its bound."""
+    return None if error.likely is None else at_most(float(error.likely.at(CONFIDENCE).max()))
 
 
 def _chart(release: Release, errors: list[float] | None) -> Markup | None:

@@ -78,7 +78,7 @@ def test_bounds_hold_when_all_records_lie_at_the_worse_end_of_their_cell(monkeyp
             worst, bound = worst_gaps(values, caught.pop()), release.error_bound(0.95, assuming="nothing")
             missed += bool((worst > bound + 1e-9).any())
             of_less += bool((worst > 0.9 * bound).any())
-            stated += bool((worst > release.error_bound(0.95)).any())
+            stated += bool((worst > release.error_bound(0.95, assuming="spread")).any())
     assert missed <= 11
     assert of_less >= 12
     assert stated >= 30, "what assumes that records lie as interpolated does not hold for them"
@@ -102,31 +102,37 @@ def test_nine_levels_carry_both_bounds() -> None:
     free = release.error_bound(0.95, assuming="nothing")
     assert (release.details or {})["form"] == "select"
     assert (nonprivate_gap(values, even_levels(9), release.value) <= free).all()
-    assert free.max() > release.error_bound(0.95).max()
+    assert free.tolist() == release.error_bound(0.95).tolist()
+    assert free.max() > release.error_bound(0.95, assuming="spread").max()
 
 
-def test_counted_codes_have_one_bound_and_a_tree_none_of_this_kind() -> None:
+def test_counted_codes_have_one_bound_and_a_tree_both() -> None:
     ages = np.random.default_rng(4).integers(0, 90, 5000)
     counted = sl.Quantiles(even_levels(49), epsilon=1, granularity=1, lower=0, upper=120).release(ages)
     assert counted.error_bound(0.95, assuming="nothing").tolist() == counted.error_bound(0.95).tolist()
     tree = sl.Quantiles([0.5], epsilon=1).release(ages.astype(float))
-    with pytest.raises(RangeError, match=r"holds if records are about evenly spread.*form='select'"):
-        tree.error_bound(0.95, assuming="nothing")
-    with pytest.raises(RangeError, match='assuming is "nothing", or left out'):
+    assert tree.error_bound(0.95, assuming="nothing").tolist() == tree.error_bound(0.95).tolist()
+    assert 5 * tree.error_bound(0.95, assuming="spread").max() < tree.error_bound(0.95).max()
+    with pytest.raises(RangeError, match="carries no likely error"):
+        counted.error_bound(0.95, assuming="spread")
+    with pytest.raises(RangeError, match='assuming is "nothing", "spread", or left out'):
         tree.error_bound(0.95, assuming="little")  # type: ignore[arg-type]
 
 
 def test_the_bound_is_said_and_kept_in_json() -> None:
     release = sl.Quantiles(even_levels(99), epsilon=1).release(np.random.default_rng(5).standard_normal(10_000))
     largest = release.error_bound(0.95, assuming="nothing").max()
-    assert f"wherever the records lie, at 95 %: off by {at_most(largest)} ranks of about" in str(release)
-    assert f"wherever the records lie, at 95 %: off by {at_most(largest)} ranks of about" in release._repr_html_()
+    likely = release.error_bound(0.95, assuming="spread").max()
+    for told in (str(release), release._repr_html_()):
+        assert f"worst case at 95 %: off by {at_most(largest)} ranks of about" in told
+        assert f"of data without undeclared ties or heaps: {at_most(likely)} ranks of about" in told
+    assert release.to_dict()["values"][0].keys() == {"label", "value", "within_95", "likely_95"}
     again = Release.from_json(release.to_json())
     assert again == release
     assert again.error_bound(0.9, assuming="nothing").tolist() == release.error_bound(0.9, assuming="nothing").tolist()
     assert again.error is not None
-    assert again.error.regardless is not None
-    assert again.error.regardless.assumption == NO_ASSUMPTION
+    assert again.error.likely is not None
+    assert again.error.assumption == NO_ASSUMPTION
 
 
 def test_the_band_of_a_distribution_that_assumes_nothing() -> None:
@@ -137,15 +143,21 @@ def test_the_band_of_a_distribution_that_assumes_nothing() -> None:
     truth = np.searchsorted(np.sort(values), places, "right") / values.size
     low, high = known.band(places, assuming="nothing")
     assert ((low <= truth + 1e-9) & (truth - 1e-9 <= high)).all()
-    stated = np.subtract(*known.band(places)[::-1])
-    assert np.mean(high - low) > np.mean(stated)
+    assert [each.tolist() for each in known.band(places)] == [low.tolist(), high.tolist()]
+    likely = np.subtract(*known.band(places, assuming="spread")[::-1])
+    assert np.mean(high - low) > np.mean(likely)
     assert (release.error_bound(0.95, assuming="nothing") > 0).all()
     assert Release.from_json(release.to_json()) == release
     with pytest.raises(RangeError, match='assuming is "nothing"'):
         known.band(places, assuming="smooth")  # type: ignore[arg-type]
-    few = sl.Distribution(epsilon="0.1", size=2000).release(values[:2000]).value
+    few = seeded_release(sl.Distribution(epsilon="0.1", size=2000), values[:2000], seed="a tree").value
+    low, high = few.band(places)
+    truth = np.searchsorted(np.sort(values[:2000]), places, "right") / 2000
+    assert ((low <= truth + 1e-9) & (truth - 1e-9 <= high)).all()
+    old = {key: each for key, each in few.to_json().items() if key != "likely"}
     with pytest.raises(RangeError, match="without a bound on its error that assumes nothing"):
-        few.band(places, assuming="nothing")
+        type(known).from_json(old).band(places)  # it stated what is a likely error now
+    assert type(known).from_json(old).band(places, assuming="spread")[0].shape == places.shape
 
 
 def test_the_band_of_counted_codes_assumes_nothing_as_it_is() -> None:
@@ -157,15 +169,19 @@ def test_the_band_of_counted_codes_assumes_nothing_as_it_is() -> None:
 
 
 def test_changed_numbers_change_in_both() -> None:
-    free = TailBound(unit="ranks", assumption=NO_ASSUMPTION, fixed=(5.0, 6.0), per_log=(1.0, 1.0))
-    bound = TailBound(unit="ranks", assumption="a", fixed=(1.0, 2.0), per_log=(1.0, 1.0), proved=False, regardless=free)
+    likely = TailBound(unit="ranks", assumption="a", fixed=(1.0, 7.0), per_log=(1.0, 1.0))
+    free = TailBound(unit="ranks", assumption=NO_ASSUMPTION, fixed=(5.0, 6.0), per_log=(1.0, 1.0), proved=False)
+    bound = free.with_likely(likely)
+    assert bound.likely is not None
+    assert bound.likely.fixed == (1.0, 6.0), "a likely error is not more than what holds for all data"
     changed = bound.changed(lambda fixed, per_log: (fixed[1:], per_log[1:]))
-    assert changed.regardless is not None
-    assert (changed.fixed, changed.regardless.fixed, changed.proved) == ((2.0,), (6.0,), False)
-    assert free.whatever_the_data is free
-    assert bound.whatever_the_data is free
+    assert changed.likely is not None
+    assert (changed.fixed, changed.likely.fixed, changed.proved) == ((6.0,), (6.0,), False)
+    assert free.assumes_nothing
+    assert bound.of_spread_data is bound.likely
+    assert likely.of_spread_data is likely
     assert TailBound.from_json(bound.to_json()) == bound
-    assert math.isclose(float(changed.regardless.at(0.95)[0]), 6 + math.log(20))
+    assert math.isclose(float(changed.at(0.95)[0]), 6 + math.log(20))
 
 
 @pytest.mark.parametrize("rho", [2, 5])
@@ -183,12 +199,21 @@ def test_noise_that_was_rounded_has_the_variance_of_rounding_as_well(rho: int) -
 def test_bounds_of_different_lengths_or_that_assume_something_do_not_come_together() -> None:
     free = {"unit": "ranks", "assumption": NO_ASSUMPTION, "fixed": [5.0], "per_log": [1.0]}
     told = {"unit": "ranks", "assumption": "a", "fixed": [1.0], "per_log": [1.0]}
-    assert TailBound.from_json({**told, "regardless": free}).whatever_the_data is not None
+    assert TailBound.from_json({**free, "likely": told}).likely is not None
     for wrong in ({**free, "fixed": [5.0, 5.0], "per_log": [1.0, 1.0]}, {**free, "assumption": "no ties"}):
-        with pytest.raises(RangeError, match="of the same entries, and assumes nothing"):
-            TailBound.from_json({**told, "regardless": wrong})
+        with pytest.raises(RangeError, match="of the same entries that assumes nothing"):
+            TailBound.from_json({**wrong, "likely": told})
     with pytest.raises(RangeError, match="as many fixed parts"):
         TailBound.from_json({**told, "per_log": [1.0, 2.0]})
+
+
+def test_a_bound_of_before_has_what_assumes_nothing_first() -> None:
+    free = {"unit": "ranks", "assumption": NO_ASSUMPTION, "fixed": [5.0], "per_log": [1.0]}
+    told = {"unit": "ranks", "assumption": "a", "fixed": [1.0], "per_log": [1.0]}
+    found = TailBound.from_json({**told, "regardless": free})
+    assert found.assumes_nothing
+    assert found.fixed == (5.0,)
+    assert found.likely == TailBound.from_json(told)
 
 
 def test_the_share_at_no_number_is_none() -> None:

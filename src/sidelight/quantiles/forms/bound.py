@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -94,7 +94,7 @@ class Selections:
 
 
 def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fraction]) -> TailBound:
-    """Bound the gaps of what `select` released: no smoothness is assumed; and with it, regardless of any assumption."""
+    """Bound the gaps of what `select` released wherever records lie; and the likely error, without smoothness."""
     shares = np.array([float(level) for level in levels])
     placed = Targets.of(shares * float(released.ranks[-1]), released.ranks)
     selections = Selections.none(shares.size)
@@ -109,10 +109,8 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
     chance, fixed = np.zeros(shares.size), np.full(shares.size, STEP)
     gaussian = not plan.counts.is_pure
     anywhere = counted_bound(released.noisy, variance, owners, levels, gaussian=gaussian)
-    return replace(
-        tail_bound(noise, chance, selections, fixed, gaussian=gaussian, assumption=words),
-        regardless=anywhere.changed(lambda found, per_log: (tuple(each + STEP for each in found), per_log)),
-    )
+    stated = anywhere.changed(lambda found, per_log: (tuple(each + STEP for each in found), per_log))
+    return stated.with_likely(tail_bound(noise, chance, selections, fixed, gaussian=gaussian, assumption=words))
 
 
 def codes_bound(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -151,8 +151,8 @@ class _Ends:
 
 
 def cells_bound(release: CellsRelease) -> TailBound:
-    """Bound the gaps of what `cells` released, under its assumption; and with it, regardless of any."""
-    return replace(_bound(release, "as interpolated"), regardless=_bound(release, "anywhere"))
+    """Bound the gaps of what `cells` released wherever records lie; and the likely error, as interpolated."""
+    return _bound(release, "anywhere").with_likely(_bound(release, "as interpolated"))
 
 
 def _bound(release: CellsRelease, inside: Inside) -> TailBound:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.noise import Source
+from sidelight.quantiles.bounds import as_released
 from sidelight.quantiles.forms.bound import codes_bound, select_bound
 from sidelight.quantiles.forms.cells import CellsRelease, release_cells
 from sidelight.quantiles.forms.cells_bound import cells_bound
@@ -17,6 +19,7 @@ from sidelight.quantiles.forms.least_squares import UNCOUNTED
 from sidelight.quantiles.forms.rule import Decision, FormRule, Found
 from sidelight.quantiles.forms.select import SelectedCells, SelectPlan, release_selected
 from sidelight.quantiles.forms.skeleton import predicted_skeleton
+from sidelight.release import TailBound
 
 
 def release_form(
@@ -36,7 +39,8 @@ def release_form(
     if decision.form == "select":
         selecting = SelectPlan.of(budget, size=size)
         indices, selected = release_selected(ranks, levels, plan=selecting, priors=priors, source=source)
-        return Found(indices, _select_details(selecting, selected), select_bound(selecting, selected, levels))
+        error = _stated(select_bound(selecting, selected, levels), priors, indices, selected.points)
+        return Found(indices, _select_details(selecting, selected), error)
     plan = decision.cells_plan(levels, size)
     cells = release_cells(
         ranks,
@@ -47,7 +51,13 @@ def release_form(
         source=source,
         skeleton=predicted_skeleton(plan.skeleton_levels, priors=priors) if decision.predicted else None,
     )
-    return Found(cells.indices, cells_details(cells), cells_bound(cells))
+    error = _stated(cells_bound(cells), priors, cells.indices, cells.skeleton)
+    return Found(cells.indices, cells_details(cells), error)
+
+
+def _stated(error: TailBound, priors: LevelPriors, *released: Sequence[int]) -> TailBound:
+    """Return a bound as it is stated; released values and points may show ties that nobody declared."""
+    return as_released(error, priors.grid, *(map(priors.grid.value, each) for each in released))
 
 
 def cells_details(cells: CellsRelease) -> dict[str, Any]:
