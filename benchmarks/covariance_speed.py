@@ -52,7 +52,7 @@ def measure() -> dict[str, float]:
 
 def matrices(table: sl.Table, query: sl.Covariance) -> float:
     """Return the peak of what is allocated after the sums are made, in matrices."""
-    prepared = query.prepare(table.schema).plan
+    prepared = query.prepare(table.schema)
     moments = collect(table, prepared.plan.statistics)
     with Source(OSEntropy(), declared="exact") as source:
         prepared.answer(prepared.plan.matrix_noise(moments).release(source), rows=1.0, mean=None)  # for the imports

@@ -26,8 +26,8 @@ from sidelight.stability.pate import (
     noisy_max_renyi,
     quantiles_of,
     simulate_votes,
+    vote_distance,
 )
-from sidelight.stability.pate import vote_cost as vote_distance
 
 DELTA = "1e-5"
 QUERIES, CLASSES = 200, 10
