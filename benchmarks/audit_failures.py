@@ -17,6 +17,7 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
+from benchmarks.measuring import sized
 from sidelight.noise import Source
 from sidelight.regression import (
     ArrayRows,
@@ -34,7 +35,7 @@ from sidelight.regression.paid_report import PaidFit
 from sidelight.session.door import _run_one
 from sidelight.testing import SeededEntropy
 
-SEEDS = 2
+SEEDS = sized(2, 0)
 SCHEMA = [
     sl.Number("a", lower=-10, upper=10, granularity="0.5"),
     sl.Number("b", lower=-10, upper=10),

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from sidelight.synthesis import linear_queries
 from sidelight.testing import seeded_release
 
 ENGINES = ("mwem", "queries", "marginals", "auto")
-RUNS = 3
+RUNS = sized(3, 1)
 
 
 @dataclass(frozen=True)

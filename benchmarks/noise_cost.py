@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.measuring import sized
 from sidelight.noise import (
     Categorical,
     OSEntropy,
@@ -22,8 +23,8 @@ from sidelight.noise import (
     standard_normal,
 )
 
-SIZES = {"1e3": 1_000, "1e5": 100_000, "1e6": 1_000_000}
-_REPEATS = {"1e3": 60, "1e5": 7, "1e6": 4}
+SIZES = sized({"1e3": 1_000, "1e5": 100_000, "1e6": 1_000_000}, {"1e3": 10, "1e5": 20, "1e6": 30})
+_REPEATS = sized({"1e3": 60, "1e5": 7, "1e6": 4}, {"1e3": 1, "1e5": 1, "1e6": 1})
 
 Job = Callable[[], object]
 

@@ -15,13 +15,13 @@ from sklearn.base import clone
 import sidelight as sl
 from benchmarks import linear_sets, privacy_data
 from benchmarks.descent_transcripts import Transcript, recording_fits
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from sidelight.privacy_page import bounds_of_rows
 
-PEOPLE = 1000
-FITS = 5
+PEOPLE = sized(1000, 60)
+FITS = sized(5, 1)
 #: People whose exact loss is computed for each descent: 1000 in all.
-REMOVED = 50
+REMOVED = sized(50, 1)
 RHOS = (1e-6, 0.1)
 
 

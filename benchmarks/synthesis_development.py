@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from benchmarks.real_data import find
 from benchmarks.synthesis_data import Case
 
-SPLITS, PUBLIC_ROWS, ROWS, TILT = 3, 3000, 30_000, 0.3
+SPLITS, PUBLIC_ROWS, ROWS, TILT = (*sized((3, 3000, 30_000), (1, 60, 500)), 0.3)
 EPSILONS = ("1", "0.3", "0.1")
 
 
