@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from scipy.stats import binom
 
 from benchmarks.measuring import print_figures, sized
-from benchmarks.stated_error_claims import ASKED, Asked
 from benchmarks.stated_error_laws import LAWS, Case, Law
+from benchmarks.stated_error_queries import ASKED, Asked
 
 #: Releases of each query under each law, over so many tables.
 RELEASES, TABLES = sized((200, 2), (1, 1))
