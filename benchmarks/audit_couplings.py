@@ -31,7 +31,7 @@ from sidelight.records import Category, Fill, Number, PersonId, Table
 
 GRID = Grid(resolution=Fraction(1, 4), first=-400, last=400, snap="nearest")
 #: Of the trials: all of them.
-EVERY = sized(1, 400)
+EVERY = sized(1, 4000)
 MARK = Number("mark", missing=Fill(-1))
 BASE: dict[str, list[Any]] = {
     "number": [float(place) for place in range(21, 33)],

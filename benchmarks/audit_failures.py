@@ -232,7 +232,7 @@ def failing_fits(seeds: int = SEEDS) -> Iterator[tuple[str, bool]]:
     near, classes = 6 + line / 3 + rng.normal(size=6497), (line > 0).astype(int)
     far = [(n, HuberLoss()) for n in (75_868, 75_869, 150_000, 300_000, 300_001)]
     far += [(n, loss) for n in (300_000, 300_001) for loss in (LogCoshLoss(), ClippedSquaredLoss())]
-    for n, loss in far:
+    for n, loss in far[: sized(None, 1)]:
         settings = {"epsilon": 1, "delta": "1e-5", "data_norm": 1, "intercept": None}
         plan = plan_linear(loss=loss, features=1, **settings)
         yield f"{loss.name}, far targets, {n} rows", _fails(plan, np.ones((n, 1)), np.full(n, 1e15), seeds)
@@ -275,7 +275,7 @@ def schema_of(query: Any) -> list[Any]:
 
 def failing_queries(seeds: int = SEEDS) -> Iterator[tuple[str, str, bool]]:
     """Run every query on every table and its neighbour."""
-    both = [(name, columns) for name, columns in tables()]
+    both = [(name, columns) for name, columns in tables()][: sized(None, 1)]
     for kind, query in queries().items():
         schema = schema_of(query)
         prepared = query.prepare(sl.Schema(schema))

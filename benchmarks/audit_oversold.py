@@ -29,7 +29,7 @@ from sidelight.session.query import declared_delta, prepare_query
 #: By how much the price is too low.
 TIMES = 32
 #: Enough to refute epsilon = 3 with a confidence of 1 - 1e-7, were the unit given away every time.
-RUNS, TRIES = sized((960, 40), (60, 2))
+RUNS, TRIES = sized((960, 40), (20, 2))
 
 
 def oversold(query: Any, *, times: int = TIMES) -> Any:
@@ -52,7 +52,7 @@ def attacked_oversold(names: Iterable[str] | None = None, *, times: int = TIMES)
     wanted = None if names is None else set(names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, (query, columns) in cases().items():
+        for name, (query, columns) in list(cases().items())[: sized(None, 2)]:
             if wanted is not None and name not in wanted:
                 continue
             schema = Schema(columns)

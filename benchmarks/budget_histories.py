@@ -16,7 +16,7 @@ from sidelight.guarantees import GDP, ZCDP, ApproxDP, BoundedRange, Claims, Pure
 from sidelight.guarantees.conversions import gdp_within
 
 F = Fraction
-HISTORIES = sized(2000, 3)
+HISTORIES = sized(2000, 1)
 
 
 def history(generator: random.Random, epsilon: Fraction, delta: Fraction) -> list[tuple[Claims, Fraction]]:

@@ -22,7 +22,7 @@ from benchmarks.measuring import forget_peak, peak_gigabytes, processor_time, si
 from sidelight.aggregates import clipped_moments
 
 ROWS, FEWER, WIDE_ROWS, WIDTH = sized((10_000_000, 1_000_000, 10_000_000, 20), (4_000, 2_000, 2_000, 4))
-REPEATS, FOLDERS = sized((3, 50), (1, 3))
+REPEATS, FOLDERS = sized((3, 50), (2, 3))
 MANY, PERSONS, MODEL_ROWS, CSV_ROWS = sized(
     (100_000_000, 10_000_000, 1_000_000, 2_000_000), (5_000, 2_000, 2_000, 2_000)
 )

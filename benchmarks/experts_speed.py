@@ -10,7 +10,7 @@ from benchmarks.baselines.experts import simulate_adabatch, simulate_ftpl
 from benchmarks.experts_amplification import rule
 from benchmarks.measuring import sized
 
-RUNS, ROUNDS, ACTIONS = sized((1000, 10_000, 25), (5, 50, 5))
+RUNS, ROUNDS, ACTIONS = sized((1000, 10_000, 25), (5, 50, 25))
 
 
 def measure() -> dict[str, float]:

@@ -39,10 +39,10 @@ def timed(job: Callable[[], object]) -> float:
 
 
 def processor_time(job: Callable[[], object]) -> float:
-    """Return the processor seconds of a job: other programs on the machine do not count."""
+    """Return the processor seconds of a job, more than 0: other programs on the machine do not count."""
     start = time.process_time()
     job()
-    return time.process_time() - start
+    return max(time.process_time() - start, 1e-9)
 
 
 def forget_peak() -> None:

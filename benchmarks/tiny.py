@@ -57,7 +57,7 @@ def entries(name: str, module: ModuleType) -> dict[str, Callable[[], Any]]:
         return {}
     found: dict[str, Callable[[], Any]] = {}
     if hasattr(module, "FIGURE"):
-        size = ["--trials", "1", "--steps", "12", "--output", tempfile.gettempdir()]
+        size = ["--trials", "1", "--steps", "5", "--output", tempfile.gettempdir()]
         found["FIGURE"] = lambda: module.FIGURE.run(size)
     for function in ("main", "measure", *(script.__name__ for script in target_scripts() if _home(script) == name)):
         job = getattr(module, function, None)
