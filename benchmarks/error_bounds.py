@@ -72,7 +72,7 @@ def bounds(*, draws: int = DRAWS, told: bool = False) -> Mapping[str, float]:
     from sidelight.testing import seeded_release
 
     ratios, covered = [], []
-    for place, (name, rows, declared) in enumerate(quantile_cases()):
+    for place, (name, rows, declared) in enumerate(quantile_cases()[: sized(None, 1)]):
         schema = [sl.Number("value", **declared)]
         table = sl.Table({"value": rows}, schema=schema)
         for which, levels in _LEVELS.items():

@@ -16,6 +16,10 @@ TINY = bool(os.environ.get("SIDELIGHT_TINY"))
 Size = TypeVar("Size")
 
 
+class AbsentError(RuntimeError):
+    """A program that a script needs is not on this machine."""
+
+
 def sized(full: Size, tiny: Size) -> Size:
     """Return the size that a script measures with, or the one at which it only shows that it runs."""
     return tiny if TINY else full

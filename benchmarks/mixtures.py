@@ -147,8 +147,8 @@ def main() -> None:
         (4, 20, 20_000, 12, "0.5", "recursive"),
         (4, 10, 20_000, 12, "0.1", "auto"),
         (3, 5, 10_000, 8, "0.5", "auto"),
-    ):
-        for separation in (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0):
+    )[sized(0, 4) :]:
+        for separation in (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0)[: sized(None, 1)]:
             found = runs(separation, asked=k, k=k, d=d, n=n, each=each, rho=rho, method=method, count=sized(12, 1))
             print(
                 f"{k}, {d}, {n}, {each}, {rho}, {method}, {separation:g}: {12 * found.refused:.0f} / "

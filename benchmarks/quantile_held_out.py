@@ -12,7 +12,7 @@ from benchmarks.quantile_many import Draw, gaps_of
 from sidelight.quantiles.tree import even_levels
 
 LEVELS = 99
-SETTINGS = sized(((3000, "0.3"), (10_000, "1"), (10_000, "0.1")), ((500, "1"),))
+SETTINGS = sized(((3000, "0.3"), (10_000, "1"), (10_000, "0.1")), ((3000, "1"),))
 TRIALS = sized(60, 1)
 
 

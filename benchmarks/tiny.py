@@ -1,10 +1,10 @@
 """Start every script of `benchmarks/` on tiny sizes: a name that changed breaks this run, and not a number later.
 
-    python -m benchmarks.tiny [words of modules' names ...]
+    python -m benchmarks.tiny [--long] [words of modules' names ...]
 
 Scripts are found, not listed: every module that can be run as a program, that has a `main` or a `measure`, that draws a
 `FIGURE`, or that a target names. Each gets `SECONDS` of processor time, and a script that takes longer has to choose
-its sizes by `measuring.sized`. Data sets are generated stand-ins, and nothing is written into the documentation.
+its sizes by `measuring.sized`; those of `LONG` are started with `--long` only, by the slow tests. Data sets are generated stand-ins, and nothing is written into the documentation.
 Modules that need a library or a program that is absent are imported, and fail as far as they get.
 """
 
@@ -32,12 +32,24 @@ from types import FrameType, ModuleType
 from typing import Any
 
 import benchmarks
-from benchmarks.measuring import TINY
+from benchmarks.measuring import TINY, AbsentError
 from benchmarks.peers.environments import PeersError
 from benchmarks.target import Target
 
-#: Processor time of this process for one script; it should take a tenth of that.
-SECONDS = float(os.environ.get("TINYSEC", 6))
+#: Processor time of this process for one script, and for one that only a long run starts.
+SECONDS, LONG_SECONDS = 4.0, 90.0
+#: Scripts of which a part that has no size takes seconds (a plan of DP-SGD, many models): started with `--long`.
+LONG = {
+    "learning",
+    "linear_classes",
+    "linear_forecasts",
+    "linear_models",
+    "linear_predictions",
+    "linear_regression_accuracy",
+    "linear_speed",
+    "figures.linear_accuracy",
+    "figures.linear_tables",
+}
 #: Programs that others start, with arguments of their own, and programs of other environments.
 STARTED_BY_OTHERS = {"power_loss_stories": "power_loss"}
 OTHER_ENVIRONMENTS = "peers.programs."
@@ -140,9 +152,9 @@ def tried(name: str) -> str:
         ):
             warnings.simplefilter("ignore")
             module = import_module(f"benchmarks.{name}")
-            with limited(SECONDS):
+            with limited(LONG_SECONDS if name in LONG else SECONDS):
                 start(name, module)
-    except (PeersError, ImportError) as error:
+    except (PeersError, AbsentError, ImportError) as error:
         absent = getattr(error, "name", None) or ""
         if isinstance(error, ImportError) and absent.startswith(("sidelight", "benchmarks")):
             return f"{error}"
@@ -160,10 +172,11 @@ def tried(name: str) -> str:
 def main(words: list[str]) -> int:
     """Start the modules whose names contain one of the words, or all; print one JSON object a line."""
     assert TINY
+    long, words = "--long" in words, [word for word in words if word != "--long"]
     target_scripts()  # imports nearly everything, and an import that is interrupted cannot be made again
     failed = 0
     for name in names():
-        if words and not any(word in name for word in words):
+        if (name in LONG) != long or (words and not any(word in name for word in words)):
             continue
         begun = time.process_time()
         wrong = tried(name)

@@ -24,10 +24,10 @@ def test_counts_sums_means_proportions_and_labels_keep_what_they_state() -> None
     """60 releases of each: a statement that fails four times as often as it says is found."""
     asked = [each for each in ASKED if each.name in HELD]
     assert len(asked) == len(HELD)
-    laws = [law for law in LAWS if law.name in ("half-integers", "a heavy tail", "few rows")]
+    laws = [law for law in LAWS if law.name in ("half-integers", "few rows")]
     found = tried(asked, laws, releases=60)
     assert not found.refuted()
-    assert len(found.tallies) > 80
+    assert len(found.tallies) > 50
 
 
 def test_intervals_that_are_halved_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
