@@ -6,13 +6,12 @@ machine has quiet and busy moments. `python benchmarks/noise_cost.py` prints the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.measuring import sized
+from benchmarks.measuring import processor_time, sized
 from sidelight.noise import (
     Categorical,
     OSEntropy,
@@ -62,9 +61,7 @@ def seconds(jobs: dict[str, Job], repeats: int) -> dict[str, float]:
     best = dict.fromkeys(jobs, float("inf"))
     for _ in range(repeats):
         for name, job in jobs.items():
-            start = time.process_time()
-            job()
-            best[name] = min(best[name], time.process_time() - start)
+            best[name] = min(best[name], processor_time(job))
     return best
 
 

@@ -4,8 +4,9 @@
 
 Scripts are found, not listed: every module that can be run as a program, that has a `main` or a `measure`, that draws a
 `FIGURE`, or that a target names. Each gets `SECONDS` of processor time, and a script that takes longer has to choose
-its sizes by `measuring.sized`; those of `LONG` are started with `--long` only, by the slow tests. Data sets are generated stand-ins, and nothing is written into the documentation.
-Modules that need a library or a program that is absent are imported, and fail as far as they get.
+its sizes by `measuring.sized`; those of `LONG` are started with `--long` only, by the slow tests. Data sets are
+generated stand-ins, and nothing is written into the documentation. A script that needs a library or a program that is
+absent runs as far as it gets.
 """
 
 from __future__ import annotations
