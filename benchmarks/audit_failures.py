@@ -276,7 +276,7 @@ def schema_of(query: Any) -> list[Any]:
 def failing_queries(seeds: int = SEEDS) -> Iterator[tuple[str, str, bool]]:
     """Run every query on every table and its neighbour."""
     both = [(name, columns) for name, columns in tables()][: sized(None, 1)]
-    for kind, query in queries().items():
+    for kind, query in list(queries().items())[:: sized(1, 12)]:
         schema = schema_of(query)
         prepared = query.prepare(sl.Schema(schema))
         for name, columns in both:

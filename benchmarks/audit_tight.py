@@ -75,18 +75,18 @@ class Tight:
         return asdict(self)
 
 
-def quantile(*, runs: int = sized(16_000, 10)) -> Tight:
+def quantile(*, runs: int = sized(16_000, 8)) -> Tight:
     """Attack a median: two records at 1, and a third at 4, which moves the odds of the two sides by all of epsilon."""
     query = sl.Quantiles([0.5], column="x", epsilon=1, prediction=_PRIOR)
     return _of_query(query, ([1, 1], [1, 1, 4]), "two records at 1, and one more at 4; a prior of 1 to 12", runs)
 
 
-def count(*, runs: int = sized(6_000, 10)) -> Tight:
+def count(*, runs: int = sized(6_000, 8)) -> Tight:
     """Attack a count in epsilon."""
     return _of_query(sl.Count(where=sl.col("x") > 1, epsilon=1), ([], [4]), "no record, and one", runs)
 
 
-def gaussian(*, runs: int = sized(6_000, 10)) -> Tight:
+def gaussian(*, runs: int = sized(6_000, 8)) -> Tight:
     """Attack a count in mu."""
     return _of_query(sl.Count(where=sl.col("x") > 1, mu=1), ([], [4]), "no record, and one", runs)
 

@@ -38,7 +38,7 @@ def waves(beds: Floats, rng: np.random.Generator) -> Floats:
 def walks(beds: Floats, rng: np.random.Generator) -> Floats:
     """Random walks that are drawn back to a common mean."""
     x, rows = rng.normal(0, 1, len(beds)), []
-    for _ in range(sized(148, 8)):
+    for _ in range(148):
         x = 0.96 * x + np.sqrt(1 - 0.96**2) * rng.normal(0, 1, len(beds))
         rows.append(0.15 + 0.1 * x)
     return np.clip(np.array(rows) + 0.02 * rng.standard_normal((148, len(beds))), 0, 1)
@@ -64,7 +64,7 @@ def alternating(beds: Floats, rng: np.random.Generator) -> Floats:
     """Who gained in this round loses in the next: whoever follows the last rounds is always late."""
     del rng
     side = np.arange(len(beds)) % 2
-    return np.array([np.where(side == t % 2, 0.6, 0.2) for t in range(sized(148, 8))])
+    return np.array([np.where(side == t % 2, 0.6, 0.2) for t in range(148)])
 
 
 GENERATORS: dict[str, tuple[Callable[[Floats, np.random.Generator], Floats], int]] = {

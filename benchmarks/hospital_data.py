@@ -27,7 +27,7 @@ STATES = {
         (("New Mexico", "NM"), ("Pennsylvania", "PA"), ("California", "CA")), _HOSPITALS, strict=True
     )
 }
-WEEKS = sized(148, 8)
+WEEKS = 148
 
 
 @dataclass(frozen=True)

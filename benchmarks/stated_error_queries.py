@@ -49,6 +49,8 @@ class Asked:
     reads: tuple[Reader, ...]
     #: How many times the usual number of releases: what is cheap can be refuted more sharply.
     times: float = 1.0
+    #: How many times the law's rows: ties are seen where there are many rows in each.
+    rows: int = 1
     #: Laws that its stated assumption leaves out, by name.
     outside: tuple[str, ...] = ()
     release: Callable[[Asked, Case, str, int], Iterator[tuple[Case, Any]]] | None = None
@@ -204,18 +206,22 @@ ASKED = (
         lambda _: sl.SQL("SELECT g, SUM(x) FROM rows GROUP BY g", epsilon=1),
         (intervals(total, low="sum_x_low", high="sum_x_high"),),
     ),
-    Asked("Quantiles", lambda _: sl.Quantiles(DECILES, column="x", epsilon=1), (bounds(ranks(DECILES)),)),
-    Asked("Quantiles, median", lambda _: sl.Quantiles([0.5], column="x", epsilon="0.3"), (bounds(ranks([0.5])),)),
+    Asked("Quantiles", lambda _: sl.Quantiles(DECILES, column="x", epsilon=1), (bounds(ranks(DECILES)),), rows=8),
+    Asked(
+        "Quantiles, median", lambda _: sl.Quantiles([0.5], column="x", epsilon="0.3"), (bounds(ranks([0.5])),), rows=8
+    ),
     Asked(
         "Quantiles, cells",
         lambda _: sl.Quantiles(sl.quantiles.even_levels(20), column="x", epsilon=1, form="cells"),
         (bounds(ranks([(place + 1) / 21 for place in range(20)])),),
+        rows=8,
     ),
-    Asked("Distribution", lambda _: sl.Distribution("x", epsilon=1), (bounds(distribution_ranks), band)),
+    Asked("Distribution", lambda _: sl.Distribution("x", epsilon=1), (bounds(distribution_ranks), band), rows=8),
     Asked(
         "PubTrack",
         lambda _: sl.Quantiles([0.25, 0.5, 0.75], column="x", epsilon=1),
         (bounds(ranks([0.25, 0.5, 0.75])),),
+        rows=4,
         release=_days,
     ),
     Asked(

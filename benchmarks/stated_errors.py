@@ -17,6 +17,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 
 from scipy.stats import binom
 
@@ -73,16 +74,21 @@ def tried(asked: Sequence[Asked] = ASKED, laws: Iterable[Law] = LAWS, *, release
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about small tables and large noise
         for law in laws:
-            cases = [Case(law, seed, law.rows) for seed in range(TABLES)]
+            cases = cache(partial(_cases, law))
             for each in asked:
                 if law.name in each.outside:
                     continue
                 known, start = set(found.refuted()), time.process_time()
-                for case in cases:
+                for case in cases(each.rows):
                     _tally(found, each, case, round(releases * each.times / TABLES))
                 found.seconds[each.name] += time.process_time() - start
                 found.print_since(known)
     return found
+
+
+def _cases(law: Law, times: int) -> list[Case]:
+    few = law.rows < 100  # stays few
+    return [Case(law, seed, law.rows * (1 if few else times)) for seed in range(TABLES)]
 
 
 def _tally(found: Found, asked: Asked, case: Case, releases: int) -> None:

@@ -41,6 +41,7 @@ from benchmarks.target import Target
 SECONDS, LONG_SECONDS = 4.0, 90.0
 #: Scripts of which a part that has no size takes seconds (a plan of DP-SGD, many models): started with `--long`.
 LONG = {
+    "error_bounds",
     "learning",
     "linear_classes",
     "linear_forecasts",
