@@ -28,6 +28,8 @@ class Law:
     upper: float
     lower: float = 0.0
     rows: int = 400
+    #: Whether only a run of all laws has it.
+    more: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +97,10 @@ def _normal(rng: np.random.Generator, rows: int) -> Floats:
 
 
 LAWS = (
-    Law("plain normal", _normal, 100),
+    Law("plain normal", _normal, 100, more=True),
     Law("half-integers", lambda rng, rows: np.round(2 * rng.normal(40, 8, rows)) / 2, 100),
-    Law("money in hundreds", lambda rng, rows: 100 * np.round(rng.lognormal(7.5, 0.6, rows) / 100), 20_000),
-    Law("geometric counts", lambda rng, rows: rng.geometric(0.2, rows) - 1.0, 100),
+    Law("money in hundreds", lambda rng, rows: 100 * np.round(rng.lognormal(7.5, 0.6, rows) / 100), 20_000, more=True),
+    Law("geometric counts", lambda rng, rows: rng.geometric(0.2, rows) - 1.0, 100, more=True),
     Law(
         "five values", lambda rng, rows: rng.choice([1.0, 2.0, 3.0, 4.0, 5.0], rows, p=[0.4, 0.3, 0.2, 0.08, 0.02]), 10
     ),

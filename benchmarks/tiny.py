@@ -51,6 +51,8 @@ LONG = {
     "linear_speed",
     "figures.linear_accuracy",
     "figures.linear_tables",
+    "figures.privacy_losses",
+    "figures.stability_pate",
 }
 #: Programs that others start, with arguments of their own, and programs of other environments.
 STARTED_BY_OTHERS = {"power_loss_stories": "power_loss"}
