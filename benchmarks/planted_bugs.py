@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.measuring import TINY, sized
+from benchmarks.measuring import TINY
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -77,9 +77,7 @@ def run(*, quick: bool = False, only_list: bool = False) -> dict[str, dict[str, 
     wanted = ["-q", "-p", "no:cacheprovider", "--no-header"]
     told = io.StringIO()
     with contextlib.redirect_stdout(told):
-        code = pytest.main(
-            [*wanted, *(["--collect-only"] if only_list else []), *files()[: sized(None, 1)]], plugins=[collector]
-        )
+        code = pytest.main([*wanted, *(["--collect-only"] if only_list else []), *files()], plugins=[collector])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):  # a file that cannot be read stops them all
         raise RuntimeError(f"the tests did not run: {told.getvalue()[-1000:]}")
     return collector.bugs
@@ -103,7 +101,11 @@ def counted(bugs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 def measure() -> dict[str, float]:
     """Return how many planted bugs the quick tests caught, how many they missed, and how many only slow tests plant."""
-    bugs = run(only_list=True) if TINY else caught_bugs(quick=True)
+    bugs = (
+        caught_bugs(quick=True)
+        if not TINY
+        else {bug: {"outcome": "not run"} for bug in planted_in(Path(files()[0]).read_text())}
+    )
     return {outcome: float(count) for outcome, count in counted(bugs).items()}
 
 

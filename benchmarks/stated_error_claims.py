@@ -158,6 +158,7 @@ def distribution_ranks(case: Case, release: Any) -> np.ndarray:
 def band(case: Case, release: Any) -> Iterator[Statement]:
     """Read the band of a distribution, at the values that occur."""
     values = np.unique(case.columns["x"])
+    values = values[:: max(1, len(values) // 60)]  # a band of thousands of values takes longer than its release
     low, high = release.value.band(values)
     true = np.searchsorted(np.sort(case.columns["x"]), values, "right") / case.rows
     yield "band", 0.95, bool(((low <= true * _ROUNDING) & (true <= high * _ROUNDING)).all())

@@ -47,8 +47,10 @@ LONG = {
     "linear_forecasts",
     "linear_models",
     "linear_predictions",
+    "linear_queries",
     "linear_regression_accuracy",
     "linear_speed",
+    "many_quantiles_picture",
     "figures.linear_accuracy",
     "figures.linear_tables",
     "figures.privacy_losses",
@@ -165,7 +167,8 @@ def tried(name: str) -> str:
         if name.startswith(OTHER_ENVIRONMENTS):
             compile(Path(benchmarks.__path__[0], *name.split(".")).with_suffix(".py").read_text(), name, "exec")
     except SystemExit as error:
-        return "" if error.code in (None, 0) else f"exit status {error.code}"
+        absent = isinstance(error.__context__, PeersError | AbsentError)
+        return "" if absent or error.code in (None, 0) else f"exit status {error.code}"
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
