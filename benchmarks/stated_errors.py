@@ -102,7 +102,7 @@ def _tally(found: Found, asked: Asked, case: Case, releases: int) -> None:
 
 def measure(asked: Sequence[Asked] = ASKED, *, every_law: bool = False) -> Mapping[str, float]:
     """Return the number of refuted cells (query, law), and print them."""
-    found = tried(asked, [law for law in LAWS if every_law or not law.more])
+    found = tried(asked, [law for law in LAWS if every_law or not law.more][: sized(None, 1)])
     refuted = found.refuted()
     slowest = sorted(found.seconds.items(), key=lambda each: -each[1])[:5]
     print("; ".join(f"{name} {seconds:.1f} s" for name, seconds in slowest), file=sys.stderr)
