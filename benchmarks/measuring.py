@@ -17,7 +17,7 @@ Size = TypeVar("Size")
 
 
 class AbsentError(RuntimeError):
-    """A program that a script needs is not on this machine."""
+    """A program or a data set that a script needs is not on this machine."""
 
 
 def sized(full: Size, tiny: Size) -> Size:

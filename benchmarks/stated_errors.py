@@ -15,7 +15,7 @@ import sys
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
@@ -51,21 +51,16 @@ class Found:
     tallies: dict[tuple[str, str, str], Tally] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
-    def refuted(self) -> dict[tuple[str, str], str]:
-        """Return the refuted cells (query, law), each with its worst statement."""
+    def refuted(self, cell: tuple[str, str] | None = None) -> dict[tuple[str, str], str]:
+        """Return the refuted cells (query, law), or whether this one is, each with its worst statement."""
         assert len(self.tallies) <= STATEMENTS
         cells: dict[tuple[str, str], str] = {}
-        for (query, law, what), tally in sorted(self.tallies.items(), key=lambda each: each[1].chance()):
+        tallies = [(key, tally) for key, tally in self.tallies.items() if cell is None or key[:2] == cell]
+        for (query, law, what), tally in sorted(tallies, key=lambda each: each[1].chance()):
             if tally.chance() < FALSE_ALARMS / STATEMENTS:
                 words = f"{what} failed in {tally.failed} of {tally.made}, stated with {tally.confidence:g}"
                 cells.setdefault((query, law), words)
         return cells
-
-    def print_since(self, known: Collection[tuple[str, str]]) -> None:
-        """Print the refuted cells that were not known before."""
-        for (query, law), words in self.refuted().items():
-            if (query, law) not in known:
-                print(f"refuted: {query}, {law}: {words}", flush=True)
 
 
 def tried(asked: Sequence[Asked] = ASKED, laws: Iterable[Law] = LAWS, *, releases: int = RELEASES) -> Found:
@@ -78,11 +73,12 @@ def tried(asked: Sequence[Asked] = ASKED, laws: Iterable[Law] = LAWS, *, release
             for each in asked:
                 if law.name in each.outside:
                     continue
-                known, start = set(found.refuted()), time.process_time()
+                start = time.process_time()
                 for case in cases(each.rows):
                     _tally(found, each, case, round(releases * each.times / TABLES))
                 found.seconds[each.name] += time.process_time() - start
-                found.print_since(known)
+                for words in found.refuted((each.name, law.name)).values():
+                    print(f"refuted: {each.name}, {law.name}: {words}", flush=True)
     return found
 
 

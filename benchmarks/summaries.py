@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import sidelight as sl
 from benchmarks import real_data
 from benchmarks.baselines import summaries as others
-from benchmarks.measuring import print_figures, sized
+from benchmarks.measuring import AbsentError, print_figures, sized
 from sidelight.testing import seeded_release
 
 Floats = NDArray[np.float64]
@@ -282,7 +282,7 @@ def flight_delays() -> dict[str, float]:
 def _real(name: str, needed: str) -> Path:
     folder = real_data.find(name)
     if folder is None:
-        raise FileNotFoundError(f"{name} is not here; SIDELIGHT_DATA names the folder that holds {needed}")
+        raise AbsentError(f"{name} is not here; SIDELIGHT_DATA names the folder that holds {needed}")
     return folder
 
 
