@@ -25,6 +25,7 @@ def started(*arguments: str, root: Path = ROOT) -> dict[str, str]:
     return {each["module"]: each["wrong"] for each in found}
 
 
+@pytest.mark.timeout(1500)  # a minute of one core, on a machine that does nothing else
 def test_every_script_runs() -> None:
     found = started()
     assert not {module: wrong for module, wrong in found.items() if wrong}
@@ -33,6 +34,7 @@ def test_every_script_runs() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_every_script_that_takes_longer_runs() -> None:
     assert not {module: wrong for module, wrong in started("--long").items() if wrong}
 
