@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.audit_overspending import warm_up
+from benchmarks.measuring import sized
 from benchmarks.temporary_postgres import (
     NoServerError,
     TemporaryServer,
@@ -36,8 +37,8 @@ from benchmarks.temporary_postgres import (
     temporary_server,
 )
 
-KILLS, SEED = 100, 22
-STORES = ("sqlite", "postgresql")
+KILLS, SEED = sized(100, 1), 22
+STORES = sized(("sqlite", "postgresql"), ("sqlite",))
 _SESSIONS = 2
 _PRICE, _PARTS = "0.0001", 10**26  # of a charge, and what the ledger's totals count it as
 _BUDGET = 9

@@ -19,6 +19,7 @@ from typing import Any
 from sklearn.base import clone
 
 from benchmarks.audit_queries import cases
+from benchmarks.measuring import sized
 from sidelight.audit import QueryAudit
 from sidelight.audit.features import run_of
 from sidelight.audit.query_audit import audit_runs
@@ -28,7 +29,7 @@ from sidelight.session.query import declared_delta, prepare_query
 #: By how much the price is too low.
 TIMES = 32
 #: Enough to refute epsilon = 3 with a confidence of 1 - 1e-7, were the unit given away every time.
-RUNS, TRIES = 960, 40
+RUNS, TRIES = sized((960, 40), (20, 2))
 
 
 def oversold(query: Any, *, times: int = TIMES) -> Any:
@@ -51,7 +52,7 @@ def attacked_oversold(names: Iterable[str] | None = None, *, times: int = TIMES)
     wanted = None if names is None else set(names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, (query, columns) in cases().items():
+        for name, (query, columns) in list(cases().items())[: sized(None, 2)]:
             if wanted is not None and name not in wanted:
                 continue
             schema = Schema(columns)
@@ -71,6 +72,11 @@ def attacked_oversold(names: Iterable[str] | None = None, *, times: int = TIMES)
             )
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Attack the cases that are named, or all, and print what was noticed."""
     for name, found in attacked_oversold(sys.argv[1:] or None):
         print(f"{name}: {'noticed' if found.refuted else 'MISSED'}: {found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

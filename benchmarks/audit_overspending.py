@@ -24,12 +24,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measuring import sized
 from benchmarks.temporary_postgres import quick_place
 
-INTERLEAVINGS = 200
+INTERLEAVINGS = sized(200, 1)
 SEED = 15
 CHARGES = 4  # that the budget allows
-STEPS = 20
+STEPS = sized(20, 3)
 PATIENCE = 30.0  # seconds for an answer; nobody holds a lock for longer than a charge
 _MOST_PROCESSES = 5
 

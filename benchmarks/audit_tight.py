@@ -20,6 +20,7 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.descent_transcripts import transcript_of
+from benchmarks.measuring import sized
 from sidelight.audit import Sampler, audit, one_by_one
 from sidelight.audit.attacks import measures_of
 from sidelight.guarantees import Claims
@@ -74,23 +75,23 @@ class Tight:
         return asdict(self)
 
 
-def quantile(*, runs: int = 16_000) -> Tight:
+def quantile(*, runs: int = sized(16_000, 8)) -> Tight:
     """Attack a median: two records at 1, and a third at 4, which moves the odds of the two sides by all of epsilon."""
     query = sl.Quantiles([0.5], column="x", epsilon=1, prediction=_PRIOR)
     return _of_query(query, ([1, 1], [1, 1, 4]), "two records at 1, and one more at 4; a prior of 1 to 12", runs)
 
 
-def count(*, runs: int = 6_000) -> Tight:
+def count(*, runs: int = sized(6_000, 8)) -> Tight:
     """Attack a count in epsilon."""
     return _of_query(sl.Count(where=sl.col("x") > 1, epsilon=1), ([], [4]), "no record, and one", runs)
 
 
-def gaussian(*, runs: int = 6_000) -> Tight:
+def gaussian(*, runs: int = sized(6_000, 8)) -> Tight:
     """Attack a count in mu."""
     return _of_query(sl.Count(where=sl.col("x") > 1, mu=1), ([], [4]), "no record, and one", runs)
 
 
-def logistic(*, runs: int = 800) -> Tight:
+def logistic(*, runs: int = sized(800, 4)) -> Tight:
     """Attack a logistic regression by the exact likelihood ratio of everything that its descent releases."""
     targets = Targets(kind="logistic", classes=(0, 1))
     plan = plan_descent(targets=targets, features=1, epsilon=4, delta="1e-3", data_norm=1)

@@ -13,9 +13,9 @@ from functools import cache
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 
-RUNS = 24
+RUNS = sized(24, 1)
 
 
 def spectrum(d: int) -> np.ndarray:

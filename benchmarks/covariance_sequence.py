@@ -1,5 +1,8 @@
 """What would a private learner of covariances along a sequence gain? Simulated noise (NOT PRIVATE), one cost a day.
 
+from benchmarks.measuring import sized
+
+
 Three ways to know today's second moments before today is released: the last release; the mean of all releases, which is
 free; and the Schatten-regularised learner of the specification (private gradients of the trace-norm error, a tenth of
 rho, square-root sums over all days, its step the best of nine in hindsight, which flatters it). Mean trace-norm error
@@ -10,7 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-DAYS, COLUMNS, RHO, SHARE = 365, 8, 0.005, 0.1
+from benchmarks.measuring import sized
+
+DAYS, COLUMNS, RHO, SHARE = sized(365, 6), 8, 0.005, 0.1
 
 
 def days_of(rows: int, moving: float, rng: np.random.Generator) -> np.ndarray:

@@ -14,11 +14,11 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.covariance import table_of
-from benchmarks.measuring import print_figures, processor_time
+from benchmarks.measuring import print_figures, processor_time, sized
 from sidelight.aggregates.collect import collect
 from sidelight.noise import OSEntropy, Source
 
-ROWS, COLUMNS, REPEATS = 100_000, 1000, 2
+ROWS, COLUMNS, REPEATS = sized((100_000, 1000, 2), (2_000, 20, 1))
 
 
 def measure() -> dict[str, float]:
@@ -52,7 +52,7 @@ def measure() -> dict[str, float]:
 
 def matrices(table: sl.Table, query: sl.Covariance) -> float:
     """Return the peak of what is allocated after the sums are made, in matrices."""
-    prepared = query.prepare(table.schema).plan
+    prepared = query.prepare(table.schema)
     moments = collect(table, prepared.plan.statistics)
     with Source(OSEntropy(), declared="exact") as source:
         prepared.answer(prepared.plan.matrix_noise(moments).release(source), rows=1.0, mean=None)  # for the imports

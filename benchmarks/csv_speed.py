@@ -19,13 +19,13 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from benchmarks.measuring import peak_gigabytes, processor_time, timed
+from benchmarks.measuring import peak_gigabytes, processor_time, sized, timed
 from sidelight.records import Number, Table
 from sidelight.records.engines.scanning import scan
 from sidelight.records.rows import Wanted
 
-ROWS = 1_000_000
-REPEATS = 4
+ROWS = sized(1_000_000, 1_000)
+REPEATS = sized(4, 1)
 NUMBERS = ("age", "income")
 WORDS = np.array(["came, and", "left", 'said "ow"', "line\nbreak", "the patient"])
 

@@ -16,14 +16,15 @@ from statistics import fmean
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededSequence, seeded_release
 
 SCHEMA = [sl.Number("minutes", lower=0, granularity="0.1")]
 FIRST = datetime.date(2025, 1, 6)
-DAYS, SEEDS = 40, 3
+DAYS, SEEDS = sized((40, 3), (2, 1))
 #: How far the typical value moves from day to day, and by how much it is larger at weekends.
-KINDS = {"calm": (0.01, 1.0), "drifting": (0.06, 1.0), "weekends": (0.02, 1.4)}
+KINDS = sized({"calm": (0.01, 1.0), "drifting": (0.06, 1.0), "weekends": (0.02, 1.4)}, {"calm": (0.01, 1.0)})
 
 
 def days(kind: str, seed: int, rows: int) -> Iterator[np.ndarray]:

@@ -18,8 +18,9 @@ import pytest
 
 from sidelight.noise import Source
 from sidelight.regression.descent.choice import StartChoice
-from sidelight.regression.descent.fit import descend
+from sidelight.regression.descent.fit import FittedDescent, descend
 from sidelight.regression.descent.plan import DescentPlan
+from sidelight.regression.estimators import predicted_query
 from sidelight.regression.rows import Rows
 
 
@@ -101,3 +102,16 @@ def transcript_of(plan: DescentPlan, rows: Sequence[Rows], *, source: Source) ->
         for transcript.run, table in enumerate(rows):
             descend(plan, table, source=source)
     return transcript
+
+
+@contextmanager
+def recording_fits(transcript: Transcript) -> Iterator[None]:
+    """Write down what the noise of estimators' fits meets; their plans, which try noises too, are made as ever."""
+
+    def recorded(plan: DescentPlan, rows: Rows, *, source: Source) -> FittedDescent:
+        with recording(transcript):
+            return descend(plan, rows, source=source)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predicted_query, "descend", recorded)
+        yield

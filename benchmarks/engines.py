@@ -18,11 +18,14 @@ import duckdb
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import forget_peak, peak_gigabytes, processor_time
+from benchmarks.measuring import forget_peak, peak_gigabytes, processor_time, sized
 from sidelight.aggregates import clipped_moments
 
-ROWS, FEWER, WIDE_ROWS, WIDTH, REPEATS, FOLDERS = 10_000_000, 1_000_000, 10_000_000, 20, 3, 50
-MANY, PERSONS, MODEL_ROWS, CSV_ROWS = 100_000_000, 10_000_000, 1_000_000, 2_000_000
+ROWS, FEWER, WIDE_ROWS, WIDTH = sized((10_000_000, 1_000_000, 10_000_000, 20), (4_000, 2_000, 2_000, 4))
+REPEATS, FOLDERS = sized((3, 50), (2, 3))
+MANY, PERSONS, MODEL_ROWS, CSV_ROWS = sized(
+    (100_000_000, 10_000_000, 1_000_000, 2_000_000), (5_000, 2_000, 2_000, 2_000)
+)
 NINE = [each / 10 for each in range(1, 10)]
 
 

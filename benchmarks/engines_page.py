@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+from benchmarks import measuring
 from benchmarks.groups.engines import TARGETS
 from benchmarks.target import Target
 from benchmarks.targets import runs_of
 
-PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "engines.md"
+PAGE = measuring.written(Path(__file__).parent.parent / "docs" / "explanation" / "engines.md")
 BEGIN, END = "<!-- written by benchmarks.engines_page -->", "<!-- end of what is written -->"
 #: What a figure is, in words.
 WORDS: Mapping[str, str] = {

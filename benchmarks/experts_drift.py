@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.baselines.experts import simulate_meta, simulate_rotating_gains
+from benchmarks.measuring import sized
 
 SENSITIVITY = math.sqrt(2) / 8
 
@@ -15,8 +16,8 @@ SENSITIVITY = math.sqrt(2) / 8
 def gains(
     mu: float,
     *,
-    seeds: int = 20,
-    runs: int = 5,
+    seeds: int = sized(20, 1),
+    runs: int = sized(5, 2),
     rounds: int = 148,
     floor: float = 2.0,
     learners: Literal["regressions", "filters"] = "regressions",

@@ -15,12 +15,13 @@ import numpy as np
 
 from benchmarks import hospital_data
 from benchmarks.baselines.experts import simulate_meta, simulate_rotating_gains
+from benchmarks.measuring import sized
 
 Sizes = Literal["equal", "unequal"]
 Floats = np.ndarray
 #: RW-Meta's default floor for gains in [0, 1].
 FLOOR = 0.5
-SEEDS, RUNS = range(100, 104), 40
+SEEDS, RUNS = sized((range(100, 104), 40), (range(100, 101), 2))
 
 
 def rotating(beds: Floats, rng: np.random.Generator) -> Floats:

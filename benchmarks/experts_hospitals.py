@@ -21,6 +21,7 @@ from benchmarks.baselines.experts import simulate_ftpl, simulate_meta, simulate_
 from benchmarks.baselines.experts.regret import half_width
 from benchmarks.baselines.experts.tree_baseline import TreeBaseline
 from benchmarks.hospital_data import State
+from benchmarks.measuring import sized
 
 LEVELS = (np.inf, 1.0, 0.5, 0.25)
 COLUMNS = ("RW-Meta", "Agarwal (Min Noise)", "Agarwal (Min Regret)", "Best Linear Model", "RW-FTPL")
@@ -28,6 +29,7 @@ COLUMNS = ("RW-Meta", "Agarwal (Min Noise)", "Agarwal (Min Regret)", "Best Linea
 OWN_COLUMNS = ("Filters", "Filters, own noise", "RW-FTPL, own noise", "RW-Meta, own noise")
 #: RW-Meta's default floor for gains in [0, 1].
 FLOOR = 0.5
+RUNS = sized(100, 2)
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,12 @@ def measure() -> dict[str, float]:
     """
     _, state = hospital_data.halves(hospital_data.new_york())
     print(f"{state.name}: {state.data}", flush=True)
-    mean = {name: float(gain.mean()) for name, gain in run(state, 1.0, runs=100, seed=10).gains.items()}
-    free = {name: float(gain.mean()) for name, gain in run(state, np.inf, runs=20, seed=11).gains.items()}
+    mean = {name: float(gain.mean()) for name, gain in run(state, 1.0, runs=RUNS, seed=10).gains.items()}
+    free = {name: float(gain.mean()) for name, gain in run(state, np.inf, runs=sized(20, 2), seed=11).gains.items()}
     print("  ".join(f"{name} {value:.2f}" for name, value in mean.items()), flush=True)
     fewest = np.tile(np.sqrt(2) / state.beds.min(axis=0), (len(state.gains), 1))
     rng = np.random.default_rng(12)
-    fixed = simulate_meta(state.gains, noise_scale=fewest, runs=100, rng=rng, floor=FLOOR, learners="filters")
+    fixed = simulate_meta(state.gains, noise_scale=fewest, runs=RUNS, rng=rng, floor=FLOOR, learners="filters")
     found = {
         "own_noise": mean["Filters, own noise"] / mean["RW-FTPL, own noise"],
         "equal_noise": mean["Filters"] / mean["RW-FTPL"],
@@ -121,7 +123,7 @@ def measure() -> dict[str, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=100, help="how many runs to average")
+    parser.add_argument("--runs", type=int, default=RUNS, help="how many runs to average")
     parser.add_argument("--floor", type=float, default=2.0, help="RW-Meta's floor constant")
     given = parser.parse_args()
     print("Average gain of learners\n")

@@ -20,12 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.measuring import sized
 from sidelight.experts import Report
 from sidelight.experts.service.plan import ServicePlan, read_service_plan
 from sidelight.experts.service.tokens import Tokens
 from sidelight.guarantees import decimal_text
 
-CLIENTS, ACTIONS, ROUNDS = 200, 25, 15
+CLIENTS, ACTIONS, ROUNDS = sized((200, 25, 15), (6, 3, 2))
 PLAYER = "rw_meta"
 _NAMES = [f"client {place}" for place in range(CLIENTS)]
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from benchmarks.baselines.experts import simulate_adabatch, simulate_ftpl
 from benchmarks.experts_amplification import rule
+from benchmarks.measuring import sized
 
-RUNS, ROUNDS, ACTIONS = 1000, 10_000, 25
+RUNS, ROUNDS, ACTIONS = sized((1000, 10_000, 25), (5, 50, 25))
 
 
 def measure() -> dict[str, float]:

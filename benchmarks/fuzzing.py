@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-SECONDS = 10.0
+from benchmarks.measuring import sized
+
+SECONDS = sized(10.0, 0.05)
 
 
 def measure(*, seconds: float = SECONDS) -> dict[str, float]:

@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import sized, written
 from sidelight.quantiles import fit_public, nonprivate_gap
 from sidelight.testing import seeded_release
 
 LEVELS = [i / 10 for i in range(1, 10)]
 EPSILONS = ["0.1", "1"]
-TRIALS = 200
-PICTURE = Path(__file__).parent.parent / "docs" / "images" / "gain.svg"
+TRIALS = sized(200, 2)
+PICTURE = written(Path(__file__).parent.parent / "docs" / "images" / "gain.svg")
 
 
 def ages(count: int, *, older: float = 0.0) -> np.ndarray:

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import print_figures, processor_time
+from benchmarks.measuring import print_figures, processor_time, sized
 
-MEAN_RUNS, COVARIANCE_RUNS, PURE_RUNS = 25, 20, 10
-SPEED_ROWS, SPEED_COLUMNS, REPEATS = 1_000_000, 50, 3
+MEAN_RUNS, COVARIANCE_RUNS, PURE_RUNS = sized((25, 20, 10), (1, 1, 1))
+SPEED_ROWS, SPEED_COLUMNS, REPEATS = sized((1_000_000, 50, 3), (2_000, 5, 1))
 
 
 def measure() -> dict[str, float]:

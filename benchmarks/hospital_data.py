@@ -14,12 +14,19 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import real_data
+from benchmarks.measuring import sized
 
 FIRST, LAST = datetime.date(2020, 7, 31), datetime.date(2022, 10, 7)
 FEWEST_HOSPITALS, FEWEST_PATIENTS = 80, 100
 _SUPPRESSED = -999999
 #: Generated states: hospitals of the paper's three, over its 148 weeks, and the code of the state in the bed counts.
-STATES = {"New Mexico": ("NM", 24), "Pennsylvania": ("PA", 146), "California": ("CA", 293)}
+_HOSPITALS = sized((24, 146, 293), (4, 5, 6))
+STATES = {
+    name: (short, hospitals)
+    for (name, short), hospitals in zip(
+        (("New Mexico", "NM"), ("Pennsylvania", "PA"), ("California", "CA")), _HOSPITALS, strict=True
+    )
+}
 WEEKS = 148
 
 

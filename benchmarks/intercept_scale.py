@@ -11,17 +11,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from benchmarks.real_data import columns, find
 from sidelight.aggregates.collect import collect
 from sidelight.noise import OSEntropy, Source
 from sidelight.records import Number, Table
 from sidelight.regression.adassp import AdaSSP
 
-EPSILONS = ("0.1", "1", "8")
+EPSILONS = sized(("0.1", "1", "8"), ("1",))
 #: Lengths of the constant column beside the longest row; "1" is one unit of the features, whatever their size.
-SHARES = (0.25, 0.5, 0.7, 1.0, 1.4)
-DRAWS = 21
+SHARES = sized((0.25, 0.5, 0.7, 1.0, 1.4), (0.5, 1.0))
+DRAWS = sized(21, 1)
 ADULT = (Number("age", lower=17, upper=90), Number("education", lower=1, upper=16), Number("hours", lower=1, upper=99))
 
 

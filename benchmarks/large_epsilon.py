@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from sidelight.noise import Source
 from sidelight.regression import ArrayRows, HuberLoss, fit_plan, plan_linear
 from sidelight.testing import SeededEntropy
 
-ROWS, COLUMNS = 6497, 11
+ROWS, COLUMNS = sized((6497, 11), (300, 3))
 
 
 def made() -> tuple[Any, Any]:

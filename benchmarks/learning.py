@@ -21,7 +21,7 @@ import sidelight as sl
 from benchmarks import real_data
 from benchmarks.baselines.nonprivate_online import nonprivate_online
 from benchmarks.daily_sequences import Days, calendar
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from sidelight.errors import HedgeWarning
 from sidelight.predictions import Prior, guess
 from sidelight.quantiles import fit_public, nonprivate_gap, public_quantiles
@@ -30,7 +30,7 @@ from sidelight.quantiles.sequence.plan import SequencePlan
 from sidelight.testing import seeded_release
 
 DECILES = [i / 10 for i in range(1, 10)]
-TRIALS = 160
+TRIALS = sized(160, 2)
 ROWS = 100
 
 

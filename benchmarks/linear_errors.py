@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.linear_predictions import SHAPES, Generated, generated_set
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 
 DELTA = "1e-6"
 FIRST_SEED = 19_400_000
-SETS = 3
+SETS = sized(3, 1)
 #: Rows, columns and epsilon.
-CELLS = ((800, 8, 0.3), (3000, 20, 0.3), (3000, 20, 1.0), (6000, 8, 1.0))
+CELLS = sized(((800, 8, 0.3), (3000, 20, 0.3), (3000, 20, 1.0), (6000, 8, 1.0)), ((200, 3, 1.0),))
 #: Fits of one set.
-FITS = 8
+FITS = sized(8, 2)
 #: What a fit is called: whether it is of classes, its public rows, its coordinates.
 CASES: dict[str, tuple[bool, str | None, str]] = {
     "a number": (False, None, "auto"),

@@ -14,13 +14,23 @@ from typing import Any
 import numpy as np
 
 from benchmarks.linear_predictions import SHAPES, generated_set
+from benchmarks.measuring import sized
 
 DELTA = "1e-6"
 FIRST_SEED = 18_500_000
-SETS = 2
+SETS = sized(2, 1)
 #: Rows, columns, epsilon, and how many private rows there are to a public one.
-CELLS = ((800, 8, 0.1, 9), (800, 8, 1.0, 9), (3000, 20, 0.3, 9), (3000, 20, 1.0, 60), (6000, 40, 0.3, 9))
-TEST = 3000
+CELLS = sized(
+    (
+        (800, 8, 0.1, 9),
+        (800, 8, 1.0, 9),
+        (3000, 20, 0.3, 9),
+        (3000, 20, 1.0, 60),
+        (6000, 40, 0.3, 9),
+    ),
+    ((200, 3, 1.0, 3),),
+)
+TEST = sized(3000, 200)
 HOW = ("public rows", "declared shape")
 
 

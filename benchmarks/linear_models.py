@@ -14,12 +14,13 @@ import numpy as np
 
 from benchmarks import dp_sgd, linear_sets
 from benchmarks.linear_sets import Labelled
+from benchmarks.measuring import sized
 
 EPSILONS = (0.1, 1.0, 8.0)
 DELTA = "1e-5"
-SPLITS = 10
+SPLITS = sized(10, 2)
 #: Fits of ours a split for the targets and the printed tables, and splits of DP-SGD for the targets: it is slow.
-DRAWS, SGD_SPLITS = 2, 4
+DRAWS, SGD_SPLITS = sized((2, 4), (1, 1))
 #: Seeds of the splits that are reported; other seeds were used while this was written.
 FIRST_SEED = 4_100_000
 OURS, HONEST, DISHONEST, PLAIN = "sidelight", "DP-SGD, honest", "DP-SGD, dishonest", "not private"

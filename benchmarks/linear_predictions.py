@@ -22,13 +22,14 @@ from benchmarks import linear_regression_sets
 from benchmarks.linear_models import FIRST_SEED
 from benchmarks.linear_regression_accuracy import determination
 from benchmarks.linear_regression_sets import UCI_WITH_1000_ROWS, Regression
+from benchmarks.measuring import sized
 
 DELTA = "1e-6"
 EPSILONS = (0.1, 0.3, 1.0)
-SPLITS = 8
+SPLITS = sized(8, 2)
 #: Fits of a split: more of a set with few rows, whose noise is large. With three the shares below moved by two cells of
 #: 24 either way from run to run.
-DRAWS, FEW_DRAWS, SMALL = 12, 3, 5000
+DRAWS, FEW_DRAWS, SMALL = sized((12, 3, 5000), (1, 1, 5000))
 PUBLIC, PRIVATE, BOTH, OLD, SHUFFLED = "tenth alone", "private", "with the tenth", "old default", "tenth shuffled"
 #: How far a cell may be below what it is compared with.
 SLACK = 0.01
@@ -118,7 +119,7 @@ class Generated:
 
 
 SHAPES = ("gauss", "zero", "skew", "heavy")
-ABSURD_ROWS, ABSURD_COLUMNS, ABSURD_SETS, ABSURD_EPSILON = 800, 8, 60, 0.1
+ABSURD_ROWS, ABSURD_COLUMNS, ABSURD_SETS, ABSURD_EPSILON = (*sized((800, 8, 60), (200, 3, 2)), 0.1)
 
 
 def absurd_set(shape: str, seed: int) -> Generated:

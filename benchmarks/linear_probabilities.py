@@ -13,15 +13,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 
 DELTA = "1e-6"
 FIRST_SEED = 18_900_000
-SETS = 2
+SETS = sized(2, 1)
 SHAPES = ("normal", "categories", "rare columns", "clusters")
 #: Rows, columns and epsilon.
-CELLS = ((1000, 8, 0.3), (1000, 8, 1.0), (4000, 20, 0.3), (4000, 20, 1.0), (4000, 20, 8.0), (10_000, 60, 1.0))
-TESTED = 5000
+CELLS = sized(
+    (
+        (1000, 8, 0.3),
+        (1000, 8, 1.0),
+        (4000, 20, 0.3),
+        (4000, 20, 1.0),
+        (4000, 20, 8.0),
+        (10_000, 60, 1.0),
+    ),
+    ((200, 3, 1.0),),
+)
+TESTED = sized(5000, 200)
 #: Shares that log odds are drawn back by.
 _SHARES = 2.0 ** np.arange(-5, 1.01, 0.125)
 

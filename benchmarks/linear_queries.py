@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from sidelight.synthesis import linear_queries
 from sidelight.testing import seeded_release
 
 ENGINES = ("mwem", "queries", "marginals", "auto")
-RUNS = 3
+RUNS = sized(3, 1)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ CASES = (
     Case("halves", 50, 5000, 5000, ("epsilon", "1")),
     Case("halves", 50, 500, 50_000, ("epsilon", "1")),
     Case("ranges", 200, 500, 50_000, ("epsilon", "1")),
-)
+)[: sized(None, 1)]
 
 
 def errors(case: Case) -> dict[str, float]:

@@ -13,8 +13,9 @@ import numpy as np
 from benchmarks import linear_regression_sets
 from benchmarks.linear_models import DELTA, FIRST_SEED
 from benchmarks.linear_regression_sets import UCI_WITH_1000_ROWS, Regression
+from benchmarks.measuring import sized
 
-BIKE_SPLITS, UCI_SPLITS = 10, 9
+BIKE_SPLITS, UCI_SPLITS = sized((10, 9), (2, 2))
 EPSILONS = (0.1, 1.0)
 OURS, OLD, ADASSP, LEAST_SQUARES = "descent", "log-cosh", "AdaSSP", "not private"
 

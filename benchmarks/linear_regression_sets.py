@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks import real_data
+from benchmarks.measuring import sized
 
 UCI_WITH_1000_ROWS = (
     "airfoil",
@@ -92,7 +93,7 @@ def _by_public_tenth(name: str, rows: np.ndarray, targets: np.ndarray, public: n
 
 def _generated_bikes() -> Regression:
     rng = np.random.default_rng(11)
-    n = 17_000
+    n = sized(17_000, 500)
     hour, weekday, weather = rng.integers(0, 24, n), rng.integers(0, 7, n), rng.random((n, 4))
     typical = 150 + 120 * np.sin((hour - 8) / 24 * 2 * np.pi) + 150 * weather[:, 0] + 20 * (weekday < 5)
     bikes = np.clip(np.rint(typical * np.exp(0.4 * rng.standard_normal(n))), 0, None)
@@ -103,7 +104,7 @@ def _generated_bikes() -> Regression:
 
 def _generated_uci(name: str) -> Regression:
     rng = np.random.default_rng(len(name) * 1000 + ord(name[0]))
-    n, d = int(rng.integers(1500, 20_000)), int(rng.integers(5, 30))
+    n, d = int(rng.integers(1500, sized(20_000, 1600))), int(rng.integers(5, sized(30, 8)))
     mixing = rng.standard_normal((d, d)) / np.sqrt(d)
     rows = rng.standard_normal((n, d)) @ mixing
     targets = rows @ rng.standard_normal(d) + rng.standard_normal(n) * rng.uniform(0.2, 1.5)

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from benchmarks import real_data
+from benchmarks.measuring import sized
 
 #: The largest value of each numeric field of the census extract: top codes and field widths, not maxima of the rows.
 ADULT_NUMBERS = {
@@ -125,7 +126,9 @@ def synthetic_low() -> Labelled:
     """Return Synthetic-L, generated as the thesis says."""
     from sklearn.datasets import make_classification
 
-    x, y = make_classification(n_samples=10_000, n_features=40, n_informative=30, class_sep=2.0, random_state=1000)
+    x, y = make_classification(
+        n_samples=sized(10_000, 500), n_features=40, n_informative=30, class_sep=2.0, random_state=1000
+    )
     return Labelled("Synthetic-L", unit(x), y, "generated, 10000 x 40")
 
 

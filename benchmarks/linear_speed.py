@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import linear_sets
-from benchmarks.measuring import peak_gigabytes, print_figures, processor_time
+from benchmarks.measuring import peak_gigabytes, print_figures, processor_time, sized
 
-REPEATS = 5
-ROWS, COLUMNS, CHUNK = 10_000_000, 20, 250_000
+REPEATS = sized(5, 1)
+ROWS, COLUMNS, CHUNK = sized((10_000_000, 20, 250_000), (2_000, 3, 1_000))
 
 
 def adult_ratio(repeats: int = REPEATS) -> dict[str, float]:

@@ -12,16 +12,17 @@ from pathlib import Path
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import sized, written
 from benchmarks.quantile_many import KINDS, LEVELS, Cell, gaps_of, histogram_quantiles, histogram_ranks, measure_kind
 from sidelight.quantiles.tree import even_levels
 from sidelight.testing import seeded_release
 
-COUNTS = (3, 9, 19, 49, 99, 199, 499, 999)
-TRIALS = 12
+COUNTS = sized((3, 9, 19, 49, 99, 199, 499, 999), (3, 19))
+TRIALS = sized(12, 1)
 ROWS = 10_000
 DOCS = Path(__file__).parent.parent / "docs"
-PICTURE = DOCS / "images" / "many-quantiles.svg"
-PAGE = DOCS / "how-to" / "many-quantiles.md"
+PICTURE = written(DOCS / "images" / "many-quantiles.svg")
+PAGE = written(DOCS / "how-to" / "many-quantiles.md")
 WORDS = {
     "normal": "normal",
     "lognormal": "lognormal",

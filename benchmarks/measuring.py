@@ -1,11 +1,38 @@
-"""Seconds, peak memory and figures, as all benchmarks measure and print them."""
+"""Sizes, seconds, peak memory and figures, as all benchmarks choose, measure and print them."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
+
+#: Whether scripts run on tiny sizes, only to see that they run (`benchmarks.tiny`): no number of such a run counts.
+TINY = bool(os.environ.get("SIDELIGHT_TINY"))
+Size = TypeVar("Size")
+
+
+class AbsentError(RuntimeError):
+    """A program or a data set that a script needs is not on this machine."""
+
+
+def sized(full: Size, tiny: Size) -> Size:
+    """Return the size that a script measures with, or the one at which it only shows that it runs."""
+    return tiny if TINY else full
+
+
+def written(path: Path) -> Path:
+    """Return where a script writes a page or a picture of the documentation: of a tiny run, a copy elsewhere."""
+    if not TINY:
+        return path
+    copy = Path(tempfile.gettempdir()) / f"sidelight-tiny-{os.getpid()}-{path.name}"
+    if path.exists():
+        shutil.copy(path, copy)
+    return copy
 
 
 def timed(job: Callable[[], object]) -> float:
@@ -16,10 +43,10 @@ def timed(job: Callable[[], object]) -> float:
 
 
 def processor_time(job: Callable[[], object]) -> float:
-    """Return the processor seconds of a job: other programs on the machine do not count."""
+    """Return the processor seconds of a job, more than 0: other programs on the machine do not count."""
     start = time.process_time()
     job()
-    return time.process_time() - start
+    return max(time.process_time() - start, 1e-9)
 
 
 def forget_peak() -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.audit_tight import Tight, judged
+from benchmarks.measuring import sized
 from sidelight.audit import Sampler, one_by_one
 from sidelight.guarantees import Claims
 from sidelight.session.query import prepare_query
@@ -78,7 +79,8 @@ def our_table(columns: dict[str, Any], seed: int) -> float:
 
 #: Shadow models of each kind. With fewer than some 110 nothing would be refuted with a confidence of 1 - 1e-7, not even
 #: a table that always tells who is in it.
-RUNS: dict[Attack, int] = {our_model: 400, our_table: 120}
+UNPROTECTED = sized(2000, 8)
+RUNS: dict[Attack, int] = sized({our_model: 400, our_table: 120}, {our_model: 4, our_table: 4})
 
 
 def _released(query: Any, columns: dict[str, Any], seed: int) -> Any:
@@ -114,8 +116,8 @@ def cases(*, long: bool = False) -> dict[str, Callable[[], Tight]]:
     """Return the attacks by name."""
     factor = 5 if long else 1
     return {
-        "nearest neighbour, unprotected": lambda: shadowed(unprotected_model, ONE, runs=2000),
-        "synthetic rows drawn from the rows, unprotected": lambda: shadowed(unprotected_table, ONE, runs=2000),
+        "nearest neighbour, unprotected": lambda: shadowed(unprotected_model, ONE, runs=UNPROTECTED),
+        "synthetic rows drawn from the rows, unprotected": lambda: shadowed(unprotected_table, ONE, runs=UNPROTECTED),
         "sl.LogisticRegression": lambda: shadowed(our_model, claims_of(MODEL), runs=RUNS[our_model] * factor),
         "sl.SyntheticTable": lambda: shadowed(our_table, claims_of(TABLE), runs=RUNS[our_table] * factor),
     }

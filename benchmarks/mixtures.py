@@ -16,10 +16,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from sidelight.errors import RangeError
 
-RUNS = 40
-COMPONENTS, COLUMNS, ROWS, EACH, RHO = 4, 20, 20_000, 12, "0.5"
+RUNS = sized(40, 1)
+COMPONENTS, COLUMNS, ROWS, EACH, RHO = 4, sized(20, 4), sized(20_000, 2_000), 12, "0.5"
 #: A component counts as found when its mean is off by less, in its own standard deviations.
 NEAR = 0.5
 
@@ -146,9 +147,9 @@ def main() -> None:
         (4, 20, 20_000, 12, "0.5", "recursive"),
         (4, 10, 20_000, 12, "0.1", "auto"),
         (3, 5, 10_000, 8, "0.5", "auto"),
-    ):
-        for separation in (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0):
-            found = runs(separation, asked=k, k=k, d=d, n=n, each=each, rho=rho, method=method, count=12)
+    )[sized(0, 4) :]:
+        for separation in (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0)[: sized(None, 1)]:
+            found = runs(separation, asked=k, k=k, d=d, n=n, each=each, rho=rho, method=method, count=sized(12, 1))
             print(
                 f"{k}, {d}, {n}, {each}, {rho}, {method}, {separation:g}: {12 * found.refused:.0f} / "
                 f"{12 * found.matched:.0f} / {12 * found.wrong:.0f}; {found.mean_error:.3f} "

@@ -6,12 +6,12 @@ machine has quiet and busy moments. `python benchmarks/noise_cost.py` prints the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.measuring import processor_time, sized
 from sidelight.noise import (
     Categorical,
     OSEntropy,
@@ -22,8 +22,8 @@ from sidelight.noise import (
     standard_normal,
 )
 
-SIZES = {"1e3": 1_000, "1e5": 100_000, "1e6": 1_000_000}
-_REPEATS = {"1e3": 60, "1e5": 7, "1e6": 4}
+SIZES = sized({"1e3": 1_000, "1e5": 100_000, "1e6": 1_000_000}, {"1e3": 10, "1e5": 20, "1e6": 30})
+_REPEATS = sized({"1e3": 60, "1e5": 7, "1e6": 4}, {"1e3": 1, "1e5": 1, "1e6": 1})
 
 Job = Callable[[], object]
 
@@ -61,9 +61,7 @@ def seconds(jobs: dict[str, Job], repeats: int) -> dict[str, float]:
     best = dict.fromkeys(jobs, float("inf"))
     for _ in range(repeats):
         for name, job in jobs.items():
-            start = time.process_time()
-            job()
-            best[name] = min(best[name], time.process_time() - start)
+            best[name] = min(best[name], processor_time(job))
     return best
 
 

@@ -19,6 +19,7 @@ from sklearn.neighbors import NearestCentroid
 import sidelight as sl
 from benchmarks import real_data
 from benchmarks.baselines.smooth_votes import SmoothBound, SmoothVotes
+from benchmarks.measuring import sized
 from sidelight.stability.pate import (
     VoteCost,
     cheapest_proposal,
@@ -26,13 +27,14 @@ from sidelight.stability.pate import (
     noisy_max_renyi,
     quantiles_of,
     simulate_votes,
+    vote_distance,
 )
-from sidelight.stability.pate import vote_cost as vote_distance
 
 DELTA = "1e-5"
-QUERIES, CLASSES = 200, 10
+BLOBS, TEST = sized((70_000, 10_000), (3_000, 1_000))
+QUERIES, CLASSES = sized(200, 20), 10
 #: Teachers and noise: the smallest number that was asked for, and that of the thesis's figure.
-SETTINGS = ((250, 20), (400, 40))
+SETTINGS = sized(((250, 20), (400, 40)), ((30, 5),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +57,14 @@ def digits() -> Digits:
     if folder is None:
         from sklearn.datasets import make_blobs
 
-        x, y = make_blobs(70_000, n_features=20, centers=CLASSES, cluster_std=6, random_state=0)
-        train, test, y_train, y_test = x[:60_000], x[60_000:], y[:60_000], y[60_000:]
+        x, y = make_blobs(BLOBS, n_features=20, centers=CLASSES, cluster_std=6, random_state=0)
+        train, test, y_train, y_test = x[:-TEST], x[-TEST:], y[:-TEST], y[-TEST:]
     else:
         with np.load(folder / "mnist.npz") as file:
             train, test = _small(file["x_train"]), _small(file["x_test"])
             y_train, y_test = file["y_train"].astype(int), file["y_test"].astype(int)
     order = np.random.default_rng(0).permutation(len(test))
-    asked, known = order[:3000], order[3000:]
+    asked, known = order[: 3 * len(order) // 10], order[3 * len(order) // 10 :]
     name = "generated blobs" if folder is None else "MNIST"
     return Digits(name, train, y_train, test[known], y_test[known], test[asked], y_test[asked])
 
@@ -143,8 +145,13 @@ def measure() -> dict[str, float]:
         refused = fitted(teachers, noise, close, proposal=model.proposal_, expected_votes=None)
         found[f"close_refused_{teachers}"] = float(isinstance(refused.release_, sl.Refused))
         found[f"close_refused_share_{teachers}"] = refused.price(QUERIES).epsilon / price.plain
+    teachers = SETTINGS[0][0]
+    votes = simulated(teachers)
     usual = sl.PATE(
-        teachers=250, classes=range(CLASSES), delta=DELTA, expected_votes=simulated(250)[clear_queries(simulated(250))]
+        teachers=teachers,
+        classes=range(CLASSES),
+        delta=DELTA,
+        expected_votes=votes[clear_queries(votes)],
     )
     found["clear_share_250_usual_noise"] = usual.price(QUERIES).epsilon / usual.price(QUERIES).plain
     return found | speed()
@@ -153,10 +160,10 @@ def measure() -> dict[str, float]:
 def speed() -> dict[str, float]:
     """Time everything that is computed about 1,000 votes: 100 orders, both tests, and the choice of a proposal."""
     rng = np.random.default_rng(2)
-    votes = rng.multinomial(400, [0.91, *[0.01] * 9], size=1000)
+    votes = rng.multinomial(400, [0.91, *[0.01] * 9], size=sized(1000, 20))
     start = time.perf_counter()
     logs = log_error_probability(votes, noise_scale=40)
-    for order in range(2, 102):
+    for order in range(2, sized(102, 4)):
         noisy_max_renyi(logs, noise_scale=40, order=order).sum()
     cost = VoteCost(noise_scale=40, order=25, classes=10)
     quantiles = quantiles_of(votes, cost, tie_margin=0)

@@ -2,6 +2,9 @@
 
     python -m benchmarks.power_loss [cuts]
 
+from benchmarks.measuring import sized
+
+
 A program (`ledger_story`, `journal_story`) runs once under `strace`, which writes down every write, truncation, sync,
 creation, removal and renaming below a folder, and every mark by which the program says that data was opened, a value
 left, or a report was acknowledged. The record is then cut at many places. What was synced before the cut is there; of
@@ -26,7 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-CUTS = 300
+from benchmarks.measuring import sized
+
+CUTS = sized(300, 2)
 SECTOR = 512
 _CALLS = "openat,write,pwrite64,lseek,ftruncate,fsync,fdatasync,unlink,unlinkat,rename,renameat,renameat2,close"
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import real_data
+from benchmarks.measuring import sized
 
 NUMBERS_CREDIT = {
     "limit_bal": (0, 1e6),
@@ -80,7 +81,7 @@ class People:
 @cache
 def credit_default() -> People:
     """Return 30 000 clients and whether they defaulted (0 or 1)."""
-    return _load("credit_default", "default_next_month", NUMBERS_CREDIT, LEVELS_CREDIT, 30_000)
+    return _load("credit_default", "default_next_month", NUMBERS_CREDIT, LEVELS_CREDIT, sized(30_000, 500))
 
 
 @cache

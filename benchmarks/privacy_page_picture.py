@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import sized, written
 from benchmarks.privacy_page_speed import chromium
 from sidelight.privacy_page.page import privacy_page
 
-PICTURE = Path(__file__).parent.parent / "docs" / "images" / "privacy-page.png"
-PEOPLE = 20_000
+PICTURE = written(Path(__file__).parent.parent / "docs" / "images" / "privacy-page.png")
+PEOPLE = sized(20_000, 500)
 FEATURES: list[dict[str, Any]] = [
     {"name": "age", "lo": 18, "hi": 98, "to": [-0.5, 0.5]},
     {"name": "hours of work a week", "lo": 0, "hi": 80, "to": [-0.5, 0.5]},
@@ -62,6 +63,11 @@ def photograph(page: str, path: Path) -> None:
     picture.quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the picture."""
     photograph(privacy_page(report()), PICTURE)
     print(f"{PICTURE.name}: {PICTURE.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import AbsentError, print_figures, sized
 from sidelight.privacy_page.page import privacy_page
 
 FEATURES = 100
-INPUTS = 200
+INPUTS = sized(200, 2)
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 #: Fills the form, then changes one field at a time; gives [event to painted frame, script and layout alone] in ms.
@@ -122,7 +122,7 @@ def chromium() -> str:
     names = ("chromium", "chromium-browser", "google-chrome")
     found = os.environ.get("SIDELIGHT_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if found is None:
-        raise RuntimeError("Chromium is needed: apt-get install chromium, or set SIDELIGHT_CHROMIUM to its path")
+        raise AbsentError("Chromium is needed: apt-get install chromium, or set SIDELIGHT_CHROMIUM to its path")
     return found
 
 

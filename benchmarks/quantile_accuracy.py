@@ -13,7 +13,7 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.baselines.quantile_simulation import simulate_quantiles
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from sidelight.predictions import ScaleFree, Uniform
 from sidelight.quantiles.bounds import gap_bound_single
 from sidelight.quantiles.evaluate import nonprivate_gap
@@ -67,7 +67,7 @@ def simulated_gaps(algorithm: Algorithm, *, epsilon: str, count: int, trials: in
     return np.array(gaps)
 
 
-def released_gap(rows: int, *, trials: int = 40, seed: int = 2) -> float:
+def released_gap(rows: int, *, trials: int = sized(40, 1), seed: int = 2) -> float:
     """Return the mean largest gap of nine deciles of N(0,1), released exactly with bounds [-10, 10] and epsilon 1."""
     rng = np.random.default_rng(seed)
     query = sl.Quantiles(DECILES, epsilon=1, lower=-10, upper=10)
@@ -78,7 +78,7 @@ def released_gap(rows: int, *, trials: int = 40, seed: int = 2) -> float:
     return float(np.mean(largest))
 
 
-def unknown_scale_gaps(*, trials: int = 100, seed: int = 3) -> dict[str, float]:
+def unknown_scale_gaps(*, trials: int = sized(100, 1), seed: int = 3) -> dict[str, float]:
     """Return the mean largest gap of three quartiles when nothing is known, and when a Cauchy's scale is 1e6 off."""
     rng = np.random.default_rng(seed)
     quartiles = even_levels(3)
@@ -117,13 +117,13 @@ def measure() -> dict[str, float]:
     figures: dict[str, float] = {}
     for epsilon, name in (("1", "eps1"), ("0.1", "eps01")):
         floor, exact = (
-            simulated_gaps(algorithm, epsilon=epsilon, count=9, trials=1500) for algorithm in ALGORITHMS[:2]
+            simulated_gaps(algorithm, epsilon=epsilon, count=9, trials=sized(1500, 2)) for algorithm in ALGORITHMS[:2]
         )
         figures[f"floor_{name}_m9"], figures[f"exact_{name}_m9"] = (gaps.max(axis=1).mean() for gaps in (floor, exact))
         figures[f"exact_vs_floor_{name}_m9"] = figures[f"exact_{name}_m9"] / figures[f"floor_{name}_m9"]
         figures[f"exact_vs_floor_average_{name}_m9"] = exact.mean() / floor.mean()
     figures["gap_1e4"] = released_gap(10_000)
-    figures["gap_1e6"] = released_gap(1_000_000)
+    figures["gap_1e6"] = released_gap(sized(1_000_000, 10_000))
     excess, limit = scale_free_excess()
     figures["scale_free_excess_ranks"], figures["scale_free_excess_vs_limit"] = excess, excess / limit
     unknown = unknown_scale_gaps()
@@ -139,7 +139,7 @@ def main() -> None:
     print("n = 1000, N(0,1), Uniform(-10, 10): mean largest gap, ours (specification)")
     print(f"{'epsilon, m':12s}" + "".join(f"{algorithm.name:>26s}" for algorithm in ALGORITHMS))
     for (epsilon, count), wanted in REFERENCE.items():
-        trials = 1000 if count == 1 else 200 if count == 9 else 60
+        trials = sized(1000 if count == 1 else 200 if count == 9 else 60, 2)
         cells = []
         for algorithm, (largest, _) in zip(ALGORITHMS, wanted, strict=True):
             gaps = simulated_gaps(algorithm, epsilon=epsilon, count=count, trials=trials).max(axis=1)

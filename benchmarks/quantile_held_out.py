@@ -7,13 +7,14 @@ import sys
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from benchmarks.quantile_many import Draw, gaps_of
 from benchmarks.rounded_laws import likely_error
 from sidelight.quantiles.tree import even_levels
 
 LEVELS = 99
-SETTINGS = ((3000, "0.3"), (10_000, "1"), (10_000, "0.1"))
-TRIALS = 60
+SETTINGS = sized(((3000, "0.3"), (10_000, "1"), (10_000, "0.1")), ((3000, "1"),))
+TRIALS = sized(60, 1)
 
 
 def _far_exponentials(rng: np.random.Generator, rows: int) -> np.ndarray:

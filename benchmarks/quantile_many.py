@@ -23,16 +23,18 @@ import numpy as np
 from scipy.stats import beta
 
 import sidelight as sl
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from benchmarks.peers.environments import PeersError, prepare, run, save_data
 from benchmarks.rounded_laws import likely_error
 from sidelight.quantiles.tree import even_levels
 
-LEVELS = (9, 49, 99, 199, 999)
+#: Trials of a ratio of two bounds.
+BOUNDS_TRIALS = sized(100, 1)
+LEVELS = sized((9, 49, 99, 199, 999), (9, 49, 99, 199))
 EPSILONS = ("1", "0.1")
-TRIALS = {10_000: 48, 100_000: 20}
+TRIALS = sized({10_000: 48, 100_000: 20}, {10_000: 1, 100_000: 1})
 #: OpenDP takes a second a trial at 100,000 rows.
-PEER_TRIALS = {10_000: 30, 100_000: 12}
+PEER_TRIALS = sized({10_000: 30, 100_000: 12}, {10_000: 1, 100_000: 1})
 LEAVES, BRANCHING = 4096, 16
 #: The tree takes a second for 999 levels and is never the best rival of 199 and more: two to three times the histogram.
 MOST_OF_TREE = 99
@@ -282,10 +284,13 @@ def measure() -> dict[str, float]:
         "nine_vs_tree_less_error": max(_beyond_error(cell, way) for cell in today for way in ("", ", no bounds")),
         "no_bounds_99_vs_tree": max(cell.versus("ours, no bounds", "tree, no bounds") for cell in free),
         "bounds_1e9_vs_none": max(
-            bounds_ratio("normal", 10_000, bounds=(-1e9, 1e9), count=count, trials=100) for count in (9, 49, 199)
+            bounds_ratio("normal", 10_000, bounds=(-1e9, 1e9), count=count, trials=BOUNDS_TRIALS)
+            for count in (9, 49, 199)
         ),
-        "pareto_1e6_vs_none": bounds_ratio("pareto", 10_000, bounds=(0, 1e6), count=9, trials=100),
-        "lognormal_1e9_4e6_rows_vs_none": bounds_ratio("lognormal", 4_000_000, bounds=(0, 1e9), count=9, trials=8),
+        "pareto_1e6_vs_none": bounds_ratio("pareto", 10_000, bounds=(0, 1e6), count=9, trials=BOUNDS_TRIALS),
+        "lognormal_1e9_4e6_rows_vs_none": bounds_ratio(
+            "lognormal", sized(4_000_000, 10_000), bounds=(0, 1e9), count=9, trials=sized(8, 1)
+        ),
         "least_coverage": min(float(np.mean(cell.covered)) for cell in cells.values()),
         "least_coverage_limit": min(cell.coverage_limit for cell in cells.values()),
         "coverage": float(np.mean([np.mean(cell.covered) for cell in cells.values()])),

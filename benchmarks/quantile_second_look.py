@@ -7,12 +7,13 @@ from unittest.mock import patch
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from benchmarks.quantile_many import Draw, gaps_of
 from benchmarks.rounded_laws import likely_error
 from sidelight.quantiles.forms import parts
 from sidelight.quantiles.tree import even_levels
 
-RECORDS, EPSILON, LEVELS, TRIALS = 100_000, "0.1", 99, 40
+RECORDS, EPSILON, LEVELS, TRIALS = sized(100_000, 1_000), "0.1", 99, sized(40, 1)
 
 LAWS: dict[str, Draw] = {
     "a fifth beyond a gap": lambda rng, rows: rng.exponential(size=rows) - 50 * (rng.random(rows) < 0.2),

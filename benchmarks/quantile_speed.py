@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import peak_gigabytes, print_figures, processor_time, timed
+from benchmarks.measuring import peak_gigabytes, print_figures, processor_time, sized, timed
 from sidelight.aggregates import collect_ranks
 from sidelight.noise import OSEntropy, Source
 from sidelight.quantiles import descend as descend_module
@@ -31,10 +31,10 @@ from sidelight.quantiles.descend import descend
 from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.tree import even_levels
 
-ROWS = 10_000_000
+ROWS = sized(10_000_000, 5_000)
 DECILES = [Fraction(i, 10) for i in range(1, 10)]
 MANY = 199
-REPEATS = 9
+REPEATS = sized(9, 1)
 
 
 def measure() -> dict[str, float]:
@@ -94,7 +94,7 @@ def _sampling_seconds(query: sl.Quantiles, values: np.ndarray) -> float:
     with Source(OSEntropy()) as source:
         ranks = collect_ranks(table, "value", query.prepare(table.schema).grid, source)
         times = []
-        for _ in range(25):
+        for _ in range(sized(25, 1)):
             prepared = query.prepare(table.schema)
             times.append(processor_time(partial(_descend, prepared, ranks, source)))
     return _lower_quartile(times)
@@ -120,7 +120,7 @@ def _post_processing_seconds(query: sl.Quantiles, values: np.ndarray) -> float:
         with Source(OSEntropy()) as source:
             ranks = prepared.ranks(table, source)
             times = []
-            for _ in range(15):
+            for _ in range(sized(15, 1)):
                 selecting = 0.0
                 times.append(processor_time(partial(prepared.answer, ranks, source)) - selecting)
     finally:

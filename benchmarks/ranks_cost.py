@@ -17,14 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measuring import peak_gigabytes, print_figures, timed
+from benchmarks.measuring import peak_gigabytes, print_figures, sized, timed
 from sidelight.aggregates import collect_ranks
 from sidelight.grid import Grid
 from sidelight.noise import OSEntropy, Source
 from sidelight.records import Number, PersonId, Table
 
-ROWS = 10_000_000
-REPEATS = 4
+ROWS = sized(10_000_000, 5_000)
+REPEATS = sized(4, 1)
 #: A grid for continuous data (about as many codes as rows), and one of a declared granularity (about 10,000 codes).
 GRIDS = {
     "fine": Grid(resolution=Fraction(1, 2**20)),

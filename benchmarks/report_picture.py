@@ -13,10 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.measuring import sized, written
 from benchmarks.privacy_page_speed import chromium
 
-PICTURE = Path(__file__).parent.parent / "docs" / "images" / "report.png"
-VISITS, PEOPLE = 20_000, 5_000
+PICTURE = written(Path(__file__).parent.parent / "docs" / "images" / "report.png")
+VISITS, PEOPLE = sized((20_000, 5_000), (500, 100))
 COMMANDS = (
     "init visits.csv --person patient --max-rows 5 --number age:0:110:1 --category sex:F,M:1 "
     "--date visit:2020-01-01:2025-12-31",

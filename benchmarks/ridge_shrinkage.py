@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from benchmarks.real_data import find
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.regression.adassp import ridge_from_noisy
@@ -28,7 +28,7 @@ GENERATED = [
 ]
 RULES = ("uniform", "directions")
 EPSILONS = ("0.1", "1")
-DRAWS = 101
+DRAWS = sized(101, 1)
 CONSTANT = float(INTERCEPT_SHARE)
 
 

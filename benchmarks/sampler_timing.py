@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import spearmanr
 
+from benchmarks.measuring import sized
 from sidelight.aggregates import Bounded
 from sidelight.audit import audit
 from sidelight.guarantees import Neighbours, Row
@@ -21,7 +22,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 
-DRAWS = 8000
+DRAWS = sized(8000, 40)
 _TIME_BINS = 4
 
 

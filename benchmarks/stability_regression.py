@@ -27,12 +27,12 @@ import numpy as np
 from benchmarks import linear_regression_sets
 from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
 from benchmarks.linear_regression_sets import UCI_WITH_1000_ROWS, Regression
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from sidelight.errors import PrivacyWarning
 
 DELTA = "1e-6"
 EPSILONS = (0.1, 1.0)
-RUNS = 20
+RUNS = sized(20, 1)
 FIRST_SEED = 900
 ADAOPS, OPSPTR, BALANCED, OUTPUT, LOG_COSH, DESCENT, PLAIN = (
     "AdaOPS",
@@ -65,7 +65,7 @@ def split(data: Regression, seed: int) -> Split:
 def generated(noise: str) -> Regression:
     """Return a well-conditioned set of 80,000 rows, 5 columns; the noise is "symmetric" or "skewed"."""
     rng = np.random.default_rng(17)
-    n, d = 80_000, 5
+    n, d = sized(80_000, 500), 5
     rows = rng.uniform(-1, 1, size=(n, d)) / np.sqrt(d)
     error = 0.2 * rng.standard_normal(n) if noise == "symmetric" else 0.3 * (rng.exponential(size=n) - 1)
     targets = rows @ np.array([0.8, -0.5, 0.3, 0.2, 0.0]) + error

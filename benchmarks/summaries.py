@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 import sidelight as sl
 from benchmarks import real_data
 from benchmarks.baselines import summaries as others
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import AbsentError, print_figures, sized
 from sidelight.testing import seeded_release
 
 Floats = NDArray[np.float64]
 
-SEEDS = 20
+SEEDS = sized(20, 1)
 
 # Mean of one column without bounds.
 FAMILIES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
@@ -33,13 +33,13 @@ FAMILIES: dict[str, Callable[[np.random.Generator, int], Floats]] = {
     "exponential": lambda rng, rows: rng.exponential(1, rows),
     "lognormal": lambda rng, rows: rng.lognormal(0, 1, rows),
 }
-SIZES = ((10_000, 0.3), (10_000, 1.0), (100_000, 0.1))
-DRAWS = 10
+SIZES = sized(((10_000, 0.3), (10_000, 1.0), (100_000, 0.1)), ((2_000, 1.0),))
+DRAWS = sized(10, 1)
 #: Releases whose error in their interval is more than this many times the best are failures, left out of an error.
 FAILURE = 10
 
 # Tables of groups.
-GROUPS, ROWS = 1000, 10_000
+GROUPS, ROWS = sized((1000, 10_000), (30, 1_000))
 BOUNDS = (0.0, 200.0)
 
 
@@ -282,7 +282,7 @@ def flight_delays() -> dict[str, float]:
 def _real(name: str, needed: str) -> Path:
     folder = real_data.find(name)
     if folder is None:
-        raise FileNotFoundError(f"{name} is not here; SIDELIGHT_DATA names the folder that holds {needed}")
+        raise AbsentError(f"{name} is not here; SIDELIGHT_DATA names the folder that holds {needed}")
     return folder
 
 

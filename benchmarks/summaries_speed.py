@@ -19,9 +19,11 @@ import numpy as np
 import pandas as pd
 
 import sidelight as sl
-from benchmarks.measuring import processor_time, timed
+from benchmarks.measuring import processor_time, sized, timed
 
-ROWS, TARGET_ROWS, GROUPS, MANY_GROUPS, REPEATS = 1_000_000, 10_000_000, 1000, 10_000, 7
+ROWS, TARGET_ROWS, GROUPS, MANY_GROUPS, REPEATS = sized(
+    (1_000_000, 10_000_000, 1000, 10_000, 7), (2_000, 2_000, 20, 30, 1)
+)
 
 
 def people(rows: int) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from benchmarks.synthesis_data import Case, adult
 from sidelight.guarantees import Neighbours
 from sidelight.noise import OSEntropy, Source
@@ -20,7 +20,7 @@ from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
 from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
 from sidelight.synthesis.output.synthetic_rows import sample_codes
 
-RUNS, PRINTED_RUNS, PRINTED_ROUNDS = 6, 2, 20
+RUNS, PRINTED_RUNS, PRINTED_ROUNDS = sized((6, 2, 20), (1, 1, 2))
 
 
 def mean_error(case: Case, *, runs: int = RUNS, **query: Any) -> float:

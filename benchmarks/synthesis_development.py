@@ -8,7 +8,6 @@ a small table is. Needs the data; takes some minutes.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -16,10 +15,11 @@ import numpy as np
 import pandas as pd
 
 import sidelight as sl
+from benchmarks.measuring import AbsentError, sized
 from benchmarks.real_data import find
 from benchmarks.synthesis_data import Case
 
-SPLITS, PUBLIC_ROWS, ROWS, TILT = 3, 3000, 30_000, 0.3
+SPLITS, PUBLIC_ROWS, ROWS, TILT = (*sized((3, 3000, 30_000), (1, 60, 500)), 0.3)
 EPSILONS = ("1", "0.3", "0.1")
 
 
@@ -108,7 +108,7 @@ def rows_deviations(*, releases: int = 100) -> tuple[float, float]:
 def main() -> None:
     """Print all ratios."""
     if find("credit_default") is None or find("nycflights13") is None:
-        sys.exit("credit_default and nycflights13 are needed; name the folder that has them with SIDELIGHT_DATA")
+        raise AbsentError("credit_default and nycflights13 are needed; SIDELIGHT_DATA names the folder that has them")
     for epsilon in EPSILONS:
         for make in (credit, flights):
             for tilt in (0.0, TILT):

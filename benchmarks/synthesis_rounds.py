@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from benchmarks.synthesis import mean_error
 from benchmarks.synthesis_data import adult
 
-ROUNDS, RUNS = (7, 14, 21), 2
+ROUNDS, RUNS = sized(((7, 14, 21), 2), ((2,), 1))
 
 
 def measure() -> dict[str, float]:

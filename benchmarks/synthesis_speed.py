@@ -14,9 +14,9 @@ from time import process_time
 import numpy as np
 
 import sidelight as sl
-from benchmarks.measuring import peak_gigabytes, timed
+from benchmarks.measuring import peak_gigabytes, sized, timed
 
-COLUMNS, SIZE, ROWS, ROUNDS = 10, 4, 100_000, 50
+COLUMNS, SIZE, ROWS, ROUNDS = sized((10, 4, 100_000, 50), (3, 2, 300, 2))
 
 
 def run_once() -> dict[str, float]:

@@ -27,12 +27,15 @@ from benchmarks import audit_kills, audit_overspending, fuzzing, membership, pow
 from benchmarks.audit_oversold import attacked_oversold
 from benchmarks.audit_queries import SECONDS, attacked
 from benchmarks.audit_tight import attacked_tight
+from benchmarks.measuring import written
 from benchmarks.planted_bugs import caught_bugs
 from benchmarks.trust_text import FAULTS, render
 from sidelight.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
-NUMBERS, PAGE = ROOT / "docs" / "trust.json", ROOT / "docs" / "trust.md"
+#: Of a tiny run.
+TINY_ARGUMENTS = ("--render",)
+NUMBERS, PAGE = written(ROOT / "docs" / "trust.json"), written(ROOT / "docs" / "trust.md")
 
 
 def parts_of(*, long: bool, seconds: float) -> dict[str, Callable[[], Any]]:

@@ -16,11 +16,12 @@ import numpy as np
 import sidelight as sl
 from benchmarks.covariance import clipped, spectrum, table_of
 from benchmarks.figures.picture import BLUE, GREEN, GREY, INK, OCHRE, RED
+from benchmarks.measuring import sized, written
 from sidelight.covariance import Choice
 
-COLUMNS, ROWS, RUNS = 30, 2000, 16
-QUALITY = [0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0]
-PICTURE = Path(__file__).parent.parent.parent / "docs" / "images" / "covariance-predictions.svg"
+COLUMNS, ROWS, RUNS = sized((30, 2000, 16), (3, 200, 1))
+QUALITY = sized([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0], [0.0, 1.0])
+PICTURE = written(Path(__file__).parent.parent.parent / "docs" / "images" / "covariance-predictions.svg")
 METHODS: dict[str, tuple[dict[str, Any], str, str]] = {
     "denoise (default)": ({}, GREEN, "-"),
     "separate": ({"method": "separate"}, BLUE, "-"),

@@ -12,14 +12,15 @@ from benchmarks.experts_amplification import rule
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, OCHRE, STYLES
+from benchmarks.measuring import sized
 from sidelight.experts.amplification import Amplified, amplified, gaussian_trade_off
 from sidelight.guarantees.curves import gaussian_floats
 
-TIMES = (100, 1_000, 10_000)
+TIMES = sized((100, 1_000, 10_000), (5, 10, 20))
 BASELINE = "the report itself (μ = 1)"
 EPSILONS = np.linspace(0, 4, 41)
 ALPHAS = np.linspace(0.005, 0.995, 100)
-THRESHOLDS = np.linspace(-12, 12, 4001)
+THRESHOLDS = np.linspace(-12, 12, sized(4001, 41))
 
 STYLES[BASELINE] = (INK, ":", False)
 for _time, _colour in zip(TIMES, (OCHRE, BLUE, GREEN), strict=True):

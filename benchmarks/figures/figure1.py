@@ -15,16 +15,17 @@ from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.releases import Records
 from benchmarks.learning import columns
+from benchmarks.measuring import sized
 from sidelight.predictions import Uniform
 from sidelight.quantiles import balanced_branching, even_levels, quantile_tree
 
-ROWS = 1000
+ROWS = sized(1000, 100)
 BINARY, EDGE, CONDITIONAL, OURS = "binary", "K-ary, edge", "K-ary, conditional", "binary, exact score (ours)"
 
 
 def measure(size: Size) -> list[Panel]:
     """Return Gaussian and age panels for both epsilons."""
-    counts = np.arange(1, 100) if size.full else np.array([1, 3, 9, 19, 49, 99])
+    counts = np.arange(1, 100) if size.full else np.array(sized([1, 3, 9, 19, 49, 99], [1, 5]))
     rng = np.random.default_rng(101)
     age = columns()[0]
     gaussian = [Records.of(rng.standard_normal(ROWS), step=None, seed=(1, t)) for t in range(size.trials)]

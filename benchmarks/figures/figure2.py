@@ -13,6 +13,7 @@ from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.releases import Records
 from benchmarks.learning import DECILES, ROWS, Column, columns
+from benchmarks.measuring import sized
 from sidelight.predictions import Prior
 from sidelight.quantiles import fit_public, nonprivate_gap, public_cauchy, public_quantiles, quantile_tree
 
@@ -38,7 +39,7 @@ def predictions(
 
 def measure(size: Size) -> list[Panel]:
     """Return a panel for ages and one for hours."""
-    epsilons = np.logspace(-3, 1, 9)
+    epsilons = sized(np.logspace(-3, 1, 9), np.array([0.1, 1.0]))
     return [_panel(column, epsilons, size.trials) for column in columns()]
 
 

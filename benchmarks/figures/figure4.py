@@ -16,11 +16,12 @@ from benchmarks.figures.panel import Panel, Trend
 from benchmarks.figures.private_learner import with_private_learner
 from benchmarks.figures.streams import BARELY, YARDSTICK, bike_trips, moving, synthetic
 from benchmarks.learning import DECILES, days
+from benchmarks.measuring import sized
 from sidelight.quantiles import quantile_tree
 
 EPSILON = 10**-0.5
 #: Days of trips in a quick run; --full takes all.
-QUICK_DAYS = 600
+QUICK_DAYS = sized(600, 4)
 
 
 def measure(size: Size) -> list[Panel]:

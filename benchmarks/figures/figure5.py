@@ -12,6 +12,7 @@ from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.streams import Stream, bike_trips, by_epsilon, synthetic
 from benchmarks.learning import DECILES, days
+from benchmarks.measuring import sized
 
 STATIC = ("Uniform", "Cauchy", "half-Cauchy", "PubPrev robust")
 LEARNED = ("PubProx robust", "PubProx, our learner")
@@ -25,7 +26,9 @@ def measure(size: Size) -> list[Panel]:
             np.concatenate([np.arange(-3, -0.9, 0.5), np.arange(-0.75, 0.01, 0.25)]),
         )
     else:
-        grids = (np.array([-1.0, -0.5, 0.0, 1.0]), np.array([-2.0, -1.0, 0.0]))
+        grids = sized(
+            (np.array([-1.0, -0.5, 0.0, 1.0]), np.array([-2.0, -1.0, 0.0])), (np.array([0.0]), np.array([0.0]))
+        )
     streams = (
         synthetic(size.steps, count=9, rate=5, seed=51),
         bike_trips(days(), DECILES, steps=10**9 if size.full else size.steps, seed=52),

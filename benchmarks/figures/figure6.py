@@ -22,6 +22,7 @@ from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.releases import Records
 from benchmarks.figures.streams import Stream, by_epsilon
 from benchmarks.learning import DECILES
+from benchmarks.measuring import sized
 
 STATIC = ("Uniform", "Cauchy", "PubPrev robust")
 LEARNED = ("PubProx robust", "PubProx, our learner")
@@ -86,7 +87,7 @@ def _calendar(day: datetime.date) -> list[float]:
 def measure(size: Size) -> list[Panel]:
     """Return the median and the mean over the data sets."""
     powers = np.concatenate([np.arange(-4, -0.9, 0.5), np.linspace(-0.75, 1, 8)])
-    epsilons = 10.0 ** (powers if size.full else np.array([-2.0, -1.0, -0.5, 0.0, 1.0]))
+    epsilons = 10.0 ** (powers if size.full else np.array(sized([-2.0, -1.0, -0.5, 0.0, 1.0], [0.0])))
     stream = delays(size.steps)
     gaps = by_epsilon(stream, epsilons)
     return [

@@ -13,11 +13,12 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.figures.picture import BLUE, GREEN, INK, OCHRE, PURPLE
+from benchmarks.measuring import written
 from benchmarks.mixtures import Mixture
 from sidelight.gaussians.fitted import FittedGaussian
 from sidelight.testing import SeededSession
 
-PICTURE = Path(__file__).parent.parent.parent / "docs" / "images" / "gaussian-mixture.svg"
+PICTURE = written(Path(__file__).parent.parent.parent / "docs" / "images" / "gaussian-mixture.svg")
 COMPONENTS, COLUMNS, ROWS, PUBLIC, SHOWN = 4, 6, 20_000, 40, 600
 
 
@@ -71,5 +72,10 @@ def draw(path: Path = PICTURE) -> None:
     plt.close(figure)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the picture."""
     draw()
+
+
+if __name__ == "__main__":
+    main()

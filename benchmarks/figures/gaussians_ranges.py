@@ -13,8 +13,9 @@ import sidelight as sl
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import GREEN, INK, OCHRE, RED, STYLES
+from benchmarks.measuring import sized
 
-COLUMNS = 50
+COLUMNS = sized(50, 4)
 PLACES = (10, 100, 1000)
 PLAIN, TWO, THREE, PUBLIC = "non-private mean", "CoinPress, 2 steps", "CoinPress, 3 steps", "one public row (ours)"
 STYLES.update(
@@ -24,7 +25,7 @@ STYLES.update(
 
 def measure(size: Size) -> list[Panel]:
     """Return one panel for each distance k."""
-    counts = np.round(np.geomspace(1000, 10_000, 12 if size.full else 4)).astype(int)
+    counts = np.round(np.geomspace(1000, 10_000, 12 if size.full else sized(4, 1))).astype(int)
     return [
         Panel(
             f"mean k = {place} in each of {COLUMNS} columns",

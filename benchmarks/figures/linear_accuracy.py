@@ -12,9 +12,12 @@ from benchmarks import linear_models, linear_sets
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.linear_models import HONEST, OURS
+from benchmarks.measuring import sized
 
-QUICK, PAPER = (0.1, 1.0, 8.0), (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-SETS = (linear_sets.synthetic_low, linear_sets.adult, linear_sets.synthetic_high, linear_sets.four_or_nine)
+QUICK, PAPER = sized((0.1, 1.0, 8.0), (1.0,)), (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+SETS = (linear_sets.synthetic_low, linear_sets.adult, linear_sets.synthetic_high, linear_sets.four_or_nine)[
+    : sized(None, 1)
+]
 
 
 def measure(size: Size) -> list[Panel]:

@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks.baselines.objective_perturbation import gaussian_epsilon, kifer_epsilon
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
+from benchmarks.measuring import sized
 from sidelight.guarantees import Claims
 from sidelight.guarantees.conversions import gdp_delta, renyi_delta
 from sidelight.mechanisms.objective_perturbation import Bound, LossShape, ObjectivePerturbation
@@ -74,7 +75,7 @@ SETTINGS = (
 
 def measure(size: Size) -> list[Panel]:
     """Return one panel a setting."""
-    places = 61 if size.full else 31
+    places = 61 if size.full else sized(31, 7)
     return [_panel(setting, places) for setting in SETTINGS]
 
 

@@ -20,6 +20,7 @@ import sidelight as sl
 from benchmarks import privacy_data
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
+from benchmarks.measuring import sized
 from benchmarks.privacy_data import People
 from sidelight.privacy_page import bounds_of_rows, read_report
 from sidelight.privacy_page.bound import overhead
@@ -114,7 +115,9 @@ def measure(size: Size) -> list[Panel]:
     """Return losses and ratios of the three data sets."""
     panels = []
     for each in experiments():
-        count = size.trials * min(10, max(1, 30_000 // len(each.people.labels)))  # more fits of the smaller sets
+        count = size.trials * sized(
+            min(10, max(1, 30_000 // len(each.people.labels))), 1
+        )  # more fits of the smaller sets
         exact, free, _ = each.fits(each.plan(each.epsilon, (0, 0)), count)
         paid_exact, paid, paid_alone = each.fits(each.plan(each.paid_epsilon, each.shares), count)
         least, paid_least = (

@@ -13,10 +13,11 @@ from benchmarks.baselines.smooth_votes import cheapest_smooth_proposal
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, STYLES
+from benchmarks.measuring import sized
 from sidelight.stability.pate import cheapest_proposal, plain_epsilon
 
-TEACHERS = 400
-QUICK, PAPER = (20, 40, 60), tuple(range(10, 101, 10))
+TEACHERS = sized(400, 30)
+QUICK, PAPER = sized((20, 40, 60), (20, 40)), tuple(range(10, 101, 10))
 PLAIN, DISTANCE, SMOOTH = "plain noise", "integer distance (ours)", "smooth sensitivity, corrected"
 
 STYLES[PLAIN] = (INK, ":", False)

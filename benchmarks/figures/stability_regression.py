@@ -12,10 +12,11 @@ from benchmarks import linear_regression_sets, stability_regression
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, STYLES
-from benchmarks.stability_regression import ADAOPS, BALANCED, LOG_COSH, OPSPTR, OUTPUT, PRIVATE
+from benchmarks.measuring import sized
+from benchmarks.stability_regression import ADAOPS, BALANCED, DESCENT, LOG_COSH, OPSPTR, OUTPUT, PRIVATE
 
-QUICK, PAPER = (0.3, 1.0), (0.1, 0.3, 1.0, 3.0)
-SETS = ("keggdirected", "protein", "airfoil")
+QUICK, PAPER = sized((0.3, 1.0), (1.0,)), (0.1, 0.3, 1.0, 3.0)
+SETS = sized(("keggdirected", "protein", "airfoil"), ())
 LARGER = ("keggdirected", "protein", "bike_sharing")
 
 STYLES[ADAOPS] = (GREEN, "-", True)
@@ -23,6 +24,7 @@ STYLES[OPSPTR] = (BLUE, "-.", False)
 STYLES[BALANCED] = (INK, "--", False)
 STYLES[OUTPUT] = (INK, ":", False)
 STYLES[LOG_COSH] = (BLUE, ":", False)
+STYLES[DESCENT] = (GREEN, ":", False)
 
 
 def measure(size: Size) -> list[Panel]:

@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, STYLES
+from benchmarks.measuring import sized
 from sidelight.stability.tests_and_bounds import LaplaceTest
 from sidelight.stability.voting import SafeMargins, loss_at, win_probabilities
 
@@ -61,7 +62,7 @@ def price(error: float, method: str) -> float:
     if method == CLASSIC:
         return _least(lambda e: _refused(MARGIN - 1, e) / 2, error)
     best = math.inf
-    for scale in (1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 50):
+    for scale in sized((1, 2, 3, 5, 7, 10, 14, 20, 28, 40, 50), (10,)):
         wrong = win_probabilities(MARGIN, Fraction(scale))[1]
         for release in (0.0, 0.25 / scale, 0.5 / scale, 0.75 / scale, 1 / scale):
             safe = SafeMargins(scale=Fraction(scale), epsilon=Fraction(release), delta=DELTA)
@@ -83,7 +84,7 @@ def _least(rate: Callable[[float], float], error: float) -> float:
     low, high = 1e-3, 8.0
     if rate(high) > error:
         return math.inf
-    for _ in range(24):
+    for _ in range(sized(24, 2)):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if rate(middle) <= error else (middle, high)
     return high
@@ -91,7 +92,7 @@ def _least(rate: Callable[[float], float], error: float) -> float:
 
 def measure(size: Size) -> list[Panel]:
     """Return both panels of the figure, the left one for two scales."""
-    errors = np.array([1e-1, 1e-2, 1e-3, 1e-4, 1e-5] if size.full else [1e-1, 1e-3, 1e-5])
+    errors = np.array([1e-1, 1e-2, 1e-3, 1e-4, 1e-5] if size.full else sized([1e-1, 1e-3, 1e-5], [1e-1]))
     curves = {name: Curve(np.array([price(error, name) for error in errors])) for name in (NOISY, CLASSIC, GENERAL)}
     right = Panel("Price at equal error", f"margin {MARGIN}", "error rate", errors, curves, y_label="ε", log_x=True)
     return [losses(1), losses(5), right]

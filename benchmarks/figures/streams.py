@@ -16,6 +16,7 @@ from benchmarks.baselines.nonprivate_online import nonprivate_online
 from benchmarks.figures.panel import Curve
 from benchmarks.figures.releases import Records
 from benchmarks.learning import Days
+from benchmarks.measuring import sized
 from sidelight.predictions import Prior, guess
 from sidelight.quantiles import PubPrev, PubProx, quantile_tree
 from sidelight.quantiles.tree import QuantileTree
@@ -25,7 +26,7 @@ ORIGIN = guess("learned along a simulated sequence")
 BARELY: dict[str, object] = {"hedge_weight": 1e-6, "fallback": sl.priors.Uniform(-1e6, 1e6)}
 YARDSTICK = "not private: learns from records"
 #: How many places of a moving average are kept: more would only be jagged.
-PLACES = 120
+PLACES = sized(120, 4)
 
 
 @dataclass(frozen=True, kw_only=True)

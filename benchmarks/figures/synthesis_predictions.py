@@ -15,12 +15,13 @@ import sidelight as sl
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, OCHRE, RED, STYLES
+from benchmarks.measuring import sized
 from benchmarks.real_data import find
 from benchmarks.synthesis import printed_error
 from benchmarks.synthesis_data import Case, adult
 
-QUICK, PAPER = ("0.1", "0.3", "1", "3"), ("0.05", "0.1", "0.3", "1", "3", "10")
-QUICK_ROWS, PAPER_ROWS = (100, 1000), (30, 100, 300, 1000)  # and all of them
+QUICK, PAPER = sized(("0.1", "0.3", "1", "3"), ("0.1", "1")), ("0.05", "0.1", "0.3", "1", "3", "10")
+QUICK_ROWS, PAPER_ROWS = sized((100, 1000), (20,)), (30, 100, 300, 1000)  # and all of them
 SMALL = "0.1"  # one of both: the epsilon of the panel of public rows
 ALONE, PUBLIC, WRONG = "no prediction", "public part", "wrong public table"
 ITSELF, PRINTED = "the public part itself", "MWEM as printed"

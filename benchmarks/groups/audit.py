@@ -15,6 +15,7 @@ from benchmarks import (
     membership,
     planted_bugs,
     power_loss,
+    stated_errors,
 )
 from benchmarks.target import Target
 
@@ -35,6 +36,7 @@ TARGETS = [
     Target("planted-bugs-caught", planted_bugs.measure, "caught", ">=", 30),
     Target("planted-bugs-missed", planted_bugs.measure, "missed", "<=", 0),
     Target("planted-bugs-not-run", planted_bugs.measure, "not run", "<=", 10),
+    Target("stated-errors-refuted", stated_errors.measure, "refuted", "<=", 0),
     Target("kills", audit_kills.measure, "kills", ">=", 200),
     Target("charges-lost-by-kills", audit_kills.measure, "lost", "<=", 0),
     Target("charges-doubled-by-kills", audit_kills.measure, "doubled", "<=", 0),

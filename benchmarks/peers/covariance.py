@@ -15,11 +15,11 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks.covariance import table_of
-from benchmarks.measuring import print_figures
+from benchmarks.measuring import print_figures, sized
 from benchmarks.peers.cases import covariance_error
 from benchmarks.peers.environments import PeersError, run, save_data
 
-ROWS, RUNS, PATIENCE = 10_000, 24, 45
+ROWS, RUNS, PATIENCE = sized((10_000, 24, 45), (500, 1, 45))
 PEERS = ("diffprivlib", "opendp")
 
 

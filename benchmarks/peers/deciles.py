@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from benchmarks.peers.cases import level_numbers
 from benchmarks.peers.environments import OURS, PeersError, prepare, run, save_data
 from sidelight.quantiles.evaluate import nonprivate_gap
@@ -28,7 +29,7 @@ TRIALS = {
     "quantile_tree": {10_000: 100, 1_000_000: 40},
 }
 SIZES = {10_000: "1e4", 1_000_000: "1e6"}
-OUR_TRIALS = {10_000: 200, 1_000_000: 60}
+OUR_TRIALS = sized({10_000: 200, 1_000_000: 60}, {10_000: 1, 1_000_000: 1})
 DECILES = even_levels(9)
 
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring import TINY
+
 ROOT = Path(__file__).resolve().parents[2]
 #: Our own library, in this environment.
 OURS = "sidelight"
@@ -94,6 +96,8 @@ def prepare(peer: str, *, known: Mapping[str, Peer] = PEERS, folder: Path | None
     """Return the Python of a peer's environment; make it when missing. Raises `PeersError` where it cannot be."""
     if peer == OURS:
         return Path(sys.executable)
+    if TINY:
+        raise PeersError("a tiny run installs nothing")
     wanted = known[peer]
     if wanted.needs is not None and shutil.which(wanted.needs[0]) is None:
         raise PeersError(f"{wanted.title} needs {wanted.needs[1]}, which is not on this machine")

@@ -19,10 +19,11 @@ import numpy as np
 from benchmarks import linear_sets
 from benchmarks.linear_models import DRAWS, EPSILONS, FIRST_SEED, OLD, OURS, our_accuracy
 from benchmarks.linear_sets import Labelled
+from benchmarks.measuring import sized
 from benchmarks.peers.environments import PeersError, run, save_data
 
 #: The small set is noisy and quick, the large one neither.
-SPLITS = {"breast_cancer": 40, "Adult": 4}
+SPLITS = sized({"breast_cancer": 40, "Adult": 4}, {"breast_cancer": 2, "Adult": 2})
 #: Their default first; then what its users turn: the strength of the penalty and the intercept.
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},

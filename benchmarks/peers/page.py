@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring import written
 from benchmarks.peers.cases import Case, generated
 from benchmarks.peers.entrants import ENTRANTS, Entrant, entrants_of, ours
 from benchmarks.peers.environments import PEERS, ROOT, Outcome, PeersError, prepare, run, save_data
@@ -34,7 +35,9 @@ from benchmarks.peers.real_cases import real
 from benchmarks.trust_page import read_numbers, write_numbers
 from sidelight.version import VERSION
 
-NUMBERS, PAGE = ROOT / "docs" / "compared-with-others.json", ROOT / "docs" / "compared-with-others.md"
+#: Of a tiny run.
+TINY_ARGUMENTS = ("--render",)
+NUMBERS, PAGE = (written(ROOT / "docs" / f"compared-with-others.{ending}") for ending in ("json", "md"))
 #: Programs that run at a time.
 AT_A_TIME = 2
 

@@ -32,7 +32,8 @@ class GaussianFit(GaussianQuery):
     public row that is also a private record protects nobody's copy: what is public stays public.
 
     Accuracy: for rows that are close to Gaussian, within a few percent of the non-private estimate once there are
-    enough rows; the value's "weak" says from released numbers alone when there are not. With `constants="proven"` and
+    enough rows; the value's "weak" says from released numbers alone when there are not, and `release.error`, which
+    bounds the noise of the mean, is then None. With `constants="proven"` and
     d + 1 public rows the paper's guarantee holds, with larger radii.
 
     The value has "mean", "covariance", the noisy number of "rows", and a public account: "start", "steps", "weak",

@@ -135,8 +135,9 @@ def matrix_noise(moments: Moments, budget: Budget, law: MatrixLaw | None = None)
     """
     size = moments.second.shape[0]
     chosen = _law(budget, law, ("goe", "wishart", "laplace"), columns=size)
-    statistics = {"goe": moments.second, "wishart": moments.second_in_trace, "laplace": moments.upper_triangle}
-    return MatrixNoise(budget.on(statistics[chosen], chosen), moments.scale**2, size)
+    # by name, because each of these properties makes a copy
+    statistic = {"goe": "second", "wishart": "second_in_trace", "laplace": "upper_triangle"}[chosen]
+    return MatrixNoise(budget.on(getattr(moments, statistic), chosen), moments.scale**2, size)
 
 
 def effective_scale(deviation: float, law: Law, size: int) -> float:
