@@ -1,6 +1,6 @@
 """One descent: a noisy Gram matrix, perhaps a count and a choice, and T noisy gradients, each at a public point.
 
-The four lines that touch rows are marked; everything else is post-processing of what they released, and all of it may
+The six lines that touch rows are marked; everything else is post-processing of what they released, and all of it may
 be published. Every pass is made, whatever comes out: there is nothing that could converge or fail.
 """
 
@@ -11,8 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from sidelight.mechanisms.additive import Noise
 from sidelight.noise import Source
 from sidelight.regression.descent.away_rows import AwayExamples, opened
+from sidelight.regression.descent.column_scales import (
+    DistanceCounts,
+    ShortenedGram,
+    scaled,
+    second_geometry,
+    wants_second_look,
+)
 from sidelight.regression.descent.geometry import (
     Floats,
     Geometry,
@@ -103,36 +111,51 @@ def descend(plan: DescentPlan, rows: Rows | AwayExamples, *, source: Source) -> 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
     """
     with opened(rows, data_norm=float(plan.data_norm), dense=plan.shares.gram > 0) as coded:
-        geometry = _geometry(plan, coded, source=source)
+        plan, geometry = _geometry(plan, coded, source=source)
         mapped = coded.mapped(RowMap(geometry=geometry))
         chosen, start = _chosen(plan, geometry, mapped, source=source)
         steps = _plain if geometry.kind == "none" else _averaged
         return steps(plan, geometry, coded, mapped, chosen, start, source=source)
 
 
-def _geometry(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> Geometry:
-    """Release what the coordinates need."""
+def _geometry(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> tuple[DescentPlan, Geometry]:
+    """Release what the coordinates need; return them, and the plan of what is left to pay."""
     declared = counted = None if plan.rows is None else float(plan.rows)
     total, count = _gram_and_count(plan, rows)
     gram = None
     if plan.shares.gram:
         noise = plan.gram_noise(total)
-        released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 1 of 4
-        unit = 2.0 ** (-2 * CODE_BITS)
-        gram = NoisyGram(matrix=released * unit, noise_scale=float(noise.scale) * unit)
+        released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 1 of 6
+        gram = _in_row_lengths(released, noise)
     if plan.shares.count:
         counting = plan.count_noise(count)
-        noisy = float(counting.release(source))  # private rows, 2 of 4
+        noisy = float(counting.release(source))  # private rows, 2 of 6
         counted = max(noisy, 0.0)
         declared = counted + counting.deviation
     if gram is None:
         assert declared is not None
-        return without_map(plan.features, rows=declared, intercept=plan.intercept)
+        return plan, without_map(plan.features, rows=declared, intercept=plan.intercept)
     more: dict[str, Any] = {"intercept": plan.intercept, "outputs": plan.targets.outputs}
     if plan.public is not None:
         assert declared is not None
-        return guarded(plan.public, gram, rows=declared, counted=counted, **more)
-    return from_gram(gram, rows=declared, full=plan.targets.kind == "logistic", **more)
+        return plan, guarded(plan.public, gram, rows=declared, counted=counted, **more)
+    more["full"] = plan.targets.kind == "logistic"
+    first = from_gram(gram, rows=declared, **more)
+    closer = plan.with_second_look
+    if not wants_second_look(gram, first, count_noise=closer.scales_noise(total).deviation / plan.features**0.5):
+        return plan, first
+    counts = DistanceCounts.about(first.centre)
+    counting = closer.scales_noise(rows.added_up(counts))
+    noisy_counts = np.asarray(counting.release(source)).astype(np.float64)  # private rows, 3 of 6
+    scales = scaled(noisy_counts, first, noise=counting.deviation)
+    noise = closer.second_gram_noise(rows.added_up(ShortenedGram(mapping=RowMap(geometry=scales))))
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 4 of 6
+    return closer, second_geometry(_in_row_lengths(released, noise), scales, **more)
+
+
+def _in_row_lengths(released: Floats, noise: Noise) -> NoisyGram:
+    unit = 2.0 ** (-2 * CODE_BITS)
+    return NoisyGram(matrix=released * unit, noise_scale=float(noise.scale) * unit)
 
 
 def _gram_and_count(plan: DescentPlan, rows: CodedPasses) -> tuple[Integers, int]:
@@ -152,7 +175,7 @@ def _chosen(
     starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
     add_up = votes_against_starts if plan.choice.votes else losses_of_starts
     totals = add_up(plan.targets, mapped, starts, RowMap(geometry=geometry))
-    chosen = plan.choice.draw(totals, source)  # private rows, 3 of 4
+    chosen = plan.choice.draw(totals, source)  # private rows, 5 of 6
     return chosen, None if chosen is None else starts[chosen]
 
 
@@ -171,7 +194,7 @@ def _noisy_gradient(
     """Release the gradient at a public point, in the loss's own unit."""
     total = integer_gradient(plan.targets, mapped, theta, mapping, clip=clip)
     noise = plan.step_noise(total, clip=clip, passes=passes)
-    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 4 of 4
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 6 of 6
     gradient = released * 2.0**-mapping.gradient_bits
     if plan.targets.outputs > 1:  # the gradient of a softmax adds up to 0 over the classes
         gradient -= gradient.mean(axis=1, keepdims=True)

@@ -144,13 +144,20 @@ class PublicMoments:
 
 
 def from_gram(
-    gram: NoisyGram, *, rows: float | None = None, intercept: bool = True, outputs: int = 1, full: bool = False
+    gram: NoisyGram,
+    *,
+    rows: float | None = None,
+    counted: float | None = None,
+    intercept: bool = True,
+    outputs: int = 1,
+    full: bool = False,
 ) -> Geometry:
     """Return the geometry of a released Gram matrix.
 
     Args:
         gram: The release.
-        rows: A declared number of rows instead of the released one.
+        rows: A declared number of rows instead of the released one, or one that was released before.
+        counted: The latter without what was added to it.
         intercept: Whether rows are centred and get a constant column.
         outputs: Predictors of a row: with three or more the stretching is weaker.
         full: Whether rows are stretched all the way where the noise of the matrix is below the mean variance of a
@@ -169,7 +176,7 @@ def from_gram(
         likely=likely,
         centre=centre,
         rows=count,
-        counted=gram.counted if rows is None else rows,
+        counted=gram.counted if rows is None else rows if counted is None else counted,
         intercept=intercept,
         power=_FULL if full and outputs < 3 and level <= float(np.trace(covariance)) / d else _power(outputs),
     )

@@ -8,7 +8,7 @@ steps together cost the same for every one of these (descent proof page, Theorem
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -75,6 +75,8 @@ class DescentPlan:
         delta: The target.
         mu: The Gaussian differential privacy that keeps to it.
         unit: The protected unit.
+        second_look: Whether there is a second look at the columns, for which the steps are noisier. That follows from
+            what the first matrix released (`with_second_look`).
     """
 
     targets: Targets
@@ -93,6 +95,12 @@ class DescentPlan:
     delta: Fraction
     mu: Fraction
     unit: Unit
+    second_look: bool = False
+
+    @property
+    def with_second_look(self) -> DescentPlan:
+        """The same plan after the first matrix was released, if it is not the last one."""
+        return replace(self, second_look=True)
 
     @property
     def columns(self) -> int:
@@ -107,12 +115,13 @@ class DescentPlan:
     @cached_property
     def shares(self) -> Shares:
         """How mu² is divided."""
-        return shares(
+        found = shares(
             self.targets.kind,
             self.geometry,
             candidates=bool(self.candidates),
             rows_declared=self.rows is not None,
         )
+        return found.with_second_look if self.second_look else found
 
     @property
     def budget(self) -> Budget:
@@ -127,6 +136,15 @@ class DescentPlan:
     def gram_noise(self, value: Integers) -> Noise:
         """Return the noise of the Gram matrix of codes: a row moves it by 2²⁸ + 2²⁶ in Frobenius norm."""
         return self.budget.part(self.shares.gram).on(self._bounded(value, GRAM_SENSITIVITY), "goe")
+
+    def scales_noise(self, value: Integers) -> Noise:
+        """Return the noise of counts of distances: a row moves one count of each column by 1."""
+        root = Fraction(math.isqrt(self.features * 4**20 - 1) + 1, 2**20)  # at least √features
+        return self.budget.part(self.shares.scales).on(self._bounded(value, root))
+
+    def second_gram_noise(self, value: Integers) -> Noise:
+        """Return the noise of the matrix of shortened rows, which a row moves as far as the first."""
+        return self.budget.part(self.shares.second_gram).on(self._bounded(value, GRAM_SENSITIVITY), "goe")
 
     def count_noise(self, value: int) -> Noise:
         """Return the noise of the number of rows."""
@@ -158,6 +176,9 @@ class DescentPlan:
             found["gram"] = _square(self.gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
         if self.shares.count:
             found["count"] = _square(self.count_noise(0).claims)
+        if self.second_look:
+            found["scales"] = _square(self.scales_noise(np.zeros((self.features, 1), np.int64)).claims)
+            found["second_gram"] = _square(self.second_gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
         if self.choice is not None:
             found["choice"] = _square(self.choice.claims)
         return found
@@ -212,7 +233,7 @@ class DescentPlan:
             found.append(f"delta {short_text(self.delta)} is 1e-3 or more: that share of people may be revealed")
         return tuple(found)
 
-    def _bounded(self, value: Integers | int, sensitivity: int) -> Bounded:
+    def _bounded(self, value: Integers | int, sensitivity: int | Fraction) -> Bounded:
         return Bounded(
             value,
             sensitivity=Fraction(self.rows_per_unit * sensitivity),

@@ -7,7 +7,7 @@ for privacy (descent proof page).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -24,6 +24,8 @@ MOST_MAPPED = 1000
 #: Upper bounds of the loss's curvature.
 CURVATURE: dict[Kind, float] = {"squared": 1.0, "logistic": 0.25, "softmax": 0.5}
 _GRAM: dict[Kind, Fraction] = {"squared": Fraction(1, 4), "logistic": Fraction(1, 10), "softmax": Fraction(1, 10)}
+#: Of a second look at the columns, out of the steps' share: the counts of distances, and the matrix.
+_SCALES, _SECOND_GRAM = Fraction(1, 20), Fraction(3, 20)
 _GUARD, _COUNT, _CHOICE = Fraction(1, 5), Fraction(3, 100), Fraction(1, 10)
 #: Passes with a large and with a small noise, and the noise between.
 _PASSES, _FEW_PASSES, _MUCH_NOISE = 16, 8, 0.2
@@ -44,12 +46,22 @@ class Shares:
         count: Of the noisy number of rows.
         choice: Of the choice between predictions and none.
         steps: Of all steps together.
+        scales: Of the counts of distances, where there was a second look at the columns.
+        second_gram: Of its Gram matrix.
     """
 
     gram: Fraction
     count: Fraction
     choice: Fraction
     steps: Fraction
+    scales: Fraction = Fraction(0)
+    second_gram: Fraction = Fraction(0)
+
+    @property
+    def with_second_look(self) -> Shares:
+        """The same with a second look at the columns, which the steps pay for."""
+        steps = self.steps - _SCALES - _SECOND_GRAM
+        return replace(self, steps=steps, scales=_SCALES, second_gram=_SECOND_GRAM)
 
 
 def shares(kind: Kind, geometry: GeometryKind, *, candidates: bool, rows_declared: bool) -> Shares:
