@@ -53,7 +53,7 @@ def descent_error(plan: DescentPlan, fitted: FittedDescent) -> TailBound:
         unit=_UNITS.get(kind, _NUMBER),
         assumption=_assumed(plan, fitted),
         proved=False,
-        **_tangent(unit * math.sqrt(float(weights.sum())), slope),
+        **_tangent(unit * math.sqrt(float(weights.sum()) + fitted.unseen), slope),
     )
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sidelight.regression.descent.geometry import Floats, Geometry, NoisyGram, from_gram
+from sidelight.regression.descent.geometry import UNSEEN, Floats, Geometry, NoisyGram, from_gram
 from sidelight.regression.descent.integer_rows import (
     CODE_BITS,
     ROW_LENGTH,
@@ -33,24 +35,31 @@ _SQUARES = np.array([0.0, *(low * high for low, high in zip(_EDGES, (*_EDGES[1:]
 #: Deviations of noise below which a count is taken for none.
 _SEEN = 2.5
 #: Of the rows that may hide below it, this share is taken to be as far away as rows can be.
-_HIDDEN = 0.02
+_HIDDEN = 0.002
+#: Of a column this share of whose entries is in two groups side by side nothing is told by the others.
+_EQUAL = 0.95
+#: A second matrix is worth its price where its noise is this much smaller for a column, in deviations of the column.
+_LEAST_GAIN = 2.0
+#: The mean square of predictions, in half ranges, for rows with another entry than most.
+_RARE = 0.25
 #: The root mean square of a row is this share of the length at which rows are shortened.
 _ROOM = 1.5
 #: Counts tell something where their noise is below this share of the rows.
 _MOST_NOISE = 0.05
 
 
-def wants_second_look(gram: NoisyGram, first: Geometry, *, count_noise: float) -> bool:
-    """Return whether a column varies less than the noise of the matrix, and counts could tell how much.
+def narrow_columns(gram: NoisyGram, first: Geometry, *, count_noise: float) -> NDArray[np.bool_]:
+    """Return which columns vary less than the noise of the matrix; none where counts could not tell how much.
 
     Args:
         gram: The first release.
         first: Its geometry.
-        count_noise: The deviation of the number of all entries in a group, over the number of columns.
+        count_noise: The deviation of the mean over the columns of the counts of a group.
     """
     level = gram.noise_scale * math.sqrt(2 * gram.features) / first.rows
     varied = np.diag(gram.matrix)[:-1] / first.rows - first.centre**2
-    return bool(count_noise <= _MOST_NOISE * first.counted and np.min(varied) < level)
+    narrow = (varied < level) | gram.hidden(first.centre, first.rows)
+    return np.asarray(narrow & (count_noise <= _MOST_NOISE * first.counted))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,55 +110,102 @@ class ShortenedGram:
         return gram_of(shortened(self.mapping.mapped(codes)))
 
 
-def scaled(counts: Floats, first: Geometry, *, noise: float) -> Geometry:
-    """Return the coordinates of the second look: each column from its centre, divided by its root mean square.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedDistances:
+    """Released counts of distances from the centre of the first geometry, and what they say of the columns.
 
     Args:
-        counts: The released counts of distances from the first geometry's centre.
-        first: That geometry.
-        noise: The deviation of a count.
+        counts: (columns, groups).
+        noise: The deviation of each.
+        first: The first geometry.
+        narrow: Which columns its matrix did not show.
     """
-    d, rows = first.features, max(first.counted, 1.0)
-    of_all = _mean_squares(counts.sum(axis=0)[None, :] / d, noise=noise / math.sqrt(d), rows=rows)
-    squares = _mean_squares(counts, noise=noise, rows=rows)
-    told = np.where(counts > _SEEN * noise, counts, 0.0).sum(axis=1) >= rows / 2
-    squares = np.where(told, squares, of_all)
-    unit = np.sqrt(np.maximum(squares, 1.0)) / ROW_LENGTH
-    stretch = 2.0 ** (CODE_BITS - Z_BITS) / (_ROOM * math.sqrt(d) * unit)
-    return Geometry(
-        map=np.diag(stretch),
-        inverse=np.diag(1 / stretch),
-        centre=DistanceCounts.about(first.centre).centre / ROW_LENGTH,
-        h=np.ones(d),
-        trace=1.0,
-        rows=first.rows,
-        counted=first.counted,
-        intercept=False,
-    )
+
+    counts: Floats
+    noise: float
+    first: Geometry
+    narrow: NDArray[np.bool_]
+
+    @property
+    def rows(self) -> float:
+        """The released number of rows."""
+        return max(self.first.counted, 1.0)
+
+    @cached_property
+    def seen(self) -> Floats:
+        """The counts that noise does not explain."""
+        return np.where(self.counts > _SEEN * self.noise, self.counts, 0.0)
+
+    @cached_property
+    def equal(self) -> Floats:
+        """Of each column, the largest number of rows in two groups side by side."""
+        return np.asarray((self.seen[:, 1:] + self.seen[:, :-1]).max(axis=1))
+
+    @property
+    def spread(self) -> NDArray[np.bool_]:
+        """Which columns have a scale.
+
+        The others, a rare category say, have the same entry in most rows: counts do not tell how many of the rest are
+        how far away.
+        """
+        return np.asarray(self.equal < _EQUAL * self.rows - 2 * self.noise)
+
+    def geometry(self) -> Geometry | None:
+        """Return coordinates in which each column is divided by its scale, None where no narrow column gains much."""
+        d, spread = self.first.features, self.spread
+        if not (spread & self.narrow).any():
+            return None
+        together, few = self.counts[spread].mean(axis=0)[None, :], _SEEN * self.noise / math.sqrt(spread.sum())
+        hidden = _HIDDEN * _SEEN * self.noise / self.rows * ROW_LENGTH**2 / d
+        of_all = _mean_squares(np.where(together > few, together, 0.0))
+        squares = np.where(self.seen.sum(axis=1) >= self.rows / 2, _mean_squares(self.seen), of_all) + hidden
+        gain = np.where(spread, ROW_LENGTH / (_ROOM * np.sqrt(d * np.maximum(squares, 1.0))), 1.0)
+        if gain[self.narrow].max() < _LEAST_GAIN:
+            return None
+        stretch = 2.0 ** (CODE_BITS - Z_BITS) * gain
+        return Geometry(
+            map=np.diag(stretch),
+            inverse=np.diag(1 / stretch),
+            centre=DistanceCounts.about(self.first.centre).centre / ROW_LENGTH,
+            h=np.ones(d),
+            trace=1.0,
+            rows=self.first.rows,
+            counted=self.first.counted,
+            intercept=False,
+        )
+
+    def unseen(self, hidden: NDArray[np.bool_]) -> float:
+        """Return the mean square of predictions by columns that a matrix does not show.
+
+        Of a column of equal entries: by as many rows as may have others.
+        """
+        if (hidden & self.spread).any():
+            return UNSEEN
+        others = np.clip(1 - (self.equal - 2 * self.noise) / self.rows, 0.0, 1.0)
+        return min(UNSEEN, _RARE * float(others[hidden].sum()))
 
 
-def _mean_squares(counts: Floats, *, noise: float, rows: float) -> Floats:
-    """Return the mean square distances of columns; rows that noise may hide are taken to be some, and far away."""
-    seen = np.where(counts > _SEEN * noise, counts, 0.0)
-    hidden = _HIDDEN * _SEEN * noise / rows * ROW_LENGTH**2 / len(counts)
-    return np.asarray(seen @ _SQUARES / np.maximum(seen.sum(axis=1), 1.0) + hidden)
+def _mean_squares(seen: Floats) -> Floats:
+    """Return the mean square distances of columns."""
+    return np.asarray(seen @ _SQUARES / np.maximum(seen.sum(axis=1), 1.0))
 
 
-def second_geometry(gram: NoisyGram, scales: Geometry, *, intercept: bool, outputs: int, full: bool) -> Geometry:
+def second_geometry(
+    gram: NoisyGram, distances: ReleasedDistances, scales: Geometry, *, intercept: bool, outputs: int, full: bool
+) -> Geometry:
     """Return the geometry of the second matrix for rows as they are.
 
     Args:
         gram: The release in the units of `scales`.
-        scales: The coordinates of the second look.
+        distances: The counts before it.
+        scales: Their coordinates.
         intercept: Whether rows are centred and get a constant column.
         outputs: Predictors of a row.
         full: As in `from_gram`.
     """
     assert scales.map is not None
     unit = np.diag(scales.map) * 2.0 ** (Z_BITS - CODE_BITS)
-    found = from_gram(
-        gram, rows=scales.rows, counted=scales.counted, intercept=intercept, outputs=outputs, full=full
-    )
+    found = from_gram(gram, rows=scales.rows, counted=scales.counted, intercept=intercept, outputs=outputs, full=full)
     assert found.map is not None
     assert found.inverse is not None
     return replace(
@@ -157,4 +213,5 @@ def second_geometry(gram: NoisyGram, scales: Geometry, *, intercept: bool, outpu
         map=unit[:, None] * found.map,
         inverse=found.inverse / unit,
         centre=scales.centre + found.centre / unit,
+        unseen=distances.unseen(gram.hidden(found.centre, scales.rows)),
     )

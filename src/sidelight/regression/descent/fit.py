@@ -16,10 +16,10 @@ from sidelight.noise import Source
 from sidelight.regression.descent.away_rows import AwayExamples, opened
 from sidelight.regression.descent.column_scales import (
     DistanceCounts,
+    ReleasedDistances,
     ShortenedGram,
-    scaled,
+    narrow_columns,
     second_geometry,
-    wants_second_look,
 )
 from sidelight.regression.descent.geometry import (
     Floats,
@@ -70,6 +70,7 @@ class FittedDescent:
         factor: How far it was drawn (κ), None where it was not.
         error: What the mean square of a usual row's error is made of, in half ranges² or log odds², some parts.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
+        unseen: What else it may be: what columns that no release showed may predict, in half ranges².
     """
 
     coefficients: Floats
@@ -81,6 +82,7 @@ class FittedDescent:
     factor: float | None
     error: Floats
     points: Floats
+    unseen: float = 0.0
 
     def value(self) -> dict[str, Any]:
         """Return the released value: the model, the released number of rows, and how the model came about."""
@@ -141,16 +143,21 @@ def _geometry(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> tuple[
         return plan, guarded(plan.public, gram, rows=declared, counted=counted, **more)
     more["full"] = plan.targets.kind == "logistic"
     first = from_gram(gram, rows=declared, **more)
-    closer = plan.with_second_look
-    if not wants_second_look(gram, first, count_noise=closer.scales_noise(total).deviation / plan.features**0.5):
+    closer = plan.with_look("counts")
+    narrow = narrow_columns(gram, first, count_noise=closer.scales_noise(total).deviation / plan.features**0.5)
+    if not narrow.any():
         return plan, first
-    counts = DistanceCounts.about(first.centre)
-    counting = closer.scales_noise(rows.added_up(counts))
+    counting = closer.scales_noise(rows.added_up(DistanceCounts.about(first.centre)))
     noisy_counts = np.asarray(counting.release(source)).astype(np.float64)  # private rows, 3 of 6
-    scales = scaled(noisy_counts, first, noise=counting.deviation)
+    distances = ReleasedDistances(counts=noisy_counts, noise=counting.deviation, first=first, narrow=narrow)
+    scales = distances.geometry()
+    if scales is None:
+        hidden = gram.hidden(first.centre, first.rows)
+        return closer, replace(first, unseen=distances.unseen(hidden))
+    closer = plan.with_look("matrix")
     noise = closer.second_gram_noise(rows.added_up(ShortenedGram(mapping=RowMap(geometry=scales))))
     released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 4 of 6
-    return closer, second_geometry(_in_row_lengths(released, noise), scales, **more)
+    return closer, second_geometry(_in_row_lengths(released, noise), distances, scales, **more)
 
 
 def _in_row_lengths(released: Floats, noise: Noise) -> NoisyGram:
@@ -278,6 +285,7 @@ def _averaged(
         kept * noise.variance,  # as sure as a slope that was drawn back may be: its square would be too sure
         chosen,
         shrunk.factor,
+        unseen=geometry.unseen if start is None and targets.kind == "squared" else 0.0,
         error=noise.h * shrunk.variance,  # how far log odds are drawn back is not sure, either: not counted here
         points=np.array(seen),
     )
@@ -343,6 +351,7 @@ def _fitted(
     *,
     error: Floats,
     points: Floats,
+    unseen: float = 0.0,
 ) -> FittedDescent:
     """Return coefficients in the units of the rows and of the target."""
     coefficients, intercept = geometry.unmapped(theta)
@@ -359,4 +368,5 @@ def _fitted(
         factor=factor,
         error=error,
         points=points,
+        unseen=unseen,
     )

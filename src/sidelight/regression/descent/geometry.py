@@ -9,7 +9,7 @@ stretched the whole way: their steps then arrive in directions in which rows har
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ Floats = NDArray[np.float64]
 #: The constant beside the rows in the Gram matrix, v.
 CONSTANT = 0.5
 _LEAST_LARGEST = 0.02
+#: A column is shown by a matrix from this many deviations of its noise on.
+_SHOWN = 3.0
+#: The mean square, in half ranges, that predictions by a column of unknown scale may have.
+UNSEEN = 0.64
 #: The power of the inverse covariance that makes rows as long in every direction.
 _FULL = 1.0
 #: A ridge below it is rounding.
@@ -44,6 +48,7 @@ class Geometry:
         counted: The same number without what was added to it.
         likely: The same mean squares with what the matrix's noise adds to them taken out; None for kind "none".
         step_factor: What shortens the step for a public geometry, None for a released one.
+        unseen: The mean square, in half ranges, of predictions by columns that the matrix does not show.
         intercept: Whether z has a constant column.
         kind: "private", "public" or "none".
     """
@@ -57,6 +62,7 @@ class Geometry:
     counted: float
     likely: Floats | None = None
     step_factor: float | None = None
+    unseen: float = 0.0
     intercept: bool = True
     kind: GeometryKind = "private"
 
@@ -117,6 +123,12 @@ class NoisyGram:
         """The number of rows, one deviation too large: too small a number lets steps diverge."""
         return self.counted + self.noise_scale / CONSTANT**2
 
+    def hidden(self, centre: Floats, rows: float) -> NDArray[np.bool_]:
+        """Return which columns vary too little about a centre for the matrix to show it."""
+        level = self.noise_scale / rows
+        varied = np.diag(self.matrix)[:-1] / rows - centre**2
+        return np.asarray(varied < _SHOWN * level)
+
     def mean(self, rows: float) -> Floats:
         """Return the noisy mean row."""
         return np.asarray(self.matrix[:-1, -1] / (CONSTANT * rows))
@@ -170,7 +182,7 @@ def from_gram(
     covariance = gram.matrix[:-1, :-1] / count - np.outer(centre, centre)
     level = gram.noise_scale * math.sqrt(2 * d) / count
     likely = _without_noise(covariance, noise=gram.noise_scale / count)
-    return _stretched(
+    found = _stretched(
         covariance,
         0.25 * level,
         likely=likely,
@@ -180,6 +192,7 @@ def from_gram(
         intercept=intercept,
         power=_FULL if full and outputs < 3 and level <= float(np.trace(covariance)) / d else _power(outputs),
     )
+    return replace(found, unseen=UNSEEN) if gram.hidden(centre, count).any() else found
 
 
 def guarded(

@@ -39,7 +39,7 @@ from sidelight.regression.clipping import OnViolation
 from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers
-from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, Shares, shares
+from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, SecondLook, Shares, shares
 from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import declared_rows
@@ -75,8 +75,8 @@ class DescentPlan:
         delta: The target.
         mu: The Gaussian differential privacy that keeps to it.
         unit: The protected unit.
-        second_look: Whether there is a second look at the columns, for which the steps are noisier. That follows from
-            what the first matrix released (`with_second_look`).
+        second_look: What else is released of the columns; the steps pay for it. It follows from what was released
+            before (`with_look`).
     """
 
     targets: Targets
@@ -95,12 +95,11 @@ class DescentPlan:
     delta: Fraction
     mu: Fraction
     unit: Unit
-    second_look: bool = False
+    second_look: SecondLook = "none"
 
-    @property
-    def with_second_look(self) -> DescentPlan:
-        """The same plan after the first matrix was released, if it is not the last one."""
-        return replace(self, second_look=True)
+    def with_look(self, look: SecondLook) -> DescentPlan:
+        """Return the plan of what is left to pay after a release that asked for a second look."""
+        return replace(self, second_look=look)
 
     @property
     def columns(self) -> int:
@@ -121,7 +120,7 @@ class DescentPlan:
             candidates=bool(self.candidates),
             rows_declared=self.rows is not None,
         )
-        return found.with_second_look if self.second_look else found
+        return found.with_look(self.second_look)
 
     @property
     def budget(self) -> Budget:
@@ -176,8 +175,9 @@ class DescentPlan:
             found["gram"] = _square(self.gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
         if self.shares.count:
             found["count"] = _square(self.count_noise(0).claims)
-        if self.second_look:
+        if self.shares.scales:
             found["scales"] = _square(self.scales_noise(np.zeros((self.features, 1), np.int64)).claims)
+        if self.shares.second_gram:
             found["second_gram"] = _square(self.second_gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
         if self.choice is not None:
             found["choice"] = _square(self.choice.claims)

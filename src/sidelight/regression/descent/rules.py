@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 Kind = Literal["squared", "logistic", "softmax"]
 GeometryKind = Literal["private", "public", "none"]
+#: What was released of the columns after the first matrix: nothing, counts of distances, or these and a second matrix.
+SecondLook = Literal["none", "counts", "matrix"]
 
 #: Public rows a feature from which a geometry is made of them.
 PUBLIC_ROWS_A_FEATURE = 4
@@ -57,11 +59,11 @@ class Shares:
     scales: Fraction = Fraction(0)
     second_gram: Fraction = Fraction(0)
 
-    @property
-    def with_second_look(self) -> Shares:
-        """The same with a second look at the columns, which the steps pay for."""
-        steps = self.steps - _SCALES - _SECOND_GRAM
-        return replace(self, steps=steps, scales=_SCALES, second_gram=_SECOND_GRAM)
+    def with_look(self, look: SecondLook) -> Shares:
+        """Return the same with a second look at the columns, which the steps pay for."""
+        scales = Fraction(0) if look == "none" else _SCALES
+        matrix = _SECOND_GRAM if look == "matrix" else Fraction(0)
+        return replace(self, steps=self.steps - scales - matrix, scales=scales, second_gram=matrix)
 
 
 def shares(kind: Kind, geometry: GeometryKind, *, candidates: bool, rows_declared: bool) -> Shares:
