@@ -33,7 +33,7 @@ _EDGES = tuple(sorted({math.isqrt(2**power - 1) + 1 for power in range(2 * CODE_
 #: The mean square of an entry of each group, between its ends.
 _SQUARES = np.array([0.0, *(low * high for low, high in zip(_EDGES, (*_EDGES[1:], 2 * _EDGES[-1]), strict=True))])
 #: Deviations of noise below which a count is taken for none.
-_SEEN = 2.5
+_SEEN = 4.0
 #: Of the rows that may hide below it, this share is taken to be as far away as rows can be.
 _HIDDEN = 0.002
 #: Of a column this share of whose entries is in two groups side by side nothing is told by the others.

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 CONSTANT = 0.5
 _LEAST_LARGEST = 0.02
 #: A column is shown by a matrix from this many deviations of its noise on.
-_SHOWN = 3.0
+_SHOWN = 2.0
 #: The mean square, in half ranges, that predictions by a column of unknown scale may have.
 UNSEEN = 0.64
 #: The power of the inverse covariance that makes rows as long in every direction.
