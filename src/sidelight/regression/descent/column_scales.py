@@ -1,4 +1,4 @@
-"""A second, closer look at rows whose declared ranges are wide: a scale of each column, and a Gram matrix in those units.
+"""A second look at columns whose declared ranges are wide: a scale of each, and a Gram matrix in those units.
 
 The first Gram matrix has noise for rows of the full length. Where columns vary less than that noise, their true ranges
 are far narrower than the declared ones: two more passes, paid out of the steps' share, count how far entries are from

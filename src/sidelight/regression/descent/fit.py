@@ -1,40 +1,25 @@
-"""One descent: a noisy Gram matrix, perhaps a count and a choice, and T noisy gradients, each at a public point.
+"""One descent: perhaps a choice, what the coordinates need, and T noisy gradients, each at a public point.
 
-The six lines that touch rows are marked; everything else is post-processing of what they released, and all of it may
-be published. Every pass is made, whatever comes out: there is nothing that could converge or fail.
+The six lines that touch rows are marked, here and in `coordinates`; everything else is post-processing of what they
+released, and all of it may be published. Every pass is made, whatever comes out: there is nothing that could converge or fail.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from sidelight.mechanisms.additive import Noise
 from sidelight.noise import Source
 from sidelight.regression.descent.away_rows import AwayExamples, opened
-from sidelight.regression.descent.column_scales import (
-    DistanceCounts,
-    ReleasedDistances,
-    ShortenedGram,
-    narrow_columns,
-    second_geometry,
-)
-from sidelight.regression.descent.geometry import (
-    Floats,
-    Geometry,
-    NoisyGram,
-    from_gram,
-    guarded,
-    without_map,
-)
-from sidelight.regression.descent.integer_rows import CODE_BITS, Integers, RowMap
+from sidelight.regression.descent.coordinates import released_coordinates
+from sidelight.regression.descent.geometry import Floats, Geometry, without_map
+from sidelight.regression.descent.integer_rows import RowMap
 from sidelight.regression.descent.log_odds import share_of_log_odds
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import (
     CodedPasses,
-    GramAndCount,
     MappedPasses,
     integer_gradient,
     losses_of_starts,
@@ -46,10 +31,12 @@ from sidelight.regression.descent.rules import (
     PLAIN_PASSES,
     PLAIN_STEP,
     Schedule,
+    SecondLook,
     schedule,
 )
 from sidelight.regression.descent.shrinkage import average_noise, shrink
 from sidelight.regression.descent.starts import Start, start_of, taken_off
+from sidelight.regression.model_predictions import PublicExamples
 from sidelight.regression.rows import Rows
 
 #: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
@@ -71,6 +58,7 @@ class FittedDescent:
         error: What the mean square of a usual row's error is made of, in half ranges² or log odds², some parts.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
         unseen: What else it may be: what columns that no release showed may predict, in half ranges².
+        second_look: What was released of the columns after the first matrix.
     """
 
     coefficients: Floats
@@ -83,6 +71,7 @@ class FittedDescent:
     error: Floats
     points: Floats
     unseen: float = 0.0
+    second_look: SecondLook = "none"
 
     def value(self) -> dict[str, Any]:
         """Return the released value: the model, the released number of rows, and how the model came about."""
@@ -97,6 +86,8 @@ class FittedDescent:
             "chosen": -1 if self.chosen is None else self.chosen,
             "believed": -1.0 if self.factor is None else min(self.factor, 1e300),
         }
+        if self.second_look != "none":
+            found["second_look"] = get_args(SecondLook).index(self.second_look)
         geometry = self.geometry
         if geometry.map is not None and geometry.features <= _STORED:
             found |= {"map": geometry.map, "centre": geometry.centre}
@@ -113,77 +104,37 @@ def descend(plan: DescentPlan, rows: Rows | AwayExamples, *, source: Source) -> 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
     """
     with opened(rows, data_norm=float(plan.data_norm), dense=plan.shares.gram > 0) as coded:
-        plan, geometry = _geometry(plan, coded, source=source)
+        chosen = _chosen(plan, coded, source=source)
+        plan, geometry = released_coordinates(plan.after_choice(chosen), coded, source=source)
         mapped = coded.mapped(RowMap(geometry=geometry))
-        chosen, start = _chosen(plan, geometry, mapped, source=source)
+        start = None if chosen is None else _start(plan, plan.candidates[chosen], geometry)
         steps = _plain if geometry.kind == "none" else _averaged
         return steps(plan, geometry, coded, mapped, chosen, start, source=source)
 
 
-def _geometry(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> tuple[DescentPlan, Geometry]:
-    """Release what the coordinates need; return them, and the plan of what is left to pay."""
-    declared = counted = None if plan.rows is None else float(plan.rows)
-    total, count = _gram_and_count(plan, rows)
-    gram = None
-    if plan.shares.gram:
-        noise = plan.gram_noise(total)
-        released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 1 of 6
-        gram = _in_row_lengths(released, noise)
-    if plan.shares.count:
-        counting = plan.count_noise(count)
-        noisy = float(counting.release(source))  # private rows, 2 of 6
-        counted = max(noisy, 0.0)
-        declared = counted + counting.deviation
-    if gram is None:
-        assert declared is not None
-        return plan, without_map(plan.features, rows=declared, intercept=plan.intercept)
-    more: dict[str, Any] = {"intercept": plan.intercept, "outputs": plan.targets.outputs}
-    if plan.public is not None:
-        assert declared is not None
-        return plan, guarded(plan.public, gram, rows=declared, counted=counted, **more)
-    more["full"] = plan.targets.kind == "logistic"
-    first = from_gram(gram, rows=declared, **more)
-    closer = plan.with_look("counts")
-    narrow = narrow_columns(gram, first, count_noise=closer.scales_noise(total).deviation / plan.features**0.5)
-    if not narrow.any():
-        return plan, first
-    counting = closer.scales_noise(rows.added_up(DistanceCounts.about(first.centre)))
-    noisy_counts = np.asarray(counting.release(source)).astype(np.float64)  # private rows, 3 of 6
-    distances = ReleasedDistances(counts=noisy_counts, noise=counting.deviation, first=first, narrow=narrow)
-    scales = distances.geometry()
-    if scales is None:
-        hidden = gram.hidden(first.centre, first.rows)
-        return closer, replace(first, unseen=distances.unseen(hidden))
-    closer = plan.with_look("matrix")
-    noise = closer.second_gram_noise(rows.added_up(ShortenedGram(mapping=RowMap(geometry=scales))))
-    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 4 of 6
-    return closer, second_geometry(_in_row_lengths(released, noise), distances, scales, **more)
+def _chosen(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> int | None:
+    """Choose a prediction or none, before anything else and in the rows' own coordinates; paid whatever comes out.
 
-
-def _in_row_lengths(released: Floats, noise: Noise) -> NoisyGram:
-    unit = 2.0 ** (-2 * CODE_BITS)
-    return NoisyGram(matrix=released * unit, noise_scale=float(noise.scale) * unit)
-
-
-def _gram_and_count(plan: DescentPlan, rows: CodedPasses) -> tuple[Integers, int]:
-    """Read the rows once, where anything of it is needed."""
-    statistic = GramAndCount(features=plan.features, gram=plan.shares.gram > 0)
-    if not plan.shares.gram and not plan.shares.count:
-        return statistic.split(np.zeros(statistic.shape, np.int64))
-    return statistic.split(rows.added_up(statistic))
-
-
-def _chosen(
-    plan: DescentPlan, geometry: Geometry, mapped: MappedPasses, *, source: Source
-) -> tuple[int | None, Start | None]:
-    """Choose where to start: one of the predictions, or at 0; paid whatever comes out."""
+    What is not chosen is not used afterwards, for nothing.
+    """
     if plan.choice is None:
-        return None, None
-    starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
+        return None
+    own = without_map(plan.features, rows=1.0, intercept=plan.intercept)
+    starts = [_judged(plan, candidate, own) for candidate in plan.candidates]
     add_up = votes_against_starts if plan.choice.votes else losses_of_starts
-    totals = add_up(plan.targets, mapped, starts, RowMap(geometry=geometry))
-    chosen = plan.choice.draw(totals, source)  # private rows, 5 of 6
-    return chosen, None if chosen is None else starts[chosen]
+    totals = add_up(plan.targets, rows, starts, RowMap(geometry=own))
+    return plan.choice.draw(totals, source)  # private rows, 1 of 6
+
+
+def _judged(plan: DescentPlan, candidate: Any, own: Geometry) -> Start:
+    """Return a prediction in the rows' own coordinates; public rows are fitted as for a released geometry."""
+    if plan.geometry == "none" or not isinstance(candidate, PublicExamples):
+        return _start(plan, candidate, own)
+    whole = np.eye(plan.features)
+    same = replace(own, map=whole, inverse=whole, kind="private")
+    start = _start(plan, candidate, same)
+    constant = None if start.constant is None else own.mapped(*same.unmapped(start.constant))
+    return replace(start, theta=own.mapped(*same.unmapped(start.theta)), constant=constant)
 
 
 def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> Start:
@@ -369,4 +320,5 @@ def _fitted(
         error=error,
         points=points,
         unseen=unseen,
+        second_look=plan.second_look,
     )

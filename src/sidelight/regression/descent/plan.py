@@ -8,6 +8,7 @@ steps together cost the same for every one of these (descent proof page, Theorem
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -75,6 +76,8 @@ class DescentPlan:
         delta: The target.
         mu: The Gaussian differential privacy that keeps to it.
         unit: The protected unit.
+        public_candidate: The place of the prediction that `public` came from; its geometry is used if it is chosen.
+            None: used in any case.
         second_look: What else is released of the columns; the steps pay for it. It follows from what was released
             before (`with_look`).
     """
@@ -95,7 +98,20 @@ class DescentPlan:
     delta: Fraction
     mu: Fraction
     unit: Unit
+    public_candidate: int | None = None
     second_look: SecondLook = "none"
+
+    def after_choice(self, chosen: int | None) -> DescentPlan:
+        """Return the plan of what is left: public rows that were not chosen say nothing about the geometry."""
+        if self.public_candidate is None or chosen == self.public_candidate:
+            return self
+        return replace(self, geometry="private", public=None, public_candidate=None)
+
+    def settled(self, value: Mapping[str, Any]) -> DescentPlan:
+        """Return the plan as it was carried out, by what was released."""
+        chosen = int(value["chosen"])
+        look = get_args(SecondLook)[int(value.get("second_look", 0))]
+        return self.after_choice(None if chosen < 0 else chosen).with_look(look)
 
     def with_look(self, look: SecondLook) -> DescentPlan:
         """Return the plan of what is left to pay after a release that asked for a second look."""
@@ -215,6 +231,7 @@ class DescentPlan:
             "intercept": "yes" if self.intercept else "none",
             "on_violation": self.on_violation,
             "geometry": self.geometry,
+            **({} if self.public_candidate is None else {"geometry_of": str(self.public_candidate)}),
             "predictions": str(len(self.candidates)),
             "odds": decimal_text(self.odds),
             "rows": "none" if self.rows is None else str(self.rows),
@@ -255,6 +272,7 @@ def plan_descent(
     geometry: GeometryChoice = "auto",
     sparse: bool = False,
     public: PublicMoments | None = None,
+    public_candidate: int | None = None,
     candidates: tuple[Any, ...] = (),
     odds: Amount = 9,
     rows: int | None = None,
@@ -275,6 +293,8 @@ def plan_descent(
         geometry: "auto", "public", "private" or "none".
         sparse: Whether the rows come as a sparse matrix; public.
         public: Moments of public rows.
+        public_candidate: The place of the candidate that they are moments of. With geometry="auto" they are used if it
+            is chosen; geometry="public" uses them in any case, and so do public rows without targets.
         candidates: Predictions to start from.
         odds: Prior odds of each of them beside none.
         rows: A public number of rows; a wrong one costs accuracy only.
@@ -323,8 +343,11 @@ def plan_descent(
         delta=exact(chance, name="delta"),
         mu=gdp_within(at, chance),
         unit=unit,
+        public_candidate=public_candidate if kind == "public" and geometry == "auto" else None,
     )
-    _ = plan.claims  # whatever cannot be priced is found now
+    for each in (plan, plan.after_choice(None)):
+        for look in get_args(SecondLook):
+            _ = each.with_look(look).claims  # whatever cannot be priced is found now
     return plan
 
 

@@ -76,6 +76,7 @@ class DescentQuery(PredictedQuery):
             features=self.examples.features,
             sparse=self.examples.sparse,
             public=None if rows is None else PublicMoments.of(rows.features),
+            public_candidate=next((i for i, each in enumerate(self.predictions.candidates) if each is rows), None),
             candidates=self.predictions.candidates,
             unit=unit,
             **self.settings,
