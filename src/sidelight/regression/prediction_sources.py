@@ -148,8 +148,8 @@ def _check_lengths(raw: Floats, wanted: PredictedFit) -> None:
     if long:
         raise RangeError(
             f"{long} of the {len(raw)} public rows of the prediction are longer than data_norm "
-            f"({float(wanted.data_norm):.6g}), the longest {float(norms.max()):.6g}; scale them as X is scaled, or leave "
-            "out those that are too long. Nothing was charged"
+            f"({float(wanted.data_norm):.6g}), the longest {float(norms.max()):.6g}; scale them as X is scaled, or "
+            "leave out those that are too long. Nothing was charged"
         )
 
 

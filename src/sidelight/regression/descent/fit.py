@@ -1,7 +1,8 @@
 """One descent: perhaps a choice, what the coordinates need, and T noisy gradients, each at a public point.
 
 The six lines that touch rows are marked, here and in `coordinates`; everything else is post-processing of what they
-released, and all of it may be published. Every pass is made, whatever comes out: there is nothing that could converge or fail.
+released, and all of it may be published. Every pass is made, whatever comes out: there is nothing that could converge
+or fail.
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ GeometryChoice = Literal["auto", "public", "private", "none"]
 _MOST_COLUMNS, _MOST_PLAIN_COLUMNS = 8000, 1 << 20
 _MOST_PASSES = 1000
 _SMALLEST_NORM = Fraction(1, 10**40)
-_SMALLEST_HALF = 1e-290  # 2¹⁴ over it stays finite, or a target at the centre would be NaN
+#: Of a coefficient and of an intercept.
+_LARGEST_UNIT = Fraction(10) ** 250
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -316,11 +317,16 @@ def plan_descent(
             raise RangeError(f"{name} {given!r} is not known; {nearest(str(given), known)}")
     if passes is not None and (isinstance(passes, bool | float | str) or not 1 <= passes <= _MOST_PASSES):
         raise RangeError(f"passes must be a whole number from 1 to {_MOST_PASSES} or None, got {passes}")
-    if targets.half < _SMALLEST_HALF:
-        raise RangeError(f"target_range must be wider than 1e-290, got {targets.half:.3g}; count in other units")
     norm = positive(data_norm, name="data_norm")
     if not _SMALLEST_NORM <= norm <= 1 / _SMALLEST_NORM:
         raise RangeError(f"data_norm must lie within 1e-40 and 1e40, got {float(norm):.3g}; count in other units")
+    # coefficients are numbers of half ranges, and of half ranges a row length: these must not overflow after the charge
+    for one in (Fraction(targets.half), Fraction(targets.half) / norm):
+        if not 1 / _LARGEST_UNIT <= one <= _LARGEST_UNIT:
+            raise RangeError(
+                f"half of target_range ({targets.half:.3g}), and that over data_norm ({float(norm):.3g}), must lie "
+                "within 1e-250 and 1e250; count in other units"
+            )
     kind = _geometry(geometry, features=features, sparse=sparse, public=public)
     most = _MOST_PLAIN_COLUMNS if kind == "none" else _MOST_COLUMNS
     if features > most:

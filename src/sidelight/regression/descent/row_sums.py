@@ -63,7 +63,7 @@ class ExactSum:
         """Return the sum, within ±2⁶²."""
         most = VALUE_LIMIT >> _LOW_BITS
         inside = (np.clip(self._high, -most, most) << _LOW_BITS) + self._low
-        return np.clip(inside, -VALUE_LIMIT, VALUE_LIMIT)
+        return np.where(self._high < -most, -VALUE_LIMIT, np.minimum(inside, VALUE_LIMIT))
 
 
 class CodedSum(Protocol):
