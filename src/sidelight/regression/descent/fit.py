@@ -42,6 +42,7 @@ from sidelight.regression.rows import Rows
 
 #: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
 _STORED, _STORED_POINTS = 256, 1 << 15
+_LARGEST = 1e307
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -292,6 +293,12 @@ def _plain(
     )
 
 
+def _finite(values: Floats, unit: float) -> Floats:
+    """Return values in a public unit, cut to what a float holds with some room: nothing may fail after the charge."""
+    with np.errstate(over="ignore"):
+        return np.clip(values * unit, -_LARGEST, _LARGEST)
+
+
 def _fitted(
     plan: DescentPlan,
     geometry: Geometry,
@@ -311,8 +318,8 @@ def _fitted(
         coefficients, intercept = coefficients[:, 1:] - coefficients[:, :1], intercept[1:] - intercept[:1]
     half = plan.targets.half
     return FittedDescent(
-        coefficients=np.asarray(coefficients.T * (half / float(plan.data_norm))),
-        intercept=np.asarray(intercept * half),
+        coefficients=_finite(coefficients.T, half / float(plan.data_norm)),
+        intercept=_finite(intercept, half),
         geometry=geometry,
         schedule=steps,
         noise=noise,

@@ -53,7 +53,7 @@ _MOST_COLUMNS, _MOST_PLAIN_COLUMNS = 8000, 1 << 20
 _MOST_PASSES = 1000
 _SMALLEST_NORM = Fraction(1, 10**40)
 #: Of a coefficient and of an intercept.
-_LARGEST_UNIT = Fraction(10) ** 250
+_LARGEST_UNIT = Fraction(1e300)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -325,7 +325,7 @@ def plan_descent(
         if not 1 / _LARGEST_UNIT <= one <= _LARGEST_UNIT:
             raise RangeError(
                 f"half of target_range ({targets.half:.3g}), and that over data_norm ({float(norm):.3g}), must lie "
-                "within 1e-250 and 1e250; count in other units"
+                "within 1e-300 and 1e300; count in other units"
             )
     kind = _geometry(geometry, features=features, sparse=sparse, public=public)
     most = _MOST_PLAIN_COLUMNS if kind == "none" else _MOST_COLUMNS
