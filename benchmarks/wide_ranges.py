@@ -2,7 +2,7 @@
 
 Eight columns of about 22,000 +- 9,000 declared 0..1,000,000 (20,000 rows, epsilon 1, R² of 0.74 possible), as a table;
 and generated sets of linear_predictions with rows that are short, far from zero, narrow in some columns, or rare.
-The error is counted from least squares on all rows, in the root mean square over test rows. No seed here chose anything.
+The error is counted from least squares on all rows, in the root mean square over test rows. No seed here chose a rule.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def table_r2(seed: int) -> float:
         return sl.Table({**dict(zip(names, x[part].T, strict=True)), "y": y[part]}, schema=schema)
 
     model = sl.LinearRegression(epsilon=1, delta=DELTA).fit_table(table(slice(ROWS)), target="y")
-    told, tested = model.predict_table(table(slice(ROWS, None))), y[ROWS:]
+    told, tested = model.predict(table(slice(ROWS, None))), y[ROWS:]
     return float(1 - np.mean((told - tested) ** 2) / tested.var())
 
 

@@ -46,6 +46,7 @@ def descent_error(plan: DescentPlan, fitted: FittedDescent) -> TailBound:
     and Massart), S their sum, Q the sum of their squares, m the largest: its root is at most √S + √(2·m·t).
     """
     kind = plan.targets.kind
+    # what hidden columns may predict is no noise: it is added to the sum, and has no tail
     unit = _WIDER * plan.targets.half if kind == "squared" else _WIDER_CLASSES * _POINTS[kind]
     weights = np.clip(np.nan_to_num(fitted.error, nan=_MOST), 0.0, _MOST)
     slope = unit * math.sqrt(2 * float(weights.max()))
@@ -62,6 +63,8 @@ def _assumed(plan: DescentPlan, fitted: FittedDescent) -> str:
     if fitted.geometry.map is None:
         return "rows are no longer than declared (root mean square of rows; beside the same steps without noise)"
     told, beside = ["rows vary as was released"], "the same steps without noise"
+    if fitted.unseen:
+        told = ["rows vary as was released, and columns that noise hides predict no more than half the target's range"]
     started = None if fitted.chosen is None else plan.candidates[fitted.chosen]
     if started is not None:  # it was drawn to it as far as it says that it may be off
         told.append("the prediction is as good as it says")
