@@ -50,7 +50,8 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
     more["full"] = plan.targets.kind == "logistic"
     first = from_gram(gram, rows=declared, **more)
     closer = plan.with_look("counts")
-    narrow = narrow_columns(gram, first, count_noise=closer.scales_noise(total).deviation / plan.features**0.5)
+    of_a_count = closer.scales_noise(np.zeros(1, np.int64)).deviation
+    narrow = narrow_columns(gram, first, count_noise=of_a_count / plan.features**0.5)
     if not narrow.any():
         return plan, first
     counting = closer.scales_noise(rows.added_up(DistanceCounts.about(first.centre)))
