@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, get_args
 
@@ -232,8 +233,8 @@ def test_scales_are_root_mean_squares_and_rare_categories_keep_their_unit() -> N
     np.testing.assert_allclose(unit[:2], [0.01, 0.1], rtol=0.15)
     assert scales.map[2, 2] == 4
     assert found.unseen(np.array([True, False, False])) == UNSEEN
-    assert 0 < found.unseen(np.array([False, False, True])) < 0.01
-    assert found.unseen(np.zeros(3, bool)) == 0
+    assert 0 < found.unseen(np.array([False, False, True])) == found.unseen(np.zeros(3, bool)) < 0.01
+    assert replace(found, narrow=np.zeros(3, bool)).unseen(np.zeros(3, bool)) == 0
 
 
 def test_a_second_matrix_is_not_paid_for_where_it_gains_nothing() -> None:

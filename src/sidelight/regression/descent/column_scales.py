@@ -177,12 +177,12 @@ class ReleasedDistances:
     def unseen(self, hidden: NDArray[np.bool_]) -> float:
         """Return the mean square of predictions by columns that a matrix does not show.
 
-        Of a column of equal entries: by as many rows as may have others.
+        Of a column of equal entries that the first one hardly shows, too: by as many rows as may have others.
         """
         if (hidden & self.spread).any():
             return UNSEEN
         others = np.clip(1 - (self.equal - 2 * self.noise) / self.rows, 0.0, 1.0)
-        return min(UNSEEN, _RARE * float(others[hidden].sum()))
+        return min(UNSEEN, _RARE * float(others[(hidden | self.narrow) & ~self.spread].sum()))
 
 
 def _mean_squares(seen: Floats) -> Floats:
