@@ -1,6 +1,6 @@
 """One descent: a noisy Gram matrix, perhaps a count and a choice, and T noisy gradients, each at a public point.
 
-The four lines that touch rows are marked; everything else is post-processing of what they released, and all of it may
+Of classes, a last sum then sets the constants. The five lines that touch rows are marked; everything else is post-processing of what they released, and all of it may
 be published. Every pass is made, whatever comes out: there is nothing that could converge or fail.
 """
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from sidelight.noise import Source
 from sidelight.regression.descent.away_rows import AwayExamples, opened
+from sidelight.regression.descent.base_rates import Calibration
 from sidelight.regression.descent.geometry import (
     Floats,
     Geometry,
@@ -21,13 +22,14 @@ from sidelight.regression.descent.geometry import (
     guarded,
     without_map,
 )
-from sidelight.regression.descent.integer_rows import CODE_BITS, Integers, RowMap
-from sidelight.regression.descent.log_odds import share_of_log_odds
+from sidelight.regression.descent.integer_rows import CODE_BITS, ERROR_BITS, Integers, RowMap
+from sidelight.regression.descent.log_odds import Rate, true_log_odds
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import (
     CodedPasses,
     GramAndCount,
     MappedPasses,
+    OffsetSum,
     integer_gradient,
     losses_of_starts,
     votes_against_starts,
@@ -117,12 +119,12 @@ def _geometry(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> Geomet
     gram = None
     if plan.shares.gram:
         noise = plan.gram_noise(total)
-        released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 1 of 4
+        released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 1 of 5
         unit = 2.0 ** (-2 * CODE_BITS)
         gram = NoisyGram(matrix=released * unit, noise_scale=float(noise.scale) * unit)
     if plan.shares.count:
         counting = plan.count_noise(count)
-        noisy = float(counting.release(source))  # private rows, 2 of 4
+        noisy = float(counting.release(source))  # private rows, 2 of 5
         counted = max(noisy, 0.0)
         declared = counted + counting.deviation
     if gram is None:
@@ -152,7 +154,7 @@ def _chosen(
     starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
     add_up = votes_against_starts if plan.choice.votes else losses_of_starts
     totals = add_up(plan.targets, mapped, starts, RowMap(geometry=geometry))
-    chosen = plan.choice.draw(totals, source)  # private rows, 3 of 4
+    chosen = plan.choice.draw(totals, source)  # private rows, 3 of 5
     return chosen, None if chosen is None else starts[chosen]
 
 
@@ -171,7 +173,7 @@ def _noisy_gradient(
     """Release the gradient at a public point, in the loss's own unit."""
     total = integer_gradient(plan.targets, mapped, theta, mapping, clip=clip)
     noise = plan.step_noise(total, clip=clip, passes=passes)
-    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 4 of 4
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 4 of 5
     gradient = released * 2.0**-mapping.gradient_bits
     if plan.targets.outputs > 1:  # the gradient of a softmax adds up to 0 over the classes
         gradient -= gradient.mean(axis=1, keepdims=True)
@@ -232,10 +234,10 @@ def _averaged(
         # how large slopes are without a prediction was fitted to the larger number
         counted=None if start is None else geometry.counted,
     )
-    kept = 1.0
+    kept, rate = 1.0, None
     if targets.kind == "logistic" and start is None and plan.shrinkage != "none" and not targets.class_weights:
         likely = geometry.h if geometry.likely is None else geometry.likely
-        kept = share_of_log_odds(
+        kept, rate = true_log_odds(
             average[:, 0], noise.variance, geometry.h, likely, steps=steps, intercept=geometry.intercept
         )
     shrunk = shrink(
@@ -247,17 +249,67 @@ def _averaged(
         trust=None if start is None else start.variances,
         intercept=geometry.intercept,
     )
+    found, unsure = kept * shrunk.theta, shrunk.variance
+    stored = kept * noise.variance  # as sure as a slope that was drawn back may be: its square would be too sure
+    if plan.shares.offset:
+        found, constant = _with_constants(
+            plan, geometry, mapped, found, rate, said=float(unsure[-1]), predicted=start is not None, source=source
+        )
+        stored, unsure = (np.append(each[:-1], constant) for each in (stored, unsure))
     return _fitted(
         plan,
         geometry,
         steps,
-        kept * shrunk.theta,
-        kept * noise.variance,  # as sure as a slope that was drawn back may be: its square would be too sure
+        found,
+        stored,
         chosen,
         shrunk.factor,
-        error=noise.h * shrunk.variance,  # how far log odds are drawn back is not sure, either: not counted here
+        error=noise.h * unsure,  # how far log odds are drawn back is not sure, either: not counted here
         points=np.array(seen),
     )
+
+
+def _with_constants(
+    plan: DescentPlan,
+    geometry: Geometry,
+    mapped: MappedPasses,
+    theta: Floats,
+    rate: Rate | None,
+    *,
+    said: float | None,
+    predicted: bool,
+    source: Source,
+) -> tuple[Floats, float]:
+    """Set the constants of classes so that probabilities are on average the shares of the classes.
+
+    Args:
+        plan: The plan.
+        geometry: The coordinates.
+        mapped: The rows.
+        theta: (columns, outputs): its slopes stay.
+        rate: The share of the second class as the steps tell it, or None.
+        said: The variance of the constants of theta, None where it is not known.
+        predicted: Whether theta rests on a prediction.
+        source: The noise.
+
+    Returns:
+        The coefficients, and the largest variance of a constant.
+    """
+    mapping = RowMap(geometry=geometry)
+    before = Calibration.of(
+        theta, geometry.likely, rate, said=said, predicted=predicted, constant=geometry.constant
+    )
+    theta = before.put_into(theta, before.constants)
+    total = mapped.added_up(OffsetSum(targets=plan.targets, code=mapping.theta_codes(theta), last=mapping.last))
+    noise = plan.offset_noise(total)
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 5 of 5
+    after, variance = before.corrected(
+        released * 2.0**-ERROR_BITS,
+        deviation=float(noise.deviation) * 2.0**-ERROR_BITS,
+        rows=max(geometry.counted, geometry.rows / 4),
+        weights=plan.targets.weights,
+    )
+    return before.put_into(theta, after), variance
 
 
 def _likely_h(geometry: Geometry, start: Start | None) -> Floats:
@@ -304,6 +356,11 @@ def _plain(
     reached = [PLAIN_STEP * (1 - PLAIN_MOMENTUM**left) / (1 - PLAIN_MOMENTUM) for left in range(1, passes + 1)]
     deviation = plan.rows_per_unit * PLAIN_CLIP * passes**0.5 / (plan.mu_steps * geometry.rows)
     error = np.array([1.25 * deviation**2 * sum(each**2 for each in reached)])
+    if plan.shares.offset:
+        theta, constant = _with_constants(
+            plan, geometry, mapped, theta, None, said=None, predicted=start is not None, source=source
+        )
+        error = np.append(error, constant)
     return _fitted(
         plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, error=error, points=np.array(seen)
     )

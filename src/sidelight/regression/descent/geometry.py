@@ -76,17 +76,18 @@ class Geometry:
         inside = coefficients if self.inverse is None else self.inverse @ coefficients
         if not self.intercept:
             return np.asarray(inside)
-        return np.vstack([inside, (moved / self._constant)[None, :]])
+        return np.vstack([inside, (moved / self.constant)[None, :]])
 
     def unmapped(self, theta: Floats) -> tuple[Floats, Floats]:
         """Undo `mapped`: return coefficients (features, outputs) and intercepts (outputs,)."""
         inside = theta[: self.features]
         coefficients = inside if self.map is None else self.map @ inside
-        constant = theta[-1] * self._constant if self.intercept else np.zeros(theta.shape[1])
+        constant = theta[-1] * self.constant if self.intercept else np.zeros(theta.shape[1])
         return np.asarray(coefficients), np.asarray(constant - self.centre @ coefficients)
 
     @property
-    def _constant(self) -> float:
+    def constant(self) -> float:
+        """The entry of the constant column of z."""
         return CONSTANT if self.kind == "none" else 1.0
 
 

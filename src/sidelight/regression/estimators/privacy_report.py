@@ -215,6 +215,7 @@ def descent_report_of(
         request["geometry"],
         candidates=request["predictions"] != "0",
         rows_declared=request["rows"] != "none",
+        intercept=request["intercept"] != "none",
     )
     mu = float(Fraction(request["mu"]))
 
@@ -234,7 +235,7 @@ def descent_report_of(
         clip=math.floor(float(value["clip"]) * 2.0**bits) * 2.0**-bits,
         mu_step=cost(parts.steps / len(points)),
         mu_gram=cost(parts.gram),
-        mu_count=cost(parts.count),
+        mu_count=cost(parts.count + parts.offset),  # a row moves these by at most as much, whatever it is
         beforehand=float(whole.part(parts.choice).spread) * (1 + 1e-12) if parts.choice else 0.0,
         rho=rho,
     )

@@ -1,0 +1,163 @@
+"""The constant of a classifier: such that its probabilities are on average what the classes' shares are.
+
+Clipped steps end at constants that are too far out, and noise and shrinkage of the slopes move the mean of the
+probabilities. So the constant is solved for under normal predictors with the released variances, and last the sum of
+(probability - label) of the rows is released, and what it shows is taken back. That release is paid for (descent proof
+page, section 4); the rest is computed from released numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfcx, softmax
+
+from sidelight.regression.descent.geometry import Floats
+from sidelight.regression.descent.log_odds import Rate
+
+#: How far mean probabilities are usually off before the last release: where it is known what the clip does, and not.
+_MODEL_ERROR, _CLIPPED_ERROR = 0.03, 0.1
+_ROUNDS, _CLOSE = 200, 1e-9
+#: Normal numbers: nodes of one predictor and their weights, and how many are drawn for several.
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
+_DRAWN = 512
+#: A share of rows below it is rounding.
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Predictors:
+    """The law that predictors without their constants are taken to have: some places and their weights.
+
+    Args:
+        places: (places, classes); of two classes the first has the predictor 0.
+        weights: (places,); they add up to 1.
+    """
+
+    places: Floats
+    weights: Floats
+
+    @classmethod
+    def normal(cls, slopes: Floats, variances: Floats | None) -> Predictors:
+        """Return the law for slopes (columns, outputs) of independent normal columns of these variances.
+
+        Without variances all predictors are taken to be the same.
+        """
+        outputs = slopes.shape[1]
+        if variances is None:
+            return cls(places=np.zeros((1, max(outputs, 2))), weights=np.ones(1))
+        if outputs == 1:
+            places = math.sqrt(float(variances @ slopes[:, 0] ** 2)) * _NODES
+            return cls(places=np.column_stack([0 * places, places]), weights=_WEIGHTS / _WEIGHTS.sum())
+        # a fixed sample: it decides nothing about privacy, and the same numbers serve every fit
+        drawn = np.random.default_rng(1).standard_normal((_DRAWN // 2, len(slopes))) * np.sqrt(variances)
+        places = drawn @ slopes
+        return cls(places=np.vstack([places, -places]), weights=np.full(2 * len(places), 0.5 / len(places)))
+
+    def shares(self, constants: Floats) -> Floats:
+        """Return the mean probability of each class."""
+        return np.asarray(self.weights @ softmax(self.places + constants, axis=1))
+
+    def certainty(self, constants: Floats) -> Floats:
+        """Return by how much the mean probability of each class moves with its constant."""
+        chances = softmax(self.places + constants, axis=1)
+        return np.asarray(self.weights @ (chances * (1 - chances)))
+
+    def constants(self, shares: Floats) -> Floats:
+        """Return the constants, one for each class with mean 0, at which the mean probabilities are these shares."""
+        wanted = np.log(np.maximum(shares, _LEAST))
+        found = wanted - wanted.mean()
+        for _ in range(_ROUNDS):
+            moved = wanted - np.log(np.maximum(self.shares(found), _LEAST))
+            found = found + moved - moved.mean()
+            if not np.abs(moved).max() > _CLOSE:
+                break
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Calibration:
+    """The constants of classes before the last release, and what they become after it.
+
+    Args:
+        law: Of the predictors.
+        constants: (classes,), with mean 0, at which the last release is made.
+        off: The variance of the mean probabilities from the shares of the classes there, (classes,).
+        constant: The entry of the constant column of z.
+    """
+
+    law: Predictors
+    constants: Floats
+    off: Floats
+    constant: float
+
+    @classmethod
+    def of(
+        cls,
+        theta: Floats,
+        variances: Floats | None,
+        rate: Rate | None,
+        *,
+        said: float | None,
+        predicted: bool,
+        constant: float,
+    ) -> Calibration:
+        """Return the constants that steps tell of.
+
+        Args:
+            theta: (columns, outputs), the constant last.
+            variances: Of the columns of z, (columns,), or None where they are not known.
+            rate: The share of the second of two classes, where it is known what the clip does to it, or None.
+            said: The variance of the constants of theta, or None.
+            predicted: Whether theta rests on a prediction.
+            constant: The entry of the constant column of z.
+        """
+        law = Predictors.normal(theta[:-1], None if variances is None else variances[:-1])
+        found = constant * theta[-1]
+        found = found - found.mean() if len(found) > 1 else np.array([-0.5, 0.5]) * found
+        usual = _CLIPPED_ERROR
+        if rate is not None:
+            found, said = law.constants(np.array([1 - rate.share, rate.share])), rate.variance
+            usual = _MODEL_ERROR
+        elif predicted:
+            usual = _MODEL_ERROR
+        off = usual**2 + (0.0 if said is None else said) * law.certainty(found) ** 2
+        return cls(law=law, constants=found, off=off, constant=constant)
+
+    def put_into(self, theta: Floats, constants: Floats) -> Floats:
+        """Return the coefficients with these constants."""
+        own = constants if theta.shape[1] > 1 else constants[1:] - constants[:1]
+        return np.vstack([theta[:-1], own / self.constant])
+
+    def corrected(
+        self, offset: Floats, *, deviation: float, rows: float, weights: tuple[float, ...]
+    ) -> tuple[Floats, float]:
+        """Return the constants after the sum of (probability - label) was released, and their largest variance.
+
+        Args:
+            offset: The noisy sum, (outputs,), of rows weighted by their class.
+            deviation: Of its noise.
+            rows: The number of rows.
+            weights: Of the classes; empty for equal ones.
+        """
+        said = self.law.shares(self.constants)
+        counted = rows / float(np.sum(said / np.asarray(weights))) if weights else rows  # rows times their mean weight
+        gap = (offset if len(offset) > 1 else np.array([-1.0, 1.0]) * offset) / counted
+        noise = (deviation / counted) ** 2
+        kept = self.off / (self.off + noise)
+        wanted = _positive(said - kept * gap, np.sqrt(kept * noise))
+        found = self.law.constants(wanted)
+        unknown = kept * noise + wanted * (1 - wanted) / counted
+        variance = unknown / np.maximum(self.law.certainty(found), _LEAST) ** 2
+        return found, float(variance.max())
+
+
+def _positive(mean: Floats, deviation: Floats) -> Floats:
+    """Return what shares are expected to be that were seen with normal noise: none is negative, and they add up to 1."""
+    each = np.maximum(deviation, _LEAST)
+    # the mean of a normal number given that it is positive; erfcx keeps the quotient of two small numbers exact
+    found = mean + each * math.sqrt(2 / math.pi) / erfcx(-mean / each / math.sqrt(2))
+    found = np.maximum(found, _LEAST)
+    return np.asarray(found / found.sum())
