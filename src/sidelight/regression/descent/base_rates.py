@@ -19,6 +19,10 @@ from sidelight.regression.descent.log_odds import Rate
 
 #: How far mean probabilities are usually off before the last release: where it is known what the clip does, and not.
 _MODEL_ERROR, _CLIPPED_ERROR = 0.03, 0.1
+#: How far log odds of deviation 1 or more may be off by the clip, after they were drawn back by what normal rows need.
+_STRETCHED = 0.3
+#: Where the released matrix is noise, this share of the most that probabilities can vary is allowed for.
+_UNSEEN = 0.3
 _ROUNDS, _CLOSE = 200, 1e-9
 #: Normal numbers: nodes of one predictor and their weights, and how many are drawn for several.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
@@ -56,14 +60,19 @@ class Predictors:
         places = drawn @ slopes
         return cls(places=np.vstack([places, -places]), weights=np.full(2 * len(places), 0.5 / len(places)))
 
+    @property
+    def spread(self) -> float:
+        """The largest deviation of a predictor."""
+        return math.sqrt(float((self.weights @ self.places**2).max()))
+
     def shares(self, constants: Floats) -> Floats:
         """Return the mean probability of each class."""
         return np.asarray(self.weights @ softmax(self.places + constants, axis=1))
 
-    def certainty(self, constants: Floats) -> Floats:
-        """Return by how much the mean probability of each class moves with its constant."""
+    def moved(self, constants: Floats, power: int = 1) -> Floats:
+        """Return by how much the probability of each class moves with its constant: the mean of a power of it."""
         chances = softmax(self.places + constants, axis=1)
-        return np.asarray(self.weights @ (chances * (1 - chances)))
+        return np.asarray(self.weights @ ((chances * (1 - chances)) ** power))
 
     def constants(self, shares: Floats) -> Floats:
         """Return the constants, one for each class with mean 0, at which the mean probabilities are these shares."""
@@ -75,6 +84,26 @@ class Predictors:
             if not np.abs(moved).max() > _CLOSE:
                 break
         return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Calibrated:
+    """The constants of classes after the last release, and how sure probabilities are.
+
+    Args:
+        constants: (classes,), with mean 0.
+        variance: Of a constant: the largest.
+        of_constant: The mean square of what that moves a probability by.
+        of_slopes: The mean square of what log odds that are off by 1 move a probability by.
+        of_rest: How far clip and slopes that are lost in noise may still move it, in the root mean square: an
+            allowance, not an estimate.
+    """
+
+    constants: Floats
+    variance: float
+    of_constant: float
+    of_slopes: float
+    of_rest: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,7 +152,7 @@ class Calibration:
             usual = _MODEL_ERROR
         elif predicted:
             usual = _MODEL_ERROR
-        off = usual**2 + (0.0 if said is None else said) * law.certainty(found) ** 2
+        off = usual**2 + (0.0 if said is None else said) * law.moved(found) ** 2
         return cls(law=law, constants=found, off=off, constant=constant)
 
     def put_into(self, theta: Floats, constants: Floats) -> Floats:
@@ -132,15 +161,16 @@ class Calibration:
         return np.vstack([theta[:-1], own / self.constant])
 
     def corrected(
-        self, offset: Floats, *, deviation: float, rows: float, weights: tuple[float, ...]
-    ) -> tuple[Floats, float]:
-        """Return the constants after the sum of (probability - label) was released, and their largest variance.
+        self, offset: Floats, *, deviation: float, rows: float, weights: tuple[float, ...], unseen: float
+    ) -> Calibrated:
+        """Return the constants after the sum of (probability - label) was released.
 
         Args:
             offset: The noisy sum, (outputs,), of rows weighted by their class.
             deviation: Of its noise.
             rows: The number of rows.
             weights: Of the classes; empty for equal ones.
+            unseen: How much of the released matrix is noise (`Geometry.unseen`).
         """
         said = self.law.shares(self.constants)
         counted = rows / float(np.sum(said / np.asarray(weights))) if weights else rows  # rows times their mean weight
@@ -150,8 +180,19 @@ class Calibration:
         wanted = _positive(said - kept * gap, np.sqrt(kept * noise))
         found = self.law.constants(wanted)
         unknown = kept * noise + wanted * (1 - wanted) / counted
-        variance = unknown / np.maximum(self.law.certainty(found), _LEAST) ** 2
-        return found, float(variance.max())
+        steep = np.maximum(self.law.moved(found), _LEAST)
+        # a rare class may be less rare than it seems, and its probability then moves more
+        likely = np.maximum(wanted, np.minimum(wanted + 2 * np.sqrt(unknown), 0.5))
+        per_slope = self.law.moved(self.law.constants(likely / likely.sum()), 2)
+        of_slopes = float(per_slope.max()) * (1 if len(offset) == 1 else 2)
+        return Calibrated(
+            constants=found,
+            variance=float((unknown / steep**2).max()),
+            of_constant=float((unknown * self.law.moved(found, 2) / steep**2).max()),
+            of_slopes=of_slopes,
+            of_rest=_STRETCHED * min(self.law.spread, 1.0) * math.sqrt(of_slopes)
+            + _UNSEEN * unseen**2 * math.sqrt(float((wanted * (1 - wanted)).max())),
+        )
 
 
 def _positive(mean: Floats, deviation: Floats) -> Floats:

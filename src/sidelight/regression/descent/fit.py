@@ -13,7 +13,7 @@ import numpy as np
 
 from sidelight.noise import Source
 from sidelight.regression.descent.away_rows import AwayExamples, opened
-from sidelight.regression.descent.base_rates import Calibration
+from sidelight.regression.descent.base_rates import Calibrated, Calibration
 from sidelight.regression.descent.geometry import (
     Floats,
     Geometry,
@@ -39,6 +39,7 @@ from sidelight.regression.descent.rules import (
     PLAIN_MOMENTUM,
     PLAIN_PASSES,
     PLAIN_STEP,
+    Kind,
     Schedule,
     schedule,
 )
@@ -48,6 +49,8 @@ from sidelight.regression.rows import Rows
 
 #: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
 _STORED, _STORED_POINTS = 256, 1 << 15
+#: By how much a probability moves at most when log odds move by 1, and those of several classes; a number by as much.
+_MOST_MOVED: dict[Kind, float] = {"squared": 1.0, "logistic": 0.25, "softmax": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +65,8 @@ class FittedDescent:
         noise: The variance of the average in each coordinate, (columns,).
         chosen: The prediction that it started from, or None.
         factor: How far it was drawn (κ), None where it was not.
-        error: What the mean square of a usual row's error is made of, in half ranges² or log odds², some parts.
+        error: What the mean square of a usual row's error is made of, in half ranges² or probabilities².
+        bias: What is allowed for beside it, not squared: what clip and lost slopes may do to probabilities.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
     """
 
@@ -74,6 +78,7 @@ class FittedDescent:
     chosen: int | None
     factor: float | None
     error: Floats
+    bias: float
     points: Floats
 
     def value(self) -> dict[str, Any]:
@@ -251,11 +256,17 @@ def _averaged(
     )
     found, unsure = kept * shrunk.theta, shrunk.variance
     stored = kept * noise.variance  # as sure as a slope that was drawn back may be: its square would be too sure
-    if plan.shares.offset:
-        found, constant = _with_constants(
+    error = noise.h * unsure  # how far log odds are drawn back is not sure, either: not counted here
+    bias = 0.0
+    if not plan.shares.offset:
+        error = _MOST_MOVED[targets.kind] ** 2 * error
+    else:
+        found, after = _with_constants(
             plan, geometry, mapped, found, rate, said=float(unsure[-1]), predicted=start is not None, source=source
         )
-        stored, unsure = (np.append(each[:-1], constant) for each in (stored, unsure))
+        stored = np.append(stored[:-1], after.variance)
+        error = np.append(after.of_slopes * error[:-1], after.of_constant)
+        bias = after.of_rest
     return _fitted(
         plan,
         geometry,
@@ -264,7 +275,8 @@ def _averaged(
         stored,
         chosen,
         shrunk.factor,
-        error=noise.h * unsure,  # how far log odds are drawn back is not sure, either: not counted here
+        error=error,
+        bias=bias,
         points=np.array(seen),
     )
 
@@ -279,7 +291,7 @@ def _with_constants(
     said: float | None,
     predicted: bool,
     source: Source,
-) -> tuple[Floats, float]:
+) -> tuple[Floats, Calibrated]:
     """Set the constants of classes so that probabilities are on average the shares of the classes.
 
     Args:
@@ -293,7 +305,7 @@ def _with_constants(
         source: The noise.
 
     Returns:
-        The coefficients, and the largest variance of a constant.
+        The coefficients, and how sure they are.
     """
     mapping = RowMap(geometry=geometry)
     before = Calibration.of(
@@ -303,13 +315,14 @@ def _with_constants(
     total = mapped.added_up(OffsetSum(targets=plan.targets, code=mapping.theta_codes(theta), last=mapping.last))
     noise = plan.offset_noise(total)
     released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 5 of 5
-    after, variance = before.corrected(
+    after = before.corrected(
         released * 2.0**-ERROR_BITS,
         deviation=float(noise.deviation) * 2.0**-ERROR_BITS,
         rows=max(geometry.counted, geometry.rows / 4),
         weights=plan.targets.weights,
+        unseen=geometry.unseen,
     )
-    return before.put_into(theta, after), variance
+    return before.put_into(theta, after.constants), after
 
 
 def _likely_h(geometry: Geometry, start: Start | None) -> Floats:
@@ -356,11 +369,12 @@ def _plain(
     reached = [PLAIN_STEP * (1 - PLAIN_MOMENTUM**left) / (1 - PLAIN_MOMENTUM) for left in range(1, passes + 1)]
     deviation = plan.rows_per_unit * PLAIN_CLIP * passes**0.5 / (plan.mu_steps * geometry.rows)
     error = np.array([1.25 * deviation**2 * sum(each**2 for each in reached)])
+    error = _MOST_MOVED[plan.targets.kind] ** 2 * error
     if plan.shares.offset:
-        theta, constant = _with_constants(
+        theta, after = _with_constants(
             plan, geometry, mapped, theta, None, said=None, predicted=start is not None, source=source
         )
-        error = np.append(error, constant)
+        error = np.append(error, after.of_constant)
     return _fitted(
         plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, error=error, points=np.array(seen)
     )
@@ -377,6 +391,7 @@ def _fitted(
     *,
     error: Floats,
     points: Floats,
+    bias: float = 0.0,
 ) -> FittedDescent:
     """Return coefficients in the units of the rows and of the target."""
     coefficients, intercept = geometry.unmapped(theta)
@@ -392,5 +407,6 @@ def _fitted(
         chosen=chosen,
         factor=factor,
         error=error,
+        bias=bias,
         points=points,
     )

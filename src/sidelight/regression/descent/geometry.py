@@ -44,6 +44,8 @@ class Geometry:
         counted: The same number without what was added to it.
         likely: The same mean squares with what the matrix's noise adds to them taken out; None for kind "none".
         step_factor: What shortens the step for a public geometry, None for a released one.
+        unseen: The noise of an entry of the released matrix beside the mean variance of a column, at most 1; of public
+            rows 0.
         intercept: Whether z has a constant column.
         kind: "private", "public" or "none".
     """
@@ -57,6 +59,7 @@ class Geometry:
     counted: float
     likely: Floats | None = None
     step_factor: float | None = None
+    unseen: float = 0.0
     intercept: bool = True
     kind: GeometryKind = "private"
 
@@ -164,9 +167,11 @@ def from_gram(
     covariance = gram.matrix[:-1, :-1] / count - np.outer(centre, centre)
     level = gram.noise_scale * math.sqrt(2 * d) / count
     likely = _without_noise(covariance, noise=gram.noise_scale / count)
+    noise = gram.noise_scale / count
     return _stretched(
         covariance,
         0.25 * level,
+        unseen=min(1.0, noise / (max(float(np.trace(covariance)) / d, 0.0) + noise / math.sqrt(d))),
         likely=likely,
         centre=centre,
         rows=count,
@@ -274,6 +279,7 @@ def _stretched(
     intercept: bool,
     power: float,
     step_factor: float | None = None,
+    unseen: float = 0.0,
     kind: GeometryKind = "private",
 ) -> Geometry:
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
@@ -295,6 +301,7 @@ def _stretched(
         counted=counted,
         likely=np.append(varied, 1.0) if intercept else varied,
         step_factor=step_factor,
+        unseen=unseen,
         intercept=intercept,
         kind=kind,
     )

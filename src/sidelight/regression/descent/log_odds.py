@@ -22,7 +22,7 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _FIRST, _SECOND = np.meshgrid(_NODES, _NODES, indexing="ij")
 _PAIRS = np.outer(_WEIGHTS, _WEIGHTS) / _WEIGHTS.sum() ** 2
 #: Noise is never taken to be more than this of the slopes; no true log odds are a smaller share of clipped ones.
-_MOST_NOISE, _LEAST = 0.9, 1 / 16
+_MOST_NOISE, _LEAST = 0.5, 1 / 16
 _HALVINGS = 10
 #: Slopes and constant are solved for in turn, so often; a constant is looked for up to here.
 _ROUNDS, _FARTHEST_CONSTANT = 2, 8.0
