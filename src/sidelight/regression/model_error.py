@@ -67,9 +67,10 @@ def _assumed(plan: DescentPlan, fitted: FittedDescent) -> str:
         told.append("the prediction is as good as it says")
     if plan.targets.kind == "squared" or plan.shares.offset:
         beside = "the best linear model"
-    if plan.targets.kind == "squared":
-        if not isinstance(started, PublicExamples):  # nobody says what the clip takes off
-            told.append("errors of the best linear model are not strongly skewed")
+    if plan.targets.kind == "squared" and not isinstance(
+        started, PublicExamples
+    ):  # nobody says what the clip takes off
+        told.append("errors of the best linear model are not strongly skewed")
     return f"{', '.join(told)} (root mean square of rows; beside {beside})"
 
 

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, softmax
+from scipy.special import erfcx, ndtri, softmax
 
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.log_odds import Rate
@@ -29,6 +29,8 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 _DRAWN = 512
 #: A share of rows below it is rounding.
 _LEAST = 1e-12
+#: Beyond, a variance is not known.
+_MOST = 1e100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,17 +55,16 @@ class Predictors:
         if variances is None:
             return cls(places=np.zeros((1, max(outputs, 2))), weights=np.ones(1))
         if outputs == 1:
-            places = math.sqrt(float(variances @ slopes[:, 0] ** 2)) * _NODES
+            places = math.sqrt(min(float(_finite(variances @ slopes[:, 0] ** 2, 0.0)), _MOST)) * _NODES
             return cls(places=np.column_stack([0 * places, places]), weights=_WEIGHTS / _WEIGHTS.sum())
-        # a fixed sample: it decides nothing about privacy, and the same numbers serve every fit
-        drawn = np.random.default_rng(1).standard_normal((_DRAWN // 2, len(slopes))) * np.sqrt(variances)
-        places = drawn @ slopes
+        drawn = _normal_numbers(_DRAWN // 2, len(slopes)) * np.sqrt(variances)
+        places = _finite(drawn @ slopes, 0.0)
         return cls(places=np.vstack([places, -places]), weights=np.full(2 * len(places), 0.5 / len(places)))
 
     @property
     def spread(self) -> float:
         """The largest deviation of a predictor."""
-        return math.sqrt(float((self.weights @ self.places**2).max()))
+        return float(np.sqrt(self.weights @ self.places**2).max())
 
     def shares(self, constants: Floats) -> Floats:
         """Return the mean probability of each class."""
@@ -123,6 +124,7 @@ class Calibration:
     constant: float
 
     @classmethod
+    @np.errstate(all="ignore")
     def of(
         cls,
         theta: Floats,
@@ -133,7 +135,7 @@ class Calibration:
         predicted: bool,
         constant: float,
     ) -> Calibration:
-        """Return the constants that steps tell of.
+        """Return the constants that steps tell of. It never fails, whatever was released.
 
         Args:
             theta: (columns, outputs), the constant last.
@@ -152,7 +154,8 @@ class Calibration:
             usual = _MODEL_ERROR
         elif predicted:
             usual = _MODEL_ERROR
-        off = usual**2 + (0.0 if said is None else said) * law.moved(found) ** 2
+        found = _finite(found, 0.0)
+        off = _finite(usual**2 + (0.0 if said is None else said) * law.moved(found) ** 2, 1.0)
         return cls(law=law, constants=found, off=off, constant=constant)
 
     def put_into(self, theta: Floats, constants: Floats) -> Floats:
@@ -160,6 +163,7 @@ class Calibration:
         own = constants if theta.shape[1] > 1 else constants[1:] - constants[:1]
         return np.vstack([theta[:-1], own / self.constant])
 
+    @np.errstate(all="ignore")
     def corrected(
         self, offset: Floats, *, deviation: float, rows: float, weights: tuple[float, ...], unseen: float
     ) -> Calibrated:
@@ -179,26 +183,41 @@ class Calibration:
         kept = self.off / (self.off + noise)
         wanted = _positive(said - kept * gap, np.sqrt(kept * noise))
         found = self.law.constants(wanted)
+        found = np.where(np.isfinite(found), found, self.constants)
         unknown = kept * noise + wanted * (1 - wanted) / counted
         steep = np.maximum(self.law.moved(found), _LEAST)
         # a rare class may be less rare than it seems, and its probability then moves more
         likely = np.maximum(wanted, np.minimum(wanted + 2 * np.sqrt(unknown), 0.5))
-        per_slope = self.law.moved(self.law.constants(likely / likely.sum()), 2)
+        per_slope = _finite(self.law.moved(self.law.constants(likely / likely.sum()), 2), 1.0)
         of_slopes = float(per_slope.max()) * (1 if len(offset) == 1 else 2)
         return Calibrated(
             constants=found,
-            variance=float((unknown / steep**2).max()),
-            of_constant=float((unknown * self.law.moved(found, 2) / steep**2).max()),
+            variance=float(_finite(unknown / steep**2, _MOST).max()),
+            of_constant=float(_finite(unknown * self.law.moved(found, 2) / steep**2, _MOST).max()),
             of_slopes=of_slopes,
             of_rest=_STRETCHED * min(self.law.spread, 1.0) * math.sqrt(of_slopes)
             + _UNSEEN * unseen**2 * math.sqrt(float((wanted * (1 - wanted)).max())),
         )
 
 
+def _normal_numbers(*shape: int) -> Floats:
+    """Return the same normal numbers every time: they stand for rows, and hide nothing."""
+    mixed = np.arange(1, math.prod(shape) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    uniform = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) + 0.5
+    return np.asarray(ndtri(uniform * 2.0**-53)).reshape(shape)
+
+
 def _positive(mean: Floats, deviation: Floats) -> Floats:
-    """Return what shares are expected to be that were seen with normal noise: none is negative, and they add up to 1."""
+    """Return the expected shares given noisy ones: none is negative, and they add up to 1."""
     each = np.maximum(deviation, _LEAST)
     # the mean of a normal number given that it is positive; erfcx keeps the quotient of two small numbers exact
     found = mean + each * math.sqrt(2 / math.pi) / erfcx(-mean / each / math.sqrt(2))
     found = np.maximum(found, _LEAST)
     return np.asarray(found / found.sum())
+
+
+def _finite(values: Floats, otherwise: float) -> Floats:
+    """Return numbers that are at most `_MOST`, another one for those that are none: after the charge nothing fails."""
+    return np.nan_to_num(np.clip(values, -_MOST, _MOST), nan=otherwise)

@@ -1,7 +1,8 @@
 """One descent: a noisy Gram matrix, perhaps a count and a choice, and T noisy gradients, each at a public point.
 
-Of classes, a last sum then sets the constants. The five lines that touch rows are marked; everything else is post-processing of what they released, and all of it may
-be published. Every pass is made, whatever comes out: there is nothing that could converge or fail.
+Of classes, a last sum then sets the constants. The five lines that touch rows are marked; everything else is
+post-processing of what they released, and all of it may be published. Every pass is made, whatever comes out: there is
+nothing that could converge or fail.
 """
 
 from __future__ import annotations
@@ -308,9 +309,7 @@ def _with_constants(
         The coefficients, and how sure they are.
     """
     mapping = RowMap(geometry=geometry)
-    before = Calibration.of(
-        theta, geometry.likely, rate, said=said, predicted=predicted, constant=geometry.constant
-    )
+    before = Calibration.of(theta, geometry.likely, rate, said=said, predicted=predicted, constant=geometry.constant)
     theta = before.put_into(theta, before.constants)
     total = mapped.added_up(OffsetSum(targets=plan.targets, code=mapping.theta_codes(theta), last=mapping.last))
     noise = plan.offset_noise(total)
