@@ -21,6 +21,8 @@ from sidelight.regression.descent.log_odds import Rate
 _MODEL_ERROR, _CLIPPED_ERROR = 0.03, 0.1
 #: How far log odds of deviation 1 or more may be off by the clip, after they were drawn back by what normal rows need.
 _STRETCHED = 0.3
+#: How much more a class is allowed for as it gets rare.
+_RARE = 6.0
 #: Where the released matrix is noise, this share of the most that probabilities can vary is allowed for.
 _UNSEEN = 0.3
 _ROUNDS, _CLOSE = 200, 1e-9
@@ -189,13 +191,15 @@ class Calibration:
         # a rare class may be less rare than it seems, and its probability then moves more
         likely = np.maximum(wanted, np.minimum(wanted + 2 * np.sqrt(unknown), 0.5))
         per_slope = _finite(self.law.moved(self.law.constants(likely / likely.sum()), 2), 1.0)
-        of_slopes = float(per_slope.max()) * (1 if len(offset) == 1 else 2)
+        per_slope *= 1 if len(offset) == 1 else 2
+        # the clip takes the more off a rare class, whose rows a model gets wrong
+        rare = 1 + _RARE * (1 - 2 * np.sqrt(wanted * (1 - wanted)))
         return Calibrated(
             constants=found,
             variance=float(_finite(unknown / steep**2, _MOST).max()),
             of_constant=float(_finite(unknown * self.law.moved(found, 2) / steep**2, _MOST).max()),
-            of_slopes=of_slopes,
-            of_rest=_STRETCHED * min(self.law.spread, 1.0) * math.sqrt(of_slopes)
+            of_slopes=float(per_slope.max()),
+            of_rest=_STRETCHED * min(self.law.spread, 1.0) * float((rare * np.sqrt(per_slope)).max())
             + _UNSEEN * unseen**2 * math.sqrt(float((wanted * (1 - wanted)).max())),
         )
 
