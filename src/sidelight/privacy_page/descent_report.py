@@ -49,8 +49,8 @@ class DescentReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     `map` and `centre` are the coordinates of the steps (`map` null: the rows themselves); `mu_step`, `mu_gram` and
     `mu_count` what the largest row could cost in one step, in the matrix, and in the count and the last sum of classes
-    together; `beforehand` the pure
-    epsilon of a choice; `row_slack` how far mapped rows may be rounded; `log_term` is ln(2·J/ρ).
+    together; `beforehand` the pure epsilon of a choice; `row_slack` how far mapped rows may be rounded; `log_term` is
+    ln(2·J/ρ).
     """
 
     schema: Literal["privacy-report/1"]

@@ -14,8 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfcx, ndtri, softmax
 
-from sidelight.regression.descent.geometry import Floats
+from sidelight.noise import Source
+from sidelight.regression.descent.geometry import Floats, Geometry
+from sidelight.regression.descent.integer_rows import ERROR_BITS, RowMap
 from sidelight.regression.descent.log_odds import Rate
+from sidelight.regression.descent.plan import DescentPlan
+from sidelight.regression.descent.row_sums import MappedPasses, OffsetSum
 
 #: How far mean probabilities are usually off before the last release: where it is known what the clip does, and not.
 _MODEL_ERROR, _CLIPPED_ERROR = 0.03, 0.1
@@ -202,6 +206,48 @@ class Calibration:
             of_rest=_STRETCHED * min(self.law.spread, 1.0) * float((rare * np.sqrt(per_slope)).max())
             + _UNSEEN * unseen**2 * math.sqrt(float((wanted * (1 - wanted)).max())),
         )
+
+
+def with_constants(
+    plan: DescentPlan,
+    geometry: Geometry,
+    mapped: MappedPasses,
+    theta: Floats,
+    rate: Rate | None,
+    *,
+    said: float | None,
+    predicted: bool,
+    source: Source,
+) -> tuple[Floats, Calibrated]:
+    """Set the constants of classes so that probabilities are on average the shares of the classes.
+
+    Args:
+        plan: The plan.
+        geometry: The coordinates.
+        mapped: The rows.
+        theta: (columns, outputs): its slopes stay.
+        rate: The share of the second class as the steps tell it, or None.
+        said: The variance of the constants of theta, None where it is not known.
+        predicted: Whether theta rests on a prediction.
+        source: The noise.
+
+    Returns:
+        The coefficients, and how sure they are.
+    """
+    mapping = RowMap(geometry=geometry)
+    before = Calibration.of(theta, geometry.likely, rate, said=said, predicted=predicted, constant=geometry.constant)
+    theta = before.put_into(theta, before.constants)
+    total = mapped.added_up(OffsetSum(targets=plan.targets, code=mapping.theta_codes(theta), last=mapping.last))
+    noise = plan.offset_noise(total)
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 5 of 5
+    after = before.corrected(
+        released * 2.0**-ERROR_BITS,
+        deviation=float(noise.deviation) * 2.0**-ERROR_BITS,
+        rows=max(geometry.counted, geometry.rows / 4),
+        weights=plan.targets.weights,
+        unseen=geometry.unseen,
+    )
+    return before.put_into(theta, after.constants), after
 
 
 def _normal_numbers(*shape: int) -> Floats:

@@ -1,8 +1,8 @@
 """One descent: a noisy Gram matrix, perhaps a count and a choice, and T noisy gradients, each at a public point.
 
-Of classes, a last sum then sets the constants. The five lines that touch rows are marked; everything else is
-post-processing of what they released, and all of it may be published. Every pass is made, whatever comes out: there is
-nothing that could converge or fail.
+Of classes, a last sum then sets the constants (`base_rates`). The five lines that touch rows are marked; everything else
+is post-processing of what they released, and all of it may be published. Every pass is made, whatever comes out: there
+is nothing that could converge or fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from sidelight.noise import Source
 from sidelight.regression.descent.away_rows import AwayExamples, opened
-from sidelight.regression.descent.base_rates import Calibrated, Calibration
+from sidelight.regression.descent.base_rates import with_constants
 from sidelight.regression.descent.geometry import (
     Floats,
     Geometry,
@@ -23,14 +23,13 @@ from sidelight.regression.descent.geometry import (
     guarded,
     without_map,
 )
-from sidelight.regression.descent.integer_rows import CODE_BITS, ERROR_BITS, Integers, RowMap
-from sidelight.regression.descent.log_odds import Rate, true_log_odds
+from sidelight.regression.descent.integer_rows import CODE_BITS, Integers, RowMap
+from sidelight.regression.descent.log_odds import true_log_odds
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import (
     CodedPasses,
     GramAndCount,
     MappedPasses,
-    OffsetSum,
     integer_gradient,
     losses_of_starts,
     votes_against_starts,
@@ -262,7 +261,7 @@ def _averaged(
     if not plan.shares.offset:
         error = _MOST_MOVED[targets.kind] ** 2 * error
     else:
-        found, after = _with_constants(
+        found, after = with_constants(
             plan, geometry, mapped, found, rate, said=float(unsure[-1]), predicted=start is not None, source=source
         )
         stored = np.append(stored[:-1], after.variance)
@@ -280,48 +279,6 @@ def _averaged(
         bias=bias,
         points=np.array(seen),
     )
-
-
-def _with_constants(
-    plan: DescentPlan,
-    geometry: Geometry,
-    mapped: MappedPasses,
-    theta: Floats,
-    rate: Rate | None,
-    *,
-    said: float | None,
-    predicted: bool,
-    source: Source,
-) -> tuple[Floats, Calibrated]:
-    """Set the constants of classes so that probabilities are on average the shares of the classes.
-
-    Args:
-        plan: The plan.
-        geometry: The coordinates.
-        mapped: The rows.
-        theta: (columns, outputs): its slopes stay.
-        rate: The share of the second class as the steps tell it, or None.
-        said: The variance of the constants of theta, None where it is not known.
-        predicted: Whether theta rests on a prediction.
-        source: The noise.
-
-    Returns:
-        The coefficients, and how sure they are.
-    """
-    mapping = RowMap(geometry=geometry)
-    before = Calibration.of(theta, geometry.likely, rate, said=said, predicted=predicted, constant=geometry.constant)
-    theta = before.put_into(theta, before.constants)
-    total = mapped.added_up(OffsetSum(targets=plan.targets, code=mapping.theta_codes(theta), last=mapping.last))
-    noise = plan.offset_noise(total)
-    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 5 of 5
-    after = before.corrected(
-        released * 2.0**-ERROR_BITS,
-        deviation=float(noise.deviation) * 2.0**-ERROR_BITS,
-        rows=max(geometry.counted, geometry.rows / 4),
-        weights=plan.targets.weights,
-        unseen=geometry.unseen,
-    )
-    return before.put_into(theta, after.constants), after
 
 
 def _likely_h(geometry: Geometry, start: Start | None) -> Floats:
@@ -370,7 +327,7 @@ def _plain(
     error = np.array([1.25 * deviation**2 * sum(each**2 for each in reached)])
     error = _MOST_MOVED[plan.targets.kind] ** 2 * error
     if plan.shares.offset:
-        theta, after = _with_constants(
+        theta, after = with_constants(
             plan, geometry, mapped, theta, None, said=None, predicted=start is not None, source=source
         )
         error = np.append(error, after.of_constant)
