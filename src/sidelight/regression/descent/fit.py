@@ -1,8 +1,8 @@
 """One descent: a noisy Gram matrix, perhaps a count and a choice, and T noisy gradients, each at a public point.
 
-Of classes, a last sum then sets the constants (`base_rates`). The five lines that touch rows are marked; everything else
-is post-processing of what they released, and all of it may be published. Every pass is made, whatever comes out: there
-is nothing that could converge or fail.
+A last sum sets the constants of classes (`base_rates`). The five lines that touch rows are marked; everything else is
+post-processing of what they released, and all of it may be published. Every pass is made, whatever comes out: there is
+nothing that could converge or fail.
 """
 
 from __future__ import annotations
