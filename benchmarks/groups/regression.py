@@ -7,6 +7,7 @@ the least lead that counts.
 from __future__ import annotations
 
 from benchmarks import (
+    linear_base_rates,
     linear_classes,
     linear_errors,
     linear_forecasts,
@@ -89,6 +90,11 @@ TARGETS = [
     Target("wide-ranges-r2", wide_ranges.measure, "r2", ">=", 0.6),
     # the largest share over six laws of rows of errors that did not hold, of 200 fits each; 5 % is stated
     Target("wide-ranges-errors-refuted", wide_ranges.measure, "errors_refuted", "<=", 0.05),
+    # five features that do not matter, P(y = 1) = 0.2, epsilon 1, 20,000 rows: |mean probability - base rate|
+    Target("base-rate-error", linear_base_rates.measure, "base_rate_error", "<=", 0.01),
+    Target("base-rate-log-loss-above-constant", linear_base_rates.measure, "log_loss_above_constant", "<=", 0.005),
+    # of eight laws, the one under which errors of classes that are stated at 95 % held least often
+    Target("stated-error-of-classes-held-least", linear_base_rates.measure_laws, "held_least", ">=", 0.95),
     Target("adult-time-vs-sklearn-newton", linear_speed.measure, "adult_vs_sklearn", "<=", 4),
     Target("parquet-1e7-passes", linear_speed.measure, "parquet_passes", "<=", 20),
     Target("parquet-1e7-peak-gigabytes", linear_speed.measure, "parquet_peak_gigabytes", "<=", 1),

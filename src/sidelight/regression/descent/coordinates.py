@@ -33,11 +33,11 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
     gram = None
     if plan.shares.gram:
         noise = plan.gram_noise(total)
-        released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 2 of 6
+        released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 2 of 7
         gram = _in_row_lengths(released, noise)
     if plan.shares.count:
         counting = plan.count_noise(count)
-        noisy = float(counting.release(source))  # private rows, 3 of 6
+        noisy = float(counting.release(source))  # private rows, 3 of 7
         counted = max(noisy, 0.0)
         declared = counted + counting.deviation
     if gram is None:
@@ -55,7 +55,7 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
     if not narrow.any():
         return plan, first
     counting = closer.scales_noise(rows.added_up(DistanceCounts.about(first.centre)))
-    noisy_counts = np.asarray(counting.release(source)).astype(np.float64)  # private rows, 4 of 6
+    noisy_counts = np.asarray(counting.release(source)).astype(np.float64)  # private rows, 4 of 7
     distances = ReleasedDistances(counts=noisy_counts, noise=counting.deviation, first=first, narrow=narrow)
     scales = distances.geometry()
     if scales is None:
@@ -63,7 +63,7 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
         return closer, replace(first, unseen=distances.unseen(hidden))
     closer = plan.with_look("matrix")
     noise = closer.second_gram_noise(rows.added_up(ShortenedGram(mapping=RowMap(geometry=scales))))
-    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 5 of 6
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 5 of 7
     return closer, second_geometry(_in_row_lengths(released, noise), distances, scales, **more)
 
 

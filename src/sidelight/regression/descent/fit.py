@@ -1,8 +1,8 @@
 """One descent: perhaps a choice, what the coordinates need, and T noisy gradients, each at a public point.
 
-The six lines that touch rows are marked, here and in `coordinates`; everything else is post-processing of what they
-released, and all of it may be published. Every pass is made, whatever comes out: there is nothing that could converge
-or fail.
+A last sum sets the constants of classes (`base_rates`). The seven lines that touch rows are marked, here, there and in
+`coordinates`; everything else is post-processing of what they released, and all of it may be published. Every pass is
+made, whatever comes out: there is nothing that could converge or fail.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 
 from sidelight.noise import Source
 from sidelight.regression.descent.away_rows import AwayExamples, opened
+from sidelight.regression.descent.base_rates import with_constants
 from sidelight.regression.descent.coordinates import released_coordinates
 from sidelight.regression.descent.geometry import Floats, Geometry, without_map
 from sidelight.regression.descent.integer_rows import RowMap
-from sidelight.regression.descent.log_odds import share_of_log_odds
+from sidelight.regression.descent.log_odds import true_log_odds
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import (
     CodedPasses,
@@ -31,6 +32,7 @@ from sidelight.regression.descent.rules import (
     PLAIN_MOMENTUM,
     PLAIN_PASSES,
     PLAIN_STEP,
+    Kind,
     Schedule,
     SecondLook,
     schedule,
@@ -43,6 +45,8 @@ from sidelight.regression.rows import Rows
 #: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
 _STORED, _STORED_POINTS = 256, 1 << 15
 _LARGEST = 1e307
+#: By how much a probability moves at most when log odds move by 1, and those of several classes; a number by as much.
+_MOST_MOVED: dict[Kind, float] = {"squared": 1.0, "logistic": 0.25, "softmax": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +61,8 @@ class FittedDescent:
         noise: The variance of the average in each coordinate, (columns,).
         chosen: The prediction that it started from, or None.
         factor: How far it was drawn (κ), None where it was not.
-        error: What the mean square of a usual row's error is made of, in half ranges² or log odds², some parts.
+        error: What the mean square of a usual row's error is made of, in half ranges² or probabilities².
+        bias: What is allowed for beside it, not squared: what clip and lost slopes may do to probabilities.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
         unseen: What else it may be: what columns that no release showed may predict, in half ranges².
         second_look: What was released of the columns after the first matrix.
@@ -71,6 +76,7 @@ class FittedDescent:
     chosen: int | None
     factor: float | None
     error: Floats
+    bias: float
     points: Floats
     unseen: float = 0.0
     second_look: SecondLook = "none"
@@ -125,7 +131,7 @@ def _chosen(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> int | No
     starts = [_judged(plan, candidate, own) for candidate in plan.candidates]
     add_up = votes_against_starts if plan.choice.votes else losses_of_starts
     totals = add_up(plan.targets, rows, starts, RowMap(geometry=own))
-    return plan.choice.draw(totals, source)  # private rows, 1 of 6
+    return plan.choice.draw(totals, source)  # private rows, 1 of 7
 
 
 def _judged(plan: DescentPlan, candidate: Any, own: Geometry) -> Start:
@@ -154,7 +160,7 @@ def _noisy_gradient(
     """Release the gradient at a public point, in the loss's own unit."""
     total = integer_gradient(plan.targets, mapped, theta, mapping, clip=clip)
     noise = plan.step_noise(total, clip=clip, passes=passes)
-    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 6 of 6
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 6 of 7
     gradient = released * 2.0**-mapping.gradient_bits
     if plan.targets.outputs > 1:  # the gradient of a softmax adds up to 0 over the classes
         gradient -= gradient.mean(axis=1, keepdims=True)
@@ -215,10 +221,10 @@ def _averaged(
         # how large slopes are without a prediction was fitted to the larger number
         counted=None if start is None else geometry.counted,
     )
-    kept = 1.0
+    kept, rate = 1.0, None
     if targets.kind == "logistic" and start is None and plan.shrinkage != "none" and not targets.class_weights:
         likely = geometry.h if geometry.likely is None else geometry.likely
-        kept = share_of_log_odds(
+        kept, rate = true_log_odds(
             average[:, 0], noise.variance, geometry.h, likely, steps=steps, intercept=geometry.intercept
         )
     shrunk = shrink(
@@ -230,16 +236,30 @@ def _averaged(
         trust=None if start is None else start.variances,
         intercept=geometry.intercept,
     )
+    found, unsure = kept * shrunk.theta, shrunk.variance
+    stored = kept * noise.variance  # as sure as a slope that was drawn back may be: its square would be too sure
+    error = noise.h * unsure  # how far log odds are drawn back is not sure, either: not counted here
+    bias = 0.0
+    if not plan.shares.offset:
+        error = _MOST_MOVED[targets.kind] ** 2 * error
+    else:
+        found, after = with_constants(
+            plan, geometry, mapped, found, rate, said=float(unsure[-1]), predicted=start is not None, source=source
+        )
+        stored = np.append(stored[:-1], after.variance)
+        error = np.append(after.of_slopes * error[:-1], after.of_constant)
+        bias = after.of_rest
     return _fitted(
         plan,
         geometry,
         steps,
-        kept * shrunk.theta,
-        kept * noise.variance,  # as sure as a slope that was drawn back may be: its square would be too sure
+        found,
+        stored,
         chosen,
         shrunk.factor,
         unseen=geometry.unseen if start is None and targets.kind == "squared" else 0.0,
-        error=noise.h * shrunk.variance,  # how far log odds are drawn back is not sure, either: not counted here
+        error=error,
+        bias=bias,
         points=np.array(seen),
     )
 
@@ -288,6 +308,12 @@ def _plain(
     reached = [PLAIN_STEP * (1 - PLAIN_MOMENTUM**left) / (1 - PLAIN_MOMENTUM) for left in range(1, passes + 1)]
     deviation = plan.rows_per_unit * PLAIN_CLIP * passes**0.5 / (plan.mu_steps * geometry.rows)
     error = np.array([1.25 * deviation**2 * sum(each**2 for each in reached)])
+    error = _MOST_MOVED[plan.targets.kind] ** 2 * error
+    if plan.shares.offset:
+        theta, after = with_constants(
+            plan, geometry, mapped, theta, None, said=None, predicted=start is not None, source=source
+        )
+        error = np.append(error, after.of_constant)
     return _fitted(
         plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, error=error, points=np.array(seen)
     )
@@ -311,6 +337,7 @@ def _fitted(
     error: Floats,
     points: Floats,
     unseen: float = 0.0,
+    bias: float = 0.0,
 ) -> FittedDescent:
     """Return coefficients in the units of the rows and of the target."""
     coefficients, intercept = geometry.unmapped(theta)
@@ -326,6 +353,7 @@ def _fitted(
         chosen=chosen,
         factor=factor,
         error=error,
+        bias=bias,
         points=points,
         unseen=unseen,
         second_look=plan.second_look,

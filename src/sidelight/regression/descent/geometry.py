@@ -49,6 +49,8 @@ class Geometry:
         likely: The same mean squares with what the matrix's noise adds to them taken out; None for kind "none".
         step_factor: What shortens the step for a public geometry, None for a released one.
         unseen: The mean square, in half ranges, of predictions by columns that the matrix does not show.
+        obscured: The noise of an entry of the released matrix beside the mean variance of a column, at most 1; of public
+            rows 0.
         intercept: Whether z has a constant column.
         kind: "private", "public" or "none".
     """
@@ -63,6 +65,7 @@ class Geometry:
     likely: Floats | None = None
     step_factor: float | None = None
     unseen: float = 0.0
+    obscured: float = 0.0
     intercept: bool = True
     kind: GeometryKind = "private"
 
@@ -82,17 +85,18 @@ class Geometry:
         inside = coefficients if self.inverse is None else self.inverse @ coefficients
         if not self.intercept:
             return np.asarray(inside)
-        return np.vstack([inside, (moved / self._constant)[None, :]])
+        return np.vstack([inside, (moved / self.constant)[None, :]])
 
     def unmapped(self, theta: Floats) -> tuple[Floats, Floats]:
         """Undo `mapped`: return coefficients (features, outputs) and intercepts (outputs,)."""
         inside = theta[: self.features]
         coefficients = inside if self.map is None else self.map @ inside
-        constant = theta[-1] * self._constant if self.intercept else np.zeros(theta.shape[1])
+        constant = theta[-1] * self.constant if self.intercept else np.zeros(theta.shape[1])
         return np.asarray(coefficients), np.asarray(constant - self.centre @ coefficients)
 
     @property
-    def _constant(self) -> float:
+    def constant(self) -> float:
+        """The entry of the constant column of z."""
         return CONSTANT if self.kind == "none" else 1.0
 
 
@@ -182,9 +186,11 @@ def from_gram(
     covariance = gram.matrix[:-1, :-1] / count - np.outer(centre, centre)
     level = gram.noise_scale * math.sqrt(2 * d) / count
     likely = _without_noise(covariance, noise=gram.noise_scale / count)
+    noise = gram.noise_scale / count
     found = _stretched(
         covariance,
         0.25 * level,
+        obscured=min(1.0, noise / (max(float(np.trace(covariance)) / d, 0.0) + noise / math.sqrt(d))),
         likely=likely,
         centre=centre,
         rows=count,
@@ -293,6 +299,7 @@ def _stretched(
     intercept: bool,
     power: float,
     step_factor: float | None = None,
+    obscured: float = 0.0,
     kind: GeometryKind = "private",
 ) -> Geometry:
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
@@ -314,6 +321,7 @@ def _stretched(
         counted=counted,
         likely=np.append(varied, 1.0) if intercept else varied,
         step_factor=step_factor,
+        obscured=obscured,
         intercept=intercept,
         kind=kind,
     )

@@ -272,6 +272,16 @@ def clipped_errors(errors: Floats, norms: Integers, clip: int) -> Floats:
     return errors
 
 
+def offset_sensitivity(outputs: int) -> int:
+    """Return the longest (probability - label) of a row, whole, in units of 2⁻¹⁴: of one output 1, of several √2.
+
+    Of several, the entries of the other classes add up to at most 1 and the own one is at most 1; entries are rounded
+    down, and weights are at most 1.
+    """
+    whole = 1 << ERROR_BITS
+    return whole if outputs == 1 else math.isqrt(2 * whole**2) + 1
+
+
 # --- what a row says in the choice: a vote of -1, 0 or 1, or a loss of 0..1024 ---------------------------------------
 
 

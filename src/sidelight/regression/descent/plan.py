@@ -1,8 +1,8 @@
 """A descent before any data: its public parameters and its price.
 
-The parts are a noisy Gram matrix, a noisy count, a choice, and the steps; the squares of what they cost add up to mu²
-at most, whatever they release: the number of steps and the clip follow from what was released before them, and the
-steps together cost the same for every one of these (descent proof page, Theorem D).
+The parts are a noisy Gram matrix, a noisy count, a choice, the steps, and a last sum of classes; the squares of what
+they cost add up to mu² at most, whatever they release: the number of steps and the clip follow from what was released
+before them, and the steps together cost the same for every one of these (descent proof page, Theorem D).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.regression.clipping import OnViolation
 from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.geometry import PublicMoments
-from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers
+from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers, offset_sensitivity
 from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, SecondLook, Shares, shares
 from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.targets import Targets
@@ -136,6 +136,7 @@ class DescentPlan:
             self.geometry,
             candidates=bool(self.candidates),
             rows_declared=self.rows is not None,
+            intercept=self.intercept,
         )
         return found.with_look(self.second_look)
 
@@ -165,6 +166,10 @@ class DescentPlan:
     def count_noise(self, value: int) -> Noise:
         """Return the noise of the number of rows."""
         return self.budget.part(self.shares.count).on(self._bounded(value, 1))
+
+    def offset_noise(self, value: Integers) -> Noise:
+        """Return the noise of the sum of (probability - label): a row moves it by at most `offset_sensitivity`."""
+        return self.budget.part(self.shares.offset).on(self._bounded(value, offset_sensitivity(len(value))))
 
     def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
         """Return the noise of one of so many gradients: a row moves it by the clip (the lemma of `integer_rows`)."""
@@ -198,6 +203,8 @@ class DescentPlan:
             found["second_gram"] = _square(self.second_gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
         if self.choice is not None:
             found["choice"] = _square(self.choice.claims)
+        if self.shares.offset:
+            found["offset"] = _square(self.offset_noise(np.zeros(self.targets.outputs, np.int64)).claims)
         return found
 
     @cached_property

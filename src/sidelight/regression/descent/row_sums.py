@@ -160,6 +160,28 @@ class GradientSum:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class OffsetSum:
+    """The sum of (probability - label) at a public point, without a clip.
+
+    Guarantee: one row more moves the sum by at most `offset_sensitivity` in Euclidean norm.
+    """
+
+    targets: Targets
+    code: Floats
+    last: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One entry for each output."""
+        return (self.targets.outputs,)
+
+    def __call__(self, part: Mapped) -> Integers:
+        """Return the sum over some rows."""
+        z, _, labels = part
+        return np.asarray(self.targets.errors(predictors(z, self.code, self.last), labels).sum(axis=0), np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LossSums:
     """The losses of several classifiers, each 0..1024 a row."""
 

@@ -29,6 +29,8 @@ _GRAM: dict[Kind, Fraction] = {"squared": Fraction(1, 4), "logistic": Fraction(1
 #: Of a second look at the columns, out of the steps' share: the counts of distances, and the matrix.
 _SCALES, _SECOND_GRAM = Fraction(1, 20), Fraction(3, 20)
 _GUARD, _COUNT, _CHOICE = Fraction(1, 5), Fraction(3, 100), Fraction(1, 10)
+#: Of the last sum, which sets the constants of classes.
+_OFFSET = Fraction(3, 100)
 #: Passes with a large and with a small noise, and the noise between.
 _PASSES, _FEW_PASSES, _MUCH_NOISE = 16, 8, 0.2
 #: Noise up to which fewer points are averaged.
@@ -47,6 +49,7 @@ class Shares:
         gram: Of the noisy Gram matrix.
         count: Of the noisy number of rows.
         choice: Of the choice between predictions and none.
+        offset: Of the sum of (probability - label), which sets the constants of classes.
         steps: Of all steps together.
         scales: Of the counts of distances, where there was a second look at the columns.
         second_gram: Of its Gram matrix.
@@ -55,6 +58,7 @@ class Shares:
     gram: Fraction
     count: Fraction
     choice: Fraction
+    offset: Fraction
     steps: Fraction
     scales: Fraction = Fraction(0)
     second_gram: Fraction = Fraction(0)
@@ -66,18 +70,22 @@ class Shares:
         return replace(self, steps=self.steps - scales - matrix, scales=scales, second_gram=matrix)
 
 
-def shares(kind: Kind, geometry: GeometryKind, *, candidates: bool, rows_declared: bool) -> Shares:
+def shares(
+    kind: Kind, geometry: GeometryKind, *, candidates: bool, rows_declared: bool, intercept: bool = True
+) -> Shares:
     """Return how mu² is divided; what a part does not need goes to the steps.
 
     >>> shares("squared", "private", candidates=False, rows_declared=False).steps
     Fraction(3, 4)
     >>> shares("logistic", "public", candidates=True, rows_declared=True).steps
-    Fraction(7, 10)
+    Fraction(67, 100)
     """
     gram = {"private": _GRAM[kind], "public": _GUARD, "none": Fraction(0)}[geometry]
     count = Fraction(0) if rows_declared or geometry == "private" else _COUNT
     choice = _CHOICE if candidates else Fraction(0)
-    return Shares(gram=gram, count=count, choice=choice, steps=1 - gram - count - choice)
+    offset = _OFFSET if kind != "squared" and intercept else Fraction(0)
+    steps = 1 - gram - count - choice - offset
+    return Shares(gram=gram, count=count, choice=choice, offset=offset, steps=steps)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -135,7 +135,7 @@ class DescentPrivacy:
         mu: The Gaussian differential privacy that the fit has, exact on the machine.
         neighbours: What two data sets differ by.
         unit: What is added or removed.
-        shares: How mu² was divided between the Gram matrices, the counts, the choice and the steps.
+        shares: How mu² was divided between the Gram matrices, the counts, the choice, the steps and the offset.
         loss: The loss and its parameters.
         geometry: "private", "public" or "none".
         passes: How many steps were taken.

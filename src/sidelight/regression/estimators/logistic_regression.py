@@ -38,7 +38,8 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
     (objective-perturbation proof page, Theorems 1 to 4), idealized numerics (limitations page).
 
     Accuracy: a few noisy steps of descent in coordinates that are released first, or that public rows give; level with
-    or ahead of objective perturbation. A `prediction` is used as far as the noisy rows agree with it.
+    or ahead of objective perturbation. A `prediction` is used as far as the noisy rows agree with it. The mean of the
+    probabilities is that of the labels up to noise; with `class_weight`, of rows that are weighted so.
 
     In a pipeline every step before it must be public: a `StandardScaler` that is fitted to the same rows voids the
     guarantee (`sl.PrivacyWarning`). `sl.PublicScaler` and `sl.TableEncoding` are safe.

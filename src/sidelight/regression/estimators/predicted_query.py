@@ -69,7 +69,7 @@ class DescentQuery(PredictedQuery):
     targets: Targets
 
     def plan(self, unit: Unit) -> DescentPlan:
-        """Plan and price the Gram matrix, the count, the choice and the steps."""
+        """Plan and price the Gram matrix, the count, the choice, the steps and the offset."""
         rows = self.predictions.rows
         return plan_descent(
             targets=self.targets,

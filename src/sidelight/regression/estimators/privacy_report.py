@@ -218,6 +218,7 @@ def descent_report_of(
         geometry,
         candidates=request["predictions"] != "0",
         rows_declared=request["rows"] != "none",
+        intercept=request["intercept"] != "none",
     ).with_look(get_args(SecondLook)[int(value.get("second_look", 0))])
     mu = float(Fraction(request["mu"]))
 
@@ -237,7 +238,8 @@ def descent_report_of(
         clip=math.floor(float(value["clip"]) * 2.0**bits) * 2.0**-bits,
         mu_step=cost(parts.steps / len(points)),
         mu_gram=cost(parts.gram),
-        mu_count=cost(parts.count + parts.scales + parts.second_gram),  # of which nobody's row costs more
+        # a row moves these by at most as much, whatever it is
+        mu_count=cost(parts.count + parts.scales + parts.second_gram + parts.offset),
         beforehand=float(whole.part(parts.choice).spread) * (1 + 1e-12) if parts.choice else 0.0,
         rho=rho,
     )
