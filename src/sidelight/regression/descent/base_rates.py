@@ -90,7 +90,7 @@ class Predictors:
             found = found + moved - moved.mean()
             if not np.abs(moved).max() > _CLOSE:
                 break
-        return found
+        return np.asarray(found)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

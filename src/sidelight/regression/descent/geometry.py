@@ -49,8 +49,8 @@ class Geometry:
         likely: The same mean squares with what the matrix's noise adds to them taken out; None for kind "none".
         step_factor: What shortens the step for a public geometry, None for a released one.
         unseen: The mean square, in half ranges, of predictions by columns that the matrix does not show.
-        obscured: The noise of an entry of the released matrix beside the mean variance of a column, at most 1; of public
-            rows 0.
+        obscured: The noise of an entry of the released matrix beside the mean variance of a column, at most 1; of
+            public rows 0.
         intercept: Whether z has a constant column.
         kind: "private", "public" or "none".
     """
