@@ -1,9 +1,9 @@
 """Whole transcripts of a descent with their exact privacy loss between two tables.
 
-A transcript is everything that a descent releases: the Gram matrix, the count, the choice, every gradient. A run on one
-table is made again on the other with the answers of the first put in its place, so that the values that the noise met
-are known for both, and with them the log-likelihood ratio of that transcript. By the Neyman-Pearson lemma no attack on
-the released model sees more.
+A transcript is everything that a descent releases: the Gram matrix, the count, the choice, every gradient, the last sum
+of classes. A run on one table is made again on the other with the answers of the first put in its place, so that the
+values that the noise met are known for both, and with them the log-likelihood ratio of that transcript. By the
+Neyman-Pearson lemma no attack on the released model sees more.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _recorded(made: Any, transcript: Transcript) -> Any:
 def recording(transcript: Transcript) -> Iterator[None]:
     """Write down what every noise and the choice meet."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("gram_noise", "count_noise", "step_noise"):
+        for name in ("gram_noise", "count_noise", "step_noise", "offset_noise"):
             patch.setattr(DescentPlan, name, _recorded(getattr(DescentPlan, name), transcript))
         real = StartChoice.draw
 

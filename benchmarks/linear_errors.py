@@ -2,8 +2,9 @@
 
 Sets of four shapes (`linear_predictions.SHAPES`), other seeds than chose its factors. Of a number the error is counted
 from least squares on all right rows (private, public and test rows: about the best linear model), in the root mean
-square over test rows. Without a map, and for classes, it is stated beside the same steps without noise: counted from
-the mean of the other fits of the same rows. Public rows are of the same law, or have slopes that are off by two
+square over test rows; of classes in their probabilities, from logistic regression on the same rows. Without a map it is
+stated beside the same steps without noise: counted from the mean of the other fits of the same rows. Public rows are of
+the same law, or have slopes that are off by two
 deviations of the target: then the statement assumes what is not so.
 """
 
@@ -68,20 +69,34 @@ def ratios(case: str, shape: str, seed: int, cell: tuple[int, int, float]) -> li
         warnings.simplefilter("ignore")  # that noise is large
         models = [kind(**settings).fit(data.rows, targets) for _ in range(FITS)]
     told = np.array([_told(model, data.test[0]) for model in models])
-    truth = (told.sum(axis=0) - told) / (FITS - 1) if classes or geometry == "none" else _best(data, off=off)
-    far = (25 if classes else 1) * np.sqrt(np.mean((told - truth) ** 2, axis=1))
+    best = _best(data, off=off, above=middle if classes else None)
+    truth = (told.sum(axis=0) - told) / (FITS - 1) if geometry == "none" else best
+    far = (100 if classes else 1) * np.sqrt(np.mean((told - truth) ** 2, axis=1))
     return [each / float(model.release_.error.at(0.95)[0]) for each, model in zip(far, models, strict=True)]
 
 
 def _told(model: Any, rows: np.ndarray) -> np.ndarray:
+    if hasattr(model, "predict_proba"):
+        return np.asarray(model.predict_proba(rows)[:, 1])
     return np.asarray(rows @ np.ravel(model.coef_) + float(np.ravel(model.intercept_)[0]))
 
 
-def _best(data: Generated, *, off: float) -> np.ndarray:
-    """Return the predictions of least squares on all rows whose targets are right, cut to the range as a fit does."""
-    parts = [(data.rows, data.targets), data.test, *([] if off else [data.public])]
-    rows = np.vstack([x for x, _ in parts])
-    targets = np.clip(np.concatenate([y for _, y in parts]), *data.target_range)
+def _best(data: Generated, *, off: float, above: float | None) -> np.ndarray:
+    """Return the predictions of a fit without privacy to all rows whose targets are right.
+
+    Args:
+        data: The set; numbers are cut to the range as a fit does.
+        off: How wrong the public rows are: they count at 0 alone.
+        above: Of classes, above which number a target is of the second one.
+    """
+    parts = [(data.rows, data.targets), data.test] + ([] if off else [data.public])
+    rows, targets = (np.concatenate(each) for each in zip(*parts, strict=True))
+    if above is not None:
+        from sklearn.linear_model import LogisticRegression
+
+        model = LogisticRegression(C=1e4, max_iter=1000).fit(rows, targets > above)
+        return np.asarray(model.predict_proba(data.test[0])[:, 1])
+    targets = np.clip(targets, *data.target_range)
     found = np.linalg.lstsq(np.column_stack([rows, np.ones(len(rows))]), targets, rcond=None)[0]
     return np.asarray(data.test[0] @ found[:-1] + found[-1])
 

@@ -44,12 +44,14 @@ SETTINGS: dict[str, tuple[Targets, list[Any], Any, dict[str, Any]]] = {
     "number": (NUMBER, [0.5, -0.2], -1.0, {}),
     "number, predicted": (NUMBER, [0.5, -0.2], -1.0, {"candidates": (GUESS,)}),
     "number, public rows": (NUMBER, [0.5, -0.2], 1.0, {"candidates": (GUESS,), "public": PUBLIC}),
+    "classes": (CLASSES, [1, 0], 0, {}),
+    "three classes": (Targets(kind="softmax", classes=(0, 1, 2)), [1, 0], 2, {}),
     "classes, predicted": (CLASSES, [1, 0], 0, {"candidates": (GUESS,)}),
     "no map": (NUMBER, [0.5, -0.2], -1.0, {"geometry": "none"}),
     # the prediction has one row for it and one against, and the canary's vote decides
     "even votes": (NUMBER, [0.5, -0.9], -1.0, {"candidates": (GUESS,), "odds": 1}),
 }
-QUICK = [("number, predicted", True), ("number, public rows", False), ("classes, predicted", True)]
+QUICK = [("number, predicted", True), ("number, public rows", False), ("classes, predicted", True), ("classes", False)]
 
 
 def losses_of(setting: str, *, runs: int, seed: int, add: bool) -> tuple[np.ndarray, float]:

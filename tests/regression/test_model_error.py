@@ -14,6 +14,7 @@ from sidelight.release.shown import at_most
 
 RNG = np.random.default_rng(31)
 ROWS = RNG.normal(size=(4000, 5)) * [0.3, 0.25, 0.2, 0.2, 0.15]
+ROWS /= np.maximum(np.linalg.norm(ROWS, axis=1, keepdims=True), 1)
 SLOPES = np.array([0.8, -0.6, 0.5, 0.0, 0.7])
 NUMBERS = np.clip(ROWS @ SLOPES + 0.2 * RNG.normal(size=4000), -1, 1)
 CLASSES = (4 * ROWS @ SLOPES + RNG.logistic(size=4000) > 0).astype(int)

@@ -24,7 +24,7 @@ from sidelight.regression.prediction_sources import predictions_of
 from sidelight.testing import seeded_release
 
 RNG = np.random.default_rng(5)
-ROWS = RNG.normal(size=(60, 3))
+ROWS = RNG.uniform(-1, 1, size=(60, 3))
 TARGETS = 20 + 5 * ROWS[:, 0]
 NUMBER = PredictedFit(features=3, data_norm=Fraction(2), target_range=(0.0, 40.0), middle=20.0, half=20.0)
 TWO = PredictedFit(features=3, data_norm=Fraction(2), classes=("no", "yes"))
@@ -332,7 +332,7 @@ def test_a_view_is_refused_by_its_memory_where_contents_tell_nothing() -> None:
 
 
 def test_other_rows_of_the_same_law_pass_and_odd_private_things_raise_for_nobody() -> None:
-    found = predictions_of(public(RNG.normal(size=(300, 3))), NUMBER)
+    found = predictions_of(public(RNG.uniform(-1, 1, (300, 3))), NUMBER)
     for private in (
         RNG.normal(size=(300, 3)),
         np.full((3, 3), np.nan),
@@ -343,10 +343,10 @@ def test_other_rows_of_the_same_law_pass_and_odd_private_things_raise_for_nobody
     ):
         refuse_private_rows(found, private)
     one = replace(NUMBER, features=1)
-    private = RNG.normal(size=(300, 1))
+    private = RNG.uniform(-1, 1, (300, 1))
     with pytest.raises(RangeError):
         refuse_private_rows(predictions_of(public(private[:100].tolist()), one), private)
-    refuse_private_rows(predictions_of(public(RNG.normal(size=(100, 1))), one), private)
+    refuse_private_rows(predictions_of(public(RNG.uniform(-1, 1, (100, 1))), one), private)
 
 
 def test_public_rows_follow_the_policies_of_the_schema() -> None:

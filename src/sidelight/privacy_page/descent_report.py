@@ -48,7 +48,8 @@ class DescentReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """A privacy report of a descent. `points` has, for every step, one list of coefficients for each output.
 
     `map` and `centre` are the coordinates of the steps (`map` null: the rows themselves); `mu_step`, `mu_gram` and
-    `mu_count` what the largest row could cost in one step, in the matrix and in the count; `beforehand` the pure
+    `mu_count` what the largest row could cost in one step, in the matrix and in all else (counts, a second matrix, the
+    last sum of classes, of which every row's bound includes as much as the largest row's); `beforehand` the pure
     epsilon of a choice; `row_slack` how far mapped rows may be rounded; `log_term` is ln(2·J/ρ).
     """
 
@@ -137,7 +138,7 @@ def build_descent_report(
         clip: The clip of a row's gradient.
         mu_step: What a row of that length costs in one step.
         mu_gram: What the largest row costs in the Gram matrix.
-        mu_count: What a row costs in the count.
+        mu_count: What a row costs at most in counts, in a second matrix and in the last sum of classes.
         beforehand: The pure epsilon of the choice.
         rho: The probability with which a bound may fail.
 

@@ -40,20 +40,21 @@ _WIDER, _WIDER_CLASSES = 1.25, 2.0
 def descent_error(plan: DescentPlan, fitted: FittedDescent) -> TailBound:
     """Return how far predictions for usual rows are from the best linear model's, in the root mean square; an estimate.
 
-    Of classes, and without a map: from those of the same clipped steps without noise, which end elsewhere.
+    Of classes in their probabilities. Without a map: from those of the same steps without noise, which end elsewhere.
 
     A mean of weighted squares of normal numbers exceeds S + 2√(Q·t) + 2·m·t with probability at most exp(-t) (Laurent
     and Massart), S their sum, Q the sum of their squares, m the largest: its root is at most √S + √(2·m·t).
     """
     kind = plan.targets.kind
-    unit = _WIDER * plan.targets.half if kind == "squared" else _WIDER_CLASSES * _POINTS[kind]
+    # what hidden columns may predict is no noise: it is added to the sum, and has no tail
+    unit = _WIDER * plan.targets.half if kind == "squared" else _WIDER_CLASSES * 100
     weights = np.clip(np.nan_to_num(fitted.error, nan=_MOST), 0.0, _MOST)
     slope = unit * math.sqrt(2 * float(weights.max()))
     return TailBound(
         unit=_UNITS.get(kind, _NUMBER),
         assumption=_assumed(plan, fitted),
         proved=False,
-        **_tangent(unit * math.sqrt(float(weights.sum())), slope),
+        **_tangent(100 * fitted.bias + unit * math.sqrt(float(weights.sum()) + fitted.unseen), slope),
     )
 
 
@@ -62,13 +63,17 @@ def _assumed(plan: DescentPlan, fitted: FittedDescent) -> str:
     if fitted.geometry.map is None:
         return "rows are no longer than declared (root mean square of rows; beside the same steps without noise)"
     told, beside = ["rows vary as was released"], "the same steps without noise"
+    if fitted.unseen:
+        told = ["rows vary as was released, and columns that noise hides predict no more than half the target's range"]
     started = None if fitted.chosen is None else plan.candidates[fitted.chosen]
     if started is not None:  # it was drawn to it as far as it says that it may be off
         told.append("the prediction is as good as it says")
-    if plan.targets.kind == "squared":
+    if plan.targets.kind == "squared" or plan.shares.offset:
         beside = "the best linear model"
-        if not isinstance(started, PublicExamples):  # nobody says what the clip takes off
-            told.append("errors of the best linear model are not strongly skewed")
+    if plan.targets.kind == "squared" and not isinstance(
+        started, PublicExamples
+    ):  # nobody says what the clip takes off
+        told.append("errors of the best linear model are not strongly skewed")
     return f"{', '.join(told)} (root mean square of rows; beside {beside})"
 
 

@@ -135,10 +135,25 @@ def _examples(rows: PublicData, targets: PublicData | None, wanted: PredictedFit
         )
     if places is not None and wanted.classes is not None and len(np.unique(places)) < 2:
         raise RangeError("the public rows of the prediction are all of one class; give some of at least two classes")
+    _check_lengths(raw, wanted)
     bounded, _, _ = bounded_rows(raw, data_norm=wanted.data_norm, on_violation=wanted.on_violation)
     given = (rows,) if targets is None else (rows, targets)
     features = np.asarray(bounded) / float(wanted.data_norm)
     return PublicExamples(features=features, targets=places, origin=rows.origin, given=given, raw=raw)
+
+
+def _check_lengths(raw: Floats, wanted: PredictedFit) -> None:
+    """Refuse public rows that are longer than rows may be: they were not scaled as the rows of the fit are."""
+    if wanted.on_violation != "clip" or wanted.units is not None:
+        return  # every row gets the same length, or is scaled by the declared ranges
+    _, norms, _ = bounded_rows(raw, data_norm=Fraction(10) ** 300, on_violation="clip")
+    long = int(np.sum(norms > float(wanted.data_norm) * (1 + 1e-9)))
+    if long:
+        raise RangeError(
+            f"{long} of the {len(raw)} public rows of the prediction are longer than data_norm "
+            f"({float(wanted.data_norm):.6g}), the longest {float(norms.max()):.6g}; scale them as X is scaled, or "
+            "leave out those that are too long. Nothing was charged"
+        )
 
 
 def _with_target(rows: PublicData, wanted: PredictedFit) -> tuple[Floats, NDArray[Any] | None]:

@@ -22,14 +22,16 @@ from sidelight.regression.descent import mapped_rows
 from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
-from sidelight.regression.descent.integer_rows import LOSS_LEVELS, softmax_losses
+from sidelight.regression.descent.integer_rows import LOSS_LEVELS, offset_sensitivity, softmax_losses
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
+from sidelight.regression.descent.row_sums import OffsetSum
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients
 from sidelight.regression.rows import ArrayRows
 from sidelight.testing import SeededEntropy
 
 NUMBER = Targets(kind="squared", target_range=(-1, 1))
+TWO = Targets(kind="logistic", classes=(0, 1))
 PUBLIC = PublicMoments.of(np.random.default_rng(0).normal(size=(100, 2)) / 9)
 GUESS = PredictedCoefficients(theta=np.ones((3, 1)), origin=guess(), what="a guess")
 
@@ -49,6 +51,10 @@ SETTINGS: list[dict[str, Any]] = [
     {"geometry": "none"},
     {"geometry": "none", "rows": 500, "candidates": (GUESS,)},
     {"unit": Person("who", 7), "candidates": (GUESS,)},
+    {"targets": TWO},
+    {"targets": TWO, "geometry": "none", "unit": Person("who", 3)},
+    {"targets": TWO, "intercept": False},
+    {"targets": Targets(kind="softmax", classes=(0, 1, 2), class_weights=(1, 2, 3))},
 ]
 
 
@@ -199,7 +205,8 @@ class TestRuns:
     def run(self, plan: DescentPlan, n: int = 400, *, seed: int = 1) -> Any:
         rng = np.random.default_rng(seed)
         X = rng.uniform(-0.5, 0.5, (n, plan.features))
-        rows = ArrayRows(X, X[:, 0], policy=plan.policy)
+        labels = X[:, 0] if not plan.targets.classes else rng.integers(0, len(plan.targets.classes), n)
+        rows = ArrayRows(X, labels, policy=plan.policy)
         with Source(SeededEntropy(seed)) as source:
             return descend(plan, rows, source=source)
 
@@ -246,9 +253,46 @@ class Fixed:
         return self._answer
 
 
+WEIGHTED = (None, (1, 3), (5, 1, 2), (1, 1, 9, 2))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_row_moves_the_last_sum_by_at_most_its_sensitivity(classes: int, weighted: bool) -> None:
+    """Neighbours by brute force: random rows, points near and far, every label; and the bound is nearly attained."""
+    more = {"class_weights": WEIGHTED[classes - 1]} if weighted else {}
+    targets = Targets(kind="logistic" if classes == 2 else "softmax", classes=tuple(range(classes)), **more)
+    bound, largest = offset_sensitivity(targets.outputs), 0.0
+    rng = np.random.default_rng([classes, weighted])
+    for size in (1, 2**10, 2**16, 2**24, 2**30):
+        z = np.column_stack([rng.integers(-(2**20), 2**20, (400, 3)), np.full(400, 2**12)]).astype(np.float64)
+        statistic = OffsetSum(targets=targets, code=np.rint(rng.normal(size=(4, targets.outputs)) * size), last=0)
+        labels = targets.admit(rng.integers(0, classes, 400))[0]
+        whole = statistic((z, np.ones(400, np.int64), labels))
+        assert whole.dtype == np.int64
+        for row in range(400):
+            left = np.delete(np.arange(400), row)
+            moved = whole - statistic((z[left], np.ones(399, np.int64), labels[left]))
+            assert int(moved @ moved) <= bound**2
+            largest = max(largest, float(moved @ moved) ** 0.5)
+    assert largest > 0.99 * bound
+    assert offset_sensitivity(3) ** 2 >= 2 * 2**28 > (offset_sensitivity(3) - 1) ** 2
+
+
+def test_the_noise_of_the_last_sum_is_that_of_its_share() -> None:
+    for targets, sensitivity in ((TWO, 2**14), (Targets(kind="softmax", classes=(0, 1, 2)), 23171)):
+        for unit, rows in ((Row(), 1), (Person("who", 7), 7)):
+            plan = planned(targets=targets, unit=unit)
+            noise = plan.offset_noise(np.zeros(targets.outputs, np.int64))
+            cost = noise.claims.gdp()
+            assert cost is not None
+            assert noise.scale == Fraction(rows * sensitivity) / cost.mu
+            assert plan.shares.offset * plan.mu**2 * Fraction(999, 1000) < cost.mu**2 <= plan.shares.offset * plan.mu**2
+
+
 def test_a_range_of_targets_whose_codes_would_be_no_numbers_is_refused() -> None:
     """2¹⁴ over half the range must be finite: a target at its centre would be NaN, and decide the whole sum."""
-    with pytest.raises(RangeError, match="wider than 1e-290"):
+    with pytest.raises(RangeError, match="within 1e-300"):
         planned(targets=Targets(kind="squared", target_range=(0.0, 1e-304)))
     codes, _ = Targets(kind="squared", target_range=(0.0, 1e-289)).admit(np.array([0.0, 5e-290, 1e-289]))
     assert np.isfinite(codes).all()

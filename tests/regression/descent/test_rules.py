@@ -109,13 +109,16 @@ def test_shares_add_up() -> None:
     kinds, geometries = ("squared", "logistic", "softmax"), ("private", "public", "none")
     for kind, geometry, candidates, declared in itertools.product(kinds, geometries, (True, False), (True, False)):
         found = shares(kind, geometry, candidates=candidates, rows_declared=declared)  # type: ignore[arg-type]
-        assert found.gram + found.count + found.choice + found.steps == 1
+        assert found.gram + found.count + found.choice + found.offset + found.steps == 1
+        assert (found.offset > 0) == (kind != "squared")
         assert min(found.gram, found.count, found.choice) >= 0 < found.steps
         assert (found.choice > 0) == candidates
         assert (found.gram > 0) == (geometry != "none")
         assert (found.count > 0) == (geometry != "private" and not declared)
     assert shares("squared", "public", candidates=True, rows_declared=False).steps == Fraction(67, 100)
-    assert shares("logistic", "private", candidates=False, rows_declared=False).steps == Fraction(9, 10)
+    assert shares("logistic", "private", candidates=False, rows_declared=False).steps == Fraction(87, 100)
+    alone = shares("logistic", "private", candidates=False, rows_declared=False, intercept=False)
+    assert (alone.offset, alone.steps) == (0, Fraction(9, 10))
 
 
 def test_passes_and_steps() -> None:

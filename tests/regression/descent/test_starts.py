@@ -16,7 +16,14 @@ from sidelight.regression.prediction_sources import predictions_of
 
 RNG = np.random.default_rng(11)
 D, M = 4, 400
-ROWS = RNG.normal(size=(M, D)) * [0.4, 0.3, 0.2, 0.1] + [0.1, 0.0, 0.2, 0.0]
+
+
+def drawn(rng=RNG):
+    rows = rng.normal(size=(M, D)) * [0.4, 0.3, 0.2, 0.1] + [0.1, 0.0, 0.2, 0.0]
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+
+
+ROWS = drawn()
 WEIGHTS, CONSTANT = np.array([0.5, -0.4, 0.3, 0.8]), 0.1
 TARGETS = ROWS @ WEIGHTS + CONSTANT + 0.05 * RNG.normal(size=M)
 NUMBER = PredictedFit(features=D, data_norm=Fraction(1), target_range=(-1.0, 1.0))
@@ -95,7 +102,7 @@ def test_public_rows_of_a_number_are_fitted_by_ridge_regression(name: str) -> No
 def test_variances_of_public_rows_are_those_of_the_estimate() -> None:
     geometry, found = GEOMETRIES["public"], []
     for _ in range(200):
-        rows = RNG.normal(size=(M, D)) * [0.4, 0.3, 0.2, 0.1] + [0.1, 0.0, 0.2, 0.0]
+        rows = drawn()
         y = rows @ WEIGHTS + CONSTANT + 0.05 * RNG.normal(size=M)
         start = start_of(candidate(sl.PublicData(np.column_stack([rows, y]), "x")), geometry, kind="squared")
         found.append(start.theta[:, 0])
@@ -226,6 +233,7 @@ class TestWhatPublicRowsSay:
     def skewed(size=400, seed=3):
         rng = np.random.default_rng(seed)
         rows = rng.normal(size=(size, D)) * [0.3, 0.25, 0.2, 0.2]
+        rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
         targets = np.clip(rng.exponential(0.3, size) - 0.9, -1, 1)  # nothing that a slope could explain
         return rows, targets
 

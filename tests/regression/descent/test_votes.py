@@ -17,9 +17,9 @@ from sidelight.guarantees import Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions.origin import guess
 from sidelight.regression.descent.choice import StartChoice, odds_of
-from sidelight.regression.descent.geometry import Geometry, NoisyGram, PublicMoments, from_gram, guarded
+from sidelight.regression.descent.geometry import Geometry, NoisyGram, PublicMoments, from_gram, guarded, without_map
 from sidelight.regression.descent.integer_rows import RowMap, squared_votes
-from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows
+from sidelight.regression.descent.mapped_rows import CodedRows
 from sidelight.regression.descent.plan import plan_descent
 from sidelight.regression.descent.row_sums import votes_against_starts
 from sidelight.regression.descent.starts import Start, start_of
@@ -95,7 +95,7 @@ def private_geometry(*, noise: float = 0.0) -> Geometry:
 
 def test_adding_a_row_adds_its_own_votes() -> None:
     """Block by block or in one go, the score of a table and one row more differ by at most one vote."""
-    geometry, rng = private_geometry(), np.random.default_rng(3)
+    own, rng = without_map(D, rows=1.0), np.random.default_rng(3)
     plan = plan_descent(targets=NUMBER, features=D, epsilon=1, delta="1e-6", data_norm=1)
     X, y = rng.uniform(-0.5, 0.5, (41, D)), rng.uniform(-1, 1, 41)
     constant = np.zeros((D + 1, 1))
@@ -107,13 +107,12 @@ def test_adding_a_row_adds_its_own_votes() -> None:
 
     def scores(n: int) -> np.ndarray:
         bounded = ArrayRows(X[:n], y[:n], policy=plan.policy)
-        mapped = MappedRows(CodedRows(bounded, data_norm=1.0), RowMap(geometry=geometry))
-        return -votes_against_starts(NUMBER, mapped, starts, RowMap(geometry=geometry))
+        return -votes_against_starts(NUMBER, CodedRows(bounded, data_norm=1.0), starts, RowMap(geometry=own))
 
     found = np.array([scores(n) for n in range(42)])
     assert (found[:, -1] == 0).all()
     assert np.abs(np.diff(found, axis=0)).max() == 1
-    z = np.column_stack([(X - geometry.centre) @ geometry.map, np.ones(41)])
+    z = np.column_stack([X, np.full(41, 0.5)])
     errors = np.abs(z @ starts[1].theta[:, 0] - y)
     assert abs(found[-1, 1] - np.sign(np.abs(y) - errors).sum()) <= 2  # integers decide ties of a 2⁻¹⁴th
 

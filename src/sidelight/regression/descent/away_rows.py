@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.aggregates.coding import CodeArrays
 from sidelight.aggregates.collect import RowsThatCount
 from sidelight.aggregates.states import state_from_bytes, state_to_bytes
@@ -28,7 +27,7 @@ from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import Integers, RowMap
 from sidelight.regression.descent.mapped_rows import CodedRows, coded_block, mapped_block, sum_of_block
-from sidelight.regression.descent.row_sums import CodedPasses, CodedSum, MappedSum
+from sidelight.regression.descent.row_sums import CodedPasses, CodedSum, ExactSum, MappedSum
 from sidelight.regression.rows import RowPolicy, Rows
 
 #: Makes features and targets of coded rows, row by row; it can be pickled.
@@ -97,14 +96,14 @@ class SumOfBlocks(ABC):
     @property
     def answer_bytes(self) -> int:
         """How large an answer is: public."""
-        return 8 * math.prod(self.statistic.shape)
+        return 16 * math.prod(self.statistic.shape)
 
     def __call__(self, blocks: Iterator[bytes]) -> bytes:
         """Answer for the blocks of one part."""
-        total = np.zeros(self.statistic.shape, np.int64)
+        total = ExactSum(self.statistic.shape)
         for block in blocks:
-            total += self.of_block(*read(block))
-        return state_to_bytes(total)
+            total.add(self.of_block(*read(block)))
+        return state_to_bytes(total.limbs)
 
     @abstractmethod
     def of_block(self, codes: Any, targets: Floats) -> Integers:
@@ -173,14 +172,11 @@ class KeptRows:
 
 
 def _together(shape: tuple[int, ...], parts: Iterable[bytes]) -> Integers:
-    """Add up the sums of all parts as Python integers, which cannot wrap however many rows a cluster holds.
-
-    A sum beyond 2**62 counts as 2**62: clamping moves no two sums further apart (`Bounded`).
-    """
-    total = np.zeros(shape, object)
+    """Add up the sums of all parts."""
+    total = ExactSum(shape)
     for part in parts:
-        total = total + state_from_bytes(part)
-    return np.asarray(np.clip(total, -VALUE_LIMIT, VALUE_LIMIT), np.int64)
+        total.add_limbs(np.asarray(state_from_bytes(part)).reshape(2, *shape))
+    return total.saturated()
 
 
 def written(codes: Any, targets: Floats) -> bytes:

@@ -1,32 +1,27 @@
-"""One descent: a noisy Gram matrix, perhaps a count and a choice, and T noisy gradients, each at a public point.
+"""One descent: perhaps a choice, what the coordinates need, and T noisy gradients, each at a public point.
 
-The four lines that touch rows are marked; everything else is post-processing of what they released, and all of it may
-be published. Every pass is made, whatever comes out: there is nothing that could converge or fail.
+A last sum sets the constants of classes (`base_rates`). The seven lines that touch rows are marked, here, there and in
+`coordinates`; everything else is post-processing of what they released, and all of it may be published. Every pass is
+made, whatever comes out: there is nothing that could converge or fail.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from sidelight.noise import Source
 from sidelight.regression.descent.away_rows import AwayExamples, opened
-from sidelight.regression.descent.geometry import (
-    Floats,
-    Geometry,
-    NoisyGram,
-    from_gram,
-    guarded,
-    without_map,
-)
-from sidelight.regression.descent.integer_rows import CODE_BITS, Integers, RowMap
-from sidelight.regression.descent.log_odds import share_of_log_odds
+from sidelight.regression.descent.base_rates import with_constants
+from sidelight.regression.descent.coordinates import released_coordinates
+from sidelight.regression.descent.geometry import Floats, Geometry, without_map
+from sidelight.regression.descent.integer_rows import RowMap
+from sidelight.regression.descent.log_odds import true_log_odds
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import (
     CodedPasses,
-    GramAndCount,
     MappedPasses,
     integer_gradient,
     losses_of_starts,
@@ -37,15 +32,21 @@ from sidelight.regression.descent.rules import (
     PLAIN_MOMENTUM,
     PLAIN_PASSES,
     PLAIN_STEP,
+    Kind,
     Schedule,
+    SecondLook,
     schedule,
 )
 from sidelight.regression.descent.shrinkage import average_noise, shrink
 from sidelight.regression.descent.starts import Start, start_of, taken_off
+from sidelight.regression.model_predictions import PublicExamples
 from sidelight.regression.rows import Rows
 
 #: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
 _STORED, _STORED_POINTS = 256, 1 << 15
+_LARGEST = 1e307
+#: By how much a probability moves at most when log odds move by 1, and those of several classes; a number by as much.
+_MOST_MOVED: dict[Kind, float] = {"squared": 1.0, "logistic": 0.25, "softmax": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,8 +61,11 @@ class FittedDescent:
         noise: The variance of the average in each coordinate, (columns,).
         chosen: The prediction that it started from, or None.
         factor: How far it was drawn (κ), None where it was not.
-        error: What the mean square of a usual row's error is made of, in half ranges² or log odds², some parts.
+        error: What the mean square of a usual row's error is made of, in half ranges² or probabilities².
+        bias: What is allowed for beside it, not squared: what clip and lost slopes may do to probabilities.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
+        unseen: What else it may be: what columns that no release showed may predict, in half ranges².
+        second_look: What was released of the columns after the first matrix.
     """
 
     coefficients: Floats
@@ -72,7 +76,10 @@ class FittedDescent:
     chosen: int | None
     factor: float | None
     error: Floats
+    bias: float
     points: Floats
+    unseen: float = 0.0
+    second_look: SecondLook = "none"
 
     def value(self) -> dict[str, Any]:
         """Return the released value: the model, the released number of rows, and how the model came about."""
@@ -87,6 +94,8 @@ class FittedDescent:
             "chosen": -1 if self.chosen is None else self.chosen,
             "believed": -1.0 if self.factor is None else min(self.factor, 1e300),
         }
+        if self.second_look != "none":
+            found["second_look"] = get_args(SecondLook).index(self.second_look)
         geometry = self.geometry
         if geometry.map is not None and geometry.features <= _STORED:
             found |= {"map": geometry.map, "centre": geometry.centre}
@@ -103,57 +112,37 @@ def descend(plan: DescentPlan, rows: Rows | AwayExamples, *, source: Source) -> 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
     """
     with opened(rows, data_norm=float(plan.data_norm), dense=plan.shares.gram > 0) as coded:
-        geometry = _geometry(plan, coded, source=source)
+        chosen = _chosen(plan, coded, source=source)
+        plan, geometry = released_coordinates(plan.after_choice(chosen), coded, source=source)
         mapped = coded.mapped(RowMap(geometry=geometry))
-        chosen, start = _chosen(plan, geometry, mapped, source=source)
+        start = None if chosen is None else _start(plan, plan.candidates[chosen], geometry)
         steps = _plain if geometry.kind == "none" else _averaged
         return steps(plan, geometry, coded, mapped, chosen, start, source=source)
 
 
-def _geometry(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> Geometry:
-    """Release what the coordinates need."""
-    declared = counted = None if plan.rows is None else float(plan.rows)
-    total, count = _gram_and_count(plan, rows)
-    gram = None
-    if plan.shares.gram:
-        noise = plan.gram_noise(total)
-        released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 1 of 4
-        unit = 2.0 ** (-2 * CODE_BITS)
-        gram = NoisyGram(matrix=released * unit, noise_scale=float(noise.scale) * unit)
-    if plan.shares.count:
-        counting = plan.count_noise(count)
-        noisy = float(counting.release(source))  # private rows, 2 of 4
-        counted = max(noisy, 0.0)
-        declared = counted + counting.deviation
-    if gram is None:
-        assert declared is not None
-        return without_map(plan.features, rows=declared, intercept=plan.intercept)
-    more: dict[str, Any] = {"intercept": plan.intercept, "outputs": plan.targets.outputs}
-    if plan.public is not None:
-        assert declared is not None
-        return guarded(plan.public, gram, rows=declared, counted=counted, **more)
-    return from_gram(gram, rows=declared, full=plan.targets.kind == "logistic", **more)
+def _chosen(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> int | None:
+    """Choose a prediction or none, before anything else and in the rows' own coordinates; paid whatever comes out.
 
-
-def _gram_and_count(plan: DescentPlan, rows: CodedPasses) -> tuple[Integers, int]:
-    """Read the rows once, where anything of it is needed."""
-    statistic = GramAndCount(features=plan.features, gram=plan.shares.gram > 0)
-    if not plan.shares.gram and not plan.shares.count:
-        return statistic.split(np.zeros(statistic.shape, np.int64))
-    return statistic.split(rows.added_up(statistic))
-
-
-def _chosen(
-    plan: DescentPlan, geometry: Geometry, mapped: MappedPasses, *, source: Source
-) -> tuple[int | None, Start | None]:
-    """Choose where to start: one of the predictions, or at 0; paid whatever comes out."""
+    What is not chosen is not used afterwards, for nothing.
+    """
     if plan.choice is None:
-        return None, None
-    starts = [_start(plan, candidate, geometry) for candidate in plan.candidates]
+        return None
+    own = without_map(plan.features, rows=1.0, intercept=plan.intercept)
+    starts = [_judged(plan, candidate, own) for candidate in plan.candidates]
     add_up = votes_against_starts if plan.choice.votes else losses_of_starts
-    totals = add_up(plan.targets, mapped, starts, RowMap(geometry=geometry))
-    chosen = plan.choice.draw(totals, source)  # private rows, 3 of 4
-    return chosen, None if chosen is None else starts[chosen]
+    totals = add_up(plan.targets, rows, starts, RowMap(geometry=own))
+    return plan.choice.draw(totals, source)  # private rows, 1 of 7
+
+
+def _judged(plan: DescentPlan, candidate: Any, own: Geometry) -> Start:
+    """Return a prediction in the rows' own coordinates; public rows are fitted as for a released geometry."""
+    if plan.geometry == "none" or not isinstance(candidate, PublicExamples):
+        return _start(plan, candidate, own)
+    whole = np.eye(plan.features)
+    same = replace(own, map=whole, inverse=whole, kind="private")
+    start = _start(plan, candidate, same)
+    constant = None if start.constant is None else own.mapped(*same.unmapped(start.constant))
+    return replace(start, theta=own.mapped(*same.unmapped(start.theta)), constant=constant)
 
 
 def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> Start:
@@ -171,7 +160,7 @@ def _noisy_gradient(
     """Release the gradient at a public point, in the loss's own unit."""
     total = integer_gradient(plan.targets, mapped, theta, mapping, clip=clip)
     noise = plan.step_noise(total, clip=clip, passes=passes)
-    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 4 of 4
+    released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 6 of 7
     gradient = released * 2.0**-mapping.gradient_bits
     if plan.targets.outputs > 1:  # the gradient of a softmax adds up to 0 over the classes
         gradient -= gradient.mean(axis=1, keepdims=True)
@@ -232,10 +221,10 @@ def _averaged(
         # how large slopes are without a prediction was fitted to the larger number
         counted=None if start is None else geometry.counted,
     )
-    kept = 1.0
+    kept, rate = 1.0, None
     if targets.kind == "logistic" and start is None and plan.shrinkage != "none" and not targets.class_weights:
         likely = geometry.h if geometry.likely is None else geometry.likely
-        kept = share_of_log_odds(
+        kept, rate = true_log_odds(
             average[:, 0], noise.variance, geometry.h, likely, steps=steps, intercept=geometry.intercept
         )
     shrunk = shrink(
@@ -247,15 +236,30 @@ def _averaged(
         trust=None if start is None else start.variances,
         intercept=geometry.intercept,
     )
+    found, unsure = kept * shrunk.theta, shrunk.variance
+    stored = kept * noise.variance  # as sure as a slope that was drawn back may be: its square would be too sure
+    error = noise.h * unsure  # how far log odds are drawn back is not sure, either: not counted here
+    bias = 0.0
+    if not plan.shares.offset:
+        error = _MOST_MOVED[targets.kind] ** 2 * error
+    else:
+        found, after = with_constants(
+            plan, geometry, mapped, found, rate, said=float(unsure[-1]), predicted=start is not None, source=source
+        )
+        stored = np.append(stored[:-1], after.variance)
+        error = np.append(after.of_slopes * error[:-1], after.of_constant)
+        bias = after.of_rest
     return _fitted(
         plan,
         geometry,
         steps,
-        kept * shrunk.theta,
-        kept * noise.variance,  # as sure as a slope that was drawn back may be: its square would be too sure
+        found,
+        stored,
         chosen,
         shrunk.factor,
-        error=noise.h * shrunk.variance,  # how far log odds are drawn back is not sure, either: not counted here
+        unseen=geometry.unseen if start is None and targets.kind == "squared" else 0.0,
+        error=error,
+        bias=bias,
         points=np.array(seen),
     )
 
@@ -304,9 +308,21 @@ def _plain(
     reached = [PLAIN_STEP * (1 - PLAIN_MOMENTUM**left) / (1 - PLAIN_MOMENTUM) for left in range(1, passes + 1)]
     deviation = plan.rows_per_unit * PLAIN_CLIP * passes**0.5 / (plan.mu_steps * geometry.rows)
     error = np.array([1.25 * deviation**2 * sum(each**2 for each in reached)])
+    error = _MOST_MOVED[plan.targets.kind] ** 2 * error
+    if plan.shares.offset:
+        theta, after = with_constants(
+            plan, geometry, mapped, theta, None, said=None, predicted=start is not None, source=source
+        )
+        error = np.append(error, after.of_constant)
     return _fitted(
         plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, error=error, points=np.array(seen)
     )
+
+
+def _finite(values: Floats, unit: float) -> Floats:
+    """Return values in a public unit, cut to what a float holds with some room: nothing may fail after the charge."""
+    with np.errstate(over="ignore"):
+        return np.clip(values * unit, -_LARGEST, _LARGEST)
 
 
 def _fitted(
@@ -320,6 +336,8 @@ def _fitted(
     *,
     error: Floats,
     points: Floats,
+    unseen: float = 0.0,
+    bias: float = 0.0,
 ) -> FittedDescent:
     """Return coefficients in the units of the rows and of the target."""
     coefficients, intercept = geometry.unmapped(theta)
@@ -327,13 +345,16 @@ def _fitted(
         coefficients, intercept = coefficients[:, 1:] - coefficients[:, :1], intercept[1:] - intercept[:1]
     half = plan.targets.half
     return FittedDescent(
-        coefficients=np.asarray(coefficients.T * (half / float(plan.data_norm))),
-        intercept=np.asarray(intercept * half),
+        coefficients=_finite(coefficients.T, half / float(plan.data_norm)),
+        intercept=_finite(intercept, half),
         geometry=geometry,
         schedule=steps,
         noise=noise,
         chosen=chosen,
         factor=factor,
         error=error,
+        bias=bias,
         points=points,
+        unseen=unseen,
+        second_look=plan.second_look,
     )

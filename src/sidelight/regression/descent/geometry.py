@@ -9,7 +9,7 @@ stretched the whole way: their steps then arrive in directions in which rows har
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,10 @@ Floats = NDArray[np.float64]
 #: The constant beside the rows in the Gram matrix, v.
 CONSTANT = 0.5
 _LEAST_LARGEST = 0.02
+#: A column is shown by a matrix from this many deviations of its noise on.
+_SHOWN = 2.0
+#: The mean square, in half ranges, that predictions by a column of unknown scale may have.
+UNSEEN = 0.64
 #: The power of the inverse covariance that makes rows as long in every direction.
 _FULL = 1.0
 #: A ridge below it is rounding.
@@ -44,6 +48,9 @@ class Geometry:
         counted: The same number without what was added to it.
         likely: The same mean squares with what the matrix's noise adds to them taken out; None for kind "none".
         step_factor: What shortens the step for a public geometry, None for a released one.
+        unseen: The mean square, in half ranges, of predictions by columns that the matrix does not show.
+        obscured: The noise of an entry of the released matrix beside the mean variance of a column, at most 1; of
+            public rows 0.
         intercept: Whether z has a constant column.
         kind: "private", "public" or "none".
     """
@@ -57,6 +64,8 @@ class Geometry:
     counted: float
     likely: Floats | None = None
     step_factor: float | None = None
+    unseen: float = 0.0
+    obscured: float = 0.0
     intercept: bool = True
     kind: GeometryKind = "private"
 
@@ -76,17 +85,18 @@ class Geometry:
         inside = coefficients if self.inverse is None else self.inverse @ coefficients
         if not self.intercept:
             return np.asarray(inside)
-        return np.vstack([inside, (moved / self._constant)[None, :]])
+        return np.vstack([inside, (moved / self.constant)[None, :]])
 
     def unmapped(self, theta: Floats) -> tuple[Floats, Floats]:
         """Undo `mapped`: return coefficients (features, outputs) and intercepts (outputs,)."""
         inside = theta[: self.features]
         coefficients = inside if self.map is None else self.map @ inside
-        constant = theta[-1] * self._constant if self.intercept else np.zeros(theta.shape[1])
+        constant = theta[-1] * self.constant if self.intercept else np.zeros(theta.shape[1])
         return np.asarray(coefficients), np.asarray(constant - self.centre @ coefficients)
 
     @property
-    def _constant(self) -> float:
+    def constant(self) -> float:
+        """The entry of the constant column of z."""
         return CONSTANT if self.kind == "none" else 1.0
 
 
@@ -117,6 +127,12 @@ class NoisyGram:
         """The number of rows, one deviation too large: too small a number lets steps diverge."""
         return self.counted + self.noise_scale / CONSTANT**2
 
+    def hidden(self, centre: Floats, rows: float) -> NDArray[np.bool_]:
+        """Return which columns vary too little about a centre for the matrix to show it."""
+        level = self.noise_scale / rows
+        varied = np.diag(self.matrix)[:-1] / rows - centre**2
+        return np.asarray(varied < _SHOWN * level)
+
     def mean(self, rows: float) -> Floats:
         """Return the noisy mean row."""
         return np.asarray(self.matrix[:-1, -1] / (CONSTANT * rows))
@@ -144,13 +160,20 @@ class PublicMoments:
 
 
 def from_gram(
-    gram: NoisyGram, *, rows: float | None = None, intercept: bool = True, outputs: int = 1, full: bool = False
+    gram: NoisyGram,
+    *,
+    rows: float | None = None,
+    counted: float | None = None,
+    intercept: bool = True,
+    outputs: int = 1,
+    full: bool = False,
 ) -> Geometry:
     """Return the geometry of a released Gram matrix.
 
     Args:
         gram: The release.
-        rows: A declared number of rows instead of the released one.
+        rows: A declared number of rows instead of the released one, or one that was released before.
+        counted: The latter without what was added to it.
         intercept: Whether rows are centred and get a constant column.
         outputs: Predictors of a row: with three or more the stretching is weaker.
         full: Whether rows are stretched all the way where the noise of the matrix is below the mean variance of a
@@ -163,16 +186,19 @@ def from_gram(
     covariance = gram.matrix[:-1, :-1] / count - np.outer(centre, centre)
     level = gram.noise_scale * math.sqrt(2 * d) / count
     likely = _without_noise(covariance, noise=gram.noise_scale / count)
-    return _stretched(
+    noise = gram.noise_scale / count
+    found = _stretched(
         covariance,
         0.25 * level,
+        obscured=min(1.0, noise / (max(float(np.trace(covariance)) / d, 0.0) + noise / math.sqrt(d))),
         likely=likely,
         centre=centre,
         rows=count,
-        counted=gram.counted if rows is None else rows,
+        counted=gram.counted if rows is None else rows if counted is None else counted,
         intercept=intercept,
         power=_FULL if full and outputs < 3 and level <= float(np.trace(covariance)) / d else _power(outputs),
     )
+    return replace(found, unseen=UNSEEN) if gram.hidden(centre, count).any() else found
 
 
 def guarded(
@@ -273,6 +299,7 @@ def _stretched(
     intercept: bool,
     power: float,
     step_factor: float | None = None,
+    obscured: float = 0.0,
     kind: GeometryKind = "private",
 ) -> Geometry:
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
@@ -294,6 +321,7 @@ def _stretched(
         counted=counted,
         likely=np.append(varied, 1.0) if intercept else varied,
         step_factor=step_factor,
+        obscured=obscured,
         intercept=intercept,
         kind=kind,
     )

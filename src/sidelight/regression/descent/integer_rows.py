@@ -30,7 +30,7 @@ ROW_LENGTH = 1 << CODE_BITS
 #: The constant ½ beside the codes of a row.
 HALF = ROW_LENGTH // 2
 #: Bits of the fractions of mapped rows, of coefficients, of predictors, and of errors.
-_Z_BITS, _THETA_BITS, _U_BITS, ERROR_BITS = 12, 16, 28, 14
+Z_BITS, _THETA_BITS, _U_BITS, ERROR_BITS = 12, 16, 28, 14
 _LARGEST_Z = 1 << 20
 _LARGEST_FACTOR = 1 << 24
 _MOST_SHIFT = 40
@@ -98,7 +98,7 @@ class RowMap:
         assert self.geometry.map is not None
         largest = float(np.abs(self.geometry.map).max(initial=0.0))
         shift = _MOST_SHIFT
-        while shift > 0 and largest * 2.0 ** (_Z_BITS + shift - CODE_BITS) > _LARGEST_FACTOR - 1:
+        while shift > 0 and largest * 2.0 ** (Z_BITS + shift - CODE_BITS) > _LARGEST_FACTOR - 1:
             shift -= 1
         return shift
 
@@ -106,7 +106,7 @@ class RowMap:
     def factors(self) -> Floats:
         """The map in whole numbers."""
         assert self.geometry.map is not None
-        scaled = np.rint(self.geometry.map * 2.0 ** (_Z_BITS + self.shift - CODE_BITS))
+        scaled = np.rint(self.geometry.map * 2.0 ** (Z_BITS + self.shift - CODE_BITS))
         return np.clip(scaled, -_LARGEST_FACTOR, _LARGEST_FACTOR)
 
     @cached_property
@@ -114,7 +114,7 @@ class RowMap:
         """The mapped centre in whole numbers."""
         assert self.geometry.map is not None
         largest = 2.0 ** (CODE_BITS + 24) * math.sqrt(self.geometry.features)
-        moved = self.geometry.centre @ self.geometry.map * 2.0 ** (_Z_BITS + self.shift)
+        moved = self.geometry.centre @ self.geometry.map * 2.0 ** (Z_BITS + self.shift)
         return np.clip(np.rint(moved), -largest, largest)
 
     def mapped(self, codes: Any) -> Any:
@@ -133,7 +133,7 @@ class RowMap:
             np.clip(inside, -_LARGEST_Z, _LARGEST_Z, out=inside)
             out[start : start + step, :d] = inside
         if self.geometry.intercept:
-            out[:, -1] = 1 << _Z_BITS
+            out[:, -1] = 1 << Z_BITS
         return out
 
     @property
@@ -144,7 +144,7 @@ class RowMap:
     @property
     def gradient_bits(self) -> int:
         """The bits of the fractions of gradients."""
-        return ERROR_BITS + (CODE_BITS if self.geometry.map is None else _Z_BITS)
+        return ERROR_BITS + (CODE_BITS if self.geometry.map is None else Z_BITS)
 
     def theta_codes(self, theta: Floats) -> Floats:
         """Return coefficients in whole numbers, so small that a predictor stays below 2⁵³."""
@@ -157,6 +157,14 @@ class RowMap:
         """Return coefficients as the rows meet them: rounded to their whole numbers, in their own unit."""
         bits = _U_BITS - CODE_BITS if self.geometry.map is None else _THETA_BITS
         return np.asarray(self.theta_codes(theta) * 2.0**-bits)
+
+
+def shortened(z: Integers) -> Floats:
+    """Return mapped rows, those longer than `ROW_LENGTH` shortened to it: z·2¹⁴/⌈‖z‖⌉, rounded towards 0."""
+    norms, whole = whole_norms(z), z.astype(np.int64)
+    long = np.flatnonzero(norms > ROW_LENGTH)
+    whole[long] = np.sign(whole[long]) * (np.abs(whole[long]) * ROW_LENGTH // norms[long, None])
+    return whole.astype(np.float64)
 
 
 def whole_norms(z: Any, last: int = 0) -> Integers:
@@ -262,6 +270,16 @@ def clipped_errors(errors: Floats, norms: Integers, clip: int) -> Floats:
         shorter = np.abs(some) * clip // (norms[long] * lengths[long])[:, None]
         errors[long] = np.sign(some) * shorter
     return errors
+
+
+def offset_sensitivity(outputs: int) -> int:
+    """Return the longest (probability - label) of a row, whole, in units of 2⁻¹⁴: of one output 1, of several √2.
+
+    Of several, the entries of the other classes add up to at most 1 and the own one is at most 1; entries are rounded
+    down, and weights are at most 1.
+    """
+    whole = 1 << ERROR_BITS
+    return whole if outputs == 1 else math.isqrt(2 * whole**2) + 1
 
 
 # --- what a row says in the choice: a vote of -1, 0 or 1, or a loss of 0..1024 ---------------------------------------

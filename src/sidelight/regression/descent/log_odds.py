@@ -10,6 +10,7 @@ as it is computed from released numbers; and as all log odds are drawn back by o
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,22 +22,35 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _FIRST, _SECOND = np.meshgrid(_NODES, _NODES, indexing="ij")
 _PAIRS = np.outer(_WEIGHTS, _WEIGHTS) / _WEIGHTS.sum() ** 2
 #: Noise is never taken to be more than this of the slopes; no true log odds are a smaller share of clipped ones.
-_MOST_NOISE, _LEAST = 0.9, 1 / 16
+_MOST_NOISE, _LEAST = 0.5, 1 / 16
 _HALVINGS = 10
+#: Slopes and constant are solved for in turn, so often; a constant is looked for up to here.
+_ROUNDS, _FARTHEST_CONSTANT = 2, 8.0
+#: How far a true constant is moved to see how far its end moves.
+_NEAR = 0.1
 #: Beyond, a probability is 0 or 1.
 _FARTHEST = 500.0
 #: Public rows that do not vary, beside a matrix that says little, leave no column to make steps for: all of h is 0.
 _LEAST_SIZE = 1e-200
 
 
+@dataclass(frozen=True)
+class Rate:
+    """The share of the second class that steps tell of, and the variance of its log odds."""
+
+    share: float
+    variance: float
+
+
 @np.errstate(all="ignore")
-def share_of_log_odds(
+def true_log_odds(
     theta: Floats, noise: Floats, h: Floats, likely: Floats, *, steps: Schedule, intercept: bool = True
-) -> float:
-    """Return which share of the log odds of two classes is kept, at most 1.
+) -> tuple[float, Rate | None]:
+    """Return which share of the slopes of two classes is kept, at most 1, and what the classes' shares then are.
 
     What is not noise of the slopes' variance is kept of them, as the best guess of a true slope from a noisy one; and
-    of that, as much as the clip has not stretched. It never fails, whatever was released: what cannot be told is 1.
+    of that, as much as the clip has not stretched. It never fails, whatever was released: what cannot be told is 1,
+    and None.
 
     Args:
         theta: The average of the last points, (columns,), in coordinates of z.
@@ -52,51 +66,79 @@ def share_of_log_odds(
         )
     varied, unknown = float(likely[:-1] @ theta[:-1] ** 2), float(likely[:-1] @ noise[:-1])
     if not (0 < varied < math.inf and unknown < math.inf):
-        return 1.0
+        return 1.0, None
     told = 1.0 - min(unknown / varied, _MOST_NOISE)
     stepped = float(h[:-1] @ theta[:-1] ** 2)
     if not _LEAST_SIZE < stepped < math.inf:  # steps without noise go nowhere along it, so that the clip takes nothing
-        return told
+        return told, None
     ended = math.sqrt(told) * theta
+    if not intercept:
+        return told * _unstretched(ended, h, 0.0, steps=steps), None
+    share, truth = 1.0, 0.0
+    for _ in range(_ROUNDS):
+        share = _unstretched(ended, h, truth, steps=steps)
+        truth = _true_constant(ended, h, float(theta[-1]), share=share, steps=steps)
+    ends = [clipped_end(ended, h, share=share, truth=truth + each, steps=steps)[1] for each in (-_NEAR, _NEAR)]
+    moved = max((ends[1] - ends[0]) / (2 * _NEAR), _LEAST)
+    said = float(np.sum(_PAIRS * _chance(truth + share * math.sqrt(told * stepped) * _FIRST)))
+    variance = float(noise[-1]) / moved**2
+    return told * share, Rate(said, variance) if 0 < said < 1 and variance < math.inf else None
+
+
+def _unstretched(ended: Floats, h: Floats, truth: float, *, steps: Schedule) -> float:
+    """Return the share of slopes, at most 1, from which clipped steps end at these."""
     low, high = _LEAST, 1.0
-    if clipped_end(ended, h, share=high, steps=steps) <= 1:
-        return told
+    if clipped_end(ended, h, share=high, truth=truth, steps=steps)[0] <= 1:
+        return 1.0
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if clipped_end(ended, h, share=middle, steps=steps) > 1 else (middle, high)
-    return told * math.sqrt(low * high)
+        beyond = clipped_end(ended, h, share=middle, truth=truth, steps=steps)[0] > 1
+        low, high = (low, middle) if beyond else (middle, high)
+    return math.sqrt(low * high)
 
 
-def clipped_end(theta: Floats, h: Floats, *, share: float, steps: Schedule) -> float:
-    """Return how far steps without noise go in the direction of theta, where share·theta are the true slopes.
+def _true_constant(ended: Floats, h: Floats, constant: float, *, share: float, steps: Schedule) -> float:
+    """Return the true constant from which clipped steps end at this one."""
+    low, high = -_FARTHEST_CONSTANT, _FARTHEST_CONSTANT
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        beyond = clipped_end(ended, h, share=share, truth=middle, steps=steps)[1] > constant
+        low, high = (low, middle) if beyond else (middle, high)
+    return (low + high) / 2
+
+
+def clipped_end(theta: Floats, h: Floats, *, share: float, truth: float, steps: Schedule) -> tuple[float, float]:
+    """Return how far steps without noise go in the direction of theta, and to which constant.
 
     Rows are normal numbers z with mean squares h, beside a constant 1, all as long as a usual one, so that an error is
     clipped to c. Of a function e of u = z·point and t = z·theta, E[z·e] = h·(point·α + theta·β) with β = E[∂e/∂t] and
     α·E[u²] + β·E[u·t] = E[u·e] (Stein), u and t about their means: two numbers a step, whatever the columns are.
 
     Args:
-        theta: A direction with its length, (columns,), the constant last.
+        theta: A direction with its length, (columns,), the constant last and not used.
         h: Mean squares of the columns.
-        share: What of theta is the truth.
+        share: What of theta are the true slopes.
+        truth: The true constant.
         steps: Passes, clip and step.
     """
     slopes, weights, clip = theta[:-1], h[:-1] * theta[:-1], steps.clip_share
     size = float(weights @ slopes)
-    point, total = np.zeros_like(theta), 0.0
+    point, total, constant = np.zeros_like(theta), 0.0, 0.0
+    chance = _chance(truth + share * math.sqrt(size) * _FIRST)
     for step in range(steps.passes):
         along, spread = float(weights @ point[:-1]) / size, float(h[:-1] @ point[:-1] ** 2)
         about = along * math.sqrt(size) * _FIRST + math.sqrt(max(spread - along * along * size, 0.0)) * _SECOND
-        truth = _chance(share * (theta[-1] + math.sqrt(size) * _FIRST))
         said = _chance(point[-1] + about)
         of_one, of_other = np.maximum(said - 1, -clip), np.minimum(said, clip)
-        error = truth * of_one + (1 - truth) * of_other
-        beta = share * float(np.sum(_PAIRS * truth * (1 - truth) * (of_one - of_other)))
+        error = chance * of_one + (1 - chance) * of_other
+        beta = share * float(np.sum(_PAIRS * chance * (1 - chance) * (of_one - of_other)))
         alpha = (float(np.sum(_PAIRS * about * error)) - along * size * beta) / spread if spread > 0 else 0.0
         gradient = np.append(h[:-1] * (point[:-1] * alpha + slopes * beta), np.sum(_PAIRS * error))
         point = point - steps.step / CURVATURE["logistic"] * gradient
         if step >= steps.passes - steps.tail:
             total += float(weights @ point[:-1]) / size
-    return total / steps.tail
+            constant += float(point[-1])
+    return total / steps.tail, constant / steps.tail
 
 
 def _chance(log_odds: Floats) -> Floats:

@@ -18,7 +18,7 @@ from sidelight.progress import progress
 from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import Integers, RowMap, row_codes, whole_norms
-from sidelight.regression.descent.row_sums import CodedSum, Mapped, MappedSum
+from sidelight.regression.descent.row_sums import CodedSum, ExactSum, Mapped, MappedSum
 from sidelight.regression.rows import ArrayRows, Block, Rows, side_by_side
 
 #: Codes, and mapped rows, of a stream that take no more than this are kept after the first pass.
@@ -67,10 +67,10 @@ class CodedRows:
 
     def added_up(self, statistic: CodedSum) -> Integers:
         """Return the sum over all rows, block by block."""
-        total = np.zeros(statistic.shape, np.int64)
+        total = ExactSum(statistic.shape)
         for codes, targets in self.blocks(dense=self._dense):
-            total += statistic(codes, targets)
-        return total
+            total.add(statistic(codes, targets))
+        return total.saturated()
 
     def mapped(self, mapping: RowMap) -> MappedRows:
         """Return the rows as the integers of a geometry."""
@@ -152,10 +152,10 @@ class MappedRows:
             return sum_of_block(statistic, block)
 
         few = self._kept is not None and len(self._kept) < _SEVERAL
-        total = np.zeros(statistic.shape, np.int64)
+        total = ExactSum(statistic.shape)
         for found in map(of_block, self.blocks()) if few else side_by_side(of_block, self.blocks()):
-            total += found
-        return total
+            total.add(found)
+        return total.saturated()
 
     def __repr__(self) -> str:
         return "MappedRows()"

@@ -1,14 +1,15 @@
 """A descent before any data: its public parameters and its price.
 
-The parts are a noisy Gram matrix, a noisy count, a choice, and the steps; the squares of what they cost add up to mu²
-at most, whatever they release: the number of steps and the clip follow from what was released before them, and the
-steps together cost the same for every one of these (descent proof page, Theorem D).
+The parts are a noisy Gram matrix, a noisy count, a choice, the steps, and a last sum of classes; the squares of what
+they cost add up to mu² at most, whatever they release: the number of steps and the clip follow from what was released
+before them, and the steps together cost the same for every one of these (descent proof page, Theorem D).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -38,8 +39,8 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.regression.clipping import OnViolation
 from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.geometry import PublicMoments
-from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers
-from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, Shares, shares
+from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers, offset_sensitivity
+from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, SecondLook, Shares, shares
 from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import declared_rows
@@ -51,7 +52,8 @@ GeometryChoice = Literal["auto", "public", "private", "none"]
 _MOST_COLUMNS, _MOST_PLAIN_COLUMNS = 8000, 1 << 20
 _MOST_PASSES = 1000
 _SMALLEST_NORM = Fraction(1, 10**40)
-_SMALLEST_HALF = 1e-290  # 2¹⁴ over it stays finite, or a target at the centre would be NaN
+#: Of a coefficient and of an intercept.
+_LARGEST_UNIT = Fraction(1e300)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,6 +77,10 @@ class DescentPlan:
         delta: The target.
         mu: The Gaussian differential privacy that keeps to it.
         unit: The protected unit.
+        public_candidate: The place of the prediction that `public` came from; its geometry is used if it is chosen.
+            None: used in any case.
+        second_look: What else is released of the columns; the steps pay for it. It follows from what was released
+            before (`with_look`).
     """
 
     targets: Targets
@@ -93,6 +99,24 @@ class DescentPlan:
     delta: Fraction
     mu: Fraction
     unit: Unit
+    public_candidate: int | None = None
+    second_look: SecondLook = "none"
+
+    def after_choice(self, chosen: int | None) -> DescentPlan:
+        """Return the plan of what is left: public rows that were not chosen say nothing about the geometry."""
+        if self.public_candidate is None or chosen == self.public_candidate:
+            return self
+        return replace(self, geometry="private", public=None, public_candidate=None)
+
+    def settled(self, value: Mapping[str, Any]) -> DescentPlan:
+        """Return the plan as it was carried out, by what was released."""
+        chosen = int(value["chosen"])
+        look = get_args(SecondLook)[int(value.get("second_look", 0))]
+        return self.after_choice(None if chosen < 0 else chosen).with_look(look)
+
+    def with_look(self, look: SecondLook) -> DescentPlan:
+        """Return the plan of what is left to pay after a release that asked for a second look."""
+        return replace(self, second_look=look)
 
     @property
     def columns(self) -> int:
@@ -107,12 +131,14 @@ class DescentPlan:
     @cached_property
     def shares(self) -> Shares:
         """How mu² is divided."""
-        return shares(
+        found = shares(
             self.targets.kind,
             self.geometry,
             candidates=bool(self.candidates),
             rows_declared=self.rows is not None,
+            intercept=self.intercept,
         )
+        return found.with_look(self.second_look)
 
     @property
     def budget(self) -> Budget:
@@ -128,9 +154,22 @@ class DescentPlan:
         """Return the noise of the Gram matrix of codes: a row moves it by 2²⁸ + 2²⁶ in Frobenius norm."""
         return self.budget.part(self.shares.gram).on(self._bounded(value, GRAM_SENSITIVITY), "goe")
 
+    def scales_noise(self, value: Integers) -> Noise:
+        """Return the noise of counts of distances: a row moves one count of each column by 1."""
+        root = Fraction(math.isqrt(self.features * 4**20 - 1) + 1, 2**20)  # at least √features
+        return self.budget.part(self.shares.scales).on(self._bounded(value, root))
+
+    def second_gram_noise(self, value: Integers) -> Noise:
+        """Return the noise of the matrix of shortened rows, which a row moves as far as the first."""
+        return self.budget.part(self.shares.second_gram).on(self._bounded(value, GRAM_SENSITIVITY), "goe")
+
     def count_noise(self, value: int) -> Noise:
         """Return the noise of the number of rows."""
         return self.budget.part(self.shares.count).on(self._bounded(value, 1))
+
+    def offset_noise(self, value: Integers) -> Noise:
+        """Return the noise of the sum of (probability - label): a row moves it by at most `offset_sensitivity`."""
+        return self.budget.part(self.shares.offset).on(self._bounded(value, offset_sensitivity(len(value))))
 
     def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
         """Return the noise of one of so many gradients: a row moves it by the clip (the lemma of `integer_rows`)."""
@@ -158,8 +197,14 @@ class DescentPlan:
             found["gram"] = _square(self.gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
         if self.shares.count:
             found["count"] = _square(self.count_noise(0).claims)
+        if self.shares.scales:
+            found["scales"] = _square(self.scales_noise(np.zeros((self.features, 1), np.int64)).claims)
+        if self.shares.second_gram:
+            found["second_gram"] = _square(self.second_gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
         if self.choice is not None:
             found["choice"] = _square(self.choice.claims)
+        if self.shares.offset:
+            found["offset"] = _square(self.offset_noise(np.zeros(self.targets.outputs, np.int64)).claims)
         return found
 
     @cached_property
@@ -194,6 +239,7 @@ class DescentPlan:
             "intercept": "yes" if self.intercept else "none",
             "on_violation": self.on_violation,
             "geometry": self.geometry,
+            **({} if self.public_candidate is None else {"geometry_of": str(self.public_candidate)}),
             "predictions": str(len(self.candidates)),
             "odds": decimal_text(self.odds),
             "rows": "none" if self.rows is None else str(self.rows),
@@ -212,7 +258,7 @@ class DescentPlan:
             found.append(f"delta {short_text(self.delta)} is 1e-3 or more: that share of people may be revealed")
         return tuple(found)
 
-    def _bounded(self, value: Integers | int, sensitivity: int) -> Bounded:
+    def _bounded(self, value: Integers | int, sensitivity: int | Fraction) -> Bounded:
         return Bounded(
             value,
             sensitivity=Fraction(self.rows_per_unit * sensitivity),
@@ -234,6 +280,7 @@ def plan_descent(
     geometry: GeometryChoice = "auto",
     sparse: bool = False,
     public: PublicMoments | None = None,
+    public_candidate: int | None = None,
     candidates: tuple[Any, ...] = (),
     odds: Amount = 9,
     rows: int | None = None,
@@ -254,6 +301,8 @@ def plan_descent(
         geometry: "auto", "public", "private" or "none".
         sparse: Whether the rows come as a sparse matrix; public.
         public: Moments of public rows.
+        public_candidate: The place of the candidate that they are moments of. With geometry="auto" they are used if it
+            is chosen; geometry="public" uses them in any case, and so do public rows without targets.
         candidates: Predictions to start from.
         odds: Prior odds of each of them beside none.
         rows: A public number of rows; a wrong one costs accuracy only.
@@ -275,11 +324,16 @@ def plan_descent(
             raise RangeError(f"{name} {given!r} is not known; {nearest(str(given), known)}")
     if passes is not None and (isinstance(passes, bool | float | str) or not 1 <= passes <= _MOST_PASSES):
         raise RangeError(f"passes must be a whole number from 1 to {_MOST_PASSES} or None, got {passes}")
-    if targets.half < _SMALLEST_HALF:
-        raise RangeError(f"target_range must be wider than 1e-290, got {targets.half:.3g}; count in other units")
     norm = positive(data_norm, name="data_norm")
     if not _SMALLEST_NORM <= norm <= 1 / _SMALLEST_NORM:
         raise RangeError(f"data_norm must lie within 1e-40 and 1e40, got {float(norm):.3g}; count in other units")
+    # coefficients are numbers of half ranges, and of half ranges a row length: these must not overflow after the charge
+    for one in (Fraction(targets.half), Fraction(targets.half) / norm):
+        if not 1 / _LARGEST_UNIT <= one <= _LARGEST_UNIT:
+            raise RangeError(
+                f"half of target_range ({targets.half:.3g}), and that over data_norm ({float(norm):.3g}), must lie "
+                "within 1e-300 and 1e300; count in other units"
+            )
     kind = _geometry(geometry, features=features, sparse=sparse, public=public)
     most = _MOST_PLAIN_COLUMNS if kind == "none" else _MOST_COLUMNS
     if features > most:
@@ -302,8 +356,11 @@ def plan_descent(
         delta=exact(chance, name="delta"),
         mu=gdp_within(at, chance),
         unit=unit,
+        public_candidate=public_candidate if kind == "public" and geometry == "auto" else None,
     )
-    _ = plan.claims  # whatever cannot be priced is found now
+    for each in (plan, plan.after_choice(None)):
+        for look in get_args(SecondLook):
+            _ = each.with_look(look).claims  # whatever cannot be priced is found now
     return plan
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import (
     Integers,
@@ -27,6 +28,42 @@ from sidelight.regression.descent.targets import Targets
 
 #: Mapped rows z, the whole norms that they do not exceed, and their targets.
 Mapped = tuple[Any, Integers, Floats]
+_NO_NORMS = np.zeros(0, np.int64)
+#: Bits of the lower limb of a sum.
+_LOW_BITS = 40
+_LOW = (1 << _LOW_BITS) - 1
+
+
+class ExactSum:
+    """A sum of integer arrays in two limbs, which cannot wrap however many rows there are.
+
+    Saturated once, at the end: a sum beyond 2⁶² counts as 2⁶², on this machine as on many. Clamping moves no two sums
+    further apart; clamping on the way would, where other rows lie between.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._high, self._low = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+
+    def add(self, part: Integers) -> None:
+        """Add the sum over some rows."""
+        self.add_limbs(np.stack([part >> _LOW_BITS, part & _LOW]))
+
+    def add_limbs(self, limbs: Integers) -> None:
+        """Add another such sum, as `limbs` gives it."""
+        self._low += limbs[1]
+        self._high += limbs[0] + (self._low >> _LOW_BITS)
+        self._low &= _LOW
+
+    @property
+    def limbs(self) -> Integers:
+        """The sum as (2, ...): multiples of 2⁴⁰, and the rest from 0 to 2⁴⁰ - 1."""
+        return np.stack([self._high, self._low])
+
+    def saturated(self) -> Integers:
+        """Return the sum, within ±2⁶²."""
+        most = VALUE_LIMIT >> _LOW_BITS
+        inside = (np.clip(self._high, -most, most) << _LOW_BITS) + self._low
+        return np.where(self._high < -most, -VALUE_LIMIT, np.minimum(inside, VALUE_LIMIT))
 
 
 class CodedSum(Protocol):
@@ -123,6 +160,28 @@ class GradientSum:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class OffsetSum:
+    """The sum of (probability - label) at a public point, without a clip.
+
+    Guarantee: one row more moves the sum by at most `offset_sensitivity` in Euclidean norm.
+    """
+
+    targets: Targets
+    code: Floats
+    last: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One entry for each output."""
+        return (self.targets.outputs,)
+
+    def __call__(self, part: Mapped) -> Integers:
+        """Return the sum over some rows."""
+        z, _, labels = part
+        return np.asarray(self.targets.errors(predictors(z, self.code, self.last), labels).sum(axis=0), np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LossSums:
     """The losses of several classifiers, each 0..1024 a row."""
 
@@ -165,6 +224,22 @@ class VoteSums:
         return np.array(found, np.int64)
 
 
+@dataclass(frozen=True)
+class OfCodes:
+    """A sum over mapped rows that needs no norms, over the codes themselves."""
+
+    statistic: LossSums | VoteSums
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the sum."""
+        return self.statistic.shape
+
+    def __call__(self, codes: Any, targets: Floats) -> Integers:
+        """Return the sum over some rows."""
+        return self.statistic((codes, _NO_NORMS, targets))
+
+
 def integer_gradient(targets: Targets, mapped: MappedPasses, theta: Floats, mapping: RowMap, *, clip: int) -> Integers:
     """Return the sum of the clipped integer gradients of all rows at a public point, exactly, in one pass.
 
@@ -173,14 +248,14 @@ def integer_gradient(targets: Targets, mapped: MappedPasses, theta: Floats, mapp
     return mapped.added_up(GradientSum(targets=targets, mapping=mapping, code=mapping.theta_codes(theta), clip=clip))
 
 
-def losses_of_starts(targets: Targets, mapped: MappedPasses, starts: Sequence[Start], mapping: RowMap) -> Integers:
-    """Return the losses of the starts and, last, of equal classes, in one pass."""
+def losses_of_starts(targets: Targets, rows: CodedPasses, starts: Sequence[Start], mapping: RowMap) -> Integers:
+    """Return the losses of the starts and, last, of equal classes, in one pass over rows as they are."""
     thetas = [start.theta for start in starts]
     codes = tuple(mapping.theta_codes(theta) for theta in (*thetas, np.zeros_like(thetas[0])))
-    return mapped.added_up(LossSums(targets=targets, codes=codes, last=mapping.last))
+    return rows.added_up(OfCodes(LossSums(targets=targets, codes=codes, last=mapping.last)))
 
 
-def votes_against_starts(targets: Targets, mapped: MappedPasses, starts: Sequence[Start], mapping: RowMap) -> Integers:
+def votes_against_starts(targets: Targets, rows: CodedPasses, starts: Sequence[Start], mapping: RowMap) -> Integers:
     """Return by how many rows each start loses against the better of its rivals; 0 for none; in one pass.
 
     The rivals: the middle of the range, and the start's own constant where it has one.
@@ -196,6 +271,6 @@ def votes_against_starts(targets: Targets, mapped: MappedPasses, starts: Sequenc
         )
         for start in starts
     )
-    total = mapped.added_up(VoteSums(targets=targets, pairs=pairs, last=mapping.last))
+    total = rows.added_up(OfCodes(VoteSums(targets=targets, pairs=pairs, last=mapping.last)))
     ends = np.cumsum([len(rivals) for _, rivals in pairs])
     return np.array([*(-votes.min() for votes in np.split(total, ends[:-1])), 0], np.int64)

@@ -7,7 +7,7 @@ for privacy (descent proof page).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 Kind = Literal["squared", "logistic", "softmax"]
 GeometryKind = Literal["private", "public", "none"]
+#: What was released of the columns after the first matrix: nothing, counts of distances, or these and a second matrix.
+SecondLook = Literal["none", "counts", "matrix"]
 
 #: Public rows a feature from which a geometry is made of them.
 PUBLIC_ROWS_A_FEATURE = 4
@@ -24,7 +26,11 @@ MOST_MAPPED = 1000
 #: Upper bounds of the loss's curvature.
 CURVATURE: dict[Kind, float] = {"squared": 1.0, "logistic": 0.25, "softmax": 0.5}
 _GRAM: dict[Kind, Fraction] = {"squared": Fraction(1, 4), "logistic": Fraction(1, 10), "softmax": Fraction(1, 10)}
+#: Of a second look at the columns, out of the steps' share: the counts of distances, and the matrix.
+_SCALES, _SECOND_GRAM = Fraction(1, 20), Fraction(3, 20)
 _GUARD, _COUNT, _CHOICE = Fraction(1, 5), Fraction(3, 100), Fraction(1, 10)
+#: Of the last sum, which sets the constants of classes.
+_OFFSET = Fraction(3, 100)
 #: Passes with a large and with a small noise, and the noise between.
 _PASSES, _FEW_PASSES, _MUCH_NOISE = 16, 8, 0.2
 #: Noise up to which fewer points are averaged.
@@ -43,27 +49,43 @@ class Shares:
         gram: Of the noisy Gram matrix.
         count: Of the noisy number of rows.
         choice: Of the choice between predictions and none.
+        offset: Of the sum of (probability - label), which sets the constants of classes.
         steps: Of all steps together.
+        scales: Of the counts of distances, where there was a second look at the columns.
+        second_gram: Of its Gram matrix.
     """
 
     gram: Fraction
     count: Fraction
     choice: Fraction
+    offset: Fraction
     steps: Fraction
+    scales: Fraction = Fraction(0)
+    second_gram: Fraction = Fraction(0)
+
+    def with_look(self, look: SecondLook) -> Shares:
+        """Return the same with a second look at the columns, which the steps pay for."""
+        scales = Fraction(0) if look == "none" else _SCALES
+        matrix = _SECOND_GRAM if look == "matrix" else Fraction(0)
+        return replace(self, steps=self.steps - scales - matrix, scales=scales, second_gram=matrix)
 
 
-def shares(kind: Kind, geometry: GeometryKind, *, candidates: bool, rows_declared: bool) -> Shares:
+def shares(
+    kind: Kind, geometry: GeometryKind, *, candidates: bool, rows_declared: bool, intercept: bool = True
+) -> Shares:
     """Return how mu² is divided; what a part does not need goes to the steps.
 
     >>> shares("squared", "private", candidates=False, rows_declared=False).steps
     Fraction(3, 4)
     >>> shares("logistic", "public", candidates=True, rows_declared=True).steps
-    Fraction(7, 10)
+    Fraction(67, 100)
     """
     gram = {"private": _GRAM[kind], "public": _GUARD, "none": Fraction(0)}[geometry]
     count = Fraction(0) if rows_declared or geometry == "private" else _COUNT
     choice = _CHOICE if candidates else Fraction(0)
-    return Shares(gram=gram, count=count, choice=choice, steps=1 - gram - count - choice)
+    offset = _OFFSET if kind != "squared" and intercept else Fraction(0)
+    steps = 1 - gram - count - choice - offset
+    return Shares(gram=gram, count=count, choice=choice, offset=offset, steps=steps)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,7 @@ class Targets:
         """Return the derivative of the loss in its predictors, in units of 2⁻¹⁴."""
         if self.kind == "squared":
             return squared_errors(u, targets)
-        weights = self._shares
+        weights = self.weights
         if self.kind == "logistic":
             return logistic_errors(u, targets, (weights[0], weights[1]) if weights else (1.0, 1.0))
         return softmax_errors(u, targets[:, 0].astype(np.intp), weights)
@@ -131,7 +131,8 @@ class Targets:
         return written
 
     @property
-    def _shares(self) -> tuple[float, ...]:
+    def weights(self) -> tuple[float, ...]:
+        """The weights of the classes over the largest; empty for equal ones."""
         if not self.class_weights:
             return ()
         weights = [positive(weight, name="class weight") for weight in self.class_weights]

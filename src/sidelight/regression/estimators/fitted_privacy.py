@@ -135,7 +135,7 @@ class DescentPrivacy:
         mu: The Gaussian differential privacy that the fit has, exact on the machine.
         neighbours: What two data sets differ by.
         unit: What is added or removed.
-        shares: How mu² was divided between the Gram matrix, the count, the choice and the steps.
+        shares: How mu² was divided between the Gram matrices, the counts, the choice, the steps and the offset.
         loss: The loss and its parameters.
         geometry: "private", "public" or "none".
         passes: How many steps were taken.
@@ -170,6 +170,7 @@ class DescentPrivacy:
     def of(cls, plan: DescentPlan, claims: Claims, value: Mapping[str, Any]) -> DescentPrivacy:
         """Read them off a plan and what it released."""
         chosen, believed = int(value["chosen"]), float(value["believed"])
+        plan = plan.settled(value)
         return cls(
             epsilon=plan.epsilon,
             delta=plan.delta,

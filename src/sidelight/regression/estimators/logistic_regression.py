@@ -38,7 +38,8 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
     (objective-perturbation proof page, Theorems 1 to 4), idealized numerics (limitations page).
 
     Accuracy: a few noisy steps of descent in coordinates that are released first, or that public rows give; level with
-    or ahead of objective perturbation. A `prediction` is used as far as the noisy rows agree with it.
+    or ahead of objective perturbation. A `prediction` is used as far as the noisy rows agree with it. The mean of the
+    probabilities is that of the labels up to noise; with `class_weight`, of rows that are weighted so.
 
     In a pipeline every step before it must be public: a `StandardScaler` that is fitted to the same rows voids the
     guarantee (`sl.PrivacyWarning`). `sl.PublicScaler` and `sl.TableEncoding` are safe.
@@ -64,11 +65,12 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         solver: "descent", or "objective" for objective perturbation, whose minimum is certified.
         prediction: What is known already: `sl.CoefficientPrediction`, public rows as `sl.PublicData` (the target as
             last column, or by name), an earlier model or release of this library, or a list of these. It moves
-            accuracy, never the guarantee; `prediction_` says what was used.
+            accuracy, never the guarantee, and nothing where it is not chosen; `prediction_` says what was used. Public
+            rows longer than `data_norm` are refused.
         rows: About how many rows there are, as far as that is public; a wrong number costs accuracy only.
         odds: How much more a prediction is believed beforehand than none; 1 where you are unsure.
         geometry: The coordinates of descent: "private" releases them, "public" takes those of public rows, "none" does
-            without, for sparse and very wide rows; "auto" chooses by public facts.
+            without, for sparse and very wide rows; "auto" takes those of public rows if they are enough and chosen.
         shrinkage: How descent draws the model to its prediction, or to 0: by "evidence", "stein" or "none".
         passes: Steps of descent, instead of 8 or 16.
         regularisation: λ beside the sum of losses (scikit-learn's C is 1/λ); default: the least. This and all that

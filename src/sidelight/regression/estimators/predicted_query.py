@@ -69,13 +69,14 @@ class DescentQuery(PredictedQuery):
     targets: Targets
 
     def plan(self, unit: Unit) -> DescentPlan:
-        """Plan and price the Gram matrix, the count, the choice and the steps."""
+        """Plan and price the Gram matrix, the count, the choice, the steps and the offset."""
         rows = self.predictions.rows
         return plan_descent(
             targets=self.targets,
             features=self.examples.features,
             sparse=self.examples.sparse,
             public=None if rows is None else PublicMoments.of(rows.features),
+            public_candidate=next((i for i, each in enumerate(self.predictions.candidates) if each is rows), None),
             candidates=self.predictions.candidates,
             unit=unit,
             **self.settings,

@@ -10,7 +10,7 @@ import ast
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -35,7 +35,7 @@ from sidelight.privacy_page.published import DataDependent, Encoding, Guarantee,
 from sidelight.records import Number
 from sidelight.records.numbers import exact_number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
-from sidelight.regression.descent.rules import shares
+from sidelight.regression.descent.rules import SecondLook, shares
 from sidelight.regression.losses import Floats
 from sidelight.release import Release
 
@@ -213,12 +213,16 @@ def descent_report_of(
             f"the features give {encoding.columns} columns, and the model has {width}; a category counts once for each "
             "of its levels"
         )
+    geometry = request["geometry"]
+    if request.get("geometry_of", str(value["chosen"])) != str(value["chosen"]):
+        geometry = "private"  # public rows that were not chosen
     parts = shares(
         request["loss"],
-        request["geometry"],
+        geometry,
         candidates=request["predictions"] != "0",
         rows_declared=request["rows"] != "none",
-    )
+        intercept=request["intercept"] != "none",
+    ).with_look(get_args(SecondLook)[int(value.get("second_look", 0))])
     exact_mu = exact_number(request["mu"], name="mu")
     mu = float(exact_mu)
 
@@ -226,7 +230,7 @@ def descent_report_of(
         return mu * math.sqrt(share) * (1 + 1e-12)
 
     whole = Budget("mu", exact_mu**2)
-    bits = 28 if request["geometry"] == "none" else 26
+    bits = 28 if geometry == "none" else 26
     return build_descent_report(
         guarantee=Guarantee(epsilon=float(request["epsilon"]), delta=float(request["delta"])),
         loss=_descent_loss(request),
@@ -238,7 +242,8 @@ def descent_report_of(
         clip=math.floor(float(value["clip"]) * 2.0**bits) * 2.0**-bits,
         mu_step=cost(parts.steps / len(points)),
         mu_gram=cost(parts.gram),
-        mu_count=cost(parts.count),
+        # a row moves these by at most as much, whatever it is
+        mu_count=cost(parts.count + parts.scales + parts.second_gram + parts.offset),
         beforehand=float(whole.part(parts.choice).spread) * (1 + 1e-12) if parts.choice else 0.0,
         rho=rho,
     )
