@@ -21,11 +21,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import importlib
 import json
 import math
+import pkgutil
 import re
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,7 @@ import pytest
 
 import sidelight as sl
 from reference_cases import Done, reference_cases
+from sidelight.session.query import Prepared
 
 FILE = Path(__file__).with_name("reference_bits.json")
 #: Kinds of requests whose claims and charges begin with a float: a calibrated scale, a composition on a grid.
@@ -230,9 +234,54 @@ def _changed(old: Any, changes: Any) -> Any:
     return kept | {name: _changed(kept.get(name), part) for name, part in changes.items() if name != "gone"}
 
 
-def test_reference_bits_are_unchanged(tmp_path: Path) -> None:
-    stored = read()
-    fresh = {name: record for done in reference_cases(tmp_path) for name, record in bits_of(done).items()}
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Any], set[type]]]:
+    """Return the records of all cases, and which prepared queries were run for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        ran = watch_runs(patch)
+        folder = tmp_path_factory.mktemp("reference")
+        yield {name: record for done in reference_cases(folder) for name, record in bits_of(done).items()}, ran
+
+
+def watch_runs(patch: pytest.MonkeyPatch) -> set[type]:
+    """Note, from now on, every class whose own `run` is called."""
+    ran: set[type] = set()
+
+    def watched(kind: type, run: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(self: Any, *args: Any, **named: Any) -> Any:
+            ran.add(kind)
+            return run(self, *args, **named)
+
+        return noted
+
+    for kind in classes_that_run():
+        patch.setattr(kind, "run", watched(kind, kind.__dict__["run"]))
+    return ran
+
+
+def classes_that_run() -> set[type]:
+    """Return every class of the library that has a `run` of its own for a prepared query."""
+    for module in pkgutil.walk_packages(sl.__path__, "sidelight."):
+        if not module.name.startswith(("sidelight.cli", "sidelight.__main__", "sidelight.records.engines")):
+            importlib.import_module(module.name)
+    found, left = set(), [Prepared]
+    while left:
+        kind = left.pop()
+        left += kind.__subclasses__()
+        own = kind.__dict__.get("run")
+        if kind.__module__.startswith("sidelight.") and own is not None and not hasattr(own, "__isabstractmethod__"):
+            found.add(kind)
+    return found
+
+
+def test_every_run_has_a_reference_case(released: tuple[dict[str, Any], set[type]]) -> None:
+    without = sorted(kind.__qualname__ for kind in classes_that_run() - released[1])
+    assert len(released[1]) > 30
+    assert not without, f"no reference case runs {', '.join(without)}; add one to reference_cases.py"
+
+
+def test_reference_bits_are_unchanged(released: tuple[dict[str, Any], set[type]]) -> None:
+    stored, (fresh, _) = read(), released
     found = {name: difference(stored[name], fresh[name]) for name in stored if name in fresh}
     changed = [f"{name}{text}" for name, text in found.items() if text is not None]
     told = "reference bits have changed (python tests/test_reference_bits.py --write, if that is meant):"
@@ -241,7 +290,7 @@ def test_reference_bits_are_unchanged(tmp_path: Path) -> None:
 
 
 def test_the_file_is_small_and_holds_results_of_all_sorts() -> None:
-    assert FILE.stat().st_size < 80_000
+    assert FILE.stat().st_size < 120_000
     stored = read().values()
     assert {each.get("numerics") for each in stored} == {"exact", "idealized", None}
     assert {each.get("type") for each in stored} == {"release", "refused", None}
