@@ -398,12 +398,16 @@ def _together(ledger: Ledger) -> Done:
     return _done(ledger, "together", session.release_together(asked, delta="1e-6"))
 
 
-def _days(
-    ledger: Ledger, name: str, learner: Any, *, levels: Any = tuple(QUARTILES), budget: Any = sl.PureDP(9)
-) -> Done:
+def _days(ledger: Ledger, name: str, learner: Any, *, levels: Any = tuple(QUARTILES), budget: Any = None) -> Done:
     query = sl.Quantiles(levels, epsilon="1/2", column="value")
     schema = [sl.Number("value", granularity="1/32")]
-    rest: dict[str, Any] = {"schema": schema, "ledger": ledger, "scope": name, "budget": budget, "seed": 1}
+    rest: dict[str, Any] = {
+        "schema": schema,
+        "ledger": ledger,
+        "scope": name,
+        "budget": budget or sl.PureDP(9),
+        "seed": 1,
+    }
     sequence = SeededSequence(query, learner, **rest)
     outcomes = []
     for place in range(3):

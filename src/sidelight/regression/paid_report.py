@@ -22,6 +22,7 @@ from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.additive import SymmetricGaussianNoise
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import on_grid
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.privacy_page import Feature, PublishedReport
 from sidelight.privacy_page.build import FitConstants, chi_upper, report_quantiles
@@ -96,6 +97,16 @@ class PreparedPaidFit(SurePrepared):
     def run(self, table: Table, source: Source) -> Answer:
         """Fit, then add noise to gradient and Hessian."""
         del table  # the session's; X was derived from it
+        price = DrawPrice(
+            law="objective perturbation, with a noisy gradient and Hessian",
+            claims=self.claims,
+            statistic=f"the minimum of {self.plan.fit.coefficients} coefficients and what it is made of",
+            theorem="per-instance proof page, Theorem 6",
+        )
+        with source.paying(price):
+            return self._released(source)
+
+    def _released(self, source: Source) -> Answer:
         plan = self.plan.fit
         fit = private_fit(plan, ArrayRows(self.X, self.y, policy=plan.policy), source=source)
         value = fit.model()

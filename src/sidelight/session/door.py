@@ -14,6 +14,7 @@ from sidelight.accounting import batch
 from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SourceError, StrictError
 from sidelight.guarantees import Amount
 from sidelight.ledger import Stored
+from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Entropy, Source
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
@@ -136,8 +137,12 @@ def _run(
 
 
 def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> tuple[Outcome, str]:
-    with Source(entropy, declared=prepared.numerics) as source:  # an idealized draw in an exact query raises
+    meter = Meter(prepared.drawn_claims)
+    with Source(
+        entropy, declared=prepared.numerics, meter=meter
+    ) as source:  # an idealized draw in an exact query raises
         answer = prepared.run(table, source)
+        meter.settle()
         outcome = _outcome(answer, prepared, table, source)
         return outcome, outcome.to_json()  # a value that cannot be written (NaN) must fail here, not after the release
 

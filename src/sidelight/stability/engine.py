@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from sidelight.guarantees import Claims
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.release import TailBound
@@ -24,6 +25,7 @@ Certificate = TypeVar("Certificate")
 Parameter = TypeVar("Parameter")
 
 Numerics = Literal["exact", "idealized"]
+_THEOREM = "stability proof page, section 2"
 
 
 class DistanceProposal(Protocol[Secret]):
@@ -78,6 +80,10 @@ class PreparedTest(_Proposed, Generic[Secret]):
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Test, then release or refuse."""
+        with source.paying(DrawPrice(law="propose, test, release", claims=self.claims, theorem=_THEOREM)):
+            return self._tested(table, source)
+
+    def _tested(self, table: Table, source: Source) -> Answer | Refusal:
         secret = self.proposal.look(table, source)
         if self.test.passes(self.proposal.distance(secret, cap=self.test.cap), source):
             return self.proposal.release(secret, source)
@@ -92,6 +98,10 @@ class PreparedCertificate(_Proposed, Generic[Secret, Certificate, Parameter]):
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Certify, choose, then release or refuse."""
+        with source.paying(DrawPrice(law="certify, choose, release", claims=self.claims, theorem=_THEOREM)):
+            return self._certified(table, source)
+
+    def _certified(self, table: Table, source: Source) -> Answer | Refusal:
         secret = self.proposal.look(table, source)
         parameter = self.proposal.choose(self.proposal.certify(secret, source))
         if parameter is None:

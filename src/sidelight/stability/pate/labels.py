@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
 from sidelight.guarantees.implications import for_group
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import OSEntropy, Source, rounded_gaussian
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
@@ -100,6 +101,16 @@ class PreparedLabels(Prepared):
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Test if there is something to test, then draw all labels."""
         del table  # the votes were derived from it
+        price = DrawPrice(
+            law="rounded Gaussian votes",
+            claims=self.claims,
+            statistic=f"{len(self.votes)} labels, scale {float(self.noise_scale):.6g}",
+            theorem="stability proof page, section on teachers",
+        )
+        with source.paying(price):
+            return self._labels(source)
+
+    def _labels(self, source: Source) -> Answer | Refusal:
         if self.proposal is not None and not self.proposal.clear(self.votes, float(self.noise_scale), source):
             return Refusal(reason="the votes are not clear enough for the budget that was proposed")
         noise = rounded_gaussian(self.votes.size, self.noise_scale * FINE, source).reshape(self.votes.shape)
