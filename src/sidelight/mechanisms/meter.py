@@ -14,12 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sidelight.accounting import batch
 from sidelight.errors import ClaimError, NoiseError
 from sidelight.guarantees import (
     GDP,
+    RDP,
     ZCDP,
     ApproxDP,
     Claims,
@@ -31,7 +32,7 @@ from sidelight.guarantees import (
 )
 from sidelight.guarantees.claims import BoundedRange, Claim
 from sidelight.guarantees.conversions import root_of_sum_of_squares
-from sidelight.guarantees.implications import implies
+from sidelight.guarantees.implications import implies, renyi_of
 from sidelight.mechanisms.price import Amounts, DrawPrice
 from sidelight.noise.source import EVERYTHING, Part, Price
 
@@ -53,16 +54,18 @@ class Drawn:
     price: DrawPrice
     part: Part
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the line as JSON of strings."""
-        found = {"law": self.price.law, "statistic": self.price.statistic, "cost": str(self.price.claims)}
-        if self.price.theorem:
-            found["theorem"] = self.price.theorem
-        if self.part.group is not None:
-            found["group"] = str(self.part.group)
-        if self.part.spans is not None:
-            found["spans"] = str(len(self.part.spans))
-        return found
+    @property
+    def line(self) -> dict[str, str]:
+        """What is shown of it: without the places of spans, which fill pages and tell nothing."""
+        over = [] if self.part.group is None else ["rows of one group"]
+        over += [] if self.part.spans is None else ["rows of one interval"]
+        found = {
+            "law": self.price.law,
+            "statistic": self.price.statistic,
+            "cost": str(self.price.claims.strongest),
+            "over": ", ".join(over) or "all rows",
+        }
+        return found | ({"theorem": self.price.theorem} if self.price.theorem else {})
 
 
 @dataclass(eq=False)
@@ -97,9 +100,13 @@ class Meter:
             self._later = Meter(price.covers)
 
     @property
-    def spending(self) -> tuple[Drawn, ...]:
-        """What was drawn, in order."""
-        return (*self.drawn, *(() if self._later is None else self._later.spending))
+    def spending(self) -> tuple[dict[str, str], ...]:
+        """What was drawn, in order of the first of each kind, with how many times."""
+        lines: dict[tuple[tuple[str, str], ...], int] = {}
+        for each in (*self.drawn, *(() if self._later is None else self._later.drawn)):
+            key = tuple(each.line.items())
+            lines[key] = lines.get(key, 0) + 1
+        return tuple({**dict(line), "times": str(times)} for line, times in lines.items())
 
     def settle(self) -> None:
         """Refuse the release if the sum of what was drawn exceeds one of its claims."""
@@ -122,7 +129,22 @@ class Meter:
             ranges = [next((c.epsilon for c in each if isinstance(c, BoundedRange)), None) for each in alone]
             disjoint = _at_most_once([each.part for each in self.drawn])
             return disjoint and all(each is not None and each <= claim.epsilon for each in ranges)
+        if isinstance(claim, RDP) and self._renyi(claim):
+            return True
         return any(implies(each, claim) for each in self.totals(claim)) or self._composed(claim)
+
+    def _renyi(self, claim: RDP) -> bool:
+        """Return whether the sums of Renyi divergences keep to a claim at every order of it."""
+        for order, bound in claim.curve.points:
+            total = Fraction(0)
+            for each in self.drawn:
+                ways = [renyi_of(one, order) for one in _for_unit(each.price.claims, claim)]
+                if not (found := [way for way in ways if way is not None]):
+                    return False
+                total += min(found)
+            if total > bound:
+                return False
+        return True
 
     def _composed(self, claim: Claim) -> bool:
         """Return whether draws on all records prove a claim by the numerical composition of a fixed batch."""

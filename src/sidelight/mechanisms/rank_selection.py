@@ -59,7 +59,7 @@ def select_rank(
         return first
     gap = gap_score(ranks.size, target, epsilon, score)
     moved = max(target.numerator, target.denominator - target.numerator) if score == "exact" else 1
-    with source.paying(selection_price(gap.spread(2 * moved), f"the quantile of level {float(target):.6g}")):
+    with source.paying(selection_price(gap.spread(2 * moved), "a quantile")):
         return draw(Rings(ranks, prior, gap), source)
 
 

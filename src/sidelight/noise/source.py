@@ -81,8 +81,8 @@ class Part:
         partition: Which partition into disjoint groups `group` is one of (`Source.partition`).
         group: The place of the group, None for all.
         rows_of_unit: For groups: the most rows of one unit in all groups, and the largest sum of their squares.
-        additive: For groups: whether every draw is about a sum over rows, so that a unit whose rows are in several groups
-            moves all of them together by no more than one of them alone.
+        additive: For groups: whether every draw is about a sum over rows, so that a unit whose rows are in several
+            groups moves all of them together by no more than one of them alone.
         axis: Which statement of every record's place `spans` are about: one number for each ranks object.
         spans: Disjoint half-open intervals of places, None for all.
         pairs: Whether the draw is about rows in random pairs, of which adding or removing a row replaces one.

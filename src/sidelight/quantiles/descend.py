@@ -40,8 +40,8 @@ class Cell(NamedTuple):
 class DepthPrices:
     """Pays for each depth of a tree once, for a unit of several rows, and of the trees of several groups together.
 
-    Guarantee: the nodes of one depth hold disjoint rows, of which a unit has at most K: with slopes of e for a row their
-    log-probabilities move within a range of K·e together (summaries proof page, step A of a person).
+    Guarantee: the nodes of one depth hold disjoint rows, of which a unit has at most K: with slopes of e for a row
+    their log-probabilities move within a range of K·e together (summaries proof page, step A of a person).
 
     Args:
         unit: The protected unit.

@@ -134,8 +134,8 @@ def objective_price(plan: LinearPlan) -> DrawPrice:
         law="objective perturbation",
         claims=plan.claims,
         samples=(("rounded_gaussian", scale),),
-        statistic=f"the minimum of {plan.coefficients * plan.loss.outputs} coefficients, noise in the objective of scale "
-        f"{float(plan.mechanism.noise_scale):.6g}",
+        statistic=f"the minimum of {plan.coefficients * plan.loss.outputs} coefficients, noise of scale "
+        f"{float(plan.mechanism.noise_scale):.6g} in the objective",
         theorem="objective-perturbation proof page, Theorems 1 to 4",
     )
 

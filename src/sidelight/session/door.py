@@ -7,7 +7,7 @@ data is opened, a value leaves only after its outcome is recorded, and nothing i
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
 from sidelight.accounting import batch
@@ -143,17 +143,25 @@ def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> tuple[Out
     ) as source:  # an idealized draw in an exact query raises
         answer = prepared.run(table, source)
         meter.settle()
-        outcome = _outcome(answer, prepared, table, source)
+        outcome = _outcome(answer, prepared, table, source, spending=meter.spending)
         return outcome, outcome.to_json()  # a value that cannot be written (NaN) must fail here, not after the release
 
 
-def _outcome(answer: Answer | Refusal, prepared: Prepared, table: Table, source: Source) -> Outcome:
+def _outcome(
+    answer: Answer | Refusal,
+    prepared: Prepared,
+    table: Table,
+    source: Source,
+    *,
+    spending: tuple[Mapping[str, str], ...],
+) -> Outcome:
     circumstances = Circumstances(
         dataset=table.name,
         engine=table.engine,
         version=VERSION,
         entropy=source.branding,
         numerics=prepared.numerics,
+        spending=spending,
     )
     if isinstance(answer, Refusal):
         return Refused(

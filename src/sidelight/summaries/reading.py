@@ -209,10 +209,10 @@ def gaussian_readings(
     ]
     every = [scales[0].count_scale, *(each.sum_scale for each in scales), *(each.square_scale for each in scales)]
     # a row's entries of one disc are at most T long together, whichever of the two it moves
-    squares = [each.square_levels**2 * l2_squared for each in values]
+    count_moved, squares = Fraction(l2_squared), [Fraction(each.square_levels**2 * l2_squared) for each in values]
     noise = SeveralGaussians(
         scales=tuple(every),
-        corners=((l2_squared, *squares, *[Fraction(0)] * columns), (l2_squared, *[Fraction(0)] * columns, *squares)),
+        corners=((count_moved, *squares, *[Fraction(0)] * columns), (count_moved, *[Fraction(0)] * columns, *squares)),
         neighbours=norms.neighbours,
         unit=found.counts.unit,
         theorem="summaries proof page, Theorem 7",
