@@ -29,6 +29,8 @@ from sidelight.guarantees import (
     PureDP,
     Row,
     claims_to_replace,
+    for_group,
+    for_person,
 )
 from sidelight.guarantees.claims import BoundedRange, Claim
 from sidelight.guarantees.conversions import root_of_sum_of_squares
@@ -189,7 +191,7 @@ class Meter:
                 return None
             costs.append(cost)
         total = Fraction(0)
-        parts: dict[tuple[_Factors, int | None], dict[int | None, list[tuple[Part, Fraction]]]] = {}
+        parts: dict[tuple[_Factors, int | None], dict[int | None, list[tuple[Drawn, Fraction]]]] = {}
         for each, cost in zip(self.drawn, costs, strict=True):
             unit = each.price.claims.unit
             if unit == Row():
@@ -200,14 +202,37 @@ class Meter:
                 total += cost  # of the unit of the release: its rows may be in all parts
                 continue
             groups = parts.setdefault((factors, each.part.partition), defaultdict(list))
-            groups[each.part.group].append((each.part, cost))
+            groups[each.part.group].append((each, cost))
         for ((rows, squares), _), groups in parts.items():
-            worst = max(_worst_path(each) for each in groups.values())
-            total += worst * (rows if kind == "epsilon" else squares)
+            paths = [_worst_path([(each.part, cost) for each, cost in group]) for group in groups.values()]
+            found = max(paths) * (rows if kind == "epsilon" else squares)
+            if rows > 1 and kind != "epsilon":
+                found = min(found, self._one_each(groups, int(rows), kind, otherwise=found))
+            total += found
         return total
 
+    def _one_each(
+        self, groups: dict[int | None, list[tuple[Drawn, Fraction]]], rows: int, kind: Amounts, *, otherwise: Fraction
+    ) -> Fraction:
+        """Return what draws cost a unit of which every row meets one of them at most.
 
-def _cost(claims: Claims, pairs: bool, kind: Amounts, of: Claims) -> Fraction | None:  # noqa: FBT001 - a key
+        Choices of bounded range e on disjoint records have a range of rows · e together, which costs less than group
+        privacy of what e alone costs (summaries proof page, step A of a person).
+        """
+        drawn = [each for group in groups.values() for each, _ in group]
+        if not _at_most_once([each.part for each in drawn]) or any(each.price.amounts is not None for each in drawn):
+            return otherwise
+        worst = Fraction(0)
+        for claims in {each.price.claims for each in drawn}:
+            grouped = claims.map(lambda claim: for_group(claim, rows))
+            cost = _cost(grouped, False, kind, self.claims)  # noqa: FBT003
+            if cost is None:
+                return otherwise
+            worst = max(worst, cost)
+        return worst
+
+
+def _cost(claims: Claims, pairs: bool, kind: Amounts, of: Claims) -> Fraction | None:  # noqa: FBT001
     """Return what a draw costs in a kind, for the neighbours of the release."""
     if claims.neighbours is not of.neighbours and not (pairs and claims.neighbours is Neighbours.REPLACE):
         if (claims.neighbours, of.neighbours) != (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
@@ -270,8 +295,6 @@ def _item(claims: Claims) -> tuple[Fraction, Fraction] | None:
 
 def _for_unit(claims: Claims, like: Claim) -> Iterable[Claim]:
     """Return the claims of a draw as claims for the unit, numerics and neighbours of another."""
-    from sidelight.guarantees.claim_sets import for_person
-
     if claims.neighbours is not like.neighbours:
         if (claims.neighbours, like.neighbours) != (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
             return ()

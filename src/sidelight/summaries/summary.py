@@ -117,6 +117,7 @@ class Summary(OfNumber):
             prior=location_prior(subject, self.prediction).compile(subject.grid),
             radius_epsilon=radius,
             rows_per_unit=groups.norms.total,
+            unit=groups.unit,
         )
         plan = Measurement(groups=groups, of=of, clipping=clipping, spread=True, labels=labels)
         return PreparedSummary(
