@@ -177,8 +177,8 @@ def plain_error(data: Regression, seed: int) -> float:
 
 def is_predicted(data: Regression, epsilon: float) -> bool:
     """Say, from the public tenth, whether the smallest eigenvalue is at least twice what its bound gives away."""
+    from sidelight.mechanisms.tests_and_bounds import upper_quantile
     from sidelight.stability.budgets import order_budget
-    from sidelight.stability.tests_and_bounds import upper_quantile
 
     part = split(data, FIRST_SEED)
     x = part.public[0]

@@ -21,6 +21,8 @@ from sklearn.neighbors import NearestCentroid
 import sidelight as sl
 from sidelight.errors import SidelightWarning
 from sidelight.ledger import Entry, Ledger, open_ledger
+from sidelight.regression.losses import LogisticLoss
+from sidelight.regression.paid_report import PaidFit
 from sidelight.testing import SeededEntropy, SeededSequence, SeededSession, seeded_release
 
 sys.path.insert(0, str(Path(__file__).parent / "report"))
@@ -69,6 +71,20 @@ def _of_persons() -> sl.Table:
     rng = np.random.default_rng(17)
     schema = [sl.PersonId("who", max_rows=3), sl.Number("age", lower=0, upper=127, granularity=1)]
     return sl.Table({"who": rng.integers(0, 300, 700), "age": rng.integers(20, 80, 700)}, schema=schema, name="visits")
+
+
+def _in_groups() -> sl.Table:
+    """Return rows of persons with places and words, most of them in several, and a number without bounds."""
+    rng = np.random.default_rng(24)
+    data = {
+        "who": rng.integers(0, 900, 4000),
+        "place": rng.choice(np.array([f"p{place}" for place in range(12)], dtype=object), 4000),
+        "word": rng.choice(np.array(["north", "south", "east", "rare"], dtype=object), 4000, p=[0.5, 0.25, 0.24, 0.01]),
+        "free": 40 + 8 * _bell(rng, (4000,)),
+    }
+    places = sl.Category("place", [f"p{place}" for place in range(12)], other=None)
+    schema = [sl.PersonId("who", max_rows=4), places, sl.Label("word"), sl.Number("free", granularity="1/32")]
+    return sl.Table(data, schema=schema, name="places")
 
 
 def _numbers() -> sl.Table:
@@ -125,6 +141,48 @@ def _quantile_cases() -> Iterator[Case]:
     yield "distribution, ages", sl.Distribution("age", epsilon=1), _of_persons()
     yield "quantiles, persons", sl.Quantiles(HALF, epsilon=1, column="age"), _of_persons()
     yield "quantiles, codes", sl.Quantiles(sl.quantiles.even_levels(9), epsilon=1, column="age"), _of_persons()
+
+
+def _summary_cases() -> Iterator[Case]:
+    people, persons = _people(3000), _in_groups()
+    groups: dict[str, Any] = {"by": "job"}
+    by_age = {**groups, "column": "age"}
+    tenth: dict[str, Any] = {"epsilon": "1/2"}
+    yield "count, rollup", sl.Count(by=["job", "yes"], rollup=True, **tenth), people
+    yield "count, rollup in rho", sl.Count(by=["job", "yes"], rollup=True, rho="1/8"), people
+    yield "count, centred", sl.Count(by="place", max_groups=10, rho="1/8"), persons
+    yield "count, persons", sl.Count(by="place", max_groups=2, **tenth), persons
+    yield "count, labels", sl.Count(by="word", max_groups=1, **PRICE), persons
+    yield "count, labels, gaussian", sl.Count(by="word", max_groups=4, noise="gaussian", **PRICE), persons
+    yield "mean, rho", sl.Mean("age", by="job", rho="1/8"), people
+    yield "mean, no bounds", sl.Mean("free", by="place", max_groups=2, epsilon=2), persons
+    yield "mean, no bounds in rho", sl.Mean("free", rho="1/2", max_groups=2), persons
+    yield "mean, by group", sl.Mean("free", by="place", clip="by_group", max_groups=2, epsilon=8), persons
+    yield "mean, by group in rho", sl.Mean("free", by="place", clip="by_group", max_groups=2, rho=2), persons
+    yield "means", sl.Mean(["a", "b"], by="job", **tenth), people
+    yield "means, rho", sl.Mean(["a", "b"], by="job", rho="1/8"), people
+    yield "mean, labels", sl.Mean("free", by="word", max_groups=2, **PRICE), persons
+    yield "sum, rho", sl.Sum("age", by="job", rho="1/8"), people
+    yield "sum, by group", sl.Sum("free", by="place", clip="by_group", max_groups=2, step="1/32", epsilon=8), persons
+    yield "variance, rho", sl.Variance("a", by="job", rho="1/8"), people
+    yield "summary, rho", sl.Summary("age", by="yes", rho=1), people
+    yield "top, drawn", sl.TopK("place", k=2, route="peeling", epsilon=1), persons
+    yield "top, drawn in rho", sl.TopK("place", k=2, route="peeling", rho="1/2"), persons
+    yield "top, labels", sl.TopK("word", k=2, max_groups=2, **PRICE), persons
+    yield "count distinct, rho", sl.CountDistinct("job", rho="1/8"), people
+    yield "histogram, private bins", sl.Histogram("age", bins=("private", 4), **tenth), people
+    yield "histogram, private bins in rho", sl.Histogram("a", bins=("private", 4), rho="1/2"), people
+    yield "quantiles, by group", sl.Quantiles(QUARTILES, epsilon=2, **by_age), people
+    yield "quantiles, by group in rho", sl.Quantiles(QUARTILES, rho=1, **by_age), people
+    known = {"cook": sl.priors.Cauchy(40, 8), "nurse": sl.priors.Cauchy(50, 8)}
+    yield "quantiles, by group with priors", sl.Quantiles(HALF, epsilon=2, prediction=known, **by_age), people
+    yield "quantiles, borrowed", sl.Quantiles(HALF, epsilon=2, borrow="total", **by_age), people
+    many = sl.quantiles.even_levels(40)
+    yield "quantiles, by group, many", sl.Quantiles(many, epsilon=2, **by_age), people
+    statement = "SELECT job, COUNT(*), AVG(age), VAR_SAMP(a) FROM people GROUP BY job"
+    yield "sql, rho", sl.SQL(statement, rho="1/2"), people
+    yield "distribution, rho", sl.Distribution("age", rho="1/8"), people
+    yield "distribution, no bounds", sl.Distribution("value", epsilon=1), _numbers()
 
 
 def _covariance_cases() -> Iterator[Case]:
@@ -272,6 +330,7 @@ def _all(folder: Path) -> Iterator[Done]:
     with open_ledger(folder / "reference.db", testing=True) as ledger:
         for cases in (
             _quantile_cases,
+            _summary_cases,
             _covariance_cases,
             _stable_cases,
             _gaussian_cases,
@@ -285,6 +344,9 @@ def _all(folder: Path) -> Iterator[Done]:
         yield _days(ledger, "days", sl.PubProx(40, 8, features=1, plausible=(0, 100)))
         yield _days(ledger, "days, as before", sl.PubPrev(40, 8))
         yield _days(ledger, "days, counted", sl.PubTrack())
+        yield _days(ledger, "days, counted, many levels", sl.PubTrack(), levels=sl.quantiles.even_levels(19))
+        learner = sl.quantiles.PrivateHistograms(0, 128, rho="1/4", bins=8)
+        yield _days(ledger, "days, private histograms", learner, budget=sl.ApproxDP(99, "1e-6"))
     yield from _reports(folder)
 
 
@@ -314,8 +376,15 @@ def _fits(ledger: Ledger) -> Iterator[Done]:
         classes = 3 if "three" in name or "against" in name or name == "poisson" else 2
         model.fit(*((far,) if "mixture" in name else (rows, np.minimum(target, classes - 1))))
         yield _done(ledger, name, [model.release_])
+        if name == "logistic regression":
+            score = model.dp_score(rows, np.minimum(target, 1), epsilon=1, session=_session(ledger, "score", people))
+            yield _done(ledger, "score", [score])
+    given: dict[str, Any] = {"X": rows, "y": np.minimum(target, 1), "data_norm": 1, "epsilon": 1, "delta": "1e-5"}
+    for preset in ("gradient", "thesis"):
+        name, query = f"paid report, {preset}", PaidFit(loss=LogisticLoss(classes=(0, 1)), preset=preset, **given)
+        yield _done(ledger, name, [_session(ledger, name, people).release(query)])
     x = np.concatenate([_points(((0, 0),), 1000, 22), _points(((8, 0),), 1000, 23)])
-    given: dict[str, Any] = {"teachers": 40, "classes": ["cat", "dog"], "noise_scale": 10, "n_jobs": 1}
+    given = {"teachers": 40, "classes": ["cat", "dog"], "noise_scale": 10, "n_jobs": 1}
     for name, proposal in {"pate": None, "pate, proposals": "auto"}.items():
         pate = sl.PATE(NearestCentroid(), proposal=proposal, session=_session(ledger, name, people), **given)
         ids = [f"owner {place}" for place in range(2000)]
@@ -329,10 +398,16 @@ def _together(ledger: Ledger) -> Done:
     return _done(ledger, "together", session.release_together(asked, delta="1e-6"))
 
 
-def _days(ledger: Ledger, name: str, learner: Any) -> Done:
-    query = sl.Quantiles(QUARTILES, epsilon="1/2", column="value")
+def _days(ledger: Ledger, name: str, learner: Any, *, levels: Any = tuple(QUARTILES), budget: Any = None) -> Done:
+    query = sl.Quantiles(levels, epsilon="1/2", column="value")
     schema = [sl.Number("value", granularity="1/32")]
-    rest: dict[str, Any] = {"schema": schema, "ledger": ledger, "scope": name, "budget": sl.PureDP(9), "seed": 1}
+    rest: dict[str, Any] = {
+        "schema": schema,
+        "ledger": ledger,
+        "scope": name,
+        "budget": budget or sl.PureDP(9),
+        "seed": 1,
+    }
     sequence = SeededSequence(query, learner, **rest)
     outcomes = []
     for place in range(3):

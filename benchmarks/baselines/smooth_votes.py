@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, exact, positive
+from sidelight.mechanisms.tests_and_bounds import upper_quantile
 from sidelight.noise import Source, standard_normal
 from sidelight.stability.pate.proposals import FINE, certified_price, check_proposal, plain_epsilon
 from sidelight.stability.pate.vote_cost import LARGEST_QUANTILE, VoteCost, checked_votes, quantiles_of
-from sidelight.stability.tests_and_bounds import upper_quantile
 
 Floats = NDArray[np.float64]
 

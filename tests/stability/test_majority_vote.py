@@ -10,10 +10,10 @@ import pytest
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
+from sidelight.mechanisms.tests_and_bounds import LaplaceTest
 from sidelight.noise import Source, discrete_laplace
 from sidelight.release import Refused
 from sidelight.stability import MajorityVote
-from sidelight.stability.tests_and_bounds import LaplaceTest
 from sidelight.stability.voting import SafeMargins, loss_at, win_probabilities
 from sidelight.testing import SeededEntropy, seeded_release
 

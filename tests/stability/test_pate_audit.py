@@ -65,7 +65,7 @@ def test_no_attack_on_votes_at_the_threshold_refutes_the_price() -> None:
 def test_a_test_without_noise_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: the distance is compared with the threshold as it is."""
     monkeypatch.setattr(
-        "sidelight.stability.tests_and_bounds.rounded_gaussian", lambda count, scale, source: np.zeros(count, np.int64)
+        "sidelight.mechanisms.tests_and_bounds.rounded_gaussian", lambda count, scale, source: np.zeros(count, np.int64)
     )
     here, there = straddling()
     found = audit(outcomes(here, "here"), outcomes(there, "there"), draws=DRAWS)

@@ -10,9 +10,9 @@ import pytest
 
 from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import renyi_epsilon
+from sidelight.mechanisms.tests_and_bounds import private_lower_bound, private_upper_bound
 from sidelight.noise import Source
 from sidelight.stability.budgets import order_budget
-from sidelight.stability.tests_and_bounds import private_lower_bound, private_upper_bound
 from sidelight.testing import SeededEntropy
 
 _RUNS = 1500

@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Person
 from sidelight.guarantees.conversions import gdp_from_bounded_range, zcdp_from_bounded_range
-from sidelight.noise import Source
 from sidelight.summaries.shares import (
     best_mean_variance,
     clip_shares,
@@ -22,7 +19,6 @@ from sidelight.summaries.shares import (
     selection_epsilon,
     summary_shares,
 )
-from sidelight.testing import SeededEntropy
 
 TAUS = np.linspace(0, 1, 1001)
 
@@ -85,19 +81,6 @@ def test_scales_keep_the_price(mu, squares, levels, columns, seed):
     assert squares * one_row <= mu**2
     at_the_end = squares * (1 / scales.count_scale**2 + columns * levels**2 / scales.sum_scale**2)
     assert mu**2 * (1 - Fraction(1, 10**9)) < at_the_end <= mu**2
-
-
-def test_noise_has_the_scales_and_not_others():
-    scales = count_and_sums(mu="0.1", l2_squared=3, levels=1000, columns=2)
-    with Source(SeededEntropy("count and sums")) as source:
-        parts = scales.noise(6000, source=source, columns=2)
-    assert [part.shape for part in parts] == [(6000,), (2, 6000), (2, 6000)]
-    for part, scale in zip(parts, (scales.count_scale, scales.sum_scale, scales.square_scale), strict=True):
-        squares = float((part.astype(float) ** 2).sum()) / float(scale) ** 2
-        for wrong in (0.7, 1.3):
-            assert min(chi2.cdf(squares / wrong**2, part.size), chi2.sf(squares / wrong**2, part.size)) < 1e-7
-        assert min(chi2.cdf(squares, part.size), chi2.sf(squares, part.size)) > 1e-7
-    assert scales.claims(unit=Person("id", 3)).gdp().mu == Fraction(1, 10)
 
 
 def test_clip_shares():

@@ -26,6 +26,9 @@ from sidelight.noise import Source, integers_below
 # same spread. This is the law of dithering every record: leading bits of independent uniform offsets are
 # independent fair bits.
 
+#: Why dither has no price: it moves records, one by one, before anything is counted.
+_DITHER = "where tied records lie within a step of the grid"
+
 #: Below this many records, offsets are drawn outright.
 _DRAW_ALL = 512
 
@@ -78,17 +81,19 @@ class Atom:
         """Of the records whose offset starts with `prefix`, return the number that go on with a 0."""
         node = (bits, prefix)
         if node not in self._splits:
-            self._splits[node] = heads(count, source)
+            with source.free(_DITHER):
+                self._splits[node] = heads(count, source)
         return self._splits[node]
 
     def _leaf(self, bits: int, prefix: int, count: int, source: Source) -> list[int]:
         """Return the last `bits` bits of the few records whose offset starts with `prefix`, sorted."""
         node = (bits, prefix)
         if node not in self._leaves:
-            if count <= _DRAW_SINGLY:
-                self._leaves[node] = sorted(source.bits(bits) for _ in range(count))
-            else:
-                self._leaves[node] = np.sort(integers_below(1 << bits, count, source)).tolist()
+            with source.free(_DITHER):
+                if count <= _DRAW_SINGLY:
+                    self._leaves[node] = sorted(source.bits(bits) for _ in range(count))
+                else:
+                    self._leaves[node] = np.sort(integers_below(1 << bits, count, source)).tolist()
         return self._leaves[node]
 
     def __repr__(self) -> str:
@@ -319,7 +324,8 @@ class DitheredRanks:
     def _single(self, code: int, source: Source) -> int:
         offset = self._singles.get(code)
         if offset is None:
-            offset = self._singles[code] = source.bits(self._dither_bits)
+            with source.free(_DITHER):
+                offset = self._singles[code] = source.bits(self._dither_bits)
         return offset
 
     def _atom(self, code: int, count: int) -> Atom:

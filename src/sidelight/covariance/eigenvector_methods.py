@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.aggregates.moments import Moments
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, PureDP
+from sidelight.guarantees import Amount, Claims, Context, PureDP
 from sidelight.mechanisms.additive import Noise
 from sidelight.mechanisms.bingham import bingham
 from sidelight.mechanisms.budget import Budget, share_of, together
 from sidelight.mechanisms.noisy_moments import MatrixLaw, matrix_noise
+from sidelight.mechanisms.price import selection_price
 from sidelight.noise import Source
 
 Floats = NDArray[np.float64]
@@ -239,9 +240,16 @@ def _drawn(moments: Moments, private: Floats, budget: Budget, source: Source) ->
     prices = np.sqrt(np.abs(left[[place for place, _ in order[:-1]]]) + sensitivity / float(for_values.amount))
     prices *= float(budget.amount - for_values.amount) / max(prices.sum(), 1e-300) * _UNSPENT
     basis, estimate = np.eye(size), middle * np.eye(size)
+    second = moments.second
+    context: Context = {"neighbours": second.neighbours, "unit": second.unit, "numerics": "idealized"}
     for (place, sign), price in zip(order, [*prices, 0.0], strict=True):
         # uᵀ(A - A')u has a range of at most the trace norm of A - A'
-        direction = bingham(sign * price / sensitivity * (basis.T @ private @ basis), source)
+        with (
+            source.paying(selection_price(Fraction(price), "an eigenvector", **context))
+            if price
+            else source.free("the last direction, which is decided by the others")
+        ):
+            direction = bingham(sign * price / sensitivity * (basis.T @ private @ basis), source)
         vector = basis @ direction
         estimate += left[place] * np.outer(vector, vector)
         basis = basis @ complement(direction)

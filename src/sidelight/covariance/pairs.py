@@ -54,7 +54,8 @@ def pair_moments(
     parts = [np.stack(codes) for codes in coded_rows(table, coding)]
     rows = np.concatenate([np.zeros((len(coding.columns), 0), np.int64), *parts], axis=1)
     count = rows.shape[1]
-    order = random_order(count, source)
+    with source.free("which rows are paired"):
+        order = random_order(count, source)
     half = count // 2
     differences = rows[:, order[:half]] - rows[:, order[half : 2 * half]]
     state = statistics.fold(statistics.empty(), clipped_integers(differences, levels=statistics.coding.levels))

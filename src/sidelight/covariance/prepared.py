@@ -67,7 +67,8 @@ class PreparedCovariance(SurePrepared):
         mean = self._mean(moments, rows, source)
         if self.plan.method in ("separate", "ies"):
             return self._by_eigenvectors(matrix_moments, rows=rows, mean=mean, source=source)
-        noisy = self.plan.matrix_noise(matrix_moments).release(source)
+        with source.over(pairs=self.plan.centre == "pairs"):
+            noisy = self.plan.matrix_noise(matrix_moments).release(source)
         del moments, matrix_moments
         return self.answer(noisy, rows=rows, mean=mean)
 

@@ -7,7 +7,7 @@ of Khodak et al. (2023), with the sensitivity 2/n instead of 4/n (covariance pro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -20,7 +20,8 @@ from sidelight.covariance.eigenvector_methods import difference
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
 from sidelight.mechanisms.budget import Budget
-from sidelight.noise import Categorical, Source
+from sidelight.mechanisms.exponential import choose
+from sidelight.noise import Source
 
 Floats = NDArray[np.float64]
 Form = Literal["exponential", "threshold"]
@@ -74,8 +75,8 @@ def use_prediction(
     scores = _distances(moments, [prediction, np.zeros(moments.second.shape)], rows=rows, how=how)
     score = int(scores[0]) - int(scores[1])
     if how.form == "exponential":
-        unit = budget.spread / _steps_apart(moments, how, pair=True)
-        return Categorical(np.array([-score, 0]), unit).draw(source) == 0
+        pair = replace(_threshold(moments, how, value=0), value=np.array([-score, 0]))
+        return choose(pair, spread=budget.spread, apart=1, source=source, numerics="idealized") == 0
     return int(budget.on(_threshold(moments, how, value=score)).release(source)) <= 0
 
 
@@ -99,7 +100,9 @@ def choose_prediction(
         raise RangeError("the threshold form is `use_prediction`; use form='exponential'")
     source.note_idealized()
     scores = _distances(moments, predictions, rows=rows, how=how)
-    return Categorical(-scores, budget.spread / _steps_apart(moments, how, pair=False)).draw(source)
+    second = moments.second
+    apart = Bounded(-scores, _steps_apart(moments, how, pair=False), "linf", second.neighbours, second.unit)
+    return choose(apart, spread=budget.spread, apart=1, source=source, numerics="idealized")
 
 
 def choice_claims(moments: Moments, *, budget: Budget, choice: Choice | None = None) -> Claims:

@@ -21,7 +21,10 @@ from sidelight.experts.report import Report
 from sidelight.experts.reporting import Reporting
 from sidelight.guarantees import Amount, Claims, decimal_text, positive
 from sidelight.ledger import Ledger, Scope, Stored, open_ledger
-from sidelight.noise import Entropy, OSEntropy, Source, rounded_gaussian
+from sidelight.mechanisms.meter import Meter
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.priced_draws import priced_gaussian
+from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.noise.source import OS_BRANDING
 from sidelight.records.cells import numbers_of
 from sidelight.session.silence import silence
@@ -261,11 +264,23 @@ class Reporter:
         return Report.from_json(text)
 
     def _made(self, round_: int, codes: Any) -> Report:
-        with Source(self._entropy, declared="exact") as source:
+        claims = self.reporting.claims
+        meter = Meter(claims)
+        with Source(self._entropy, declared="exact", meter=meter) as source:
             eta = self.reporting.noise_scale_of(self.client_id)
-            noise = rounded_gaussian(self.reporting.coordinates, eta / self.reporting.grid, source)
-            nonce = f"{source.bits(128):032x}"
+            scale = eta / self.reporting.grid
+            price = DrawPrice(
+                law="rounded Gaussian",
+                claims=claims,
+                samples=(("rounded_gaussian", scale),),
+                statistic=f"{self.reporting.coordinates} gains of one round",
+                theorem="experts proof page",
+            )
+            noise = priced_gaussian(self.reporting.coordinates, scale, price=price, source=source)
+            with source.free("the report's number"):
+                nonce = f"{source.bits(128):032x}"
             brand = source.branding
+        meter.settle()
         return Report(
             client_id=self.client_id,
             round=round_,

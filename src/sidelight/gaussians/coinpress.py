@@ -74,12 +74,15 @@ def coinpress_steps(
     for _ in range(chosen.steps):
         share = budget * COARSE_PART / chosen.steps
         moments = yield about_pairs(matrix, clip)
-        noisy = pairs.second(moments, share, source)
+        with source.over(pairs=True):
+            noisy = pairs.second(moments, share, source)
         scale = pairs.second_scale(share, clip) / half
         matrix = preconditioned(matrix, noisy / half, rows=half, noise_scale=scale, constants=constants)
     last = budget * (1 - COARSE_PART) if chosen.steps else budget
     clip = constants.final_clip(size, half)
-    noisy = pairs.second((yield about_pairs(matrix, clip)), last, source)
+    moments = yield about_pairs(matrix, clip)
+    with source.over(pairs=True):
+        noisy = pairs.second(moments, last, source)
     scale = pairs.second_scale(last, clip)
     if known.plain:
         values, vectors = np.linalg.eigh(symmetric(noisy / half))

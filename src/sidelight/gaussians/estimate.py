@@ -118,6 +118,7 @@ def estimate_cells(
         possible_starts(each, rules, condition=ratio(condition), scale=length(one))
         for each, one in zip(points, given, strict=True)
     ]
+    partition = source.partition()
     askings = [gaussian_steps(each, first, spending, source, rules) for each, first in zip(points, firsts, strict=True)]
     questions = [next(asking) for asking in askings]
     found: list[GaussianEstimate | None] = [None] * len(askings)
@@ -126,10 +127,11 @@ def estimate_cells(
         answers = moments_by_cell(table, chosen, maps=[question.row_map for question in questions], rule=rule)
         for cell, asking in enumerate(askings):
             if found[cell] is None:
-                try:
-                    questions[cell] = asking.send(answers[cell])
-                except StopIteration as done:
-                    found[cell] = done.value
+                with source.over(partition=partition, group=cell, additive=True):
+                    try:
+                        questions[cell] = asking.send(answers[cell])
+                    except StopIteration as done:
+                        found[cell] = done.value
     return tuple(each for each in found if each is not None)
 
 

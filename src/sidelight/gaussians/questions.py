@@ -81,7 +81,8 @@ class PairedRows:
             stacked = np.stack(values)
             parts.append(stacked if usable is None else stacked[:, usable])
         rows = np.concatenate(parts, axis=1)
-        order = random_order(rows.shape[1], source)
+        with source.free("which rows are paired"):
+            order = random_order(rows.shape[1], source)
         half = len(order) // 2
         return cls(table, tuple(columns), rows[:, order[:half]] - rows[:, order[half : 2 * half]])
 

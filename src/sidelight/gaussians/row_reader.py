@@ -212,7 +212,8 @@ class RowReader:
     @cached_property
     def _key(self) -> bytes:
         """What all coins follow from: 256 bits of the release's source, so that a second reading finds them again."""
-        return self._source.words(4).tobytes()
+        with self._source.free("which rows are paired"):
+            return self._source.words(4).tobytes()
 
     def _coins(self, place: int, count: int) -> Floats:
         """Return the coins of a batch's rows, in [0, 1]."""

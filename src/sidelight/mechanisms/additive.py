@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Numerics, PureDP, exact, native_claims
+from sidelight.mechanisms.price import gaussian_price, laplace_price
 from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up
 
 Law = Literal["laplace", "gaussian", "goe", "spherical", "wishart"]
@@ -106,7 +107,8 @@ class LaplaceNoise:
 
     def release(self, source: Source) -> NDArray[Any] | int:
         """Return the statistic with fresh noise."""
-        return _noisy(self.bounded, discrete_laplace(_entries(self.bounded), self.scale, source))
+        with source.paying(laplace_price(self.bounded, self.scale)):
+            return _noisy(self.bounded, discrete_laplace(_entries(self.bounded), self.scale, source))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +168,8 @@ class GaussianNoise:
 
     def release(self, source: Source) -> NDArray[Any] | int:
         """Return the statistic with fresh noise."""
-        return _noisy(self.bounded, rounded_gaussian(_entries(self.bounded), self.scale, source))
+        with source.paying(gaussian_price(self.bounded, self.scale)):
+            return _noisy(self.bounded, rounded_gaussian(_entries(self.bounded), self.scale, source))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,8 +201,10 @@ class SymmetricGaussianNoise(GaussianNoise):
     def release(self, source: Source) -> NDArray[Any]:
         """Return the matrix with fresh noise."""
         size = self.bounded.shape[0]
-        on = rounded_gaussian(size, self.scale, source)
-        off = rounded_gaussian(size * (size - 1) // 2, root_half_up(self.scale), source)
+        off_scale = root_half_up(self.scale)
+        with source.paying(gaussian_price(self.bounded, self.scale, off_diagonal=off_scale)):
+            on = rounded_gaussian(size, self.scale, source)
+            off = rounded_gaussian(size * (size - 1) // 2, off_scale, source)
         noisy = np.array(self.bounded.value)
         # int64 could not hold the sum
         if any(part.dtype == object or _largest(part) >= VALUE_LIMIT for part in (on, off)):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, ApproxDP, Claims, Context, exact, native_claims, positive
+from sidelight.guarantees import GDP, Amount, ApproxDP, Claims, Context, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.guarantees.intervals import (
     ONE,
@@ -32,6 +32,7 @@ from sidelight.guarantees.intervals import (
     round_up,
 )
 from sidelight.mechanisms.label_counts import LabelCounts, Published, published
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source, rounded_gaussian, scale_up
 
 _ONE = Interval(ONE, ONE)
@@ -65,14 +66,29 @@ class GaussianThreshold:
         """Return what the release and all that is paid by `after_mu` prove together: one (ε, δ), once."""
         return native_claims(ApproxDP(self.epsilon, self.delta, **context), mechanism="gaussian_threshold")
 
-    def release(self, counts: LabelCounts, *, source: Source) -> Published:
-        """Publish every label whose count with noise reaches the threshold, and that noisy count."""
+    def release(self, counts: LabelCounts, *, source: Source, known_too: bool = False) -> Published:
+        """Publish every label whose count with noise reaches the threshold, and that noisy count.
+
+        With `known_too` the labels of a unit that are known are counted afterwards, with noise of the same scale, at no
+        further price: known and new labels of one unit are at most `groups` together.
+        """
         if counts.groups > self.groups:
             raise RangeError(
                 f"this noise is for units with at most {self.groups} label(s), but the counts allow {counts.groups}; "
                 f"make it with groups={counts.groups}"
             )
-        noise = rounded_gaussian(counts.counts.size, self.scale, source)
+        context: Context = {"neighbours": counts.neighbours, "unit": counts.unit}
+        later = self.groups / self.scale**2 if known_too else self.after_mu**2
+        price = DrawPrice(
+            law="rounded Gaussian, thresholded",
+            claims=self.claims(**context),
+            samples=(("rounded_gaussian", self.scale),),
+            statistic=f"labels nobody declared, at most {self.groups} of one unit, shown from {self.threshold}",
+            theorem="summaries proof page, Theorem 11",
+            covers=Claims.of(GDP.from_squares(later, **context)) if later else None,
+        )
+        with source.paying(price):
+            noise = rounded_gaussian(counts.counts.size, self.scale, source)
         return published(counts, noise.astype(np.int64), least=self.threshold)
 
     def tail(self, t: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Numerics, PureDP, native_claims, positive
 from sidelight.mechanisms.additive import Law
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source, directions, gamma, public_grid, standard_normal, to_grid
 
 #: Beyond 2**50 steps, which is 2**40 standard deviations, noise is clamped: to_grid wants a public range.
@@ -73,7 +74,11 @@ class SphericalNoise:
     def claims(self) -> Claims:
         """What `release` proves."""
         context = self.bounded
-        return Claims.of(PureDP(self.epsilon, neighbours=context.neighbours, unit=context.unit, numerics="idealized"))
+        return Claims.of(
+            PureDP(
+                context.sensitivity / self.scale, neighbours=context.neighbours, unit=context.unit, numerics="idealized"
+            )
+        )
 
     @property
     def numerics(self) -> Numerics:
@@ -84,8 +89,9 @@ class SphericalNoise:
         """Return the vector with fresh noise, on a grid of 2**-10 of it."""
         assert not isinstance(self.bounded.value, int)
         size = self.bounded.shape[0]
-        length = gamma(size, 1, source)[0] * (self.deviation / sqrt(size + 1))
-        noise = directions(1, size, source)[0] * length
+        with source.paying(DrawPrice(law="spherical", claims=self.claims, statistic=f"a vector of {size} numbers")):
+            length = gamma(size, 1, source)[0] * (self.deviation / sqrt(size + 1))
+            noise = directions(1, size, source)[0] * length
         return gridded_sum(self.bounded.value, noise, smallest_deviation=self.deviation)
 
 
@@ -135,7 +141,9 @@ class WishartNoise:
     def claims(self) -> Claims:
         """What `release` proves."""
         context = self.bounded
-        claim = PureDP(self.epsilon, neighbours=context.neighbours, unit=context.unit, numerics="idealized")
+        claim = PureDP(
+            context.sensitivity / self.scale, neighbours=context.neighbours, unit=context.unit, numerics="idealized"
+        )
         return native_claims(claim, mechanism="two_sided_wishart")
 
     @property
@@ -147,7 +155,8 @@ class WishartNoise:
         """Return the matrix with fresh noise, on a grid of 2**-10 of it."""
         assert not isinstance(self.bounded.value, int)
         size = self.bounded.shape[0]
-        noise = wishart_matrices(1, size, sqrt(size + 1) / self.deviation, source)[0]
+        with source.paying(DrawPrice(law="two-sided Wishart", claims=self.claims, statistic=f"{size} by {size}")):
+            noise = wishart_matrices(1, size, sqrt(size + 1) / self.deviation, source)[0]
         return gridded_sum(self.bounded.value, noise, smallest_deviation=self.deviation / sqrt(2))
 
 

@@ -16,7 +16,8 @@ from typing import TypeAlias, Unpack
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
-from sidelight.guarantees import Amount, BoundedRange, Claims, Context, native_claims, positive
+from sidelight.guarantees import Amount, BoundedRange, Claims, Context, Row, Unit, native_claims, positive
+from sidelight.mechanisms.price import selection_price
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON, draw
 from sidelight.mechanisms.rings import Gap, Masses, Rings, gap_score
 from sidelight.noise import Source
@@ -25,7 +26,15 @@ from sidelight.noise import Source
 Inside: TypeAlias = Callable[[int], int]
 
 
-def select_radius(inside: Inside, prior: Masses, *, epsilon: Amount, source: Source, rows_per_unit: int = 1) -> int:
+def select_radius(
+    inside: Inside,
+    prior: Masses,
+    *,
+    epsilon: Amount,
+    source: Source,
+    rows_per_unit: int = 1,
+    unit: Unit = Row(),  # noqa: B008  # frozen, without fields
+) -> int:
     """Draw an outcome j of the prior with weight (mass of j) * exp(-ε N(j) / rows_per_unit), N(j) = rows outside j.
 
     Guarantee: PureDP(epsilon) and BoundedRange(epsilon), hence epsilon²/8-zCDP, for adding or removing one unit of at
@@ -41,6 +50,7 @@ def select_radius(inside: Inside, prior: Masses, *, epsilon: Amount, source: Sou
         epsilon: The price, exact.
         source: The release's source.
         rows_per_unit: The most rows that one protected unit has in the table: K, 1 for rows.
+        unit: The protected unit.
 
     Returns:
         The outcome; the caller turns it into a radius by the grid.
@@ -58,7 +68,8 @@ def select_radius(inside: Inside, prior: Masses, *, epsilon: Amount, source: Sou
     if prior.first == prior.last:
         return prior.first
     view = _RowsWithin(inside, prior.first, prior.last)
-    return draw(Rings(view, prior, replace(gap_slope, target=view.size)), source)
+    with source.paying(selection_price(gap_slope.spread(rows_per_unit), "how far to reach", unit=unit)):
+        return draw(Rings(view, prior, replace(gap_slope, target=view.size)), source)
 
 
 def radius_claims(epsilon: Amount, **context: Unpack[Context]) -> Claims:

@@ -8,7 +8,7 @@ Gumbel noise once and sorting, drawn exactly.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Unpack
 
@@ -31,7 +31,8 @@ from sidelight.guarantees import (
 )
 from sidelight.guarantees.conversions import gdp_from_bounded_range, pure_within_gdp, zcdp_from_bounded_range
 from sidelight.guarantees.intervals import root_down
-from sidelight.noise import Categorical, Source
+from sidelight.mechanisms.exponential import choose
+from sidelight.noise import Source
 
 _WEIGHT_BITS = 40
 
@@ -84,7 +85,9 @@ class Peeling:
         chosen: list[int] = []
         for _ in range(min(self.draws, counts.size)):
             part = None if measure is None else measure[left]
-            place = Categorical(counts[left], self.step_epsilon / scores.sensitivity, part).draw(source)
+            place = choose(
+                replace(scores, value=counts[left]), spread=self.step_epsilon, apart=1, weights=part, source=source
+            )
             chosen.append(int(left[place]))
             left = np.delete(left, place)
         return np.array(chosen, np.int64)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.guarantees import BoundedRange, Claims, native_claims
+from sidelight.mechanisms.price import selection_price
 from sidelight.mechanisms.rings import DECAY, Decay, Masses, Rings, Score, gap_score
 from sidelight.noise import Source, below, bernoulli, bernoulli_exp
 
@@ -56,7 +57,10 @@ def select_rank(
     check_selection(target, epsilon, prior, first, last, score)
     if first == last:
         return first
-    return draw(Rings(ranks, prior, gap_score(ranks.size, target, epsilon, score)), source)
+    gap = gap_score(ranks.size, target, epsilon, score)
+    moved = max(target.numerator, target.denominator - target.numerator) if score == "exact" else 1
+    with source.paying(selection_price(gap.spread(2 * moved), "a quantile")):
+        return draw(Rings(ranks, prior, gap), source)
 
 
 def draw(rings: Rings, source: Source, *, decay: Decay = DECAY) -> int:

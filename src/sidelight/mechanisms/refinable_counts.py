@@ -6,6 +6,7 @@ and where nobody refines, two thirds of the budget are still there (quantiles pr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -14,8 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import Amount, positive
+from sidelight.guarantees import Amount, Claims, Context, PureDP, positive
+from sidelight.mechanisms.price import Amounts, DrawPrice
 from sidelight.noise import REFINEMENT_RATIO, Source, discrete_laplace, refinement_noise
+
+_THEOREM = "quantiles proof page, Theorem 7"
 
 
 class RefinableCounts:
@@ -30,6 +34,8 @@ class RefinableCounts:
         counts: The counts, of which one record moves one by one.
         epsilon: What a refined cell costs in all.
         source: The release's source.
+        places, spans: What says where records lie, and the half-open intervals of the cells there, for the meter;
+            without them all records pay.
 
     >>> from sidelight.guarantees.claims import Neighbours, Row
     >>> from sidelight.noise import OSEntropy
@@ -41,9 +47,17 @@ class RefinableCounts:
     True
     """
 
-    __slots__ = ("_fine", "epsilon", "rough")
+    __slots__ = ("_fine", "_pay", "epsilon", "rough")
 
-    def __init__(self, counts: Bounded, *, epsilon: Amount, source: Source) -> None:
+    def __init__(
+        self,
+        counts: Bounded,
+        *,
+        epsilon: Amount,
+        source: Source,
+        places: object = None,
+        spans: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
         if len(counts.shape) != 1 or counts.norm != "l1" or counts.sensitivity != 1:
             raise RangeError(
                 "counts that can be refined are a list of which one record moves one by one (sensitivity 1 in l1), got "
@@ -51,9 +65,34 @@ class RefinableCounts:
             )
         self.epsilon: Fraction = positive(epsilon, name="epsilon")
         size, scale = counts.shape[0], 1 / self.epsilon
-        fine = counts.value + discrete_laplace(size, scale, source)
+        context: Context = {"neighbours": counts.neighbours, "unit": counts.unit}
+        rough, fine_claims = (Claims.of(PureDP(each, **context)) for each in (self.rough_epsilon, self.epsilon))
+        statistic = f"{size} counts, sensitivity 1"
+        first = DrawPrice(
+            law="discrete Laplace, refinable",
+            claims=rough,
+            samples=(("discrete_laplace", scale),),
+            statistic=statistic,
+            theorem=_THEOREM,
+        )
+        second = DrawPrice(
+            law="the same noise, finer",
+            claims=fine_claims,
+            statistic=statistic,
+            theorem=_THEOREM,
+            amounts=_beyond(rough, fine_claims),
+        )
+
+        def pay(chosen: NDArray[np.bool_]) -> None:
+            held = None if spans is None else [span for span, one in zip(spans, chosen, strict=True) if one]
+            with source.over(places=places, spans=held), source.paying(second):
+                pass  # the noise was drawn with the rough counts
+
+        with source.over(places=places, spans=spans), source.paying(first):
+            fine = counts.value + discrete_laplace(size, scale, source)
+            self.rough: NDArray[Any] = fine + refinement_noise(size, REFINEMENT_RATIO * scale, source)
         self._fine: NDArray[Any] | None = fine
-        self.rough: NDArray[Any] = fine + refinement_noise(size, REFINEMENT_RATIO * scale, source)
+        self._pay = pay
 
     @property
     def rough_epsilon(self) -> Fraction:
@@ -72,9 +111,28 @@ class RefinableCounts:
         mask = np.asarray(chosen, np.bool_)
         if mask.shape != self.rough.shape:
             raise RangeError(f"say of each of the {self.rough.size} cells whether it is refined, got {mask.size}")
+        if mask.any():
+            self._pay(mask)
         refined = np.where(mask, self._fine, self.rough)
         self._fine = None
         return refined
 
     def __repr__(self) -> str:
         return f"RefinableCounts(private, cells={self.rough.size}, epsilon={self.epsilon})"
+
+
+def _beyond(rough: Claims, fine: Claims) -> dict[Amounts, Fraction]:
+    """Return what the finer counts add to each sum: both together cost what the finer ones cost alone."""
+    found: dict[Amounts, Fraction] = {}
+    for kind in ("epsilon", "rho", "mu_squared"):
+        least, most = (_amount(claims, kind) for claims in (rough, fine))
+        found[kind] = most - least
+    return found
+
+
+def _amount(claims: Claims, kind: Amounts) -> Fraction:
+    pure, rho, gdp = claims.pure(), claims.zcdp(), claims.gdp()
+    assert pure is not None
+    assert rho is not None
+    assert gdp is not None
+    return {"epsilon": pure.epsilon, "rho": rho.rho, "mu_squared": gdp.mu**2}[kind]

@@ -180,6 +180,10 @@ class Gap:
         """Return G(rank)."""
         return abs(self.step * rank - self.target)
 
+    def spread(self, apart: int) -> Fraction:
+        """Return the ε of a selection in which one unit moves two scores apart by `apart`, the sliver included."""
+        return Fraction(self.slope[1] * apart * _SHRINK[1], self.slope[0] * _SHRINK[0])
+
 
 def gap_score(size: int, target: Fraction, epsilon: Fraction, score: Score) -> Gap:
     """Return the score of a data set of this (private) size.

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, ApproxDP, Claims, Context, exact, native_claims, positive
+from sidelight.guarantees import Amount, ApproxDP, Claims, Context, PureDP, exact, native_claims, positive
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.mechanisms.label_counts import LabelCounts, Published, published
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source, discrete_laplace
 
 _ONE = Interval.of(1)
@@ -71,14 +72,29 @@ class TruncatedLaplace:
         claim = ApproxDP(self.groups * self.label_epsilon, self.groups * self.reveal, **context)
         return native_claims(claim, mechanism="truncated_laplace")
 
-    def release(self, counts: LabelCounts, *, source: Source) -> Published:
-        """Publish every label whose count with noise exceeds the cutoff, and that noisy count."""
+    def release(self, counts: LabelCounts, *, source: Source, known_too: bool = False) -> Published:
+        """Publish every label whose count with noise exceeds the cutoff, and that noisy count.
+
+        With `known_too` the labels of a unit that are known are counted afterwards, with noise of `known_scale`, at no
+        further price: known and new labels of one unit are at most `groups` together.
+        """
         if counts.groups > self.groups:
             raise RangeError(
                 f"this noise is for units with at most {self.groups} label(s), but the counts allow {counts.groups}; "
                 f"make it with groups={counts.groups}"
             )
-        return published(counts, self.noise(counts.counts.size, source=source), least=self.least)
+        context: Context = {"neighbours": counts.neighbours, "unit": counts.unit}
+        price = DrawPrice(
+            law="truncated Laplace, thresholded",
+            claims=self.claims(**context),
+            samples=(("discrete_laplace", 1 / self.label_epsilon),),
+            statistic=f"labels nobody declared, at most {self.groups} of one unit, shown from {self.least}",
+            theorem="summaries proof page, Theorem 10",
+            covers=Claims.of(PureDP(self.groups * self.label_epsilon, **context)) if known_too else None,
+        )
+        with source.paying(price):
+            noise = self.noise(counts.counts.size, source=source)
+        return published(counts, noise, least=self.least)
 
     def noise(self, size: int, *, source: Source) -> NDArray[np.int64]:
         """Draw the noise: discrete Laplace, drawn again while it is beyond the cutoff. Trials do not depend on data."""

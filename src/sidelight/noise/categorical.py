@@ -77,6 +77,7 @@ class Categorical:
         """Return the index of one candidate; further calls are independent draws, each a release of its own."""
         total = int(self._cumulative[-1])
         unit = self._unit
+        source.sampling("categorical", [1 / unit])
         while True:
             i = int(np.searchsorted(self._cumulative, below(total, source), "right"))
             accepted = exact_exp(

@@ -50,6 +50,7 @@ def rounded_gaussian(
     """
     check_size(size)
     scales, index = _scales(size, scale, which)
+    source.sampling("rounded_gaussian", scales)
     prepared = [fixed_point(b, GAUSS.digits) for b in scales]
     out = np.zeros(size, np.int64 if all(b.fast for b in prepared) else object)
     for start in range(0, size, CHUNK):
@@ -83,6 +84,7 @@ def discrete_laplace(size: int, scale: Rational, source: Source) -> NDArray[Any]
     """
     check_size(size)
     b = exact_scale(scale)
+    source.sampling("discrete_laplace", [b])
     prepared = [fixed_point(b, EXPONENTIAL.digits)]
     out = np.zeros(size, np.int64 if prepared[0].fast else object)
     for start in range(0, size, CHUNK):

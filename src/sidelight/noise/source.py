@@ -13,6 +13,10 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
 from types import TracebackType
 from typing import Literal, NoReturn, Protocol, Self
 
@@ -61,6 +65,50 @@ class OSEntropy:
         return os.urandom(nbytes)
 
 
+class Price(Protocol):
+    """What one draw costs, and which noise it may draw."""
+
+    def allows(self, law: str, scales: Sequence[Fraction]) -> bool:
+        """Return whether this price pays for noise of such a law and such scales."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which records a draw is about: those of one group, of some half-open spans of a grid, or both; public.
+
+    Args:
+        partition: Which partition into disjoint groups `group` is one of (`Source.partition`).
+        group: The place of the group, None for all.
+        rows_of_unit: For groups: the most rows of one unit in all groups, and the largest sum of their squares.
+        additive: For groups: whether every draw is about a sum over rows, so that a unit whose rows are in several
+            groups moves all of them together by no more than one of them alone.
+        axis: Which statement of every record's place `spans` are about: one number for each ranks object.
+        spans: Disjoint half-open intervals of places, None for all.
+        pairs: Whether the draw is about rows in random pairs, of which adding or removing a row replaces one.
+    """
+
+    partition: int | None = None
+    group: int | None = None
+    rows_of_unit: tuple[Fraction, Fraction] | None = None
+    additive: bool = False
+    axis: int | None = None
+    spans: tuple[tuple[int, int], ...] | None = None
+    pairs: bool = False
+
+
+#: All records.
+EVERYTHING = Part()
+
+
+class Payments(Protocol):
+    """What adds up the prices of a release: `mechanisms.meter.Meter`."""
+
+    def add(self, price: Price, part: Part) -> None:
+        """Count a price before anything is drawn for it."""
+        ...
+
+
 class Source:
     """Uniform bits for the samplers of one release.
 
@@ -69,6 +117,8 @@ class Source:
     `force_scalar` sends every doubtful-case test to the slow method: same law (noise proof page, Theorem 1), hundreds
     of times slower; it exists so that tests reach the slow method.
 
+    With a meter nothing is drawn outside `paying` and `free`: every draw has a price, or needs none and says why.
+
     >>> from sidelight.noise import OSEntropy
     >>> with Source(OSEntropy()) as source:
     ...     source.bits(3) in range(8)
@@ -76,18 +126,31 @@ class Source:
     """
 
     __slots__ = (
+        "_axes",
         "_closed",
         "_declared",
         "_entropy",
+        "_meter",
         "_numerics",
+        "_open",
+        "_part",
+        "_partitions",
         "_pid",
         "_pool",
+        "_price",
         "_thread",
         "fallbacks",
         "force_scalar",
     )
 
-    def __init__(self, entropy: Entropy, *, declared: Numerics = "idealized", force_scalar: bool = False) -> None:
+    def __init__(
+        self,
+        entropy: Entropy,
+        *,
+        declared: Numerics = "idealized",
+        force_scalar: bool = False,
+        meter: Payments | None = None,
+    ) -> None:
         self._entropy = entropy
         self._declared = declared
         self._numerics: Numerics = "exact"
@@ -95,6 +158,12 @@ class Source:
         self._thread = threading.get_ident()
         self._pool = b""
         self._closed = False
+        self._meter = meter
+        self._open = meter is None
+        self._price: Price | None = None
+        self._part = EVERYTHING
+        self._partitions = 0
+        self._axes: list[object] = []
         self.force_scalar = force_scalar
         #: How often a slow method was needed. For tests only: the counts depend on the noise and must not be shown.
         self.fallbacks: Counter[str] = Counter()
@@ -119,19 +188,108 @@ class Source:
             )
         self._numerics = "idealized"
 
+    @contextmanager
+    def paying(self, price: Price, *, again: bool = False) -> Iterator[None]:
+        """Draw at a price: counted before the first bit, unless a price that covers it is being paid already.
+
+        With `again` it was counted before: one price covers draws on disjoint records that are made one by one.
+        """
+        opened, outer = self._open, self._price
+        if self._meter is not None and outer is None and not again:
+            self._meter.add(price, self._part)
+        self._open, self._price = True, price
+        try:
+            yield
+        finally:
+            self._open, self._price = opened, outer
+
+    @contextmanager
+    def free(self, reason: str) -> Iterator[None]:
+        """Draw what meets no statistic of records: the order of ties, public samples. `reason` says what it is for."""
+        assert reason
+        opened, self._open = self._open, True
+        try:
+            yield
+        finally:
+            self._open = opened
+
+    @contextmanager
+    def over(
+        self,
+        *,
+        partition: int | None = None,
+        group: int | None = None,
+        rows_of_unit: tuple[Fraction, Fraction] | None = None,
+        additive: bool = False,
+        places: object = None,
+        spans: Sequence[tuple[int, int]] | None = None,
+        pairs: bool = False,
+    ) -> Iterator[None]:
+        """Draw about some records only: a record pays for the draws whose part holds it, and for no others.
+
+        The arguments are those of `Part`; `places` is the object that says where each record lies, and spans lie inside
+        those of the outer part. A part inside a group of another partition counts for the inner one alone, which can
+        only make the sum larger.
+        """
+        outer = self._part
+        inner = Part(partition=partition, group=group, rows_of_unit=rows_of_unit, additive=additive)
+        within = inner if group is not None else outer
+        self._part = Part(
+            partition=within.partition,
+            group=within.group,
+            rows_of_unit=within.rows_of_unit,
+            additive=within.additive,
+            axis=within.axis if spans is None else self._axis_of(places),
+            spans=within.spans if spans is None else tuple(spans),
+            pairs=outer.pairs or pairs,
+        )
+        try:
+            yield
+        finally:
+            self._part = outer
+
+    def partition(self) -> int:
+        """Return a number for a partition of the records into disjoint groups, for `over`."""
+        self._partitions += 1
+        return self._partitions
+
+    def _axis_of(self, places: object) -> int:
+        """Return one number for each object that says where records lie; the object is kept, so that none is reused."""
+        for number, known in enumerate(self._axes):
+            if known is places:
+                return number
+        self._axes.append(places)
+        return len(self._axes) - 1
+
+    @contextmanager
+    def metered_by(self, meter: Payments) -> Iterator[None]:
+        """Let another meter count what is drawn: that of a sub-budget which a theorem of several draws names."""
+        outer = self._meter, self._open, self._price, self._part
+        if self._meter is not None:
+            self._meter, self._open, self._price, self._part = meter, False, None, EVERYTHING
+        try:
+            yield
+        finally:
+            self._meter, self._open, self._price, self._part = outer
+
+    def sampling(self, law: str, scales: Sequence[Fraction]) -> None:
+        """Refuse noise that the open price does not pay for; samplers say what they are about to draw."""
+        if self._price is not None and not self._price.allows(law, scales):
+            raise NoiseError(f"{law} noise of another scale than the one that was priced; nothing was drawn")
+
     def words(self, n: int) -> NDArray[np.uint64]:
         """Return n uniform 64-bit words (read-only)."""
-        self._guard()
+        self._drawing()
         return np.frombuffer(self._entropy.read(8 * n), "<u8").astype(np.uint64, copy=False)
 
     def words32(self, n: int) -> NDArray[np.uint32]:
         """Return n uniform 32-bit words (read-only)."""
-        self._guard()
+        self._drawing()
         return np.frombuffer(self._entropy.read(4 * n), "<u4").astype(np.uint32, copy=False)
 
     def bits(self, k: int) -> int:
         """Return one uniform integer of k bits."""
-        self._guard()
+        self._drawing()
         nbytes = (k + 7) // 8
         if len(self._pool) < nbytes:
             self._pool = self._entropy.read(max(POOL_BYTES, nbytes))
@@ -141,7 +299,13 @@ class Source:
     def close(self) -> None:
         """Drop the pool; every later draw raises."""
         self._pool = b""
+        self._axes = []
         self._closed = True
+
+    def _drawing(self) -> None:
+        self._guard()
+        if not self._open:
+            raise NoiseError("a draw without a price: noise is drawn inside source.paying(...), by a mechanism")
 
     def _guard(self) -> None:
         if self._closed:

@@ -8,10 +8,14 @@ Theorem 4): every node is scored on its own records only. Nothing but the output
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
+from sidelight.guarantees import Unit
+from sidelight.mechanisms.price import selection_price
 from sidelight.mechanisms.rank_selection import RanksWithin, select_rank
 from sidelight.mechanisms.rings import Adaptation
 from sidelight.noise.source import Source
@@ -32,6 +36,35 @@ class Cell(NamedTuple):
     end: int
 
 
+@dataclass(frozen=True)
+class DepthPrices:
+    """Pays for each depth of a tree once, for a unit of several rows, and of the trees of several groups together.
+
+    Guarantee: the nodes of one depth hold disjoint rows, of which a unit has at most K: with slopes of e for a row
+    their log-probabilities move within a range of K·e together (summaries proof page, step A of a person).
+
+    Args:
+        unit: The protected unit.
+        rows: K, the most rows that it has.
+    """
+
+    unit: Unit
+    rows: int
+    _paid: set[int] = field(default_factory=set)
+
+    def paying(self, tree: QuantileTree, depth: int, source: Source) -> AbstractContextManager[None]:
+        """Pay for a depth the first time that it is drawn from."""
+        picks = [node.picks for node in tree.nodes() if node.depth == depth]
+        if any(len(each) != 1 for each in picks):
+            raise RangeError("a depth is priced as a whole where every node selects one level")
+        spread = self.rows * max(each[0].epsilon for each in picks)
+        again = depth in self._paid
+        self._paid.add(depth)
+        return source.paying(
+            selection_price(spread, f"depth {depth + 1} of the quantiles", unit=self.unit), again=again
+        )
+
+
 def descend(
     tree: QuantileTree,
     ranks: Ranks,
@@ -41,6 +74,7 @@ def descend(
     adaptation: Adaptation = "conditional",
     score: Score = "exact",
     cell: Cell | None = None,
+    depths: DepthPrices | None = None,
 ) -> tuple[int, ...]:
     """Release one outcome index for every level of the tree, in increasing order.
 
@@ -50,6 +84,7 @@ def descend(
 
     Arguments: `priors` is one compiled prior for all levels or one for each, all on the grid of `ranks`. With a `cell`
     the tree sees the records of that cell only, and its outcomes lie there; levels are then relative to the cell.
+    `depths` prices whole depths for a unit of several rows; without it each selection is priced for one row.
     """
     several = [priors] * len(tree.levels) if isinstance(priors, CompiledPrior) else list(priors)
     if len(several) != len(tree.levels):
@@ -66,20 +101,23 @@ def descend(
         high = whole.last if node.upper is None else outputs[node.upper]
         # Half-open: a record at a released upper value belongs to the right; where nothing was released above, our
         # records end where the cell's do (and only there: a released value may happen to be the last index).
-        here = RanksWithin(ranks, low, whole.end if node.upper is None else high)
-        drawn = [
-            select_rank(
-                here,
-                pick.relative_level,
-                pick.epsilon,
-                several[pick.position].adapted(low, high, adaptation),
-                low,
-                high,
-                source,
-                score=score,
-            )
-            for pick in node.picks
-        ]
+        end = whole.end if node.upper is None else high
+        here = RanksWithin(ranks, low, end)
+        priced = nullcontext() if depths is None else depths.paying(tree, node.depth, source)
+        with priced, source.over(places=ranks, spans=[(low, end)]):
+            drawn = [
+                select_rank(
+                    here,
+                    pick.relative_level,
+                    pick.epsilon,
+                    several[pick.position].adapted(low, high, adaptation),
+                    low,
+                    high,
+                    source,
+                    score=score,
+                )
+                for pick in node.picks
+            ]
         # Sorting looks at this node's outputs only, so it is post-processing.
         for pick, index in zip(node.picks, sorted(drawn), strict=True):
             outputs[pick.position] = index

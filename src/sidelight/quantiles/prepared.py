@@ -198,10 +198,12 @@ class PreparedGroupQuantiles(PreparedQuantiles):
         noise = self.sizes_budget.on(counted(self.groups, sizes, self.sizes_budget))
         counts = in_int64(noise.release(source))
         own = by_cell or [CellPrior(self.priors, self.compiled)] * len(by_group)
-        answers = [
-            replace(self, priors=priors.priors, compiled=priors.compiled).answer(ranks, source, count=count)
-            for ranks, count, priors in zip(by_group, counts.tolist(), own, strict=True)
-        ]
+        norms, answers, partition = self.groups.norms, [], source.partition()
+        for place, (ranks, count, priors) in enumerate(zip(by_group, counts.tolist(), own, strict=True)):
+            unit = Fraction(norms.total), Fraction(norms.l2_squared)
+            with source.over(partition=partition, group=place, rows_of_unit=unit):
+                mine = replace(self, priors=priors.priors, compiled=priors.compiled)
+                answers.append(mine.answer(ranks, source, count=count))
         values = np.array([answer.value for answer in answers])
         columns: dict[str, Any] = {level_name(level): values[:, place] for place, level in enumerate(self.rule.levels)}
         beside = (np.maximum(counts, 0), counts, counts > _SUPPORT * noise.deviation)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Unpack
 
 import numpy as np
@@ -21,6 +22,7 @@ from sidelight.mechanisms.objective_perturbation import (
     noisy_point,
     on_grid,
 )
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source
 from sidelight.regression.curator import PrivateFit, remember
 from sidelight.regression.double_double import DoubleDouble
@@ -121,6 +123,24 @@ def private_fit(plan: LinearPlan, rows: Rows, *, source: Source, public: PublicR
 
     `public` is what is known about the coefficients, if it is not the plan's own: within the bounds that were planned.
     """
+    with source.paying(objective_price(plan)):
+        return _fitted(plan, rows, source=source, public=public)
+
+
+def objective_price(plan: LinearPlan) -> DrawPrice:
+    """Return the price of both noises of a fit, and of nothing else."""
+    scale = plan.mechanism.output_noise_scale / Fraction(2) ** grid_exponent(plan.mechanism.output_noise_scale)
+    return DrawPrice(
+        law="objective perturbation",
+        claims=plan.claims,
+        samples=(("rounded_gaussian", scale),),
+        statistic=f"the minimum of {plan.coefficients * plan.loss.outputs} coefficients, noise of scale "
+        f"{float(plan.mechanism.noise_scale):.6g} in the objective",
+        theorem="objective-perturbation proof page, Theorems 1 to 4",
+    )
+
+
+def _fitted(plan: LinearPlan, rows: Rows, *, source: Source, public: PublicRegulariser | None) -> PrivateFit:
     mechanism = plan.mechanism
     exponent = grid_exponent(mechanism.output_noise_scale)
     size = plan.coefficients * plan.loss.outputs

@@ -22,7 +22,9 @@ from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.additive import SymmetricGaussianNoise
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import on_grid
-from sidelight.noise import Source, rounded_gaussian
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.priced_draws import priced_gaussian
+from sidelight.noise import Source
 from sidelight.privacy_page import Feature, PublishedReport
 from sidelight.privacy_page.build import FitConstants, chi_upper, report_quantiles
 from sidelight.privacy_page.losses import LogCosh, steepness
@@ -96,6 +98,16 @@ class PreparedPaidFit(SurePrepared):
     def run(self, table: Table, source: Source) -> Answer:
         """Fit, then add noise to gradient and Hessian."""
         del table  # the session's; X was derived from it
+        price = DrawPrice(
+            law="objective perturbation, with a noisy gradient and Hessian",
+            claims=self.claims,
+            statistic=f"the minimum of {self.plan.fit.coefficients} coefficients and what it is made of",
+            theorem="per-instance proof page, Theorem 6",
+        )
+        with source.paying(price):
+            return self._released(source)
+
+    def _released(self, source: Source) -> Answer:
         plan = self.plan.fit
         fit = private_fit(plan, ArrayRows(self.X, self.y, policy=plan.policy), source=source)
         value = fit.model()
@@ -111,7 +123,13 @@ def noisy_gradient(fit: PrivateFit, scale: Fraction, source: Source) -> Floats:
     exponent = math.frexp(float(scale))[1] - 1 - 40
     unit = Fraction(2) ** exponent
     own = on_grid(-fit.objective.linear[:, 0], exponent)
-    noise = rounded_gaussian(own.size, scale / unit, source)
+    price = DrawPrice(
+        law="rounded Gaussian",
+        claims=fit.plan.claims,
+        samples=(("rounded_gaussian", scale / unit),),
+        theorem="per-instance proof page, Theorem 6",
+    )
+    noise = priced_gaussian(own.size, scale / unit, price=price, source=source)
     entries = zip(own.tolist(), noise.tolist(), strict=True)
     return np.array([float(Fraction(entry) + extra * unit) for entry, extra in entries])
 

@@ -48,6 +48,7 @@ class Circumstances:
     numerics: str
     entry_id: str | None = None
     ledger_head: str | None = None
+    spending: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,6 +83,14 @@ class Release(Generic[Value]):
     prediction: Mapping[str, Any] | None
     circumstances: Circumstances
     details: Mapping[str, Any] | None = None
+
+    @property
+    def spending(self) -> tuple[Mapping[str, str], ...]:
+        """What was drawn for it, in order, and at what price: "law", "statistic", "cost", "times", "over", "theorem".
+
+        Public by construction: the meter of the release compared its sum with the guarantee before anything left.
+        """
+        return self.circumstances.spending
 
     @property
     def kind(self) -> str:
@@ -326,6 +335,11 @@ class Refused:
             )
 
     @property
+    def spending(self) -> tuple[Mapping[str, str], ...]:
+        """What was drawn for the test, in order, and at what price, as that of a `Release`."""
+        return self.circumstances.spending
+
+    @property
     def private(self) -> bool:
         """True when the noise came from the operating system."""
         return self.circumstances.entropy == "os"
@@ -377,8 +391,11 @@ def outcome_from_json(text: str) -> Outcome:
 
 def _outcome(data: Mapping[str, Any]) -> Outcome:
     guarantee = Claims.from_json(data["guarantee"])
-    circumstances = Circumstances(**data["circumstances"])
-    texts = [data["query"]["kind"], *(each for each in vars(circumstances).values() if each is not None)]
+    stored = dict(data["circumstances"])
+    spending = tuple(dict(line) for line in stored.pop("spending", ()))
+    circumstances = Circumstances(**stored, spending=spending)
+    texts = [data["query"]["kind"], *(each for each in stored.values() if each is not None)]
+    texts += [text for line in spending for text in line.values()]
     if data["type"] == "refused":
         texts.append(data["reason"])
     else:

@@ -56,6 +56,11 @@ class PreparedBroughtRows(Prepared):
     rows: Table
     brings_rows: ClassVar[bool] = True  # the session's own are not read, and need no check
 
+    @property
+    def drawn_claims(self) -> Claims:
+        """The claims for a row of X: that a unit of the session has no more of them was checked before."""
+        return self.prepared.drawn_claims
+
     def check_source(self, source: PublicSource) -> None:
         """Ask the query about the rows that were brought along: the session's are not read."""
         del source

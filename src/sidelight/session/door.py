@@ -7,13 +7,14 @@ data is opened, a value leaves only after its outcome is recorded, and nothing i
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
 from sidelight.accounting import batch
 from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SourceError, StrictError
 from sidelight.guarantees import Amount
 from sidelight.ledger import Stored
+from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Entropy, Source
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
@@ -152,19 +153,31 @@ def _run(
 
 
 def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy) -> tuple[Outcome, str]:
-    with Source(entropy, declared=prepared.numerics) as source:  # an idealized draw in an exact query raises
+    meter = Meter(prepared.drawn_claims)
+    with Source(
+        entropy, declared=prepared.numerics, meter=meter
+    ) as source:  # an idealized draw in an exact query raises
         answer = prepared.run(table, source)
-        outcome = _outcome(answer, prepared, table, source)
+        meter.settle()
+        outcome = _outcome(answer, prepared, table, source, spending=meter.spending)
         return outcome, outcome.to_json()  # a value that cannot be written (NaN) must fail here, not after the release
 
 
-def _outcome(answer: Answer | Refusal, prepared: Prepared, table: Table, source: Source) -> Outcome:
+def _outcome(
+    answer: Answer | Refusal,
+    prepared: Prepared,
+    table: Table,
+    source: Source,
+    *,
+    spending: tuple[Mapping[str, str], ...],
+) -> Outcome:
     circumstances = Circumstances(
         dataset=table.name,
         engine=table.engine,
         version=VERSION,
         entropy=source.branding,
         numerics=prepared.numerics,
+        spending=spending,
     )
     if isinstance(answer, Refusal):
         return Refused(

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from sidelight.errors import RangeError, SourceError
 from sidelight.guarantees import Amount, Claims, Numerics
+from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Source
 from sidelight.records import Date, Number, Schema, Table
 from sidelight.release import Release, TailBound, Value
@@ -77,6 +78,11 @@ class Prepared(ABC):
     brings_rows: ClassVar[bool] = False
 
     @property
+    def drawn_claims(self) -> Claims:
+        """What the draws of `run` are compared with: `claims`, for the unit of the rows that are read."""
+        return self.claims
+
+    @property
     def numerics(self) -> Numerics:
         """Whether the released bits themselves have the stated law."""
         return self.claims.numerics
@@ -137,6 +143,15 @@ def check_source(prepared: Prepared, table: Table) -> None:
         table.check_records()
     with silence():  # it reads cells, and a warning would tell of one
         prepared.check_rows(table)
+
+
+def metered(prepared: Prepared, table: Table, source: Source) -> Answer | Refusal:
+    """Run a query within a meter of its own: what it draws is compared with its claims before anything leaves."""
+    meter = Meter(prepared.drawn_claims)
+    with source.metered_by(meter):
+        answer = prepared.run(table, source)
+    meter.settle()
+    return answer
 
 
 class Query(Protocol):

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,18 @@ from numpy.typing import NDArray
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.moments import clipped_moments
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
+from sidelight.guarantees import GDP, Amount, Claims, Neighbours, decimal_text, exact, positive
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.noise import Source, public_grid, standard_normal, to_grid
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.priced_draws import priced_normals
+from sidelight.mechanisms.tests_and_bounds import private_lower_bound
+from sidelight.noise import Source, public_grid, to_grid
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 from sidelight.stability.budgets import RowBudget, row_budget
 from sidelight.stability.engine import PreparedCertificate, propose_and_certify
 from sidelight.stability.posterior_sampling.ridge import EIGENVALUE_TOLERANCE, checked_rows
-from sidelight.stability.tests_and_bounds import private_lower_bound
 
 Floats = NDArray[np.float64]
 
@@ -91,11 +93,12 @@ class StablePCA:
         if not 0 < exact(self.gap_share, name="gap_share") < 1:
             raise RangeError(f"gap_share must lie strictly between 0 and 1, got {self.gap_share}")
 
-    def prepare(self, schema: Schema) -> PreparedCertificate[_Spectrum, float, float]:
+    def prepare(self, schema: Schema) -> PreparedCertificate[_Spectrum, float, _Noise]:
         """Check the query against the schema and price it. Opens no data."""
         row = _start(self, schema)
         share = exact(self.gap_share, name="gap_share")
-        mu = float(gdp_within(row.epsilon, row.delta * (1 - _FAILURE))) * (1 - 1e-12)
+        whole = gdp_within(row.epsilon, row.delta * (1 - _FAILURE))
+        mu = float(whole) * (1 - 1e-12)
         proposal = _Eigengap(
             columns=tuple(self.columns),
             components=self.components,
@@ -107,7 +110,8 @@ class StablePCA:
         )
         return propose_and_certify(
             proposal,
-            claims=row.claims,
+            budget=row,
+            within=Claims.of(GDP(whole, numerics="idealized")),
             request=_request(self) | {"gap_share": decimal_text(share), "rows_at_most": str(self.rows_at_most)},
             refusal="the eigengap after these components is too small for the promise",
         )
@@ -127,6 +131,13 @@ class _Spectrum:
 
     gap: float = field(repr=False)
     projector: Floats = field(repr=False)
+
+
+class _Noise(NamedTuple):
+    """How far one row moves the projector, by what was released, and the deviation of the noise on it."""
+
+    move: float
+    deviation: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,21 +165,28 @@ class _Eigengap:
     def certify(self, secret: _Spectrum, source: Source) -> float:
         return private_lower_bound(secret.gap, sensitivity=1.0, mu=self.gap_mu, failure=self.failure, source=source)
 
-    def choose(self, certificate: float) -> float | None:
+    def choose(self, certificate: float) -> _Noise | None:
         """Return the noise's deviation; None where its norm, about σ√(2d), reaches the projector's, 1."""
-        deviation = projector_move(certificate) / self.projector_mu
-        return deviation if deviation * math.sqrt(2 * len(self.columns)) < 1 else None
+        move = projector_move(certificate)
+        deviation = move / self.projector_mu
+        return _Noise(move, deviation) if deviation * math.sqrt(2 * len(self.columns)) < 1 else None
 
-    def release(self, secret: _Spectrum, parameter: float, source: Source) -> Answer:
-        noisy = secret.projector + symmetric_noise(len(self.columns), parameter, source)
-        exponent = public_grid(parameter / math.sqrt(2))
+    def release(self, secret: _Spectrum, parameter: _Noise, source: Source) -> Answer:
+        price = DrawPrice(
+            law="symmetric Gaussian",
+            claims=Claims.of(GDP(Fraction(parameter.move) / Fraction(parameter.deviation), numerics="idealized")),
+            statistic=f"a projector of {len(self.columns)} columns that moves by {parameter.move:.6g}",
+            theorem="stability proof page, section on components",
+        )
+        noisy = secret.projector + symmetric_noise(len(self.columns), parameter.deviation, price, source)
+        exponent = public_grid(parameter.deviation / math.sqrt(2))
         codes = to_grid(noisy, exponent, limit=math.ldexp(2.0**48, exponent))
         return _answer(codes.astype(np.float64), self.components)
 
 
-def symmetric_noise(size: int, deviation: float, source: Source) -> Floats:
+def symmetric_noise(size: int, deviation: float, price: DrawPrice, source: Source) -> Floats:
     """Draw σ on the diagonal and σ/√2 off it, mirrored: a symmetric change D costs |D|_F/σ, and no more."""
-    upper = np.triu(standard_normal(size * size, source).reshape(size, size))
+    upper = np.triu(priced_normals(size * size, price=price, source=source).reshape(size, size))
     scaled = upper * np.where(np.eye(size, dtype=bool), deviation, deviation / math.sqrt(2))
     return np.asarray(scaled + np.triu(scaled, 1).T)
 

@@ -12,18 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from sidelight.guarantees import Claims
+from sidelight.guarantees import Claims, PureDP
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.tests_and_bounds import DistanceTest
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.release import TailBound
 from sidelight.session.query import Answer, Prepared, Refusal
-from sidelight.stability.tests_and_bounds import DistanceTest
+from sidelight.stability.budgets import RowBudget
 
 Secret = TypeVar("Secret")
 Certificate = TypeVar("Certificate")
 Parameter = TypeVar("Parameter")
 
 Numerics = Literal["exact", "idealized"]
+_THEOREM = "stability proof page, section 2"
 
 
 class DistanceProposal(Protocol[Secret]):
@@ -65,6 +68,11 @@ class CertifiedProposal(Protocol[Secret, Certificate, Parameter]):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Proposed(Prepared):
     refusal: str
+    within: Claims
+
+    def _price(self, law: str) -> DrawPrice:
+        """Return the price of everything: the unit's (ε, δ), which includes what single draws cost a row."""
+        return DrawPrice(law=law, claims=self.claims, theorem=_THEOREM, covers=self.within)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,8 +86,11 @@ class PreparedTest(_Proposed, Generic[Secret]):
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Test, then release or refuse."""
+        with source.paying(self._price("propose, test, release")):
+            pass  # the draws that follow keep within it
         secret = self.proposal.look(table, source)
-        if self.test.passes(self.proposal.distance(secret, cap=self.test.cap), source):
+        distance = self.proposal.distance(secret, cap=self.test.cap)
+        if self.test.passes(distance, source, neighbours=self.claims.neighbours):
             return self.proposal.release(secret, source)
         return Refusal(reason=self.refusal)
 
@@ -92,6 +103,8 @@ class PreparedCertificate(_Proposed, Generic[Secret, Certificate, Parameter]):
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Certify, choose, then release or refuse."""
+        with source.paying(self._price("certify, choose, release")):
+            pass  # the draws that follow keep within it
         secret = self.proposal.look(table, source)
         parameter = self.proposal.choose(self.proposal.certify(secret, source))
         if parameter is None:
@@ -103,28 +116,35 @@ def propose_and_test(
     proposal: DistanceProposal[Secret],
     *,
     test: DistanceTest,
-    claims: Claims,
+    budget: RowBudget,
     request: Mapping[str, Any],
     refusal: str,
     numerics: Numerics = "exact",
     error: TailBound | None = None,
 ) -> PreparedTest[Secret]:
-    """Return the prepared query of a tested proposal; `refusal` is the public text of its refusals."""
-    stated = _stated(claims, numerics)
-    return PreparedTest(proposal=proposal, test=test, claims=stated, request=request, refusal=refusal, error=error)
+    """Return the prepared query of a tested proposal; `refusal` is the public text of its refusals.
+
+    Test and mechanism cost a row the ε of the budget together; the probability of a false pass is its δ.
+    """
+    stated = _stated(budget.claims, numerics)
+    within = Claims.of(PureDP(budget.epsilon, neighbours=stated.neighbours))
+    return PreparedTest(
+        proposal=proposal, test=test, claims=stated, request=request, refusal=refusal, error=error, within=within
+    )
 
 
 def propose_and_certify(
     proposal: CertifiedProposal[Secret, Certificate, Parameter],
     *,
-    claims: Claims,
+    budget: RowBudget,
+    within: Claims,
     request: Mapping[str, Any],
     refusal: str,
     numerics: Numerics = "idealized",
 ) -> PreparedCertificate[Secret, Certificate, Parameter]:
-    """Return the prepared query of a certified family."""
-    stated = _stated(claims, numerics)
-    return PreparedCertificate(proposal=proposal, claims=stated, request=request, refusal=refusal)
+    """Return the prepared query of a certified family; `within` is what all its draws may cost a row."""
+    stated = _stated(budget.claims, numerics)
+    return PreparedCertificate(proposal=proposal, claims=stated, request=request, refusal=refusal, within=within)
 
 
 def _stated(claims: Claims, numerics: Numerics) -> Claims:

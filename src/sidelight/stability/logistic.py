@@ -15,9 +15,12 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CategoryCoding, SideBySide
 from sidelight.aggregates.collect import coded_rows
 from sidelight.errors import NotCertifiedError, RangeError, SchemaError
-from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
+from sidelight.guarantees import GDP, RDP, Amount, Claims, Neighbours, decimal_text, exact, positive
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.noise import Source, public_grid, standard_normal, to_grid
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.priced_draws import priced_normals
+from sidelight.mechanisms.tests_and_bounds import private_lower_bound
+from sidelight.noise import Source, public_grid, to_grid
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.fit_core import certified_minimum
 from sidelight.regression.losses import LogisticLoss
@@ -36,9 +39,9 @@ from sidelight.stability.logistic_divergence import (
     largest_shaped_precision,
     minimum_move,
     private_precision,
+    shaped_divergence,
 )
 from sidelight.stability.posterior_sampling.ridge import checked_rows
-from sidelight.stability.tests_and_bounds import private_lower_bound
 
 Shape: TypeAlias = Literal["isotropic", "hessian"]
 Floats = NDArray[np.float64]
@@ -120,11 +123,14 @@ class StableLogistic:
         rest_share = 1 - share - COUNT_SHARE
         order = None
         if self.shape == "isotropic":
-            mu = float(gdp_within(row.epsilon, left)) * (1 - 1e-12)
+            whole = gdp_within(row.epsilon, left)
+            within = Claims.of(GDP(whole, numerics="idealized"))
+            mu = float(whole) * (1 - 1e-12)
             count_mu, strength_mu = mu * math.sqrt(COUNT_SHARE), mu * math.sqrt(share)
             rest = mu * math.sqrt(rest_share) * (1 - 1e-12)
         else:
             budget = order_budget(row.epsilon, left, order=self.order)
+            within = Claims.of(RDP({budget.order: budget.divergence}, numerics="idealized"))
             mu, order = math.sqrt(2 * budget.rho), float(budget.order)
             count_mu, strength_mu = budget.mu(COUNT_SHARE), budget.mu(share)
             rest = float(rest_share * budget.divergence) * (1 - 1e-12)
@@ -138,13 +144,14 @@ class StableLogistic:
             count_mu=count_mu,
             strength_mu=strength_mu,
             rest=rest,
-            order=order,
+            order=None if order is None else budget.order,
             count_failure=float(row.delta * COUNT_FAILURE),
             failure=float(row.delta * _FAILURE),
         )
         return propose_and_certify(
             proposal,
-            claims=row.claims,
+            budget=row,
+            within=within,
             request={
                 "kind": "stable_logistic_regression",
                 "features": list(self.features),
@@ -228,6 +235,7 @@ class _Noise:
     deviation: float | None
     precision: float | None
     least: float
+    price: DrawPrice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +245,7 @@ class _Proposal:
     count_mu: float
     strength_mu: float
     rest: float
-    order: float | None
+    order: Fraction | None
     count_failure: float
     failure: float
 
@@ -283,16 +291,36 @@ class _Proposal:
         known, inexactness = certificate.precision, certificate.precision.inexactness
         if self.order is None:
             move = minimum_move(certificate.strength, inexactness=inexactness)
-            return _Noise(move / self.rest, None, move / self.rest) if math.isfinite(move) else None
+            if not math.isfinite(move):
+                return None
+            deviation = move / self.rest
+            mu = Fraction(move) / Fraction(deviation)
+            return _Noise(deviation, None, deviation, self._price(GDP(mu, numerics="idealized")))
         precision = largest_shaped_precision(
-            self.rest, self.order, strength=certificate.strength, directions="forward", inexactness=inexactness
+            self.rest, float(self.order), strength=certificate.strength, directions="forward", inexactness=inexactness
         )
         if precision is None:
             return None
-        return _Noise(None, precision, 1 / math.sqrt(precision * known.largest_eigenvalue))
+        divergence = shaped_divergence(
+            float(self.order),
+            strength=certificate.strength,
+            precision=precision,
+            directions="forward",
+            inexactness=inexactness,
+        )
+        price = self._price(RDP({self.order: Fraction(divergence)}, numerics="idealized"))
+        return _Noise(None, precision, 1 / math.sqrt(precision * known.largest_eigenvalue), price)
+
+    def _price(self, claim: GDP | RDP) -> DrawPrice:
+        return DrawPrice(
+            law="Gaussian around the minimum",
+            claims=Claims.of(claim),
+            statistic=f"{self.rows.width} coefficients",
+            theorem="stability proof page, section on logistic regression",
+        )
 
     def release(self, secret: _Minimum, parameter: _Noise, source: Source) -> Answer:
-        noise = standard_normal(self.rows.width, source)
+        noise = priced_normals(self.rows.width, price=parameter.price, source=source)
         if parameter.deviation is not None:
             point = secret.point + parameter.deviation * noise
         else:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sidelight.errors import RangeError
+from sidelight.mechanisms.tests_and_bounds import private_upper_bound
 from sidelight.noise import Source
 from sidelight.stability.posterior_sampling.ridge import EIGENVALUE_TOLERANCE, Directions
-from sidelight.stability.tests_and_bounds import private_upper_bound
 
 #: Of the logistic loss: the largest slope and the largest curvature.
 SLOPE, CURVATURE = 1.0, 0.25

@@ -13,17 +13,19 @@ from functools import cached_property
 from math import floor, log
 
 from sidelight.aggregates import Ranks, collect_ranks
+from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT, Grid
-from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
-from sidelight.noise import Source, discrete_laplace
+from sidelight.guarantees import Amount, Neighbours, Row, decimal_text, exact
+from sidelight.mechanisms.additive import LaplaceNoise
+from sidelight.mechanisms.tests_and_bounds import LaplaceTest
+from sidelight.noise import Source
 from sidelight.quantiles.outcomes import rehearse, step_grid
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, release_once
 from sidelight.stability.budgets import row_budget
 from sidelight.stability.engine import PreparedTest, propose_and_test
-from sidelight.stability.tests_and_bounds import LaplaceTest
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class StableMedian:
         return propose_and_test(
             proposal,
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
-            claims=budget.claims,
+            budget=budget,
             request={
                 "kind": "stable_median",
                 "column": number.name,
@@ -140,7 +142,8 @@ class _Proposal:
     def release(self, secret: Ranks, source: Source) -> Answer:
         code = _order(secret, self.grid)((secret.size - 1) // 2)
         if self.steps:
-            code += int(discrete_laplace(1, self.steps / self.noise_epsilon, source)[0])
+            moved = Bounded(0, Fraction(self.steps), "l1", self.neighbours, Row())
+            code += int(LaplaceNoise(moved, epsilon=self.noise_epsilon).release(source))
         code = min(max(code, self.grid.first), self.grid.last)
         return Answer(value=self.grid.value(code), labels=("median",))
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sidelight.aggregates import cell_counts
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
+from sidelight.mechanisms.tests_and_bounds import LaplaceTest
 from sidelight.noise import Source
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, release_once
 from sidelight.stability.budgets import row_budget
 from sidelight.stability.engine import PreparedTest, propose_and_test
-from sidelight.stability.tests_and_bounds import LaplaceTest
 
 Counts = NDArray[np.int64]
 
@@ -61,7 +61,7 @@ class StableMode:
         return propose_and_test(
             _Proposal(category, self.neighbours),
             test=LaplaceTest(epsilon=budget.epsilon, false_pass=budget.delta),
-            claims=budget.claims,
+            budget=budget,
             request={
                 "kind": "stable_mode",
                 "column": category.name,

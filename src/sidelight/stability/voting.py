@@ -17,14 +17,16 @@ import numpy as np
 
 from sidelight.aggregates import cell_counts
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
-from sidelight.noise import Source, below, discrete_laplace
+from sidelight.guarantees import Amount, Claims, Neighbours, PureDP, decimal_text, exact, positive
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.priced_draws import priced_laplace
+from sidelight.mechanisms.tests_and_bounds import LaplaceTest
+from sidelight.noise import Source, below
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 from sidelight.stability.budgets import row_budget
 from sidelight.stability.engine import PreparedTest, propose_and_test
-from sidelight.stability.tests_and_bounds import LaplaceTest
 
 #: Floating-point probabilities are trusted up to this relative error; the loss that is compared is raised by it.
 _SLACK = 1e-9
@@ -82,7 +84,7 @@ class MajorityVote:
         return propose_and_test(
             _Proposal(category, safe),
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
-            claims=budget.claims,
+            budget=budget,
             request={
                 "kind": "majority_vote",
                 "column": self.column,
@@ -116,9 +118,10 @@ class _Proposal:
         return self.safe.distance(secret, cap=cap)
 
     def release(self, secret: int, source: Source) -> Answer:
-        first, second = discrete_laplace(2, self.safe.scale, source).tolist()
+        first, second = priced_laplace(2, self.safe.scale, price=self.safe.price, source=source).tolist()
         margin = secret + first - second
-        tie = below(2, source)  # drawn whether needed or not
+        with source.free("who wins a tie"):
+            tie = below(2, source)  # drawn whether needed or not
         winner = 0 if margin > 0 or (margin == 0 and tie == 0) else 1
         return Answer(value=self.category.labels[winner], labels=("majority",))
 
@@ -130,6 +133,17 @@ class SafeMargins:
     scale: Fraction
     epsilon: Fraction
     delta: Fraction
+
+    @property
+    def price(self) -> DrawPrice:
+        """What the vote costs a row at every margin that passed the test."""
+        return DrawPrice(
+            law="two discrete Laplace votes",
+            claims=Claims.of(PureDP(self.epsilon)),
+            samples=(("discrete_laplace", self.scale),),
+            statistic=f"the sign of a margin above {self.largest_unsafe}",
+            theorem="stability proof page, votes",
+        )
 
     @cached_property
     def largest_unsafe(self) -> int:

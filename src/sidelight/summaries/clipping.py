@@ -27,7 +27,7 @@ from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT, FloatGrid, Grid, Outcomes
-from sidelight.guarantees import Claims, Context, exact
+from sidelight.guarantees import Claims, Context, Row, Unit, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.one_sided import rows_near, select_radius
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON
@@ -35,7 +35,7 @@ from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Prior, ScaleFree, hedge
 from sidelight.predictions.compiled import CompiledPrior
 from sidelight.predictions.power_law import PowerLaw
-from sidelight.quantiles.descend import descend
+from sidelight.quantiles.descend import DepthPrices, descend
 from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.prepared import by_rows
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
@@ -85,6 +85,8 @@ class Clipping:
         rows_per_unit: K.
         rows_wanted: How many rows it takes where nothing is known.
         by_group: Whether each group has an interval of its own (`each_group`).
+        unit: The protected unit.
+        rows_of_unit: How many rows it has in all groups, and the largest sum of their squares.
     """
 
     measure: Budget
@@ -100,13 +102,19 @@ class Clipping:
     rows_per_unit: int = 1
     rows_wanted: float = 0.0
     by_group: bool = False
+    unit: Unit = Row()  # noqa: RUF009  # frozen, without fields
+    rows_of_unit: tuple[Fraction, Fraction] | None = None
 
     def each_group(self, rows: GroupRows, of: int, source: Source) -> GroupIntervals:
         """Carry out steps A and B in every group by itself, on one of the numbers of some rows."""
         ranks = rows.ranks(of, self.subject.grid, source)
         lower, upper = self.subject.lower, self.subject.upper
         bounds = (-math.inf if lower is None else float(lower), math.inf if upper is None else float(upper))
-        return GroupIntervals(intervals=tuple(self.reach(each, source) for each in ranks), bounds=bounds)
+        intervals, partition = [], source.partition()
+        for place, each in enumerate(ranks):
+            with source.over(partition=partition, group=place, rows_of_unit=self.rows_of_unit):
+                intervals.append(self.reach(each, source))
+        return GroupIntervals(intervals=tuple(intervals), bounds=bounds)
 
     def run(self, table: Table, groups: Groups, source: Source) -> Interval:
         """Return the interval: the declared one, or a private one. Nothing about the rows raises."""
@@ -126,7 +134,12 @@ class Clipping:
         prior = PowerLaw(anchor).compile(radii)
         inside = rows_near(ranks, self.subject.grid, centre, radii)
         drawn = select_radius(
-            inside, prior, epsilon=self.radius_epsilon, source=source, rows_per_unit=self.rows_per_unit
+            inside,
+            prior,
+            epsilon=self.radius_epsilon,
+            source=source,
+            rows_per_unit=self.rows_per_unit,
+            unit=Row() if self.by_group else self.unit,
         )
         radius = radii.value(drawn)
         return self._interval(centre, radius)
@@ -137,7 +150,9 @@ class Clipping:
         if self.tree is not None:
             assert self.prior is not None
             seen = Distances(ranks) if self.side == "zero" else ranks
-            values = [grid.value(index) for index in descend(self.tree, seen, priors=self.prior, source=source)]
+            depths = None if self.by_group else DepthPrices(self.unit, self.rows_per_unit)
+            found = descend(self.tree, seen, priors=self.prior, source=source, depths=depths)
+            values = [grid.value(index) for index in found]
         middle = values[len(values) // 2]
         centre = middle if self.centre is None else self.centre
         if self.anchor is not None:
@@ -279,6 +294,8 @@ def _private(
         radius_epsilon=slope * (1 if by_group else groups.norms.total),
         rows_per_unit=1 if by_group else groups.norms.total,
         by_group=by_group,
+        unit=groups.unit,
+        rows_of_unit=(Fraction(groups.norms.total), Fraction(groups.norms.l2_squared)),
         rows_wanted=_ROWS_BY_STEP_A / float(tree.epsilon) if known == "nothing" and tree is not None else 0.0,
     )
 

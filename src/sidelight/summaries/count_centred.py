@@ -15,7 +15,8 @@ import numpy as np
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.guarantees import Neighbours
-from sidelight.noise import Source, rounded_gaussian
+from sidelight.mechanisms.several_gaussians import SeveralGaussians
+from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_tables import Reading, Whole, table_of
@@ -103,9 +104,15 @@ class PreparedCentred(SurePrepared):
         second by steps·√G, which is no more. The scales of both are those of GDP(mu) together.
         """
         plan = self.plan
-        which = np.repeat([0, 1], [1, exact.size])
-        drawn = rounded_gaussian(1 + exact.size, [plan.count_scale, plan.cell_scale], source, which=which)
-        return persons + int(drawn[0]), _STEPS * exact - plan.steps * persons + drawn[1:].astype(np.int64)
+        noise = SeveralGaussians(
+            scales=(plan.count_scale, plan.cell_scale),
+            corners=((Fraction(1), Fraction(plan.moved)),),
+            neighbours=self.groups.norms.neighbours,
+            unit=self.groups.unit,
+            theorem="summaries proof page, section 2",
+        )
+        count, cells = noise.release([np.array([persons]), _STEPS * exact - plan.steps * persons], source)
+        return int(count[0]), cells.astype(np.int64)
 
 
 def everybody_of(groups: Groups) -> Groups:

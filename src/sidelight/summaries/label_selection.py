@@ -73,12 +73,13 @@ class LabelSelection:
         values = np.asarray(statistics.counts.value).tolist()
         return {self._outside(key): count for key, count in zip(statistics.present, values, strict=True)}
 
-    def new(self, found: dict[Group, int], source: Source) -> list[tuple[Group, int]]:
+    def new(self, found: dict[Group, int], source: Source, *, known_too: bool = False) -> list[tuple[Group, int]]:
         """Return the new groups that are shown, with their noisy numbers of units, by label.
 
         Args:
             found: The exact number of units in each group that is there (`exact` of `persons`).
             source: Of the noise.
+            known_too: Whether the known groups are counted with the same noise afterwards.
         """
         if self.law is None:
             return []
@@ -86,7 +87,7 @@ class LabelSelection:
         fresh = [group for group in found if group not in known]
         units = np.array([found[group] for group in fresh], np.int64)
         counts = LabelCounts(counts=units, groups=self.persons.norms.l0, unit=self.persons.unit)
-        shown = self.law.release(counts, source=source)
+        shown = self.law.release(counts, source=source, known_too=known_too)
         pairs = zip(shown.places.tolist(), shown.values.tolist(), strict=True)
         return sorted((fresh[place], value) for place, value in pairs)  # by label: the data's order stays inside
 

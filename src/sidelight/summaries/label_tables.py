@@ -129,7 +129,7 @@ class PreparedLabels(SurePrepared):
         found: dict[Group, int] = {}
         if self.plan.law is not None:
             found = selection.exact(table, self.persons)
-        new = selection.new(found, source)
+        new = selection.new(found, source, known_too=not self.plan.apart)
         groups = (*self.known, *(group for group, _ in new))
         if self.plan.apart:
             noisy = self._noisy(selection.exact(table, self.counts), groups, source)

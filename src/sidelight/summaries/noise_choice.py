@@ -212,6 +212,7 @@ class CentredCounts:
     count_scale: Fraction
     cell_scale: Fraction
     variance: float
+    moved: int  # 64² D: by how much at most a unit moves the cells, squared
 
     def claims(self, **context: Unpack[Context]) -> Claims:
         """Return what the noisy count and cells prove together."""
@@ -244,6 +245,7 @@ def centred_counts(*, cells: int, groups: int, mu: Amount) -> CentredCounts:
             count_scale=Fraction(0),
             cell_scale=scale,
             variance=gaussian_variance(scale) / _CENTRE_STEPS**2,
+            moved=spread(0),
         )
     # α² = c√D: the count's share of μ² is α²/(α² + D) = c/(c + √D)
     share = Fraction(round(steps / (steps + math.sqrt(spread(steps))) * 2**20), 2**20)
@@ -251,5 +253,10 @@ def centred_counts(*, cells: int, groups: int, mu: Amount) -> CentredCounts:
     cell_scale = scale_up(root_up(spread(steps) / (1 - share)) / shift)
     noise = gaussian_variance(cell_scale) + steps**2 * gaussian_variance(count_scale)
     return CentredCounts(
-        mu=shift, steps=steps, count_scale=count_scale, cell_scale=cell_scale, variance=noise / _CENTRE_STEPS**2
+        mu=shift,
+        steps=steps,
+        count_scale=count_scale,
+        cell_scale=cell_scale,
+        variance=noise / _CENTRE_STEPS**2,
+        moved=spread(steps),
     )

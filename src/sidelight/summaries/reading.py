@@ -20,7 +20,8 @@ from sidelight.aggregates.group_sums import GroupStatistics
 from sidelight.aggregates.unit_norms import UnitNorms
 from sidelight.aggregates.values import Value
 from sidelight.mechanisms.budget import Budget
-from sidelight.noise import Source, rounded_gaussian
+from sidelight.mechanisms.several_gaussians import SeveralGaussians
+from sidelight.noise import Source
 from sidelight.summaries.clip_subject import GroupIntervals, Interval
 from sidelight.summaries.intervals import Ends, mean_from_count_and_sum, mean_from_pair
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
@@ -207,17 +208,25 @@ def gaussian_readings(
         count_and_sums(mu=mu, l2_squared=l2_squared, levels=value.square_levels, columns=columns) for value in values
     ]
     every = [scales[0].count_scale, *(each.sum_scale for each in scales), *(each.square_scale for each in scales)]
-    drawn = rounded_gaussian(len(every) * cells, every, source, which=np.repeat(np.arange(len(every)), cells))
-    noise = drawn.reshape(len(every), cells)
-    count = (np.asarray(found.counts.value).reshape(cells) + noise[0]).astype(np.float64)
+    # a row's entries of one disc are at most T long together, whichever of the two it moves
+    count_moved, squares = Fraction(l2_squared), [Fraction(each.square_levels**2 * l2_squared) for each in values]
+    noise = SeveralGaussians(
+        scales=tuple(every),
+        corners=((count_moved, *squares, *[Fraction(0)] * columns), (count_moved, *[Fraction(0)] * columns, *squares)),
+        neighbours=norms.neighbours,
+        unit=found.counts.unit,
+        theorem="summaries proof page, Theorem 7",
+    )
+    discs = [np.asarray(each.value).reshape(2, cells) for each in found.values]
+    exact = [np.asarray(found.counts.value).reshape(cells), *(each[0] for each in discs), *(each[1] for each in discs)]
+    noisy = [each.astype(np.float64) for each in noise.release(exact, source)]
     readings = []
-    for place, (value, interval, statistic) in enumerate(zip(values, intervals, found.values, strict=True)):
+    for place, (value, interval) in enumerate(zip(values, intervals, strict=True)):
         levels, own = value.square_levels, scales[place]
-        disc = np.asarray(statistic.value).reshape(2, cells)
         moments = from_count_and_sums(
-            count,
-            (disc[0] + noise[1 + place]).astype(np.float64),
-            (disc[1] + noise[1 + columns + place]).astype(np.float64),
+            noisy[0],
+            noisy[1 + place],
+            noisy[1 + columns + place],
             levels=levels,
             count_variance=gaussian_variance(own.count_scale),
             total_variance=gaussian_variance(own.sum_scale),

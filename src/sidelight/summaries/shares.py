@@ -8,16 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, Unpack
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal, Unpack
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Context, native_claims, positive
 from sidelight.guarantees.conversions import pure_within_gdp
 from sidelight.guarantees.intervals import root_down, root_up
-from sidelight.noise import Source, rounded_gaussian, scale_up
+from sidelight.noise import scale_up
 
 Price = Literal["epsilon", "rho", "mu"]
 #: A predicted mean nearer to the centre than this is not trusted to stay there.
@@ -87,16 +84,6 @@ class CountAndSums:
     def claims(self, **context: Unpack[Context]) -> Claims:
         """Return what the noisy counts, sums and second moments of all groups prove together."""
         return native_claims(GDP(self.mu, **context), mechanism="rounded_gaussian")
-
-    def noise(
-        self, groups: int, *, source: Source, columns: int = 1
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Draw the noise of n (groups), and of Σt·T and Σ(1 - t²)·T (columns × groups), in one call."""
-        sizes = (groups, columns * groups, columns * groups)
-        scales = [self.count_scale, self.sum_scale, self.square_scale]
-        drawn = rounded_gaussian(sum(sizes), scales, source, which=np.repeat(np.arange(3), sizes))
-        count, total, squares = np.split(drawn, np.cumsum(sizes)[:2])
-        return count, total.reshape(columns, groups), squares.reshape(columns, groups)
 
 
 def count_and_sums(

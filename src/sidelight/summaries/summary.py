@@ -17,7 +17,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, hedge, is_prior, own_prior
 from sidelight.predictions.compiled import CompiledPrior
-from sidelight.quantiles.descend import descend
+from sidelight.quantiles.descend import DepthPrices, descend
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
@@ -128,6 +128,7 @@ class Summary(OfNumber):
             ),
             radius_epsilon=radius,
             rows_per_unit=groups.norms.total,
+            unit=groups.unit,
         )
         plan = Measurement(groups=groups, of=of, clipping=clipping, spread=True, labels=labels)
         return PreparedSummary(
@@ -174,7 +175,8 @@ class PreparedSummary(SurePrepared):
         assert clipping.tree is not None
         assert clipping.prior is not None
         grid = clipping.subject.grid
-        found = descend(clipping.tree, ranks, priors=clipping.prior, source=source)
+        of_all = DepthPrices(groups.unit, groups.norms.total)
+        found = descend(clipping.tree, ranks, priors=clipping.prior, source=source, depths=of_all)
         overall = [grid.value(index) for index in found]
         interval = clipping.interval
         if interval is None:
@@ -209,8 +211,11 @@ class PreparedSummary(SurePrepared):
             hedge(Cauchy(value, spread), with_=nothing, weight=HEDGE).compile(subject.grid) for value in overall
         ]
 
+        together = DepthPrices(self.plan.groups.unit, self.plan.groups.norms.total)
+
         def quartiles(ranks: Ranks) -> list[float]:
-            found = descend(self.group_tree, ranks, priors=priors, source=source)  # type: ignore[arg-type]
+            assert self.group_tree is not None
+            found = descend(self.group_tree, ranks, priors=priors, source=source, depths=together)
             return [subject.grid.value(index) for index in found]
 
         by_group = self.plan.ranks(table, names, source)

@@ -12,11 +12,12 @@ from sidelight.accounting import batch
 from sidelight.errors import ClaimError, RangeError, SchemaError
 from sidelight.guarantees import Amount, Claims, decimal_text, exact
 from sidelight.guarantees.intervals import round_up
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source, below
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, Prepared, Query, Refusal, release_once
-from sidelight.session.query import PublicSource
+from sidelight.session.query import PublicSource, metered
 from sidelight.tuning.best import best_of
 from sidelight.tuning.pricing import common_price, selection_claims
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric
@@ -151,13 +152,20 @@ class PreparedSelection(Prepared):
 
         def attempt(source: Source) -> tuple[tuple[int, Answer], float] | None:
             place = below(len(self.candidates), source)
-            answer = self.candidates[place].run(table, source)
+            answer = metered(self.candidates[place], table, source)
             if isinstance(answer, Refusal):
                 return None
             score = self._judge(answer, table, source)
             return None if score is None else ((place, answer), score)
 
-        winner = best_of(attempt, self.runs, source=source)
+        price = DrawPrice(
+            law="the best of a random number of runs",
+            claims=self.claims,
+            statistic=f"{len(self.candidates)} candidates, each run within a budget of its own",
+            theorem="tuning proof page",
+        )
+        with source.paying(price):
+            winner = best_of(attempt, self.runs, source=source)
         if winner is None:
             return Refusal(reason=NO_RESULT)
         place, answer = winner
@@ -175,7 +183,7 @@ class PreparedSelection(Prepared):
         asked = self.score.ask(answer).prepare(self.schema)
         if asked.claims != self.scored.claims:  # not what was charged: the candidate gets no score
             return None
-        measured = asked.run(table, source)
+        measured = metered(asked, table, source)
         return None if isinstance(measured, Refusal) else float(self.score.read(measured))
 
     def _error(self, error: TailBound | None) -> TailBound | None:

@@ -33,9 +33,10 @@ from sidelight.gaussians.mixture.regions import (
     supercluster,
 )
 from sidelight.gaussians.mixture.search import Found, Setting, count_checks, judge, noisy_rows, public_columns
+from sidelight.mechanisms import exponential
 from sidelight.mechanisms.additive import GaussianNoise
 from sidelight.mechanisms.budget import Budget
-from sidelight.noise import Categorical, Source
+from sidelight.noise import Source
 from sidelight.records import Table
 
 #: Shares of the budget: number of rows, all levels of the tree, rows of the leaves; the rest is for the components.
@@ -178,7 +179,11 @@ def _level(
         unit=schema.unit,
     )
     found = collect(table, scores)
-    return [_confirmed(each, score, rho=rho, source=source) for each, score in zip(candidates, found, strict=True)]
+    chosen, partition = [], source.partition()
+    for place, (each, score) in enumerate(zip(candidates, found, strict=True)):
+        with source.over(partition=partition, group=place, additive=True):
+            chosen.append(_confirmed(each, score, rho=rho, source=source))
+    return chosen
 
 
 def _confirmed(node: NodeCandidates, scores: Bounded, *, rho: Fraction, source: Source) -> _Choice | None:
@@ -198,4 +203,4 @@ def choose(scores: Bounded, *, rho: Fraction, source: Source) -> int:
 
     Guarantee: bounded range √(8 rho), hence zCDP(rho), for a score of the stated sensitivity; exact.
     """
-    return Categorical(np.asarray(scores.value), Budget.of(rho=rho).spread / (2 * scores.sensitivity)).draw(source)
+    return exponential.choose(scores, spread=Budget.of(rho=rho).spread, source=source)

@@ -126,7 +126,11 @@ def region_moments(
     width = len(columns)
     maps = [RowMap.of(width, centre=each.origin, matrix=np.eye(width) / each.radius, radius=1) for each in frames]
     found = moments_by_cell(table, [column.name for column in columns], maps=maps, rule=rule)
-    return [matrix_noise(moments, Budget.of(rho=rho)).release(source) for moments in found]
+    released, partition = [], source.partition()
+    for place, moments in enumerate(found):
+        with source.over(partition=partition, group=place, additive=True):
+            released.append(matrix_noise(moments, Budget.of(rho=rho)).release(source))
+    return released
 
 
 def leading_directions(moment: Floats, count: int) -> Floats:

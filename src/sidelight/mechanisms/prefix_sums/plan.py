@@ -20,6 +20,7 @@ from sidelight.errors import NoiseError, RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Neighbours, Row, Unit, native_claims, positive
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.mechanisms.prefix_sums.square_root import INT64_LIMIT, SquareRoot
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source, rounded_gaussian, scale_up
 
 #: A vector with a proved sensitivity may be computed with an error of half of this, relative to norm_bound.
@@ -311,7 +312,15 @@ def _blurred(exact: NDArray[Any], plan: PrefixSums, source: Source) -> NDArray[A
 
 def _noise(plan: PrefixSums, source: Source) -> NDArray[Any]:
     """Draw the noise of one row. Tests replace this function; there is no switch for it."""
-    return rounded_gaussian(plan.size, plan.noise_scale, source)
+    price = DrawPrice(
+        law="prefix sums",
+        claims=plan.claims,
+        samples=(("rounded_gaussian", plan.noise_scale),),
+        statistic=f"all {plan.steps} prefix sums of vectors of {plan.size} numbers, together",
+        theorem="learning proof page",
+    )
+    with source.paying(price):
+        return rounded_gaussian(plan.size, plan.noise_scale, source)
 
 
 def _root_above(x: Fraction) -> Fraction:

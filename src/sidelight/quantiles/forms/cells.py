@@ -22,7 +22,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.mechanisms.budget import Budget, Kind
 from sidelight.noise import Source
 from sidelight.quantiles.descend import Cell
-from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of
+from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, spans_of
 from sidelight.quantiles.forms.cells_plan import QUARTILES, CellsPlan, fine_levels
 from sidelight.quantiles.forms.fine_counts import fine_counts
 from sidelight.quantiles.forms.finish import Finish, Finished
@@ -138,7 +138,7 @@ def release_cells(
     sides = _sides(cells, sparse[parents], outline, wanted)
     counted = sides == 0
     chosen = [cell for cell, kept in zip(cells, counted, strict=True) if kept]
-    fine = fine_counts(counts_of(ranks, chosen), budget=Budget(kind, plan.fine), source=source)
+    fine = fine_counts(ranks, chosen, budget=Budget(kind, plan.fine), source=source)
     rough = fine.rough(parents[counted]).among(counted, parents)
     ends = _ranks([*rounds, rough])
     structure = Structure(
@@ -186,7 +186,8 @@ def release_cells(
 def coarse_counts(ranks: Ranks, cells: Sequence[Cell], budget: Budget, parents: Sequence[int], source: Source) -> Round:
     """Release one count for each of disjoint cells."""
     noise = budget.on(counts_of(ranks, cells))
-    return Round.of(noise.release(source), noise.deviation**2, parents)
+    with source.over(places=ranks, spans=spans_of(cells)):
+        return Round.of(noise.release(source), noise.deviation**2, parents)
 
 
 def _without_empty_tails(points: tuple[int, ...], coarse: Round, plan: CellsPlan) -> tuple[tuple[int, ...], Round]:

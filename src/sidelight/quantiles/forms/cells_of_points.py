@@ -53,3 +53,8 @@ def counts_of(ranks: Ranks, cells: Sequence[Cell]) -> Bounded:
     below = {cut: ranks.below(cut) for cut in {edge for cell in cells for edge in (cell.first, cell.end)}}
     counts = np.array([max(below[cell.end] - below[cell.first], 0) for cell in cells], np.int64)
     return Bounded(counts, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
+
+
+def spans_of(cells: Sequence[Cell]) -> list[tuple[int, int]]:
+    """Return the half-open intervals of fine indices whose records the cells hold."""
+    return [(cell.first, cell.end) for cell in cells]

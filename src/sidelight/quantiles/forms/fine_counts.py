@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.refinable_counts import RefinableCounts
 from sidelight.noise import REFINEMENT_RATIO, Source
+from sidelight.quantiles.descend import Cell
+from sidelight.quantiles.forms.cells_of_points import counts_of, spans_of
 from sidelight.quantiles.forms.least_squares import Round
 
 
@@ -35,20 +38,22 @@ class FineCounts(Protocol):
         """Return the counts of leaves without a flag with less noise, those with one as they are."""
 
 
-def fine_counts(counts: Bounded, *, budget: Budget, source: Source) -> FineCounts:
+def fine_counts(ranks: Ranks, cells: Sequence[Cell], *, budget: Budget, source: Source) -> FineCounts:
     """Release the rough counts of disjoint cells.
 
     Guarantee: a record of a cell pays a third of the budget, and all of it where its cell is refined. Which cells are
     must follow from released numbers.
     """
     if budget.kind == "epsilon":
-        return _Pure(counts, budget.amount, source)
-    return _Concentrated(counts, budget, source)
+        return _Pure(ranks, cells, budget.amount, source)
+    return _Concentrated(ranks, cells, budget, source)
 
 
 class _Pure:
-    def __init__(self, counts: Bounded, epsilon: Fraction, source: Source) -> None:
-        self._counts = RefinableCounts(counts, epsilon=epsilon, source=source)
+    def __init__(self, ranks: Ranks, cells: Sequence[Cell], epsilon: Fraction, source: Source) -> None:
+        self._counts = RefinableCounts(
+            counts_of(ranks, cells), epsilon=epsilon, source=source, places=ranks, spans=spans_of(cells)
+        )
         self.noisy = self._counts.rough
         self._variances = (2 / float(self._counts.rough_epsilon) ** 2, 2 / float(epsilon) ** 2)
 
@@ -60,13 +65,15 @@ class _Pure:
 
 
 class _Concentrated:
-    def __init__(self, counts: Bounded, budget: Budget, source: Source) -> None:
+    def __init__(self, ranks: Ranks, cells: Sequence[Cell], budget: Budget, source: Source) -> None:
+        counts, self._ranks, self._spans = counts_of(ranks, cells), ranks, spans_of(cells)
         self._counts: NDArray[Any] = np.asarray(counts.value)
         self._like = counts
         rough = Fraction(1, REFINEMENT_RATIO)
         self._left: Budget | None = budget.part(1 - rough)
         noise = budget.part(rough).on(counts)
-        self.noisy = np.asarray(noise.release(source))
+        with source.over(places=ranks, spans=self._spans):
+            self.noisy = np.asarray(noise.release(source))
         self._variance = noise.deviation**2
 
     def rough(self, parents: Sequence[int]) -> Round:
@@ -84,7 +91,9 @@ class _Concentrated:
         first, second = self._variance, noise.deviation**2
         both = np.asarray(self.noisy, np.float64).copy()
         variances = np.full(both.shape, first)
-        again = np.asarray(noise.release(source), np.float64)
+        held = [span for span, flag in zip(self._spans, flags, strict=True) if not flag]
+        with source.over(places=self._ranks, spans=held):
+            again = np.asarray(noise.release(source), np.float64)
         both[~flags] = (both[~flags] * second + again * first) / (first + second)
         variances[~flags] = first * second / (first + second)
         return Round.of(both, variances, parents)

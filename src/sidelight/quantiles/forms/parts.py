@@ -20,7 +20,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import REFINEMENT_RATIO, Source
 from sidelight.quantiles.descend import Cell
-from sidelight.quantiles.forms.cells_of_points import cells_within, counts_of
+from sidelight.quantiles.forms.cells_of_points import cells_within, counts_of, spans_of
 from sidelight.quantiles.forms.fine_counts import fine_counts
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts, ranks_of
 
@@ -104,7 +104,7 @@ def count_parts(ranks: Ranks, look: Look, *, budget: Budget, source: Source) -> 
     """
     cells = cells_within(look.cell, look.points)
     held = counts_of(ranks, cells)
-    counts = fine_counts(held, budget=budget, source=source)
+    counts = fine_counts(ranks, cells, budget=budget, source=source)
     left = budget.part(1 - Fraction(1, REFINEMENT_RATIO))
     places = _places(look, look.points)
     cuts = _cuts(look, cells, places, np.asarray(counts.noisy, np.float64), left.on(held).deviation)
@@ -116,10 +116,10 @@ def count_parts(ranks: Ranks, look: Look, *, budget: Budget, source: Source) -> 
     # From here on a record is in one part, and in one cell of it if that is crowded: the cells' ends are the part's.
     inner = [cells_within(cell, inside) for cell, inside in zip(cells, cuts, strict=True)]
     parents = np.repeat(np.arange(len(cells)), [len(each) for each in inner])
-    again = left.on(
-        counts_of(ranks, [cell for each, some in zip(inner, crowded, strict=True) if some for cell in each])
-    )
-    second = Round.of(again.release(source), again.deviation**2).among(crowded[parents], parents)
+    within = [cell for each, some in zip(inner, crowded, strict=True) if some for cell in each]
+    again = left.on(counts_of(ranks, within))
+    with source.over(places=ranks, spans=spans_of(within)):
+        second = Round.of(again.release(source), again.deviation**2).among(crowded[parents], parents)
     points = tuple(cell.first for each in inner for cell in each)[1:]
     to_hold = np.where(crowded, np.maximum(first.counts, 1.0) * _QUARTER, planned)
     return Parts(points, (first, second), _places(look, points), to_hold[parents])

@@ -19,7 +19,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cell_tree import select_in_cell
-from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of
+from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, spans_of
 from sidelight.quantiles.forms.cells_plan import QUARTILES, SHARE_STEP
 from sidelight.quantiles.forms.focus import LevelPriors, middle_spot, tail_spots
 from sidelight.quantiles.forms.least_squares import ranks_of
@@ -92,7 +92,8 @@ def release_selected(
     found = select_in_cell(ranks, everything, middles, budget=plan.points, priors=priors.each(middles), source=source)
     points = sorted(set(found))
     cells = cells_between(grid, points)
-    noisy = np.asarray(plan.counts.on(counts_of(ranks, cells)).release(source))
+    with source.over(places=ranks, spans=spans_of(cells)):
+        noisy = np.asarray(plan.counts.on(counts_of(ranks, cells)).release(source))
     ends = ranks_of(noisy)
     quartiles = [found[min(range(len(middles)), key=lambda i: abs(middles[i] - each))] for each in QUARTILES]
     focus = middle_spot(grid, *quartiles)

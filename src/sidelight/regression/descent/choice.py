@@ -20,11 +20,12 @@ from math import gcd
 
 import numpy as np
 
+from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, Unit, exact
+from sidelight.guarantees import Amount, Claims, Neighbours, Unit, exact
 from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.exponential import choose
 from sidelight.noise import Source
-from sidelight.noise.categorical import Categorical
 from sidelight.regression.descent.integer_rows import LOSS_LEVELS, Integers
 
 _MOST_ODDS = 10**6
@@ -65,8 +66,17 @@ class StartChoice:
     @property
     def step(self) -> Fraction:
         """How much one unit of a score counts: ε₀ over how far one person's rows can move two scores apart."""
-        apart = min(self.candidates, 2) if self.votes else LOSS_LEVELS
-        return self.spread / (apart * self.rows_per_unit)
+        return self.spread / (self._apart * self._moved)
+
+    @property
+    def _apart(self) -> int:
+        """How many times `_moved` two scores can move apart: losses all move the same way, and a lone vote alone."""
+        return min(self.candidates, 2) if self.votes else 1
+
+    @property
+    def _moved(self) -> int:
+        """How far one unit moves a score."""
+        return self.rows_per_unit * (1 if self.votes else LOSS_LEVELS)
 
     @property
     def weights(self) -> tuple[int, ...]:
@@ -77,7 +87,8 @@ class StartChoice:
 
     def draw(self, losses: Integers, source: Source) -> int | None:
         """Return the chosen candidate, or None; `losses`, or votes against, of the candidates and, last, of none."""
-        place = Categorical(-np.asarray(losses, np.int64), self.step, self.weights).draw(source)
+        scores = Bounded(-np.asarray(losses, np.int64), Fraction(self._moved), "linf", Neighbours.ADD_REMOVE, self.unit)
+        place = choose(scores, spread=self.spread, apart=self._apart, weights=self.weights, source=source)
         return None if place == self.candidates else place
 
 

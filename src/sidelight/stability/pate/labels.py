@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
 from sidelight.guarantees.implications import for_group
-from sidelight.noise import OSEntropy, Source, rounded_gaussian
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.priced_draws import priced_gaussian
+from sidelight.noise import OSEntropy, Source
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import Answer
@@ -100,9 +102,25 @@ class PreparedLabels(Prepared):
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Test if there is something to test, then draw all labels."""
         del table  # the votes were derived from it
+        with source.paying(self._price(None)):
+            return self._labels(source)
+
+    def _price(self, scale: Fraction | None) -> DrawPrice:
+        """Return the price of test and labels together, and with a scale that of noise of this scale alone."""
+        return DrawPrice(
+            law="rounded Gaussian votes",
+            claims=self.claims,
+            samples=None if scale is None else (("rounded_gaussian", scale),),
+            statistic=f"{len(self.votes)} labels, scale {float(self.noise_scale):.6g}",
+            theorem="stability proof page, section on teachers",
+        )
+
+    def _labels(self, source: Source) -> Answer | Refusal:
         if self.proposal is not None and not self.proposal.clear(self.votes, float(self.noise_scale), source):
             return Refusal(reason="the votes are not clear enough for the budget that was proposed")
-        noise = rounded_gaussian(self.votes.size, self.noise_scale * FINE, source).reshape(self.votes.shape)
+        scale = self.noise_scale * FINE
+        noise = priced_gaussian(self.votes.size, scale, price=self._price(scale), source=source)
+        noise = noise.reshape(self.votes.shape)
         return Answer(value=np.argmax(self.votes * FINE + noise, axis=1))
 
 

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, ApproxDP, decimal_text, exact, positive
 from sidelight.guarantees.conversions import gdp_epsilon, renyi_epsilon
+from sidelight.mechanisms.tests_and_bounds import GaussianTest, upper_quantile
 from sidelight.noise import Source
 from sidelight.stability.pate.vote_cost import VoteCost, checked_votes, quantiles_of, vote_distance
-from sidelight.stability.tests_and_bounds import GaussianTest, upper_quantile
 
 #: Noisy votes are compared on a grid of 1/FINE of a vote.
 FINE = 1024

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sidelight.errors import SchemaError
-from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
+from sidelight.guarantees import RDP, Amount, Claims, Neighbours, decimal_text, exact, positive
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.tests_and_bounds import private_lower_bound, private_upper_bound, upper_quantile
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
@@ -23,9 +25,9 @@ from sidelight.stability.posterior_sampling.ridge import (
     largest_precision,
     penalty_grid,
     posterior_answer,
+    posterior_price,
     residual_move,
 )
-from sidelight.stability.tests_and_bounds import private_lower_bound, private_upper_bound, upper_quantile
 
 #: Penalties that may be chosen, for rows of length 1: from none worth mentioning to more than data ever weigh.
 _PENALTIES = penalty_grid(1e-2, 1e8, 301)
@@ -114,7 +116,8 @@ class AdaOPS:
         )
         return propose_and_certify(
             proposal,
-            claims=row.claims,
+            budget=row,
+            within=Claims.of(RDP({budget.order: budget.divergence}, numerics="idealized")),
             request={
                 "kind": "posterior_sample",
                 "features": list(self.features),
@@ -154,6 +157,7 @@ class Posterior:
 
     penalty: float
     precision: float
+    price: DrawPrice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +197,16 @@ class _Proposal:
 
     def choose(self, certificate: Certificate) -> Posterior | None:
         precision = self._precision(certificate.penalty, certificate.eigenvalue_lower, certificate.residual_upper)
-        return None if precision is None else Posterior(penalty=certificate.penalty, precision=precision)
+        if precision is None:
+            return None
+        price = posterior_price(
+            self.budget.order,
+            leverage=1 / (certificate.penalty + certificate.eigenvalue_lower),
+            residual=certificate.residual_upper,
+            precision=precision,
+            directions="forward",
+        )
+        return Posterior(penalty=certificate.penalty, precision=precision, price=price)
 
     def release(self, secret: Ridge, parameter: Posterior, source: Source) -> Answer:
         return posterior_answer(
@@ -201,6 +214,7 @@ class _Proposal:
             self.codes,
             penalty=parameter.penalty,
             precision=parameter.precision,
+            price=parameter.price,
             rows_at_most=self.rows_at_most,
             source=source,
         )

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
+from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours, decimal_text, exact, positive
+from sidelight.mechanisms.meter import Meter
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.tests_and_bounds import private_lower_bound, private_upper_bound
 from sidelight.noise import Source, below
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
@@ -22,10 +25,10 @@ from sidelight.stability.posterior_sampling.ridge import (
     largest_precision,
     penalty_grid,
     posterior_answer,
+    posterior_price,
     residual_move,
 )
 from sidelight.stability.posterior_sampling.selection_price import SelectionPrice, selection_price
-from sidelight.stability.tests_and_bounds import private_lower_bound, private_upper_bound
 from sidelight.tuning import PublicScore, Runs, best_of, geometric
 
 #: Of one run's budget, what the bound of the coefficients' length takes.
@@ -113,7 +116,8 @@ class OPSPTR:
             penalties = tuple(float(positive(each, name="penalty")) for each in tried)
         return propose_and_certify(
             _Proposal(codes, price, self.score, self.runs, penalties, self.rows_at_most),
-            claims=row.claims,
+            budget=row,
+            within=Claims.of(ApproxDP(row.epsilon, row.delta, numerics="idealized")),
             request={
                 "kind": "selected_posterior_sample",
                 "features": list(self.features),
@@ -162,13 +166,20 @@ class _Proposal:
 
     def certify(self, secret: Ridge, source: Source) -> float:
         """Release a lower bound of the smallest eigenvalue, once, outside the selection."""
-        bound = private_lower_bound(
-            secret.smallest_eigenvalue(self.rows_at_most),
-            sensitivity=1.0,
-            mu=self.price.eigenvalue_mu,
-            failure=self.price.eigenvalue_failure,
-            source=source,
+        price = DrawPrice(
+            law="rounded Gaussian",
+            claims=self.price.eigenvalue_claims,
+            statistic="a lower bound of the smallest eigenvalue",
+            theorem="stability proof page, Theorem 11",
         )
+        with source.paying(price):
+            bound = private_lower_bound(
+                secret.smallest_eigenvalue(self.rows_at_most),
+                sensitivity=1.0,
+                mu=self.price.eigenvalue_mu,
+                failure=self.price.eigenvalue_failure,
+                source=source,
+            )
         return max(0.0, bound)
 
     def choose(self, certificate: float) -> tuple[_Candidate, ...] | None:
@@ -178,10 +189,21 @@ class _Proposal:
 
     def release(self, secret: Ridge, parameter: tuple[_Candidate, ...], source: Source) -> Answer | Refusal:
         def run(source: Source) -> tuple[Answer, float] | None:
-            answer = self._sample(secret, parameter[below(len(parameter), source)], source)
+            candidate = parameter[below(len(parameter), source)]
+            meter = Meter(self.price.run_claims)
+            with source.metered_by(meter):
+                answer = self._sample(secret, candidate, source)
+            meter.settle()
             return None if answer is None else (answer, float(self.score.function(answer)))
 
-        best = best_of(run, self.runs, source=source)
+        search = DrawPrice(
+            law="the best of a random number of posterior samples",
+            claims=self.price.search_claims,
+            statistic=f"{len(parameter)} penalties",
+            theorem="stability proof page, Theorem 11",
+        )
+        with source.paying(search):
+            best = best_of(run, self.runs, source=source)
         return Refusal(reason=EMPTY) if best is None else best
 
     def _sample(self, secret: Ridge, candidate: _Candidate, source: Source) -> Answer | None:
@@ -204,11 +226,19 @@ class _Proposal:
         )
         if precision is None:
             return None
+        price = posterior_price(
+            self.price.order,
+            leverage=candidate.leverage,
+            residual=math.exp(min(log_residual, 700.0)),
+            precision=precision,
+            directions="both",
+        )
         return posterior_answer(
             secret,
             self.codes,
             penalty=candidate.penalty,
             precision=precision,
+            price=price,
             rows_at_most=self.rows_at_most,
             source=source,
         )

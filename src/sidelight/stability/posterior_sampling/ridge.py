@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.collect import collect
 from sidelight.errors import RangeError
-from sidelight.noise import Source, public_grid, standard_normal, to_grid
+from sidelight.guarantees import RDP, Claims
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.priced_draws import priced_normals
+from sidelight.noise import Source, public_grid, to_grid
 from sidelight.records import Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes
 from sidelight.session import Answer
@@ -68,10 +71,10 @@ class Ridge:
         """Return θ = (XᵀX + λ)^-1 Xᵀy."""
         return np.asarray(self.vectors @ (self.cross / (self.values + penalty)))
 
-    def sample(self, penalty: float, precision: float, source: Source) -> Floats:
+    def sample(self, penalty: float, precision: float, price: DrawPrice, source: Source) -> Floats:
         """Draw from N(θ, (γ(XᵀX + λ))^-1): the density exp(-γ/2 (|y - Xθ|² + λ|θ|²))."""
         spread = np.sqrt(precision * (self.values + penalty))
-        noise = standard_normal(len(self.values), source) / spread
+        noise = priced_normals(len(self.values), price=price, source=source) / spread
         return np.asarray(self.vectors @ (self.cross / (self.values + penalty) + noise))
 
     def __repr__(self) -> str:
@@ -88,11 +91,33 @@ def answer_on_grid(point: Floats, codes: LeastSquaresCodes, *, least_deviation: 
 
 
 def posterior_answer(
-    ridge: Ridge, codes: LeastSquaresCodes, *, penalty: float, precision: float, rows_at_most: int, source: Source
+    ridge: Ridge,
+    codes: LeastSquaresCodes,
+    *,
+    penalty: float,
+    precision: float,
+    price: DrawPrice,
+    rows_at_most: int,
+    source: Source,
 ) -> Answer:
     """Draw one posterior sample and round it."""
     least = 1 / math.sqrt(precision * (penalty + rows_at_most))
-    return answer_on_grid(ridge.sample(penalty, precision, source), codes, least_deviation=least)
+    return answer_on_grid(ridge.sample(penalty, precision, price, source), codes, least_deviation=least)
+
+
+def posterior_price(
+    order: Fraction, *, leverage: float, residual: float, precision: float, directions: Directions
+) -> DrawPrice:
+    """Return what a sample of this precision costs a row, at one Renyi order."""
+    divergence = posterior_divergence(
+        float(order), leverage=leverage, residual=residual, precision=precision, directions=directions
+    )
+    return DrawPrice(
+        law="a posterior sample",
+        claims=Claims.of(RDP({order: Fraction(divergence)}, numerics="idealized")),
+        statistic=f"coefficients at precision {precision:.6g}",
+        theorem="stability proof page, section on posterior samples",
+    )
 
 
 def checked_rows(rows_at_most: int) -> int:

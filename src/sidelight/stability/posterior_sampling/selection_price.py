@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Claims, Profile, decimal_text
+from sidelight.guarantees import GDP, RDP, ApproxDP, Claims, Profile, decimal_text
 from sidelight.guarantees.conversions import gdp_within, renyi_delta, renyi_epsilon
 from sidelight.guarantees.intervals import round_up
 from sidelight.stability.budgets import order_budget
@@ -69,13 +69,35 @@ class SelectionPrice:
         order: The highest Renyi order of one run, at which samples are calibrated.
         rho: Renyi divergence per order of one run, bound and sample together.
         bound_failure: How often the bound of a run is wrong, at most.
+        epsilon, delta: What everything may cost a row.
     """
 
+    epsilon: Fraction
+    delta: Fraction
     eigenvalue_mu: float
     eigenvalue_failure: float
     order: Fraction
     rho: Fraction
     bound_failure: Fraction
+
+    @property
+    def eigenvalue_claims(self) -> Claims:
+        """What the release of the eigenvalue costs a row, with the probability that its bound is wrong."""
+        found = Claims.of(GDP(Fraction(self.eigenvalue_mu), numerics="idealized")).approx_at(self.delta * _FIRST)
+        assert found is not None
+        failed = found.delta + Fraction(self.eigenvalue_failure)
+        return Claims.of(ApproxDP(found.epsilon, failed, numerics="idealized"))
+
+    @property
+    def search_claims(self) -> Claims:
+        """What the search costs a row: all that is left (Theorem 11)."""
+        left = ApproxDP(self.epsilon * (1 - _FIRST), self.delta * (1 - 2 * _FIRST), numerics="idealized")
+        return Claims.of(left)
+
+    @property
+    def run_claims(self) -> Claims:
+        """What one run of the search may cost a row, but for the probability that its bound is wrong."""
+        return Claims.of(RDP({self.order: self.rho * self.order}, numerics="idealized"))
 
     @cached_property
     def orders(self) -> tuple[Fraction, ...]:
@@ -110,6 +132,8 @@ def selection_price(epsilon: Fraction, delta: Fraction, runs: Runs) -> Selection
             f"epsilon {float(epsilon):.4g} leaves nothing for a run of the search; use fewer runs, or AdaOPS"
         )
     return SelectionPrice(
+        epsilon=epsilon,
+        delta=delta,
         eigenvalue_mu=float(first_mu) * (1 - 1e-12),
         eigenvalue_failure=float(delta * _FIRST),
         order=order,

@@ -23,7 +23,8 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, exact
 from sidelight.guarantees.claims import Context
 from sidelight.mechanisms.budget import Budget, together
-from sidelight.noise import Categorical, Source
+from sidelight.mechanisms.exponential import choose
+from sidelight.noise import Source
 from sidelight.progress import progress
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.query_blocks import MATRIX_STEPS, QueryBlock
@@ -124,8 +125,8 @@ class MWEMPlan:
             return self.protection.query_sensitivity((-1, 1))
         return max(self.protection.query_sensitivity(block.bounds) / block.steps for block in self.blocks)
 
-    def bounded(self, value: int, steps: int) -> Bounded:
-        """Join an answer in steps of 1/steps with its sensitivity."""
+    def bounded(self, value: Any, steps: int) -> Bounded:
+        """Join an answer, or scores that move with it, in steps of 1/steps with its sensitivity."""
         protection = self.protection
         return Bounded(value, self.query_sensitivity * steps, "l1", protection.neighbours, protection.unit)
 
@@ -250,8 +251,8 @@ def _select(
 ) -> int:
     """Draw a query with probability ∝ exp(ε_s |⟨q, x⟩ - N⟨q, w⟩| / (2Δ)): integers on a grid of 2**-20 rows."""
     scores = np.abs(queries.exact(counts) - queries.on_grid(fitted))[places]
-    unit = plan.selection_price.spread / (2 * plan.query_sensitivity * MATRIX_STEPS)
-    return int(places[Categorical(scores, unit).draw(source)])
+    bounded = plan.bounded(scores, MATRIX_STEPS)
+    return int(places[choose(bounded, spread=plan.selection_price.spread, source=source)])
 
 
 def _measure(

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.bounded import Bounded
 from sidelight.mechanisms.budget import Budget
-from sidelight.noise import Categorical, Source
+from sidelight.mechanisms.exponential import choose
+from sidelight.noise import Source
 from sidelight.synthesis.cells.spaces import Floats
 from sidelight.synthesis.cells.workload import Marginal
 from sidelight.synthesis.measuring.measurement import MOST_ROWS, Measurement
@@ -61,13 +62,10 @@ def select_marginal(
         distance(each.grouped(counts.exact(each.columns)), mass) - int(on_grid(penalty))
         for each, mass, penalty in zip(candidates, expected, penalties, strict=True)
     ]
-    return draw(scores, sensitivity=counts.protection.sensitivity("l1"), price=price, source=source)
-
-
-def draw(scores: Any, *, sensitivity: Fraction, price: Budget, source: Source) -> int:
-    """Draw a place with probability ∝ exp(ε_s · score / (2Δ)); scores in steps of the grid, Δ in rows."""
-    unit = price.spread / (2 * sensitivity * SCORE_STEPS)
-    return Categorical(np.asarray(scores, np.int64), unit).draw(source)
+    protection = counts.protection
+    moved = protection.sensitivity("l1") * SCORE_STEPS
+    bounded = Bounded(np.asarray(scores, np.int64), moved, "linf", protection.neighbours, protection.unit)
+    return choose(bounded, spread=price.spread, source=source)
 
 
 def open_candidates(

@@ -14,14 +14,18 @@ wrong one is no bound.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
+from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
+from sidelight.guarantees import Neighbours, Row
 from sidelight.guarantees.intervals import Interval
-from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up
+from sidelight.mechanisms.additive import LaplaceNoise
+from sidelight.mechanisms.price import gaussian_price
+from sidelight.noise import Source, rounded_gaussian, scale_up
 
 _ONE = Interval.of(1)
 
@@ -44,7 +48,7 @@ class DistanceTest(Protocol):
         """Distances are cut off here: further away the test passes almost surely anyway."""
         ...
 
-    def passes(self, distance: int, source: Source) -> bool:
+    def passes(self, distance: int, source: Source, *, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> bool:
         """Draw the noise and decide."""
         ...
 
@@ -81,10 +85,10 @@ class LaplaceTest:
         """Three thresholds beyond the threshold: refused there with probability below false_pass cubed."""
         return 4 * self.threshold
 
-    def passes(self, distance: int, source: Source) -> bool:
+    def passes(self, distance: int, source: Source, *, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> bool:
         """Draw the noise and decide."""
-        noise = int(discrete_laplace(1, 1 / self.epsilon, source)[0])
-        return min(distance, self.cap) + noise >= self.threshold
+        noisy = LaplaceNoise(_distance(min(distance, self.cap), neighbours), epsilon=self.epsilon).release(source)
+        return int(noisy) >= self.threshold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +120,17 @@ class GaussianTest:
         """Three thresholds beyond the threshold."""
         return 4 * self.threshold
 
-    def passes(self, distance: int, source: Source) -> bool:
+    def passes(self, distance: int, source: Source, *, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> bool:
         """Draw the noise and decide."""
-        noise = int(rounded_gaussian(1, self.scale, source)[0])
+        bounded = _distance(min(distance, self.cap), neighbours)
+        with source.paying(gaussian_price(bounded, self.scale)):
+            noise = int(rounded_gaussian(1, self.scale, source)[0])
         return min(distance, self.cap) + noise >= self.threshold
+
+
+def _distance(value: int, neighbours: Neighbours) -> Bounded:
+    """Return a distance with its sensitivity: one record moves it by at most one."""
+    return Bounded(value, Fraction(1), "l1", neighbours, Row())
 
 
 def upper_quantile(probability: Fraction | float) -> float:
@@ -172,8 +183,11 @@ def _noisy(value: float, sensitivity: float, mu: float, source: Source) -> tuple
         raise RangeError("a private bound wants a positive sensitivity and a positive mu")
     step = math.ldexp(1.0, math.frexp(sensitivity)[1] - 1) / _FINE
     exact_step = Fraction(step)
-    scale = scale_up((Fraction(sensitivity) + exact_step) / Fraction(mu) / exact_step)
-    noise = int(rounded_gaussian(1, scale, source)[0])
+    moved = (Fraction(sensitivity) + exact_step) / exact_step
+    scale = scale_up(moved / Fraction(mu))
+    price = gaussian_price(Bounded(0, moved, "l1", Neighbours.ADD_REMOVE, Row()), scale)
+    with source.paying(replace(price, statistic=f"a bound, sensitivity {sensitivity:.6g}")):
+        noise = int(rounded_gaussian(1, scale, source)[0])
     return float((_rounded(value / step) + noise) * exact_step), float(scale * exact_step), step
 
 

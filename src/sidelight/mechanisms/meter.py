@@ -1,0 +1,306 @@
+"""The meter of a release: adds up what was drawn and compares it with what is claimed.
+
+Every draw is counted before its first random bit (`noise.Source.paying`). At the end `settle` adds the prices up in the
+kind of each claim, with exact fractions, and refuses the release where a sum exceeds its claim. It looks at prices and
+parts alone, which are public or were released, so that a refusal says nothing about records.
+
+A record pays for the draws whose part holds it: over disjoint groups, and disjoint spans of one column's grid, the
+largest sum counts, not the sum of all (accounting proof page, section 5). A unit of several rows pays for each of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TypeAlias
+
+from sidelight.accounting import batch
+from sidelight.errors import ClaimError, NoiseError
+from sidelight.guarantees import (
+    GDP,
+    RDP,
+    ZCDP,
+    ApproxDP,
+    Claims,
+    Neighbours,
+    Person,
+    PureDP,
+    Row,
+    claims_to_replace,
+    for_group,
+    for_person,
+)
+from sidelight.guarantees.claims import BoundedRange, Claim
+from sidelight.guarantees.conversions import root_of_sum_of_squares
+from sidelight.guarantees.implications import implies, renyi_of
+from sidelight.mechanisms.price import Amounts, DrawPrice
+from sidelight.noise.source import EVERYTHING, Part, Price
+
+#: What the user reads when a sum exceeds its claim: fixed, because the charge stands and nothing else may be said.
+OVERDRAWN = (
+    "this release drew more than it claims to cost, which is a defect of sidelight; nothing was released, and its "
+    "charge stands. Please report the query"
+)
+#: What group privacy multiplies a draw by whose price is for the unit of the release.
+_ALREADY = (Fraction(1), Fraction(1))
+_Factors: TypeAlias = tuple[Fraction, Fraction]
+_KINDS: tuple[Amounts, ...] = ("epsilon", "rho", "mu_squared")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One line of what a release spent: a price and the records that it is about."""
+
+    price: DrawPrice
+    part: Part
+
+    @property
+    def line(self) -> dict[str, str]:
+        """What is shown of it: without the places of spans, which fill pages and tell nothing."""
+        over = [] if self.part.group is None else ["rows of one group"]
+        over += [] if self.part.spans is None else ["rows of one interval"]
+        found = {
+            "law": self.price.law,
+            "statistic": self.price.statistic,
+            "cost": str(self.price.claims.strongest),
+            "over": ", ".join(over) or "all rows",
+        }
+        return found | ({"theorem": self.price.theorem} if self.price.theorem else {})
+
+
+@dataclass(eq=False)
+class Meter:
+    """Counts the prices of one release and compares their sum with its claims.
+
+    Args:
+        claims: What the release promises; also the sub-budget of draws that one theorem prices together.
+
+    >>> meter = Meter(Claims.of(PureDP(1)))
+    >>> meter.add(DrawPrice(law="discrete Laplace", claims=Claims.of(PureDP("0.6"))), EVERYTHING)
+    >>> meter.settle()
+    >>> meter.add(DrawPrice(law="discrete Laplace", claims=Claims.of(PureDP("0.6"))), EVERYTHING)
+    >>> meter.settle()
+    Traceback (most recent call last):
+    sidelight.errors.NoiseError: this release drew more than it claims to cost, ...
+    """
+
+    claims: Claims
+    drawn: list[Drawn] = field(default_factory=list)
+    _later: Meter | None = None
+
+    def add(self, price: Price, part: Part) -> None:
+        """Count a price before anything is drawn for it."""
+        if not isinstance(price, DrawPrice):
+            raise NoiseError("a draw wants a price of the mechanisms; nothing was drawn")
+        if self._later is not None:
+            self._later.add(price, part)
+            return
+        self.drawn.append(Drawn(price, part))
+        if price.covers is not None:
+            self._later = Meter(price.covers)
+
+    @property
+    def spending(self) -> tuple[dict[str, str], ...]:
+        """What was drawn, in order of the first of each kind, with how many times."""
+        lines: dict[tuple[tuple[str, str], ...], int] = {}
+        for each in (*self.drawn, *(() if self._later is None else self._later.drawn)):
+            key = tuple(each.line.items())
+            lines[key] = lines.get(key, 0) + 1
+        return tuple({**dict(line), "times": str(times)} for line, times in lines.items())
+
+    def settle(self) -> None:
+        """Refuse the release if the sum of what was drawn exceeds one of its claims."""
+        if self._later is not None:
+            self._later.settle()
+        if self.drawn and not all(self._proves(claim) for claim in self.claims):
+            raise NoiseError(OVERDRAWN)
+
+    def _proves(self, claim: Claim) -> bool:
+        alone = [each.price.claims for each in self.drawn]
+        if len(alone) == 1 and any(implies(each, claim) for each in _for_unit(alone[0], claim)):
+            return True
+        kinds: dict[type, Amounts] = {PureDP: "epsilon", ZCDP: "rho", GDP: "mu_squared"}
+        if type(claim) in kinds:
+            total = self.total(kinds[type(claim)])
+            limit = {PureDP: "epsilon", ZCDP: "rho", GDP: "mu"}[type(claim)]
+            amount: Fraction = getattr(claim, limit)
+            return total is not None and total <= (amount**2 if isinstance(claim, GDP) else amount)
+        if isinstance(claim, BoundedRange):  # of one choice on every path
+            ranges = [next((c.epsilon for c in each if isinstance(c, BoundedRange)), None) for each in alone]
+            disjoint = _at_most_once([each.part for each in self.drawn])
+            return disjoint and all(each is not None and each <= claim.epsilon for each in ranges)
+        if isinstance(claim, RDP) and self._renyi(claim):
+            return True
+        return any(implies(each, claim) for each in self.totals(claim)) or self._composed(claim)
+
+    def _renyi(self, claim: RDP) -> bool:
+        """Return whether the sums of Renyi divergences keep to a claim at every order of it."""
+        for order, bound in claim.curve.points:
+            total = Fraction(0)
+            for each in self.drawn:
+                ways = [renyi_of(one, order) for one in _for_unit(each.price.claims, claim)]
+                if not (found := [way for way in ways if way is not None]):
+                    return False
+                total += min(found)
+            if total > bound:
+                return False
+        return True
+
+    def _composed(self, claim: Claim) -> bool:
+        """Return whether draws on all records prove a claim by the numerical composition of a fixed batch."""
+        if len(self.drawn) < 2 or any(each.part != EVERYTHING for each in self.drawn):
+            return False
+        delta = claim.delta if isinstance(claim, ApproxDP) else None
+        try:
+            together = batch([each.price.claims for each in self.drawn], delta=delta)
+        except ClaimError:
+            return False
+        return any(implies(each, claim) for each in _for_unit(together, claim))
+
+    def totals(self, like: Claim) -> Iterable[Claim]:
+        """Return what all draws prove together, in each kind that all of them have."""
+        context = like.context
+        epsilon, rho, square = (self.total(kind) for kind in _KINDS)
+        if epsilon is not None:
+            yield PureDP(epsilon, **context)
+        if rho is not None:
+            yield ZCDP(rho, **context)
+        if square is not None:
+            yield GDP(root_of_sum_of_squares(square), **context)
+        items = [_item(each.price.claims) for each in self.drawn]
+        if all(item is not None for item in items) and all(each.part == EVERYTHING for each in self.drawn):
+            loss, chance = (sum((item[place] for item in items if item), Fraction(0)) for place in (0, 1))
+            if 0 < chance < 1:
+                yield ApproxDP(loss, chance, **context)
+
+    def total(self, kind: Amounts) -> Fraction | None:
+        """Return the most that one unit pays in a kind; None where a draw has no such amount."""
+        costs: list[Fraction] = []
+        known: dict[tuple[Claims, bool], Fraction | None] = {}  # thousands of draws have the same few prices
+        for each in self.drawn:
+            key = each.price.claims, each.part.pairs
+            if each.price.amounts is not None:
+                cost = each.price.amounts.get(kind)
+            elif key in known:
+                cost = known[key]
+            else:
+                cost = known[key] = _cost(*key, kind, self.claims)
+            if cost is None:
+                return None
+            costs.append(cost)
+        total = Fraction(0)
+        parts: dict[tuple[_Factors, int | None], dict[int | None, list[tuple[Drawn, Fraction]]]] = {}
+        for each, cost in zip(self.drawn, costs, strict=True):
+            unit = each.price.claims.unit
+            if unit == Row():
+                factors = each.part.rows_of_unit or _rows_of(self.claims)
+            elif each.part.group is not None and each.part.additive:
+                factors = _ALREADY
+            else:
+                total += cost  # of the unit of the release: its rows may be in all parts
+                continue
+            groups = parts.setdefault((factors, each.part.partition), defaultdict(list))
+            groups[each.part.group].append((each, cost))
+        for ((rows, squares), _), groups in parts.items():
+            paths = [_worst_path([(each.part, cost) for each, cost in group]) for group in groups.values()]
+            found = max(paths) * (rows if kind == "epsilon" else squares)
+            if rows > 1 and kind != "epsilon":
+                found = min(found, self._one_each(groups, int(rows), kind, otherwise=found))
+            total += found
+        return total
+
+    def _one_each(
+        self, groups: dict[int | None, list[tuple[Drawn, Fraction]]], rows: int, kind: Amounts, *, otherwise: Fraction
+    ) -> Fraction:
+        """Return what draws cost a unit of which every row meets one of them at most.
+
+        Choices of bounded range e on disjoint records have a range of rows · e together, which costs less than group
+        privacy of what e alone costs (summaries proof page, step A of a person).
+        """
+        drawn = [each for group in groups.values() for each, _ in group]
+        if not _at_most_once([each.part for each in drawn]) or any(each.price.amounts is not None for each in drawn):
+            return otherwise
+        worst = Fraction(0)
+        for claims in {each.price.claims for each in drawn}:
+            grouped = claims.map(lambda claim: for_group(claim, rows))
+            cost = _cost(grouped, False, kind, self.claims)  # noqa: FBT003
+            if cost is None:
+                return otherwise
+            worst = max(worst, cost)
+        return worst
+
+
+def _cost(claims: Claims, pairs: bool, kind: Amounts, of: Claims) -> Fraction | None:  # noqa: FBT001
+    """Return what a draw costs in a kind, for the neighbours of the release."""
+    if claims.neighbours is not of.neighbours and not (pairs and claims.neighbours is Neighbours.REPLACE):
+        if (claims.neighbours, of.neighbours) != (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
+            return None
+        claims = claims_to_replace(claims)
+    if kind == "epsilon":
+        pure = claims.pure()
+        return None if pure is None else pure.epsilon
+    if kind == "rho":
+        zcdp = claims.zcdp()
+        return None if zcdp is None else zcdp.rho
+    gdp = claims.gdp()
+    return None if gdp is None else gdp.mu**2
+
+
+def _rows_of(claims: Claims) -> tuple[Fraction, Fraction]:
+    """Return how many rows a unit has at most, and their square: what group privacy multiplies by."""
+    rows = claims.unit.max_rows if isinstance(claims.unit, Person) else 1
+    return Fraction(rows), Fraction(rows**2)
+
+
+def _worst_path(draws: list[tuple[Part, Fraction]]) -> Fraction:
+    """Return the largest sum that one record meets: on each axis, of the draws whose spans hold one place."""
+    total = sum((cost for part, cost in draws if part.spans is None), Fraction(0))
+    axes: dict[int | None, dict[int, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for part, cost in draws:
+        for low, high in part.spans or ():
+            if low < high:
+                axes[part.axis][low] += cost
+                axes[part.axis][high] -= cost
+    for steps in axes.values():
+        here = most = Fraction(0)
+        for place in sorted(steps):
+            here += steps[place]
+            most = max(most, here)
+        total += most
+    return total
+
+
+def _at_most_once(parts: list[Part]) -> bool:
+    """Return whether no record is in two parts."""
+    if len(parts) <= 1:
+        return True
+    if any(part == EVERYTHING for part in parts):
+        return False
+    groups: dict[int | None, list[tuple[Part, Fraction]]] = defaultdict(list)
+    for part in parts:
+        groups[part.group].append((part, Fraction(1)))
+    one = len({part.partition for part in parts}) == 1
+    return one and all(_worst_path(each) <= 1 for each in groups.values())
+
+
+def _item(claims: Claims) -> tuple[Fraction, Fraction] | None:
+    pure = claims.pure()
+    if pure is not None:
+        return pure.epsilon, Fraction(0)
+    item = min(claims.items, key=lambda each: (each.delta, each.epsilon), default=None)
+    return None if item is None else (item.epsilon, item.delta)
+
+
+def _for_unit(claims: Claims, like: Claim) -> Iterable[Claim]:
+    """Return the claims of a draw as claims for the unit, numerics and neighbours of another."""
+    if claims.neighbours is not like.neighbours:
+        if (claims.neighbours, like.neighbours) != (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
+            return ()
+        claims = claims_to_replace(claims)
+    if claims.unit == Row() and isinstance(like.unit, Person):
+        claims = for_person(claims, like.unit)
+    if claims.unit != like.unit:
+        return ()
+    return claims.under(**like.context)

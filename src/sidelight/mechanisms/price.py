@@ -1,0 +1,95 @@
+"""What one draw costs: computed from the law, the scale and the sensitivity with which it is drawn.
+
+A price is made where the noise is drawn, from the numbers that the sampler gets, never from the budget that the noise
+was planned with: so a scale that does not fit its budget is seen by the meter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, Unpack
+
+from sidelight.aggregates.bounded import Bounded
+from sidelight.guarantees import GDP, BoundedRange, Claims, Context, PureDP, decimal_text, native_claims
+
+#: The kinds of amounts that are additive over adaptive draws: epsilon, rho, and the square of mu.
+Amounts = Literal["epsilon", "rho", "mu_squared"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawPrice:
+    """The price of one draw, or of several that one theorem prices together.
+
+    Args:
+        law: What is drawn: "discrete Laplace", "rounded Gaussian", "exponential choice", or the name of a mechanism.
+        claims: What it proves by itself.
+        samples: The laws and scales that may be drawn at this price; None where a theorem covers all that is drawn.
+        statistic: What it is about, in words.
+        theorem: Which theorem prices several draws together, and where it stands.
+        covers: A sub-budget that the theorem includes: what later draws of the release may cost at no further charge.
+        amounts: What it adds to the sums of the release where that is more than `claims` say: a second look at the
+            same noise (quantiles proof page, Theorem 7) is not an independent draw.
+    """
+
+    law: str
+    claims: Claims
+    samples: tuple[tuple[str, Fraction], ...] | None = None
+    statistic: str = ""
+    theorem: str = ""
+    covers: Claims | None = None
+    amounts: Mapping[Amounts, Fraction] | None = None
+
+    def allows(self, law: str, scales: Sequence[Fraction]) -> bool:
+        """Return whether noise of this law and these scales is what was priced."""
+        return self.samples is None or all((law, scale) in self.samples for scale in scales)
+
+
+def laplace_price(bounded: Bounded, scale: Fraction) -> DrawPrice:
+    """Return the price of discrete Laplace noise of a scale b on a statistic: epsilon = Δ₁/b."""
+    claim = PureDP(bounded.sensitivity / scale, neighbours=bounded.neighbours, unit=bounded.unit)
+    return DrawPrice(
+        law="discrete Laplace",
+        claims=native_claims(claim, mechanism="discrete_laplace"),
+        samples=(("discrete_laplace", scale),),
+        statistic=_numbers(bounded, scale),
+    )
+
+
+def gaussian_price(bounded: Bounded, scale: Fraction, *, off_diagonal: Fraction | None = None) -> DrawPrice:
+    """Return the price of rounded Gaussian noise of a scale σ on a statistic: mu = Δ₂/σ.
+
+    Args:
+        bounded: The statistic, with its sensitivity in l2 or l1.
+        scale: The standard deviation of the noise.
+        off_diagonal: That of the entries off the diagonal of a symmetric matrix, each drawn once: σ/√2 or more.
+    """
+    scales = (scale,) if off_diagonal is None else (scale, off_diagonal)
+    square = (bounded.sensitivity / scale) ** 2
+    if off_diagonal is not None:  # a change of Frobenius norm Δ costs at most Δ²/min(σ², 2σ_off²)
+        square = max(square, bounded.sensitivity**2 / (2 * off_diagonal**2))
+    mu = bounded.sensitivity / scale
+    claim = GDP(mu, neighbours=bounded.neighbours, unit=bounded.unit)
+    if square > mu**2:
+        claim = GDP.from_squares(square, neighbours=bounded.neighbours, unit=bounded.unit)
+    return DrawPrice(
+        law="rounded Gaussian",
+        claims=native_claims(claim, mechanism="rounded_gaussian"),
+        samples=tuple(("rounded_gaussian", each) for each in scales),
+        statistic=_numbers(bounded, scale),
+    )
+
+
+def selection_price(epsilon: Fraction, statistic: str, **context: Unpack[Context]) -> DrawPrice:
+    """Return the price of an exponential mechanism whose log-probabilities move apart by at most epsilon."""
+    claims = native_claims(BoundedRange(epsilon, **context), mechanism="exponential")
+    return DrawPrice(law="exponential choice", claims=claims, statistic=statistic)
+
+
+def _numbers(bounded: Bounded, scale: Fraction) -> str:
+    count = 1
+    for size in bounded.shape:
+        count *= size
+    entries = "one number" if not bounded.shape else f"{count} numbers"
+    return f"{entries} of {bounded.norm} sensitivity {decimal_text(bounded.sensitivity)}, scale {float(scale):.6g}"
