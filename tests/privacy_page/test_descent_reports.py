@@ -25,7 +25,7 @@ CLASSES = np.digitize(NUMBERS, [-0.2, 0.2])
 
 def models() -> dict[str, tuple[Any, np.ndarray, np.ndarray]]:
     """Give fitted models, their targets as users have them, and as the report's arithmetic does."""
-    public = sl.PublicData(np.column_stack([ROWS[:60] + 0.01, NUMBERS[:60]]), "some rows")
+    public = sl.PublicData(np.column_stack([ROWS[:60] / 2 + 0.01, NUMBERS[:60]]), "some rows")
     two, signs = (NUMBERS > 0).astype(int), np.where(NUMBERS > 0, 1.0, -1.0)
     number = {"target_range": (-1, 2), **PRICE}
     clamped = np.clip(NUMBERS, -1, 2)  # as the page reads a target

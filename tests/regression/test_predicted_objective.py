@@ -388,7 +388,7 @@ def test_policies_of_public_rows_are_those_of_private_ones():
     plan = plan_with_predictions(
         predictions_of(
             pair(10 * classes(60, 1)[0], classes(60, 1)[1]),
-            PredictedFit(features=D, data_norm=Fraction(1), classes=(0, 1)),
+            PredictedFit(features=D, data_norm=Fraction(1), classes=(0, 1), on_violation="normalize"),
         ).candidates,
         half=1.0, middle=0.0, loss=policy.loss, features=D, epsilon=1, delta="1e-6", data_norm=1,
     )  # fmt: skip
