@@ -39,7 +39,7 @@ def plan_text(
     name = PurePath(source).name.partition(".")[0]
     lines = [
         f"# A first plan for {_text(PurePath(source).name)}, written by `sidelight init`. Everything below is to be",
-        "# public: true of everybody, and not of these rows. `sidelight plan` tells the price, `sidelight run` releases.",
+        "# public: true of everybody, not of these rows. `sidelight plan` tells the price, `sidelight run` releases.",
         *(_UNCONFIRMED if any(each.looked for each in declared) else []),
         f"title = {_text(name)}",
         "",

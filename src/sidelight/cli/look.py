@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,8 +36,13 @@ def looked_at(data: Path, names: Sequence[str], *, person: PersonId | None) -> M
     types = open_rows(str(data), ()).types
     texts = [name for name in names if types[name].kind in ("any", "text", "integer", "boolean")]
     cells = {name: Counter[str]() for name in texts}
-    for name, found in _batches(data, texts):
-        cells[name].update({text: count for text, count in counted_texts(found).items() if text is not None})
+    if texts:
+        table = Table(data, schema=[Label(name) for name in texts])
+        table.check_records()
+        for batch in table.rows.batches(Wanted(texts=tuple(texts))):
+            for name in texts:
+                found = counted_texts(batch.texts[name]).items()
+                cells[name].update({text: count for text, count in found if text is not None})
     proposed: dict[str, Declared] = {}
     for name in texts:
         if person is None and any(word in name.lower() for word in _ID_NAMES) and len(cells[name]) > _MOST_LABELS:
@@ -54,14 +59,6 @@ def looked_at(data: Path, names: Sequence[str], *, person: PersonId | None) -> M
             proposed[name] = declared
     # The file itself says what its floats are, and bounds are not looked for.
     return proposed | {name: Declared(Number(name)) for name in names if types[name].kind == "float"}
-
-
-def _batches(data: Path, names: Sequence[str]) -> Iterable[tuple[str, object]]:
-    if names:
-        table = Table(data, schema=[Label(name) for name in names])
-        table.check_records()
-        for batch in table.rows.batches(Wanted(texts=tuple(names))):
-            yield from ((name, batch.texts[name]) for name in names)
 
 
 def _people(data: Path, person: str, labels: Mapping[str, set[str]]) -> Mapping[str, Counter[str]]:
@@ -122,5 +119,5 @@ def _round(value: float, *, up: bool) -> int:
     """Round outward to one digit: the exact least and largest value would each be a record's."""
     if value == 0:
         return 0
-    size = 10 ** math.floor(math.log10(abs(value)))
+    size = 10.0 ** math.floor(math.log10(abs(value)))
     return math.ceil(math.ceil(value / size) * size) if up else math.floor(math.floor(value / size) * size)

@@ -290,8 +290,8 @@ def read_schema(whole: Section, *, from_rows: bool = False) -> Schema:
         names = ", ".join(repr(section.text("name")) for section in unconfirmed)
         unconfirmed[0].refuse(
             f"the declarations of {names} were read from private rows, and what is released would publish them. "
-            "Replace bounds, labels and limits by what is public, true of everybody and not of these rows; then remove the "
-            "line `from_rows = true` from each",
+            "Replace bounds, labels and limits by what is public, true of everybody and not of these rows; then remove "
+            "the line `from_rows = true` from each",
             key="from_rows",
         )
     if not sections:
