@@ -168,7 +168,7 @@ class PreparedCounts(SurePrepared):
         exact = group_counts(table, self.groups, norm=self.noise.norm)
         noisy = np.asarray(self.noise.on(exact).release(source), np.int64).reshape(-1)
         columns = self.reading.columns(noisy, self.cells, self.noise)
-        return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted))
+        return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted, **self.groups.notes))
 
 
 def prepare_counts(

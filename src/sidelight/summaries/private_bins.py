@@ -85,7 +85,7 @@ class PreparedPrivateBins(SurePrepared):
         noisy = np.asarray(self.noise.on(exact).release(source), np.int64).reshape(-1)
         cells = tuple(product(*groups.keys))
         columns = self.reading.columns(noisy, cells, self.noise)
-        value = table_of(self.query.keys, cells, columns, of=self.counted)
+        value = table_of(self.query.keys, cells, columns, of=self.counted, **groups.notes)
         return Answer(value=value, labels=group_labels(cells, "count"))
 
 
