@@ -20,7 +20,6 @@ from sidelight.summaries.intervals import (
     normal_ends,
     published_ends,
     share_of_total,
-    variance_ends,
 )
 from sidelight.summaries.nonnegative import readable_counts
 from sidelight.summaries.shrink import pull_means, shrink_counts
@@ -147,10 +146,7 @@ def test_shares_of_a_histogram():
     assert hits / runs == pytest.approx(0.95, abs=0.01)
 
 
-def test_variances():
-    ends = variance_ends([4.0, 4.0, 4.0], [1.0, 25.0, 0.01], largest=10.0)
-    assert ends.low == pytest.approx([4 - 1.96, 0.0, 4 - 0.196], abs=1e-3)
-    assert ends.high == pytest.approx([4 + 1.96, 10.0, 4 + 0.196], abs=1e-3)
+def test_normal_ends():
     both = normal_ends([0.0], 4.0)
     assert both.high[0] == pytest.approx(3.92, abs=1e-2)
 

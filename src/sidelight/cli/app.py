@@ -205,7 +205,7 @@ def sql(
     ] = False,
     label: Label = "",
     resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
-    output: Output = Path("report.html"),
+    output: Output = Path("answer.html"),
     json: JsonPlace = None,
 ) -> None:
     """Ask a SELECT of a plan's source, from the plan's budget: translate, price, charge, release."""
