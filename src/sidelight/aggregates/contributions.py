@@ -64,7 +64,7 @@ class UnitCap:
             by_group: Whether there are groups.
 
         >>> UnitCap(rows=3, group_codes=1, groups=2, per_group=3).words(once=False, by_group=True)
-        'at most 3 rows of a person, in at most 2 groups; the others are left out, and all rows may give another number'
+        'at most 3 rows of a person, in at most 2 groups; the rest is left out, and all rows may give another number'
         """
         groups = min(self.rows, self.groups or self.rows)
         at_most = f"in at most {groups} group{'' if groups == 1 else 's'}"
@@ -77,7 +77,7 @@ class UnitCap:
             said = f"at most {self.rows} row{'' if self.rows == 1 else 's'} of a person"
             said += f", {at_most}" if self.limits_groups else ""
             said += f", at most {self.per_group} in each group" if by_group and self.limits_per_group else ""
-        return f"{said}; the others are left out, and all rows may give another number"
+        return f"{said}; the rest is left out, and all rows may give another number"
 
     @property
     def limits_groups(self) -> bool:
