@@ -53,7 +53,8 @@ def groups_card(release: Release) -> Mapping[str, Any]:
     statistics = statistics_of(table)
     first = leading_statistic(table)
     flags = [name for name in table.columns if name.endswith((POOLED, _SUPPORTED)) and _tells(name, table[name])]
-    titles = [title for name in statistics for title in _titles(table, name)] + [_flag_title(name) for name in flags]
+    titles = [title for name in statistics for title in _titles(table, name)]
+    titles += [name.replace("_", " ") for name in flags]
     halves = {name: _half(table, name) for name in statistics}
     bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
     lines = [
@@ -81,7 +82,7 @@ def groups_card(release: Release) -> Mapping[str, Any]:
         "predicted": bars is not None and predicted is not None,
         "noise": _noise(table, first),
         "other": any(OTHER in group for group in table.groups),
-        "confidence": _confidence(release.query.get("confidence")),
+        "confidence": _confidence(release.query),
         "pooled": POOLED_WORDS if any(name.endswith(POOLED) for name in flags) else None,
         "unsupported": any(name.endswith(_SUPPORTED) for name in flags),
         "clipped": any("clip" in name for name in (*table.notes, *table.columns)),
@@ -122,10 +123,6 @@ def _titles(table: GroupTable, name: str) -> list[str]:
 def _tells(name: str, values: Any) -> bool:
     """Return whether a flag says something: some group is pooled, or some group has no support."""
     return bool(values.any() if name.endswith(POOLED) else not values.all())
-
-
-def _flag_title(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _half(table: GroupTable, name: str) -> float:
@@ -202,10 +199,11 @@ def _noise(table: GroupTable, name: str) -> str | None:
     return as_read(found.pop(), digits=3) if len(found) == 1 else None
 
 
-def _confidence(stated: Any) -> str:
+def _confidence(query: Mapping[str, Any]) -> str:
     try:
-        return f"{100 * float(stated):.4g} % confidence"
-    except (TypeError, ValueError):
+        asked = next((each for each in query.get("queries", ()) if "confidence" in each), query)  # of a statement
+        return f"{100 * float(asked['confidence']):.4g} % confidence"
+    except (KeyError, TypeError, ValueError, AttributeError):
         return "the stated confidence"
 
 
