@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.errors import MissingPackageError, RangeError, nearest
 from sidelight.records.dates import date_text
 
 #: What stands in a key column of a row that is the total over this column.
 ALL = "all"
+#: The column that says which means are not a group's own, alone or behind the name of the mean, and what it means.
+POOLED = "pooled"
+POOLED_WORDS = "the number is mostly the mean of all groups, because the group's own is mostly noise"
 #: So many rows are printed; more are counted.
 _MOST_PRINTED = 20
 #: Numbers of rows or persons, which are printed whole; a count that a mean is read from has decimals of its own.
@@ -179,14 +183,22 @@ class GroupTable(Mapping[str, Any]):
             for row in shown
         ]
         more = self.rows - _MOST_PRINTED
-        return "\n".join([*lines, *([f"... and {more} more groups"] if more > 0 else [])])
+        return "\n".join([*lines, *([f"... and {more} more groups"] if more > 0 else []), *self._legend()])
 
     def _repr_html_(self) -> str:
         head, *rows = self._shown()
         titles = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in head)
         cells = ("".join(f"<td>{html.escape(text)}</td>" for text in row) for row in rows)
         body = "".join(f"<tr>{row}</tr>" for row in cells)
-        return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
+        legend = "".join(f"<p>{html.escape(line)}</p>" for line in self._legend())
+        return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{legend}"
+
+    def _legend(self) -> list[str]:
+        """Return what a reader must know of the numbers: which rows of a person they are about, and pooled means."""
+        counted = self._notes.get(ROWS_COUNTED)
+        said = [f"counted: {counted}"] if counted else []
+        pooled = [name for name, values in self._columns.items() if name.endswith(POOLED) and values.any()]
+        return said + ([f"pooled: {POOLED_WORDS}"] if pooled else [])
 
     def _shown(self) -> list[tuple[str, ...]]:
         """Return the texts of the head and of the first rows."""

@@ -84,15 +84,6 @@ def test_questions() -> None:
     assert plan["budget"] == {"epsilon": 2}
 
 
-def test_what_comes_from_rows_is_marked() -> None:
-    said = typed("init", "people.csv", "--look")
-    assert "FROM PRIVATE ROWS" in said
-    text = Path("plan.toml").read_text()
-    kinds = {column["name"]: column["kind"] for column in tomllib.loads(text)["column"]}
-    assert kinds == {"id": "person", "age": "number", "sex": "category", "visit": "date", "note": "category"}
-    assert text.count("# FROM PRIVATE ROWS, replace it") == 5
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

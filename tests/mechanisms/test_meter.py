@@ -321,6 +321,7 @@ FREE = {
     "gaussians/questions.py",
     "gaussians/row_reader.py",
     "stability/voting.py",
+    "summaries/nonnegative.py",
 }
 
 

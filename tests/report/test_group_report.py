@@ -46,7 +46,7 @@ def test_a_group_without_prediction_and_shares_have_no_circle(counts: Release) -
     assert "expected" in some["open"][0].bar
     assert "expected" not in some["open"][1].bar
     assert groups_card(replace(counts, prediction={**told, "shares": "yes"}))["titles"] == ["count", "interval"]
-    assert "with 90 % confidence" in page(counts)
+    assert "With 90 % confidence" in page(counts)
     assert "The circle is what was predicted" in page(counts)
 
 

@@ -21,7 +21,6 @@ from sidelight.summaries.intervals import (
     pooled_bound,
     pooled_ends,
     published_ends,
-    variance_ends,
 )
 from sidelight.summaries.nonnegative import readable_counts
 from sidelight.summaries.shrink import pull_means, shrink_counts
@@ -138,12 +137,6 @@ def test_large_counts_have_narrow_intervals_around_the_mean():
     ends = mean_from_pair([3e14], [7e14], scale=1e6, lower=0.0, upper=1.0)
     assert ends.low[0] < 0.3 < ends.high[0]
     assert ends.high[0] - ends.low[0] < 1e-7
-
-
-def test_variances():
-    ends = variance_ends([4.0, 4.0, 4.0], [1.0, 25.0, 0.01], largest=10.0)
-    assert ends.low == pytest.approx([4 - 1.96, 0.0, 4 - 0.196], abs=1e-3)
-    assert ends.high == pytest.approx([4 + 1.96, 10.0, 4 + 0.196], abs=1e-3)
 
 
 def test_pooled_values():

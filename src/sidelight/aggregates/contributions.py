@@ -56,6 +56,29 @@ class UnitCap:
         """So many rows of a person count whatever they are."""
         return min(limit for limit in (self.rows, self.groups, self.per_group) if limit is not None)
 
+    def words(self, *, once: bool, by_group: bool) -> str:
+        """Return which rows of a person count, as tables and reports say it.
+
+        Args:
+            once: Whether all rows of a person in a group are one total.
+            by_group: Whether there are groups.
+
+        >>> UnitCap(rows=3, group_codes=1, groups=2, per_group=3).words(once=False, by_group=True)
+        'at most 3 rows of a person, in at most 2 groups; the rest is left out, and all rows may give another number'
+        """
+        groups = min(self.rows, self.groups or self.rows)
+        at_most = f"in at most {groups} group{'' if groups == 1 else 's'}"
+        if once or self.per_group == 1:
+            said = "all rows of a person in a group as one total" if once else "each person once"
+            if not by_group:
+                return said
+            said = f"{said}, {at_most}"
+        else:
+            said = f"at most {self.rows} row{'' if self.rows == 1 else 's'} of a person"
+            said += f", {at_most}" if self.limits_groups else ""
+            said += f", at most {self.per_group} in each group" if by_group and self.limits_per_group else ""
+        return f"{said}; the rest is left out, and all rows may give another number"
+
     @property
     def limits_groups(self) -> bool:
         """Whether the first limit does anything: k rows lie in at most k groups."""

@@ -23,6 +23,8 @@ from sidelight.records.columns import MAX_ROWS_LIMIT
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.shapes import Labels
 
+#: The note of a table that says which rows of a person count.
+ROWS_COUNTED = "rows_counted"
 #: So many rows of a person and group make a total, so that totals fit 64 bits on every engine.
 ROWS_OF_A_TOTAL = 1 << 20
 
@@ -61,6 +63,13 @@ class Groups:
     def unit(self) -> Unit:
         """Whose rows are bounded."""
         return self.schema.unit
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Which rows of a person a number is about, for the notes of a table; {} where every row is its own unit."""
+        if self.schema.person is None:
+            return {}
+        return {ROWS_COUNTED: self.cap.words(once=self.totals, by_group=bool(self.axes) or self.label is not None)}
 
     def coding(self, *values: Coding) -> Coding:
         """Return how a row becomes the codes of its group, and of some values; rows that do not pass are left out."""

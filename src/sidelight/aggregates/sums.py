@@ -144,7 +144,9 @@ def _sum_grid(number: Number, step: Real | None) -> Grid:
         )
     width = number.granularity if step is None else exact_number(step, name="step")
     if width is None:
-        raise SchemaError(f"a sum needs a step or the granularity of column {number.name!r}; give step=...")
+        raise SchemaError(
+            f"a sum needs a step: declare the granularity of column {number.name!r}, or give sl.Sum a step=..."
+        )
     if width <= 0:
         raise RangeError(f"step must be positive, got {step}")
     first = (number.lower / width + Fraction(1, 2)).__floor__()

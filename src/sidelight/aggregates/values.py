@@ -168,7 +168,10 @@ def total_of(
     unit = number.granularity if step is None else exact_number(step, name="step")
     if unit is None:
         if number.lower is None or number.upper is None:
-            raise SchemaError(f"a total of column {column!r} needs a step, a granularity or both bounds; give step=...")
+            raise SchemaError(
+                f"a total of column {column!r} needs a step on which it is counted: declare sl.Number({column!r}, "
+                "granularity=...), or both bounds, in the schema; sl.Sum also takes step=..."
+            )
         unit = _column_value(number, None, None).step
     if unit <= 0:
         raise RangeError(f"step must be positive, got {step}")

@@ -83,7 +83,7 @@ def init(
     epsilon: Annotated[str, typer.Option(help="The budget.")] = "3",
     delta: Annotated[str, typer.Option(help="Of the budget; 0 for none.")] = "1e-6",
     ledger: Annotated[str, typer.Option(help="Where spending is remembered.")] = "budget.db",
-    look: Annotated[bool, typer.Option("--look", help="Look at the rows; what comes from them is marked.")] = False,
+    look: Annotated[bool, typer.Option("--look", help="Look at the rows; confirm what comes from them.")] = False,
     ask: Annotated[bool, typer.Option("--ask", help="Ask about every column that no option declares.")] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the plan goes.")] = Path("plan.toml"),
     force: Annotated[bool, typer.Option("--force", help="Write over a plan that is there.")] = False,
@@ -205,7 +205,7 @@ def sql(
     ] = False,
     label: Label = "",
     resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
-    output: Output = Path("report.html"),
+    output: Output = Path("answer.html"),
     json: JsonPlace = None,
 ) -> None:
     """Ask a SELECT of a plan's source, from the plan's budget: translate, price, charge, release."""

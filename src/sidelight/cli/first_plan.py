@@ -16,6 +16,10 @@ from sidelight.records.numbers import number_text
 #: So many columns of a kind are asked about: more would leave each too little of the budget.
 _MOST = 3
 _LEVELS = "[0.25, 0.5, 0.75]"
+_UNCONFIRMED = [
+    "# NOT PUBLIC YET: declarations with `from_rows = true` were read from private rows. Replace what they say by what",
+    "# is true of everybody, and remove that line from each: until then `plan`, `check`, `run` and `sql` refuse.",
+]
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,9 @@ def plan_text(
     price = _part(epsilon, len(asked))
     name = PurePath(source).name.partition(".")[0]
     lines = [
-        f"# A first plan for {PurePath(source).name}, written by `sidelight init`. Everything below is to be public:",
-        "# true of everybody, and not of these rows. `sidelight plan` tells the price, `sidelight run` releases.",
-        *(["# NOT PUBLIC YET: lines marked FROM PRIVATE ROWS."] if any(each.looked for each in declared) else []),
+        f"# A first plan for {_text(PurePath(source).name)}, written by `sidelight init`. Everything below is to be",
+        "# public: true of everybody, not of these rows. `sidelight plan` tells the price, `sidelight run` releases.",
+        *(_UNCONFIRMED if any(each.looked for each in declared) else []),
         f"title = {_text(name)}",
         "",
         "[source]",
@@ -45,12 +49,11 @@ def plan_text(
         f"name = {_text(name)}",
     ]
     for each in declared:
-        lines += ["", "[[column]]", *_column(each.column)]
-        if each.looked:
-            lines.insert(len(lines) - len(_column(each.column)) - 1, f"# FROM PRIVATE ROWS, replace it: {each.looked}")
+        looked = [f"from_rows = true  # {each.looked}"] if each.looked else []
+        lines += ["", "[[column]]", *_column(each.column), *looked]
     if skipped:
         lines += ["", f"# Not declared, and never read: {', '.join(map(_text, skipped))}"]
-    lines += ["", "[budget]", f"epsilon = {epsilon}", *_delta(delta)]
+    lines += ["", "[budget]", f"epsilon = {Decimal(epsilon):f}", *_delta(delta)]
     lines += ["", "[ledger]", f"url = {_text(ledger)}"]
     for query in asked:
         lines += ["", "[[query]]", *query, f"epsilon = {price}"]
@@ -76,7 +79,7 @@ def _delta(delta: str) -> list[str]:
         found = Decimal(-1)
     if not 0 <= found < 1:
         raise RangeError(f"--delta must lie between 0 (none) and 1, got {delta!r}; 1e-6 is a common choice")
-    return [f"delta = {delta}"] if found else []
+    return [f"delta = {found.normalize():E}"] if found else []
 
 
 def _column(column: Column) -> list[str]:
@@ -121,11 +124,11 @@ def _queries(columns: Sequence[Column]) -> Iterator[list[str]]:
 
 
 def _by(group: Category, person: PersonId | None) -> list[str]:
-    """Return the keys of a grouping; where nobody says in how many groups a person is, in as many as they can be."""
-    most = [] if person is None or group.per_person else [f"max_groups = {min(len(group.labels), person.max_rows)}"]
+    """Return the keys of a grouping; where nobody says in how many groups a person is, in as many as there are."""
+    most = [] if person is None or group.per_person else [f"max_groups = {len(group.labels)}"]
     return [f"by = {_text(group.name)}", *most]
 
 
 def _text(text: str) -> str:
-    """Write a text as TOML reads it, which takes what JSON writes."""
-    return json.dumps(text, ensure_ascii=False)
+    """Write a text as TOML reads it, which takes what JSON writes, but no bare DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,7 @@
 """`sidelight init`: a plan for a file, from its header and what its owner declares about the columns.
 
-Nothing is learned from rows unless the owner says `--look`; then every number that came from them is marked in the plan
-and on the screen, because a bound that was read off the rows is covered by no guarantee.
+Nothing is learned from rows unless the owner says `--look`; then every declaration that came from them has the key
+`from_rows`, and no other command takes the plan until the owner confirmed each: no guarantee covers what rows told.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def write_plan(data: Path, answers: Answers, *, output: Path, look: bool, ask: b
     if look:
         from sidelight.cli.look import looked_at
 
-        wanted_person = not any(isinstance(each.column, PersonId) for each in answers.declared.values())
-        answers.declared |= looked_at(data, open_columns, person=wanted_person and answers.person is None)
+        persons = (each.column for each in answers.declared.values() if isinstance(each.column, PersonId))
+        answers.declared |= looked_at(data, open_columns, person=next(persons, None))
     elif ask or (open_columns and sys.stdin.isatty() and not answers.declared):
         _ask(answers, {name: types[name] for name in open_columns})
     declared = [answers.declared[name] for name in types if name in answers.declared]
@@ -82,7 +82,7 @@ def write_plan(data: Path, answers: Answers, *, output: Path, look: bool, ask: b
         declared, skipped, source=source, epsilon=answers.epsilon, delta=answers.delta, ledger=answers.ledger
     )
     output.write_text(text, encoding="utf-8")
-    plan = read_plan(output)
+    plan = read_plan(output, from_rows=True)
     _say(plan_file=output, declared=declared, skipped=skipped, queries=len(plan.queries))
 
 
@@ -213,9 +213,11 @@ def _say(*, plan_file: Path, declared: Sequence[Declared], skipped: Sequence[str
         tell(f"not declared, and never read: {', '.join(skipped)}")
     if looked:
         tell(
-            "FROM PRIVATE ROWS, to be replaced by public numbers before anything is published (marked in the plan): "
-            + "; ".join(f"{each.column.name}: {each.looked}" for each in looked),
+            "FROM PRIVATE ROWS: "
+            + "; ".join(f"{each.column.name!r} ({each.looked})" for each in looked)
+            + f". Replace each in {plan_file} by what is public, then remove its line `from_rows = true`: until then "
+            "no command takes the plan",
             style="bold",
         )
     steps = ", ".join(f"`sidelight {each} {plan_file}`" for each in ("check", "plan", "run"))
-    tell(f"next: {steps}; the first is for you alone")
+    tell(f"{'after that' if looked else 'next'}: {steps}; the first is for you alone")

@@ -16,72 +16,108 @@ from sidelight.records.engines import open_rows
 from sidelight.records.nonprivate_check import counted_texts
 from sidelight.records.rows import Wanted
 
-#: More different labels than this are no list that anybody would write.
-_MOST_LABELS = 20
-#: A column is what so many of its cells are.
+#: A list of labels is at most this long, and so is each label, in characters.
+_MOST_LABELS, _MOST_CHARACTERS = 20, 30
+#: A label belongs to at least this many people (rows, where no column names them) and this share of the cells.
+_LEAST_PEOPLE, _LEAST_SHARE = 10, 0.01
+#: A column is what this share of its cells are.
 _MOST_CELLS = 0.9
 _ID_NAMES = ("id", "person", "patient", "customer", "client", "user", "member")
 
 
-def looked_at(data: Path, names: Sequence[str], *, person: bool) -> Mapping[str, Declared]:
-    """Propose a declaration for each column from all its cells; every number in it comes from private rows."""
+def looked_at(data: Path, names: Sequence[str], *, person: PersonId | None) -> Mapping[str, Declared]:
+    """Propose a declaration for each column from all its cells; columns of free text get none.
+
+    Args:
+        data: The file.
+        names: The columns that are not declared yet.
+        person: The column that names people, if it is declared; otherwise one is looked for.
+    """
     types = open_rows(str(data), ()).types
     texts = [name for name in names if types[name].kind in ("any", "text", "integer", "boolean")]
-    cells: dict[str, Counter[str | None]] = {name: Counter() for name in texts}
+    cells = {name: Counter[str]() for name in texts}
     if texts:
         table = Table(data, schema=[Label(name) for name in texts])
         table.check_records()
         for batch in table.rows.batches(Wanted(texts=tuple(texts))):
             for name in texts:
-                cells[name].update(counted_texts(batch.texts[name]))
-    found: dict[str, Declared] = {}
+                found = counted_texts(batch.texts[name]).items()
+                cells[name].update({text: count for text, count in found if text is not None})
+    proposed: dict[str, Declared] = {}
     for name in texts:
-        cells[name].pop(None, None)
-        declared = _proposed(name, cells[name], person=person)
+        if person is None and any(word in name.lower() for word in _ID_NAMES) and len(cells[name]) > _MOST_LABELS:
+            person = PersonId(name, max_rows=_most_rows(cells[name]))
+            proposed[name] = Declared(person, looked="max_rows, which holds for 95 % of the persons")
+    rest = [name for name in texts if name not in proposed]
+    labels = {name: _possible_labels(cells[name]) for name in rest}
+    if person is not None:  # ten rows of one person do not make a label frequent
+        people = _people(data, person.name, labels)
+        labels = {name: _possible_labels(people[name]) for name in rest}
+    for name in rest:
+        declared = _proposed(name, cells[name], labels[name], by_person=person is not None)
         if declared is not None:
-            found[name] = declared
-            person = person and not isinstance(declared.column, PersonId)
-    for name in names:
-        if types[name].kind == "float":
-            found[name] = Declared(Number(name), looked="nothing: bounds are not needed, and were not looked for")
-    return found
+            proposed[name] = declared
+    # The file itself says what its floats are, and bounds are not looked for.
+    return proposed | {name: Declared(Number(name)) for name in names if types[name].kind == "float"}
 
 
-def _proposed(name: str, cells: Counter[str | None], *, person: bool) -> Declared | None:
-    total = sum(cells.values())
+def _people(data: Path, person: str, labels: Mapping[str, set[str]]) -> Mapping[str, Counter[str]]:
+    """Return how many different people have each of these labels."""
+    pairs: dict[str, set[tuple[str, str]]] = {name: set() for name in labels}
+    table = Table(data, schema=[Label(name) for name in (person, *labels)])
+    for batch in table.rows.batches(Wanted(texts=(person, *labels))):
+        whose = batch.texts[person].tolist()
+        for name, wanted in labels.items():
+            both = zip(whose, batch.texts[name].tolist(), strict=True)
+            pairs[name].update(each for each in both if each[0] is not None and each[1] in wanted)
+    return {name: Counter(text for _, text in found) for name, found in pairs.items()}
+
+
+def _possible_labels(people: Counter[str]) -> set[str]:
+    """Return the texts that may be labels: short, printable, and of enough people to be about none of them."""
+    return {
+        text
+        for text, count in people.items()
+        if count >= _LEAST_PEOPLE and len(text) <= _MOST_CHARACTERS and text.isprintable()
+    }
+
+
+def _most_rows(cells: Counter[str]) -> int:
+    counts = sorted(cells.values())
+    return counts[math.ceil(0.95 * len(counts)) - 1]
+
+
+def _proposed(name: str, cells: Counter[str], labels: set[str], *, by_person: bool) -> Declared | None:
+    total = cells.total()
     if not total:
         return None
-    texts = {text: count for text, count in cells.items() if text is not None}
-    if person and any(word in name.lower() for word in _ID_NAMES) and len(texts) > _MOST_LABELS:
-        counts = sorted(texts.values())
-        most = counts[math.ceil(0.95 * len(counts)) - 1]
-        return Declared(PersonId(name, max_rows=most), looked="max_rows, which holds for 95 % of the persons")
-    dates = {text: minutes for text in texts if (minutes := minutes_of_text(text)) is not None}
-    if sum(texts[text] for text in dates) >= _MOST_CELLS * total:
+    dates = {text: minutes for text in cells if (minutes := minutes_of_text(text)) is not None}
+    if sum(cells[text] for text in dates) >= _MOST_CELLS * total:
         years = [datetime.fromtimestamp(0, UTC).year + minutes / (1440 * 365.2425) for minutes in dates.values()]
         first, last = math.floor(min(years)), math.floor(max(years))
         ends = {"start": f"{first:04d}-01-01", "end": f"{last:04d}-12-31"}
         return Declared(Date(name, start=ends["start"], end=ends["end"]), looked="start and end")
-    labels = sorted(texts)
-    if len(labels) <= _MOST_LABELS and (len(labels) <= 2 or not _all_numbers(labels)):
-        return Declared(Category(name, labels), looked="the list of labels")
-    numbers = {text: value for text in texts if math.isfinite(value := number_of(text))}
-    if sum(texts[text] for text in numbers) >= _MOST_CELLS * total:
+    numbers = {text: value for text in cells if math.isfinite(value := number_of(text))}
+    many = sum(cells[text] for text in numbers) >= _MOST_CELLS * total
+    if many and len(cells) > 2:
         low, high = _round(min(numbers.values()), up=False), _round(max(numbers.values()), up=True)
         step = 1 if all(value.is_integer() for value in numbers.values()) else None
         return Declared(
             Number(name, lower=low, upper=max(high, low + 1), granularity=step), looked="lower, upper and step"
         )
-    return Declared(Label(name), looked="that there are too many labels for a list")
-
-
-def _all_numbers(labels: Sequence[str]) -> bool:
-    return all(math.isfinite(number_of(label)) for label in labels)
+    common = sorted(text for text in labels if cells[text] >= _LEAST_SHARE * total)
+    if len(common) <= _MOST_LABELS and sum(cells[text] for text in common) >= _MOST_CELLS * total:
+        most = len(Category(name, common).labels) if by_person else None
+        what = "the list of labels" + (" and per_person" if by_person else "")
+        return Declared(Category(name, common, per_person=most), looked=what)
+    if sum(cells[text] for text in labels) >= _MOST_CELLS * total:
+        return Declared(Label(name), looked="that there are too many labels for a list")
+    return None  # free text
 
 
 def _round(value: float, *, up: bool) -> int:
     """Round outward to one digit: the exact least and largest value would each be a record's."""
     if value == 0:
         return 0
-    size = 10 ** math.floor(math.log10(abs(value)))
-    return int((math.ceil(value / size) if up else math.floor(value / size)) * size)
+    size = 10.0 ** math.floor(math.log10(abs(value)))
+    return math.ceil(math.ceil(value / size) * size) if up else math.floor(math.floor(value / size) * size)

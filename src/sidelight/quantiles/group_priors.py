@@ -185,7 +185,7 @@ class PreparedCellPriors(SurePrepared):
             return answer
         value = answer.value
         columns = {name: value[name] for name in value.columns}
-        told = GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=notes)
+        told = GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=notes | value.notes)
         return replace(answer, value=told)
 
 

@@ -211,6 +211,6 @@ class PreparedGroupQuantiles(PreparedQuantiles):
         cells = tuple(product(*self.groups.keys))
         forms = [answer.details for answer in answers if answer.details]
         return Answer(
-            value=GroupTable(keys=self.keys, groups=cells, columns=columns),
+            value=GroupTable(keys=self.keys, groups=cells, columns=columns, notes=self.groups.notes),
             details={"groups": forms} if forms else None,
         )

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self
 
 import numpy as np
 
+from sidelight.aggregates.contributions import UnitCap
+from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.errors import RangeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
+from sidelight.guarantees.claims import Person
 from sidelight.records.dates import date_text
 from sidelight.release.shown import at_most, bars, dated, drawn_entries, entries_of, number_text, plot
 from sidelight.release.tail_bound import TailBound
@@ -112,6 +115,15 @@ class Release(Generic[Value]):
         """Return a value of this release, or a part of it, with dates in place of numbers that count from a start."""
         return dated(value, self.query.get("dates"), kind=self.kind)
 
+    @property
+    def rows_counted(self) -> str | None:
+        """Which rows of a person the answer is about: others are left out. None where every row is its own unit."""
+        said = self.value.notes.get(ROWS_COUNTED) if isinstance(self.value, GroupTable) else None
+        unit = self.guarantee.unit
+        if said is not None or not isinstance(unit, Person):
+            return None if said is None else str(said)
+        return UnitCap(rows=unit.max_rows).words(once=False, by_group=False)
+
     def error_bound(self, confidence: float, *, assuming: Literal["nothing", "spread"] | None = None) -> np.ndarray:
         """Return a public bound on the error of every entry at a confidence (unit and assumption: `release.error`).
 
@@ -161,9 +173,9 @@ class Release(Generic[Value]):
         """Return the answer with its guarantee and its error as plain Python values.
 
         Returns:
-            `kind`, `guarantee` as text, `private`, `values` as a list of one dictionary an entry, and, where there is
-            an error bound, `unit` and `assumption` of its `within_95`; where there is a likely error as well, the
-            `likely_assumption` of its `likely_95`.
+            `kind`, `guarantee` as text, `private`, `values` as a list of one dictionary an entry; where there is an
+            error bound, `unit` and `assumption` of its `within_95`; where there is a likely error as well, the
+            `likely_assumption` of its `likely_95`; and where persons are protected `rows_counted`.
 
         >>> import sidelight as sl
         >>> made = sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100).to_dict()
@@ -175,6 +187,8 @@ class Release(Generic[Value]):
             said |= {"unit": self.error.unit, "assumption": self.error.assumption}
             if self.error.likely is not None:
                 said["likely_assumption"] = self.error.likely.assumption
+        if self.rows_counted is not None:
+            said["rows_counted"] = self.rows_counted
         plain = [
             {name: date_text(each) if isinstance(each, datetime.date) else each for name, each in record.items()}
             for record in self._records()
@@ -276,6 +290,7 @@ class Release(Generic[Value]):
             lines += [f"  {line}" for line in repr(self.shown).splitlines()]
         else:
             lines += [f"  {label}: {number_text(entry)}" for label, entry in entries_of(self.shown, self.labels)]
+            lines += [f"  counted: {self.rows_counted}"] if self.rows_counted else []
         if self.error is not None:
             lines += [f"  {line}" for line in self._how_far_off(self.error)]
         if self.prediction is not None:
@@ -295,9 +310,9 @@ class Release(Generic[Value]):
             for label, entry in entries_of(self.shown, self.labels)
         )
         caption = html.escape(f"{self.kind} · {self.guarantee}")
-        off = ""
+        off = f"<p>{html.escape(f'counted: {self.rows_counted}')}</p>" if self.rows_counted else ""
         if self.error is not None:
-            off = "".join(f"<p>{html.escape(line)}</p>" for line in self._how_far_off(self.error))
+            off += "".join(f"<p>{html.escape(line)}</p>" for line in self._how_far_off(self.error))
         return (
             f"{brand}<table><caption>{caption}</caption>{rows}</table>{bars(entries_of(self.shown, self.labels))}{off}"
         )

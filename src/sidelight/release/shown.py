@@ -22,7 +22,7 @@ _MEANS = ("mean", "summary")
 _DATED = re.compile(r"(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
 #: Columns that stand beside a statistic: its interval, what was expected, and how it was made.
 INTERVAL, PREDICTED = ("low", "high"), "predicted"
-_BESIDE = (PREDICTED, "plain", "unbiased", "noise_sd", "supported", "known")
+_BESIDE = (PREDICTED, "plain", "unbiased", "noise_sd", "supported", "pooled", "known")
 
 
 def entries_of(value: Any, labels: Sequence[str]) -> Sequence[tuple[str, Any]]:
@@ -102,6 +102,8 @@ def dated(value: Any, told: Any, *, kind: str) -> Any:
     """
     if not isinstance(told, Mapping):
         return value
+    if "columns" in told:  # of a statement, each number by its name
+        return _columns_dated(value, told["columns"])
     calendar = Calendar.since(told["start"], told["unit"], where="a release")
     if isinstance(value, GroupTable):
         ends = INTERVAL if kind in _MEANS else ()
@@ -116,6 +118,26 @@ def dated(value: Any, told: Any, *, kind: str) -> Any:
         return value
     found = calendar.datetimes(value)
     return found if isinstance(value, np.ndarray) else found.item()
+
+
+def lies_on_the_calendar(column: str) -> bool:
+    """Return whether a column of a table about dates holds dates, as means and quantiles do, and no counts or spreads.
+
+    >>> lies_on_the_calendar("mean"), lies_on_the_calendar("q50"), lies_on_the_calendar("sd")
+    (True, True, False)
+    """
+    return _DATED.fullmatch(column) is not None
+
+
+def _columns_dated(value: Any, dates: Mapping[str, Any]) -> Any:
+    if not isinstance(value, GroupTable):
+        return value
+    columns = {name: value[name] for name in value.columns}
+    for name, told in dates.items():
+        calendar = Calendar.since(told["start"], told["unit"], where="a release")
+        ends = [each for each in (name, *(f"{name}_{end}" for end in INTERVAL)) if each in columns]
+        columns |= {each: calendar.datetimes(columns[each]) for each in ends}
+    return GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=value.notes)
 
 
 def statistics_of(table: GroupTable) -> list[str]:

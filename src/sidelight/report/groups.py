@@ -13,7 +13,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from sidelight.group_table import ALL, GroupTable
+from sidelight.aggregates.groups import ROWS_COUNTED
+from sidelight.group_table import ALL, POOLED, POOLED_WORDS, GroupTable
 from sidelight.release import Release
 from sidelight.release.shown import INTERVAL, PREDICTED, as_read, beside, leading_statistic, statistics_of
 from sidelight.report.charts import Axis, line_part, svg_body
@@ -28,6 +29,7 @@ _DIGITS = 6
 #: Intervals are drawn up to so many times the largest number; one that goes on has no end mark.
 _MOST_OF_INTERVALS = 1.5
 _LOW, _HIGH = INTERVAL
+_SUPPORTED = "supported"
 #: The label of what was not declared.
 OTHER = "other"
 
@@ -50,13 +52,19 @@ def groups_card(release: Release) -> Mapping[str, Any]:
     table = release.dated(_with_prediction(release))
     statistics = statistics_of(table)
     first = leading_statistic(table)
+    flags = [name for name in table.columns if name.endswith((POOLED, _SUPPORTED)) and _tells(name, table[name])]
     titles = [title for name in statistics for title in _titles(table, name)]
+    titles += [name.replace("_", " ") for name in flags]
+    halves = {name: _half(table, name) for name in statistics}
     bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
     lines = [
         Line(
             labels=group,
             bar=None if bars is None else bars[place],
-            numbers=tuple(text for name in statistics for text in _texts(table, name, place)),
+            numbers=(
+                *(text for name in statistics for text in _texts(table, name, place, half=halves[name])),
+                *(_number(bool(table[name][place])) for name in flags),
+            ),
             total=ALL in group,
         )
         for place, group in enumerate(table.groups[:MOST_LISTED])
@@ -74,8 +82,15 @@ def groups_card(release: Release) -> Mapping[str, Any]:
         "predicted": bars is not None and predicted is not None,
         "noise": _noise(table, first),
         "other": any(OTHER in group for group in table.groups),
-        "confidence": _confidence(release.query.get("confidence")),
-        "notes": sorted((_SAID.get(key, key.replace("_", " ")), _note(value)) for key, value in table.notes.items()),
+        "confidence": _confidence(release.query),
+        "pooled": POOLED_WORDS if any(name.endswith(POOLED) for name in flags) else None,
+        "unsupported": any(name.endswith(_SUPPORTED) for name in flags),
+        "clipped": any("clip" in name for name in (*table.notes, *table.columns)),
+        "notes": sorted(
+            (_SAID.get(key, key.replace("_", " ")), _note(value))
+            for key, value in table.notes.items()
+            if key != ROWS_COUNTED
+        ),
     }
 
 
@@ -105,7 +120,19 @@ def _titles(table: GroupTable, name: str) -> list[str]:
     return [name.replace("_", " "), *interval, *predicted]
 
 
-def _texts(table: GroupTable, name: str, place: int) -> list[str]:
+def _tells(name: str, values: Any) -> bool:
+    """Return whether a flag says something: some group is pooled, or some group has no support."""
+    return bool(values.any() if name.endswith(POOLED) else not values.all())
+
+
+def _half(table: GroupTable, name: str) -> float:
+    """Return half the narrowest interval of a statistic: all of its numbers are rounded alike."""
+    low, high = (beside(table, name, end) for end in INTERVAL)
+    halves = [(b - a) / 2 for a, b in zip(low or (), high or (), strict=False) if _finite(a) and _finite(b)]
+    return min((each for each in halves if each > 0), default=math.nan)
+
+
+def _texts(table: GroupTable, name: str, place: int, *, half: float) -> list[str]:
     low, high, predicted = (beside(table, name, word) for word in (_LOW, _HIGH, PREDICTED))
     value = table[name][place].item()
     if low is None:
@@ -113,7 +140,7 @@ def _texts(table: GroupTable, name: str, place: int) -> list[str]:
         found = [_number(round(value) if name == "count" and _finite(value) else value)]
     else:
         both = (low[place], high[place] if high is not None else math.nan)
-        half = (both[1] - both[0]) / 2 if all(map(_finite, both)) else math.nan
+        half = half if all(map(_finite, both)) else math.nan
         found = [supported(value, half) if isinstance(value, float) and _finite(value) else _number(value)]
         outwards = (math.floor, math.ceil)
         ends = [
@@ -172,10 +199,11 @@ def _noise(table: GroupTable, name: str) -> str | None:
     return as_read(found.pop(), digits=3) if len(found) == 1 else None
 
 
-def _confidence(stated: Any) -> str:
+def _confidence(query: Mapping[str, Any]) -> str:
     try:
-        return f"{100 * float(stated):.4g} % confidence"
-    except (TypeError, ValueError):
+        asked = next((each for each in query.get("queries", ()) if "confidence" in each), query)  # of a statement
+        return f"{100 * float(asked['confidence']):.4g} % confidence"
+    except (KeyError, TypeError, ValueError, AttributeError):
         return "the stated confidence"
 
 

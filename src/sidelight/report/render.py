@@ -140,9 +140,11 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "of_rows": None,
         "estimated": False,
         "likely": None,
+        "counted": None,
     }
     if not isinstance(outcome, Release):
         return {**card, "refused": outcome.reason}
+    card["counted"] = outcome.rows_counted
     if card_of(outcome.kind) == "synthetic":
         from sidelight.report.synthetic import synthetic_card
 

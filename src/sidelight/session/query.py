@@ -203,7 +203,12 @@ def public_numbers(name: str) -> Iterator[None]:
     """Turn errors of arithmetic into a refusal in words. Only for work before a charge, which sees no row."""
     try:
         yield
-    except (ArithmeticError, RecursionError) as error:
+    except RecursionError:
+        raise RangeError(
+            f"{name} cannot be prepared: a condition or expression of it has too many parts one inside the other, "
+            "hundreds of AND or OR for one; write x in [...], IN (...) or a range instead. Nothing was charged"
+        ) from None
+    except ArithmeticError as error:
         raise RangeError(
             f"{name} cannot be prepared: one of its public numbers, or of the schema's, is too large, too "
             f"small or too far from the others for floating point ({type(error).__name__}). Nothing was charged; "

@@ -169,7 +169,7 @@ class PreparedCounts(SurePrepared):
         exact = group_counts(table, self.groups, norm=self.noise.norm)
         noisy = in_int64(self.noise.on(exact).release(source)).reshape(-1)
         columns = self.reading.columns(noisy, self.cells, self.noise, source)
-        return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted))
+        return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted, **self.groups.notes))
 
 
 def prepare_counts(

@@ -95,7 +95,7 @@ class PreparedCentred(SurePrepared):
             "low": np.maximum(values - reach, 0.0),
             "high": np.maximum(values + reach, 0.0),
         }
-        return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted))
+        return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted, **self.groups.notes))
 
     def noisy(self, exact: Whole, persons: int, source: Source) -> tuple[int, Whole]:
         """Return n and 64·v - steps·n with noise: all that is released, and all that a count is made of.

@@ -156,4 +156,4 @@ class PreparedDistinct(SurePrepared):
             "low": within(ends.low),
             "high": within(ends.high),
         }
-        return Answer(value=table_of(self.keys, self.cells, columns))
+        return Answer(value=table_of(self.keys, self.cells, columns, **self.groups.notes))

@@ -113,7 +113,7 @@ class PreparedRollup(SurePrepared):
             parts["high"].append(ends.high)
         columns = {name: np.concatenate(part) for name, part in parts.items()}
         groups = rolled_up(self.groups, self.shown)
-        return Answer(value=table_of(self.keys, groups, columns, of=self.counted))
+        return Answer(value=table_of(self.keys, groups, columns, of=self.counted, **self.groups.notes))
 
 
 def prepare_rollup(

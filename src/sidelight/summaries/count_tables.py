@@ -143,7 +143,7 @@ def check_noise(noise: Noise) -> Noise:
 
 
 def table_of(keys: Sequence[str], groups: Sequence[Group], columns: dict[str, Any], **notes: Any) -> GroupTable:
-    """Return a table by group; what holds for all rows goes into its notes."""
+    """Return a table by group; what holds for all rows, and which rows count (`Groups.notes`), goes into its notes."""
     return GroupTable(keys=keys, groups=groups, columns=columns, notes=notes)
 
 

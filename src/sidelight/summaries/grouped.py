@@ -10,24 +10,25 @@ import numpy as np
 
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.aggregates.unit_norms import persons_in
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.group_table import GroupTable, check_keys
 from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
-from sidelight.records.expressions import Expression
+from sidelight.records.expressions import Expression, Named
 from sidelight.release import Release
 from sidelight.session import release_once
 from sidelight.session.query import SureArrayQuery
 from sidelight.summaries.noise_choice import choose_noise
-from sidelight.summaries.same_thing import check_same_thing
+from sidelight.summaries.same_thing import check_same_thing, of_statement
 
 NoiseKind = Literal["auto", "laplace", "gaussian"]
 #: Parameters of the queries that are True or False: "no", or a number of people, would count as True.
 _FLAGS = ("pull", "population", "rollup", "persons")
 _NOISE = ("noise_sd", "low", "high")
-_COUNTED = ("count", "count_unbiased", "supported", "known")
+_COUNTED = ("count", "count_unbiased", "count_low", "count_high", "supported", "known", "pooled")
+_MEAN = ("mean", "mean_low", "mean_high")
 #: The columns that tables of each kind have beside their keys, some of them only with some parameters.
 TABLE_COLUMNS: dict[str, tuple[str, ...]] = {
     "count": ("count", "unbiased", *_NOISE, "known"),
@@ -37,8 +38,8 @@ TABLE_COLUMNS: dict[str, tuple[str, ...]] = {
     "sum": ("sum", "unbiased", *_NOISE, *_COUNTED),
     "mean": ("mean", "mean_plain", *_NOISE, *_COUNTED, "sd"),
     "proportion": ("proportion", "proportion_plain", *_NOISE, *_COUNTED),
-    "variance": ("variance", *_NOISE, "mean", *_COUNTED),
-    "standard_deviation": ("sd", *_NOISE, "mean", *_COUNTED),
+    "variance": ("variance", *_NOISE, *_MEAN, *_COUNTED),
+    "standard_deviation": ("sd", *_NOISE, *_MEAN, *_COUNTED),
     "summary": ("mean", "sd", "q25", "q50", "q75", *_NOISE, *_COUNTED),
 }
 
@@ -81,6 +82,9 @@ class Grouped:
                 'where=sl.col("age") >= 18, or its text. A function or a column of rows cannot be checked'
             )
         Budget.of(**self.price)  # a price that is not one is found now
+        kind = str(getattr(self, "kind_name", getattr(self, "kind", "")))
+        found = of_statement(self.prediction, kind=kind, by=self.keys, column=getattr(self, "column", None))
+        object.__setattr__(self, "prediction", found or self.prediction)
         if self.noise not in ("auto", "laplace", "gaussian"):
             raise RangeError(f"noise must be 'auto', 'laplace' or 'gaussian', got {self.noise!r}")
         for name in _FLAGS:
@@ -112,6 +116,7 @@ class Grouped:
             totals: One record for each person and group.
             per_group: What `max_rows_per_group` is if the user did not say: 1 counts persons.
         """
+        self._check_names(schema)
         limit = self.max_rows_per_group if self.max_rows_per_group is not None else per_group
         if schema.rows_per_unit > 1 or totals:
             self._check_max_groups(schema)
@@ -121,6 +126,19 @@ class Grouped:
         return groups_of(
             schema, by=self.by, where=where, max_groups=self.max_groups, max_rows_per_group=limit, totals=totals
         )
+
+    def _check_names(self, schema: Schema) -> None:
+        """Refuse a misspelt column before anything else is asked about it."""
+        known = [column.name for column in schema.columns]
+        assert isinstance(self.by, tuple)
+        subject = getattr(self, "column", None)
+        subjects = subject if isinstance(subject, (list, tuple)) else [subject]
+        for each in (*self.by, *subjects, self.where):
+            if isinstance(each, str) and each not in known:
+                each = Named(each) if each.isidentifier() or each in self.by else parse_expression(each)
+            for name in each.columns if isinstance(each, Expression) else ():
+                if name not in known:
+                    raise SchemaError(f"column {name!r} is not declared; {nearest(name, known)}")
 
     def _check_persons(self, schema: Schema) -> None:
         """Refuse limits of persons where every row is a unit of its own: they would do nothing, without a word."""

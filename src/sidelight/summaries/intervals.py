@@ -66,7 +66,7 @@ def gaussian_bound(scale: Fraction | float, *, confidence: float = 0.95, cells: 
     >>> gaussian_bound(10), gaussian_bound(10, cells=1000)
     (20, 40)
     """
-    return max(0, math.ceil(float(scale) * _normal_quantile(_miss(confidence, cells)) - 0.5))
+    return max(0, math.ceil(float(scale) * normal_quantile(_miss(confidence, cells)) - 0.5))
 
 
 def around(unbiased: ArrayLike, bound: ArrayLike, *, lowest: float = 0.0) -> Ends:
@@ -82,7 +82,7 @@ def population_ends(unbiased: ArrayLike, bound: ArrayLike, *, confidence: float 
     the half for whole numbers. Measured, not exact.
     """
     y, t = np.asarray(unbiased, dtype=np.float64), np.asarray(bound, dtype=np.float64) + 0.5
-    square = _normal_quantile(_miss(confidence, 1)) ** 2
+    square = normal_quantile(_miss(confidence, 1)) ** 2
     reach = np.sqrt(np.maximum(t * t + square * (y + square / 4), 0.0))
     return Ends(low=np.maximum(y + square / 2 - reach, 0.0), high=np.maximum(y + square / 2 + reach, 0.0))
 
@@ -94,7 +94,7 @@ def _miss(confidence: float, cells: int) -> float:
     return -math.expm1(math.log(confidence) / cells)
 
 
-def _normal_quantile(miss: float) -> float:
+def normal_quantile(miss: float) -> float:
     return -NormalDist().inv_cdf(miss / 2)
 
 
@@ -158,7 +158,7 @@ def mean_from_pair(
     def half_width(u: Floats) -> Floats:
         return laplace_difference_quantile(u, confidence=confidence) * (size * _WIDENED) + 1.0
 
-    return _fieller(a, a + b, half_width, 0.0, 1.0, lower, upper)
+    return fieller(a, a + b, half_width, 0.0, 1.0, lower, upper)
 
 
 def pair_error(rows: float, *, scale: float, confidence: float = 0.95) -> float:
@@ -192,8 +192,8 @@ def count_and_sum_error(
         confidence: Half of what is left of it for each of the two.
     """
     miss = 1 - confidence
-    reach = _normal_quantile(miss / 2) * math.hypot(count_scale, sum_scale) + 0.5 * (1 + rounding)
-    lost = _normal_quantile(miss) * count_scale + 0.5  # one side: half of both
+    reach = normal_quantile(miss / 2) * math.hypot(count_scale, sum_scale) + 0.5 * (1 + rounding)
+    lost = normal_quantile(miss) * count_scale + 0.5  # one side: half of both
     return _quotient(reach / 2, rows - lost)  # the width is 2 in units of t
 
 
@@ -231,15 +231,15 @@ def mean_from_count_and_sum(
     n, s = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64) / levels
     v_n, v_s = float(count_scale) ** 2, (float(sum_scale) / levels) ** 2
     extra = np.maximum(n, 0.0) * np.asarray(sampling_variance, dtype=np.float64)
-    z = _normal_quantile(_miss(confidence, 1))
+    z = normal_quantile(_miss(confidence, 1))
 
     def half_width(tau: Floats) -> Floats:
         return np.asarray(z * np.sqrt(v_s + tau**2 * v_n + extra) + 0.5 * (np.abs(tau) + 1 / levels))
 
-    return _fieller(s, n, half_width, -1.0, 1.0, lower, upper)
+    return fieller(s, n, half_width, -1.0, 1.0, lower, upper)
 
 
-def _fieller(
+def fieller(
     numerator: Floats,
     denominator: Floats,
     half_width: Callable[[Floats], Floats],
@@ -273,15 +273,7 @@ def _fieller(
     return Ends(low=np.asarray(lower + scale * (ends[0] - first)), high=np.asarray(lower + scale * (ends[1] - first)))
 
 
-# --- variances, and anything with a standard error --------------------------------------------------------------------
-
-
-def variance_ends(estimates: ArrayLike, noise_variance: ArrayLike, *, largest: float, confidence: float = 0.95) -> Ends:
-    """Return the interval of each variance by the delta method, within 0..largest; from 0 where noise exceeds it."""
-    v, sd = np.asarray(estimates, dtype=np.float64), np.sqrt(np.asarray(noise_variance, dtype=np.float64))
-    reach = _normal_quantile(_miss(confidence, 1)) * sd
-    low = np.where(sd > v, 0.0, np.clip(v - reach, 0.0, largest))
-    return Ends(low=low, high=np.clip(v + reach, 0.0, largest))
+# --- anything with a standard error -----------------------------------------------------------------------------------
 
 
 def pooled_bound(
@@ -298,13 +290,13 @@ def pooled_bound(
     """
     if laplace:
         return laplace_sum_bound(parts, miss=(1 - confidence) / cells)
-    return _normal_quantile(_miss(confidence, cells)) * math.sqrt(variance)
+    return normal_quantile(_miss(confidence, cells)) * math.sqrt(variance)
 
 
 def pooled_ends(estimates: ArrayLike, bound: float, *, sampling: ArrayLike = 0.0, confidence: float = 0.95) -> Ends:
     """Return estimates ± √(bound² + z²·sampling); the second term for counts of a population. At least 0."""
     y, drawn = np.asarray(estimates, dtype=np.float64), np.asarray(sampling, dtype=np.float64)
-    reach = np.sqrt(bound**2 + _normal_quantile(_miss(confidence, 1)) ** 2 * drawn)
+    reach = np.sqrt(bound**2 + normal_quantile(_miss(confidence, 1)) ** 2 * drawn)
     return around(y, reach)
 
 

@@ -138,7 +138,7 @@ class PreparedLabels(SurePrepared):
             noisy = self._noisy(found, self.known, source)
             columns = self._with_new(noisy, np.array([value for _, value in new], np.int64), source)
         columns["known"] = np.arange(len(groups)) < len(self.known)
-        value = table_of(self.keys, groups, columns, of=self.counted, shown_from=self.plan.least)
+        value = table_of(self.keys, groups, columns, of=self.counted, shown_from=self.plan.least, **self.counts.notes)
         return Answer(value=value, labels=group_labels(groups, "count"))
 
     @property

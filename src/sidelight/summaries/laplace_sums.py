@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 
+Floats = NDArray[np.float64]
+
+#: Weights are rounded up to a 64th of the largest, which makes the quantile at most 2 % larger.
+_WEIGHT_STEPS = 64
+#: Equal weights are moved apart by this, upward: larger weights have larger quantiles.
+_APART = 1e-3
 #: Frequencies, and the half period in standard deviations of the sum.
 _TERMS, _PERIOD = 1 << 17, 50.0
 #: A smooth variable of at most this size, in standard deviations, is added: eight uniform ones.
@@ -90,3 +97,46 @@ def _bounded(parts: Sequence[Part], miss: float) -> float:
         log = math.fsum(-count * math.log1p(-((s * weight * scale) ** 2)) for weight, scale, count in parts)
         found = min(found, (log + math.log(2 / miss)) / s)
     return found
+
+
+def laplace_sum_quantile(weights: Sequence[ArrayLike], *, confidence: float = 0.95) -> Floats:
+    """Return q with P(|Σ wᵢZᵢ| > q) at most 1 - confidence, Zᵢ Laplace of scale 1; at most 2 % too large.
+
+    Of two or three, for whole arrays of weights at once: the characteristic function Π 1/(1 + wᵢ²s²) is
+    Σ Aᵢ/(1 + wᵢ²s²), Aᵢ = Π_{j≠i} wᵢ²/(wᵢ² - wⱼ²), for different weights, so that P(|Σ wᵢZᵢ| > t) = Σ Aᵢ exp(-t/wᵢ).
+
+    Args:
+        weights: Two or three, each a number or an array.
+        confidence: Of the interval -q..q.
+
+    >>> laplace_sum_quantile([1, 0, 0]).round(2), laplace_sum_quantile([1, 1, 1]).round(2)
+    (np.float64(3.0), np.float64(4.97))
+    """
+    if not 0 < confidence < 1:
+        raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is usual")
+    given = [np.abs(np.asarray(each, np.float64)) for each in (*weights, 0.0)[:3]]
+    last, middle, first = np.sort(np.stack(np.broadcast_arrays(*given)), axis=0)
+    parts = _WEIGHT_STEPS / np.maximum(first, 1e-300)
+    places = np.ceil(middle * parts).astype(np.intp), np.ceil(last * parts).astype(np.intp)
+    return np.asarray(first * _table(confidence)[places])
+
+
+@lru_cache(maxsize=16)
+def _table(confidence: float) -> Floats:
+    """Return the quantiles of weights 1, i/steps and j/steps."""
+    miss = 1 - confidence
+    second, third = np.meshgrid(*[np.linspace(0.0, 1.0, _WEIGHT_STEPS + 1)] * 2, indexing="ij")
+    w3 = np.maximum(np.minimum(second, third), _APART)
+    w2 = np.maximum(np.maximum(second, third), w3 + _APART)
+    w = [np.maximum(1.0, w2 + _APART), w2, w3]
+    squares = [each * each for each in w]
+    shares = [
+        squares[i] ** 2 / ((squares[i] - squares[j]) * (squares[i] - squares[k]))
+        for i, j, k in ((0, 1, 2), (1, 0, 2), (2, 0, 1))
+    ]
+    low, high = np.zeros_like(second), np.full_like(second, 40.0 - 4 * math.log(miss))
+    for _ in range(60):
+        t = (low + high) / 2
+        tail = sum((share * np.exp(-t / each) for share, each in zip(shares, w, strict=True)), np.zeros_like(t))
+        low, high = np.where(tail > miss, t, low), np.where(tail > miss, high, t)
+    return high

@@ -281,9 +281,9 @@ class PreparedMeans(SurePrepared):
 
 
 #: What stands beside each mean of several columns: `mean_age_low`.
-_BESIDE = ("plain", "noise_sd", "low", "high", "sd", "clip_lower", "clip_upper")
+_BESIDE = ("plain", "pooled", "noise_sd", "low", "high", "sd", "clip_lower", "clip_upper")
 #: Columns that the means of several columns have in common.
-_SHARED = ("count", "count_unbiased", "supported")
+_SHARED = ("count", "count_unbiased", "count_low", "count_high", "supported")
 
 
 def _own(key: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sidelight.group_table import POOLED
 from sidelight.summaries.believed import believed_means
 from sidelight.summaries.clip_subject import Interval
 from sidelight.summaries.predicted import PredictedTable
@@ -61,8 +62,10 @@ class MeanReading:
         drawn = self._numbers(measured) if self.pull else None
         if drawn is not None:
             columns = {name: drawn, f"{name}_plain": columns[name]}
+            if self.table is None and len(drawn) >= LEAST_GROUPS:
+                columns[POOLED] = self._pooled(measured, drawn)
         columns |= {"noise_sd": measured.noise_sd, "low": ends.low, "high": ends.high}
-        columns |= measured.counts
+        columns |= measured.counts | measured.count_ends(self.confidence)
         if measured.moments.squares is not None and name == "mean":
             columns["sd"] = measured.half * deviation_of(measured.moments, UNIT)
         columns["supported"] = measured.supported
@@ -96,6 +99,12 @@ class MeanReading:
             self.table.sd is not None or self.table.on(measured.names).relative is not None
         )
         return np.where(there, within, np.where(np.isfinite(told) & ~seen & stated, told, found))
+
+    def _pooled(self, measured: Measured, drawn: Floats) -> Any:
+        """Return which drawn means lie nearer to the mean of all groups than to what was measured of their own."""
+        common = measured if isinstance(measured.interval, Interval) else measured.common
+        overall = common.number(np.full(len(drawn), common.overall))
+        return np.abs(drawn - overall) < np.abs(drawn - measured.number(measured.taus))
 
     def _drawn(self, measured: Measured) -> Floats | None:
         """Return group means of t drawn to the prediction, else to the overall mean; None where there is neither."""

@@ -126,7 +126,8 @@ class Measurement:
             columns = {**columns, "known": np.arange(len(names)) < len(self.known)}
             least = least_shown(self.labels.selection.law)
             shown = {"shown_from": least} if least else {}
-        table = GroupTable(keys=keys, groups=names, columns=columns, notes={"noise": self.law, **notes, **shown})
+        told = {"noise": self.law, **notes, **shown, **self.groups.notes}
+        table = GroupTable(keys=keys, groups=names, columns=columns, notes=told)
         return Answer(value=table, labels=group_labels(names, table.columns[0]) if self.finds else ())
 
     def run(self, table: Table, source: Source) -> Measured:

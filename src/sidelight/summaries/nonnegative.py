@@ -57,7 +57,8 @@ def whole_numbers(values: ArrayLike, total: int | None = None, *, source: Source
         above, equal = np.flatnonzero(remainders > last), np.flatnonzero(remainders == last)
         wanted = more - above.size
         if wanted < equal.size:
-            equal = equal[random_order(equal.size, source)[:wanted]]
+            with source.free("which of equal remainders are rounded up"):
+                equal = equal[random_order(equal.size, source)[:wanted]]
         out[above] += 1
         out[equal] += 1
     return out

@@ -258,7 +258,7 @@ def _entries(table: Any, keys: Group, names: Group, noise_name: str) -> tuple[di
     if isinstance(table, PublicData):
         return _entries(table.rows, keys, names, noise_name)[0], table.origin
     if isinstance(table, (int, float)) and not isinstance(table, bool) and not keys:
-        return {(): (float(table), math.nan)}, guess()
+        return {(): (_number(table), math.nan)}, guess()
     if isinstance(table, Table):
         raise RangeError("a sidelight.Table is a private source and cannot be a prediction; pass a published table")
     if isinstance(table, Mapping) and not _has_columns(table, keys):
@@ -358,3 +358,5 @@ def _number(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise RangeError(f"a prediction holds numbers, got {value!r}") from None
+    except OverflowError:  # of 10**400; refused with its group, as infinity is
+        return math.inf

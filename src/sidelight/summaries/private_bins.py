@@ -86,7 +86,7 @@ class PreparedPrivateBins(SurePrepared):
         noisy = in_int64(self.noise.on(exact).release(source)).reshape(-1)
         cells = tuple(product(*groups.keys))
         columns = self.reading.columns(noisy, cells, self.noise, source)
-        value = table_of(self.query.keys, cells, columns, of=self.counted)
+        value = table_of(self.query.keys, cells, columns, of=self.counted, **groups.notes)
         return Answer(value=value, labels=group_labels(cells, "count"))
 
 

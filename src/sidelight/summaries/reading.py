@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -23,7 +23,15 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.several_gaussians import SeveralGaussians
 from sidelight.noise import Source
 from sidelight.summaries.clip_subject import GroupIntervals, Interval
-from sidelight.summaries.intervals import Ends, mean_from_count_and_sum, mean_from_pair
+from sidelight.summaries.intervals import (
+    Ends,
+    around,
+    fieller,
+    mean_from_count_and_sum,
+    mean_from_pair,
+    normal_quantile,
+)
+from sidelight.summaries.laplace_sums import laplace_sum_quantile
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
 from sidelight.summaries.predicted import Group
 from sidelight.summaries.ratio import (
@@ -55,6 +63,8 @@ class Measured:
         lower, upper: What -1 and 1 stand for: for all groups, or for each.
         pair: The noisy pair and its noise scale, where that is what was released.
         scales: Otherwise the noise scales of the count and of Σt.
+        laplace: The scale of the noise of each part of a pair or triple, in rows; 0 for Gaussian noise.
+        step: The step of the noise of Σt and Σt².
         names: The labels of each group.
         within: Where the values of each group can lie, in units of t.
     """
@@ -65,6 +75,8 @@ class Measured:
     upper: Any
     pair: tuple[Any, Any, float] | None = None
     scales: tuple[float, float] = (0.0, 0.0)
+    laplace: float = 0.0
+    step: float = 0.0
     names: tuple[Group, ...] = ()
     within: tuple[Any, Any] = (-1.0, 1.0)
 
@@ -145,6 +157,8 @@ class Measured:
         if self.pair is not None and not population:
             first, second, scale = self.pair
             ends = mean_from_pair(first, second, scale=scale, lower=-1.0, upper=1.0, confidence=confidence)
+        elif self.laplace and not population:
+            ends = self._taus(confidence)
         else:
             count_scale, sum_scale = self.scales
             ends = mean_from_count_and_sum(
@@ -159,6 +173,56 @@ class Measured:
                 sampling_variance=variance_of(self.moments, UNIT) if population else 0.0,
             )
         return Ends(low=self.number(ends.low), high=self.number(ends.high))
+
+    def count_ends(self, confidence: float) -> dict[str, Floats]:
+        """Return the columns of the interval of each count."""
+        ends = around(self.moments.count, self._reach(1.0, 0.0, 0.0, confidence=confidence))
+        return {"count_low": np.floor(ends.low), "count_high": np.ceil(ends.high)}
+
+    def variance_ends(self, confidence: float, *, ddof: int) -> Ends:
+        """Return the interval of each variance of t, within 0..1: Fieller's, for every mean that is not excluded.
+
+        At the true mean m and variance v, Σt² - 2mΣt + (m² - v)n is 0 without noise, and linear in it: its tail is
+        known. The mean takes a tenth of what may be missed. Of the values of m that are left, its estimate gives the
+        least and an end the largest v, to first order in the noise.
+        """
+        moments = self.moments
+        assert moments.squares is not None
+        means = self._taus(1 - (1 - confidence) / 10)
+        rest = 1 - 0.9 * (1 - confidence)
+        m = np.stack([means.low, np.clip(self.taus, means.low, means.high), means.high])
+        about = moments.squares - 2 * m * moments.total + m * m * moments.count
+
+        def reach(v: Floats) -> Floats:
+            return self._reach(m * m - v, -2 * m, 1.0, confidence=rest)
+
+        found = fieller(about, np.broadcast_to(moments.count, m.shape), reach, 0.0, 1.0, 0.0, 1.0)
+        n = np.maximum(moments.count, 2.0)
+        bessel = n / (n - ddof)
+        return Ends(low=found.low.min(axis=0) * bessel, high=np.clip(found.high.max(axis=0) * bessel, 0.0, 1.0))
+
+    def _taus(self, confidence: float) -> Ends:
+        """Return the interval of each mean of t, by Fieller."""
+
+        def reach(m: Floats) -> Floats:
+            return self._reach(-m, 1.0, 0.0, confidence=confidence)
+
+        return fieller(self.moments.total, self.moments.count, reach, -1.0, 1.0, -1.0, 1.0)
+
+    def _reach(self, count: Any, total: Any, squares: Any, *, confidence: float) -> Floats:
+        """Return how far noise moves count·n + total·Σt + squares·Σt² at most; a step more, because it is whole."""
+        if self.laplace:
+            parts = [count + total + squares, count - total + squares]
+            if self.moments.squares is not None:
+                parts.append(count - squares)
+            noise = self.laplace * laplace_sum_quantile(parts, confidence=confidence)
+            return np.asarray(noise + self.step * sum(map(np.abs, parts)))
+        own = self.moments
+        rest = own.squares_variance - own.count_variance if own.squares is not None else 0.0
+        both = count + squares  # Σt² = n - Σ(1-t²)
+        variance = both**2 * own.count_variance + total**2 * own.total_variance + squares**2 * rest
+        whole = 0.5 * (np.abs(both) + self.step * (np.abs(total) + np.abs(squares)))
+        return np.asarray(normal_quantile(1 - confidence) * np.sqrt(variance) + whole)
 
 
 def pure_readings(
@@ -182,11 +246,13 @@ def pure_readings(
             moments = from_triple(*noisy, levels=value.square_levels, variance=variance)
             sds = (math.sqrt(moments.count_variance), math.sqrt(moments.total_variance))
             read = Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds, names=names)
+            step = 1 / value.square_levels
         else:
             moments = from_pair(*noisy, levels=value.levels, variance=variance)
             pair = (noisy[0], noisy[1], float(noise.scale))
             read = Measured(moments=moments, interval=interval, lower=lower, upper=upper, pair=pair, names=names)
-        readings.append(read)
+            step = 1 / value.levels
+        readings.append(replace(read, laplace=float(noise.scale) * step, step=step))
     return readings
 
 
@@ -234,5 +300,6 @@ def gaussian_readings(
         )
         lower, upper = interval.ends(value)
         sds = (float(own.count_scale), float(own.sum_scale / levels))
-        readings.append(Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds, names=names))
+        read = Measured(moments=moments, interval=interval, lower=lower, upper=upper, scales=sds, names=names)
+        readings.append(replace(read, step=1 / levels))
     return readings

@@ -8,14 +8,18 @@ kind: who means it passes `release.value`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sidelight.errors import RangeError
+from sidelight.group_table import GroupTable
 from sidelight.release import Release
 from sidelight.summaries.predicted import Predicted
 
 #: What else predicts a kind, beside itself.
 _ALSO: dict[str, tuple[str, ...]] = {"top_k": ("count",), "count": ("top_k",)}
+#: The column of a table that holds the number of a kind, where a statement asks it and a table predicts it.
+_NUMBERS = {"count": "count", "sum": "sum", "mean": "mean", "proportion": "proportion"}
 #: What must be the same where both say it, and how it is told.
 _SAME = {"of": "of {}", "per": "per {}", "distinct": "of different {}"}
 
@@ -38,6 +42,32 @@ def check_same_thing(prediction: Any, asked: Mapping[str, Any]) -> None:
     elif isinstance(prediction, Mapping) and isinstance(asked.get("column"), list):
         for column, each in prediction.items():
             check_same_thing(each, {**asked, "column": str(column)})
+
+
+def of_statement(prediction: Any, *, kind: str, by: Sequence[str], column: Any) -> Any:
+    """Return the number of an earlier SQL release that a query asks, as a release of its own; None if it has none.
+
+    Args:
+        prediction: What the user gave: the release, or `Predicted` of it.
+        kind: The kind of the query that asks.
+        by: Its key columns.
+        column: What it is about, if it has a subject.
+    """
+    if isinstance(prediction, Predicted):
+        found = of_statement(prediction.table, kind=kind, by=by, column=column)
+        return None if found is None else replace(prediction, table=found)
+    if not isinstance(prediction, Release) or prediction.kind != "sql" or not isinstance(prediction.value, GroupTable):
+        return None
+    wanted, table = _NUMBERS.get(kind), prediction.value
+    for name, part, number in prediction.query.get("numbers", ()):
+        asked = prediction.query["queries"][int(part)]
+        same = number == wanted and {*_listed(asked.get("by"))} == {*by}
+        if same and (column is None or str(column) == str(asked.get("column"))):
+            value = GroupTable(keys=table.keys_of_groups, groups=table.groups, columns={number: table[name]})
+            of = {"of": asked.get("of", "rows")} if kind == "count" else {}
+            query = {key: asked[key] for key in ("by", "column") if key in asked}
+            return replace(prediction, value=value, query={"kind": kind, **query, **of})
+    return None
 
 
 def _check(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> None:

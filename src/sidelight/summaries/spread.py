@@ -15,7 +15,6 @@ from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.count_tables import group_labels
-from sidelight.summaries.intervals import variance_ends
 from sidelight.summaries.measured import Measurement
 from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.ratio import Floats, variance_noise, variance_of
@@ -32,8 +31,9 @@ class Variance(OfNumber):
     Guarantee: the price, for the schema's unit under adding or removing one; exact on the machine and whatever data and
     prediction are (summaries proof page, Theorems 4, 6, 7).
 
-    Accuracy: `noise_sd`, to first order; `low` and `high` by the delta method, from 0 where noise exceeds the estimate.
-    Clipping takes more from a spread than from a mean; `notes` say where values were clipped.
+    Accuracy: `noise_sd`, to first order; `low` and `high` hold the variance of the clipped rows with the confidence:
+    Fieller's interval for every mean that its own interval leaves (summaries proof page, section 6). Clipping takes
+    more from a spread than from a mean; `notes` say where values were clipped.
 
     Args:
         column: The column, a derived number, or its text.
@@ -103,7 +103,10 @@ class PreparedSpread(SurePrepared):
         measured = self.plan.run(table, source)
         name = "sd" if isinstance(self.query, StandardDeviation) else "variance"
         columns: dict[str, Any] = spread_columns(measured, name, self.query.confidence, ddof=self.query.ddof)
-        columns |= {"mean": measured.number(measured.taus), **measured.counts, "supported": measured.supported}
+        confidence = self.query.confidence
+        means = measured.mean_ends(confidence)
+        columns |= {"mean": measured.number(measured.taus), "mean_low": means.low, "mean_high": means.high}
+        columns |= {**measured.counts, **measured.count_ends(confidence), "supported": measured.supported}
         columns |= measured.interval.columns
         return self.plan.answer(columns, measured.names, keys=self.query.keys, **measured.interval.notes)
 
@@ -111,7 +114,7 @@ class PreparedSpread(SurePrepared):
 def spread_columns(measured: Measured, name: str, confidence: float, *, ddof: int = 1) -> dict[str, Floats]:
     """Return the columns of a variance or, by the name "sd", of a standard deviation."""
     estimate, noise = variance_of(measured.moments, UNIT, ddof=ddof), variance_noise(measured.moments, UNIT)
-    ends = variance_ends(estimate, noise, largest=1.0, confidence=confidence)
+    ends = measured.variance_ends(confidence, ddof=ddof)
     half = measured.half
     if name == "sd":
         root = np.sqrt(estimate)

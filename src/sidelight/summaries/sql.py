@@ -108,6 +108,8 @@ def _tree(text: str) -> Any:
         failed = f"it does not parse at line {line}, character {column}" if line else "it does not parse"
     except (RecursionError, ValueError):
         failed = "it is nested too deep"
+    except (AttributeError, LookupError, TypeError):  # of the parser itself, for {:} where a value was wanted
+        failed = "it does not parse"
     if failed:
         raise RangeError(f"the SQL is not understood: {failed}; {UNDERSTOOD}")
     if len(found) != 1:

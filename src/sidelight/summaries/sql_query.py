@@ -9,8 +9,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.group_table import GroupTable
+from sidelight.group_table import POOLED, GroupTable
 from sidelight.guarantees import Amount, exact
 from sidelight.mechanisms.budget import Budget, root_below, together
 from sidelight.noise import Source
@@ -18,9 +19,11 @@ from sidelight.quantiles.prepared import PreparedQuantiles, level_name
 from sidelight.records import Label, Number, Schema, Table
 from sidelight.records.table import NAMELESS
 from sidelight.release import Release
+from sidelight.release.shown import lies_on_the_calendar
 from sidelight.session import release_once
 from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePrepared, prepare_query
 from sidelight.summaries.grouped import NoiseKind
+from sidelight.summaries.same_thing import of_statement
 from sidelight.summaries.sql import Select, parse_select
 from sidelight.summaries.sql_translation import ANSWERS_OF, Asked, Translation, asked_of, noise_of
 
@@ -31,7 +34,8 @@ class SQL:
 
     Numbers of the same column come from one query where they can: COUNT(*) beside AVG(income) is the count of the mean,
     and counts the rows that have an income. Several queries share the price in equal parts. Names in the answer are
-    those of AS, or `count`, `mean_income`; beside each stand `..._low` and `..._high`, its interval.
+    those of AS, or `count`, `mean_income`; beside each stand `..._low` and `..._high`, its interval, and beside means
+    by group `..._pooled`. A mean or median of dates is a date in `release.shown`.
 
     Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`: that of the
     queries in `translation`, added up.
@@ -48,7 +52,8 @@ class SQL:
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
         prediction: What is known of some of the numbers, by their names in the answer: `{"people": {"cook": 210}}`; as
-            the query that answers it takes it.
+            the query that answers it takes it. Or an earlier release of a statement, for the counts, sums, means and
+            proportions of the same columns and groups that both ask.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -72,7 +77,7 @@ class SQL:
     max_rows_per_group: int | None = None
     noise: NoiseKind = "auto"
     confidence: float = 0.95
-    prediction: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    prediction: Mapping[str, Any] | Release | None = field(default=None, compare=False, repr=False)
     kind_name: ClassVar[str] = "sql"
 
     def __post_init__(self) -> None:
@@ -106,6 +111,11 @@ class SQL:
             for place, each in enumerate(asked)
             for name, column in each.serves
         )
+        dates = {
+            each.name: parts[each.part].request["dates"]
+            for each in numbers
+            if "dates" in parts[each.part].request and lies_on_the_calendar(each.column)
+        }
         order = {item.name: place for place, item in enumerate(select.items)}
         return PreparedSQL(
             claims=claims,
@@ -113,6 +123,8 @@ class SQL:
                 "kind": self.kind_name,
                 "statement": self.statement,
                 "queries": [dict(part.request) for part in parts],
+                "numbers": [[number.name, str(number.part), number.column] for number in numbers],
+                **({"dates": {"columns": dates}} if dates else {}),
             },
             labels=parts[0].labels,
             prediction=_joined([(each.serves[0][0], part.prediction) for each, part in zip(asked, parts, strict=True)]),
@@ -149,6 +161,13 @@ class SQL:
 
     def _predictions(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
         """Return what is predicted of the number that each query is about."""
+        if isinstance(self.prediction, Release):
+            return self._from_release(self.prediction, asked)
+        if self.prediction is not None and not isinstance(self.prediction, Mapping):
+            raise RangeError(
+                "the prediction of a statement is an earlier release of one, or what is known of each number by its "
+                f"name in the answer, {{'people': ...}}; got {type(self.prediction).__name__}"
+            )
         given = dict(self.prediction or {})
         found: list[dict[str, Any]] = []
         for each in asked:
@@ -158,6 +177,21 @@ class SQL:
         if given:
             names, odd = [name for each in asked for name, _ in each.serves], str(next(iter(given)))
             raise RangeError(f"prediction names {odd!r}, which no query of its own answers; {nearest(odd, names)}")
+        return found
+
+    def _from_release(self, earlier: Release, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+        """Return what an earlier statement's release predicts of each query: the numbers that both ask."""
+        found: list[dict[str, Any]] = []
+        for each in asked:
+            by = [str(key) for key in each.options.get("by", ())]
+            column = each.subject[0] if each.subject else None
+            told = of_statement(earlier, kind=each.kind, by=by, column=column)
+            found.append({} if told is None else {"prediction": told})
+        if not any(found):
+            raise RangeError(
+                f"the prediction, an earlier {earlier.kind} release, has none of the numbers that this statement asks: "
+                "a count, sum, mean or proportion of the same column by the same groups"
+            )
         return found
 
     def _limits(self, asked: Asked) -> dict[str, Any]:
@@ -240,12 +274,30 @@ class PreparedSQL(SurePrepared):
                     if name in of.columns and f"{number.name}_{end}" not in taken:  # a name that AS gave goes first
                         columns[f"{number.name}_{end}"] = of[name]
                         break
+            if POOLED in of.columns and number.column == of.columns[0] and f"{number.name}_{POOLED}" not in taken:
+                columns[f"{number.name}_{POOLED}"] = of[POOLED]
+        backed = [each["supported"] for each in found if "supported" in each.columns]
+        if backed and "supported" not in taken:
+            columns["supported"] = np.all(backed, axis=0)
         notes: dict[str, Any] = {}
         for each, query in zip(found, self.translation.queries, strict=True):  # two means are clipped at two places
             of_which = f"{query.names[0]}_" if len(found) > 1 else ""
-            notes |= {f"{of_which}{name}": value for name, value in each.notes.items()}
+            notes |= {f"{of_which}{name}": value for name, value in each.notes.items() if name != ROWS_COUNTED}
+        notes |= self._rows_counted(found)
         value = GroupTable(keys=self.select.keys, groups=first.groups, columns=columns, notes=notes)
         return Answer(value=value, labels=answers[0].labels, error=answers[0].error if len(answers) == 1 else None)
+
+    def _rows_counted(self, found: Sequence[GroupTable]) -> dict[str, str]:
+        """Return which rows of a person count, said once where it is the same for all queries."""
+        names = (", ".join(query.names) for query in self.translation.queries)
+        said = {
+            name: each.notes[ROWS_COUNTED]
+            for name, each in zip(names, found, strict=True)
+            if ROWS_COUNTED in each.notes
+        }
+        if len({*said.values()}) > 1:
+            return {ROWS_COUNTED: "; ".join(f"{name}: {words}" for name, words in said.items())}
+        return {ROWS_COUNTED: next(iter(said.values()))} if said else {}
 
 
 def _joined(told: Sequence[tuple[str, Mapping[str, Any] | None]]) -> dict[str, Any] | None:

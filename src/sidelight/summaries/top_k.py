@@ -214,4 +214,6 @@ class PreparedDraws(SurePrepared):
         (labels,) = self.groups.keys
         groups = tuple((labels[place],) for place in places.tolist())
         columns: dict[str, Any] = {"rank": np.arange(1, len(groups) + 1)}
-        return Answer(value=table_of(self.keys, groups, columns), labels=group_labels(groups, "label"))
+        return Answer(
+            value=table_of(self.keys, groups, columns, **self.groups.notes), labels=group_labels(groups, "label")
+        )

@@ -100,17 +100,18 @@ class Plan:
         return request_key(self.digest, str(position), label)
 
 
-def read_plan(path: Path | str, *, ask: Query | None = None) -> Plan:
+def read_plan(path: Path | str, *, ask: Query | None = None, from_rows: bool = False) -> Plan:
     """Read and check a plan file; every mistake is a `PlanError` that says where it stands.
 
     Args:
         path: The file.
         ask: A query that is asked instead of the plan's own, which may then be missing.
+        from_rows: Whether declarations that were read from private rows may stand: for `sidelight init` alone.
     """
     whole, folder = read_tables(path)
     if "sequence" in whole:
         whole.refuse("this plan releases day by day; use `sidelight today PLAN --day ...`", key="sequence")
-    return _plan(whole, folder=folder, ask=ask)
+    return _plan(whole, folder=folder, ask=ask, from_rows=from_rows)
 
 
 def read_tables(path: Path | str) -> tuple[Section, Path]:
@@ -129,7 +130,7 @@ def read_tables(path: Path | str) -> tuple[Section, Path]:
     return Section(path.name, key_lines(text), (), values, folder), folder
 
 
-def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
+def _plan(whole: Section, *, folder: Path, ask: Query | None, from_rows: bool) -> Plan:
     whole.only("title", "strict", "source", "column", "budget", "ledger", "pricing", "query")
     source = whole.section("source").only(*TABLES["source"])
     engine: Literal["spark"] | None = source.choice("engine", ["spark"], "spark") if "engine" in source else None
@@ -140,7 +141,7 @@ def _plan(whole: Section, *, folder: Path, ask: Query | None) -> Plan:
     ledger = whole.section("ledger").only(*TABLES["ledger"]) if "ledger" in whole else None
     file = folder / (source.text("table") if is_postgres(given) else given)  # an address may hold a password
     name = source.text("name", source.text("table") if "table" in source else file.stem)
-    schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
+    schema = read_schema(whole, from_rows=from_rows)
     queries = whole.sections("query") if "query" in whole else []
     if not queries and ask is None:
         whole.refuse("the plan asks nothing; add a [[query]] table")
@@ -277,10 +278,22 @@ def ledger_url(url: str, *, folder: Path) -> str:
 # `[[column]]` of a plan: the public schema, one table a column.
 
 Column = Number | Category | Label | PersonId
+#: Keys of every column; `read_schema` reads the last.
+_EVERY = ("kind", "name", "from_rows")
 
 
-def read_schema(sections: Sequence[Section], *, whole: Section) -> Schema:
-    """Read all columns and put them together."""
+def read_schema(whole: Section, *, from_rows: bool = False) -> Schema:
+    """Read all columns; refuse those that were read from private rows and not confirmed, unless `from_rows`."""
+    sections = whole.sections("column") if "column" in whole else []
+    unconfirmed = [section for section in sections if section.flag("from_rows", default=False)]
+    if unconfirmed and not from_rows:
+        names = ", ".join(repr(section.text("name")) for section in unconfirmed)
+        unconfirmed[0].refuse(
+            f"the declarations of {names} were read from private rows, and what is released would publish them. "
+            "Replace bounds, labels and limits by what is public, true of everybody and not of these rows; then remove "
+            "the line `from_rows = true` from each",
+            key="from_rows",
+        )
     if not sections:
         whole.refuse("the schema is empty; declare the columns that the queries use, each as a [[column]] table")
     columns = [_column(section) for section in sections]
@@ -300,7 +313,7 @@ def _column(section: Section) -> Column:
 
 
 def _number(section: Section) -> Number:
-    section.only("kind", "name", "lower", "upper", "granularity", "missing")
+    section.only(*_EVERY, "lower", "upper", "granularity", "missing")
     return Number(
         section.text("name"),
         lower=section.amount("lower", None),
@@ -311,7 +324,7 @@ def _number(section: Section) -> Number:
 
 
 def _date(section: Section) -> Date:
-    section.only("kind", "name", "start", "end", "unit", "missing")
+    section.only(*_EVERY, "start", "end", "unit", "missing")
     return Date(
         section.text("name"),
         start=_day(section, "start"),
@@ -328,7 +341,7 @@ def _day(section: Section, key: str) -> str:
 
 
 def _category(section: Section) -> Category:
-    section.only("kind", "name", "categories", "other", "missing", "per_person")
+    section.only(*_EVERY, "categories", "other", "missing", "per_person")
     given: dict[str, Any] = _missing(section, number=False)
     if section.values.get("other") is False:
         given["other"] = None  # rows with a label that is not listed are dropped
@@ -340,7 +353,7 @@ def _category(section: Section) -> Category:
 
 
 def _label(section: Section) -> Label:
-    section.only("kind", "name", "casefold", "missing", "per_person")
+    section.only(*_EVERY, "casefold", "missing", "per_person")
     given: dict[str, Any] = _missing(section, number=False)
     if "per_person" in section:
         given["per_person"] = section.integer("per_person")
@@ -350,7 +363,7 @@ def _label(section: Section) -> Label:
 
 
 def _person(section: Section) -> PersonId:
-    section.only("kind", "name", "max_rows")
+    section.only(*_EVERY, "max_rows")
     return PersonId(section.text("name"), max_rows=section.integer("max_rows"))
 
 

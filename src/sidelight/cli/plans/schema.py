@@ -95,7 +95,10 @@ class _Listener(Section):
 def plan_schema() -> dict[str, Any]:
     """Return the JSON schema of a plan file (draft 2020-12), for editors that complete and check TOML."""
     query = _one_of("kind", {kind: _described(kind) for kind in PLAN_KINDS}, default=None)
-    column = _one_of("kind", {kind: _table(read, {}) for kind, read in COLUMN_KINDS.items()}, default="number")
+    columns = {kind: _table(read, {}) for kind, read in COLUMN_KINDS.items()}
+    for each in columns.values():
+        each["properties"]["from_rows"] = {"type": "boolean"}
+    column = _one_of("kind", columns, default="number")
     tables: dict[str, Any] = {name: _closed({key: {} for key in keys}) for name, keys in TABLES.items()}
     amount = {"anyOf": [{"type": "number"}, {"type": "string"}]}  # "1/3" is a text
     tables["budget"]["properties"] |= dict.fromkeys(("epsilon", "delta", "rho", "mu"), amount)

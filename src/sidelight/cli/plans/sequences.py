@@ -118,7 +118,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     budget = whole.section("budget").only(*TABLES["budget"])
     ledger = whole.section("ledger").only(*TABLES["ledger"])
     section = whole.section("sequence")
-    schema = read_schema(whole.sections("column") if "column" in whole else [], whole=whole)
+    schema = read_schema(whole)
     if "{day}" not in source.text("path"):
         source.refuse(
             "a sequence reads one file a day, so path must hold {day} where the day stands, such as "
