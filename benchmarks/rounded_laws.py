@@ -50,7 +50,7 @@ def _detection_limit(rng: np.random.Generator, rows: int) -> np.ndarray:
     return np.maximum(np.round(rng.lognormal(0.0, 1.2, rows), 2), 0.85)
 
 
-#: Laws that nothing was chosen on.
+#: Laws that no constant was chosen on.
 HELD_OUT: Mapping[str, Draw] = {
     "ages heaped at multiples of five": _heaped,
     "prices that end in .99, .95 or .50": _prices,
