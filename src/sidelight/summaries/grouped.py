@@ -27,7 +27,8 @@ NoiseKind = Literal["auto", "laplace", "gaussian"]
 #: Parameters of the queries that are True or False: "no", or a number of people, would count as True.
 _FLAGS = ("pull", "population", "rollup", "persons")
 _NOISE = ("noise_sd", "low", "high")
-_COUNTED = ("count", "count_unbiased", "count_low", "count_high", "supported", "known", "pooled")
+_COUNTED = ("count", "count_unbiased", "supported", "known")
+_COUNT_ENDS = ("count_low", "count_high")
 _MEAN = ("mean", "mean_low", "mean_high")
 #: The columns that tables of each kind have beside their keys, some of them only with some parameters.
 TABLE_COLUMNS: dict[str, tuple[str, ...]] = {
@@ -36,10 +37,10 @@ TABLE_COLUMNS: dict[str, tuple[str, ...]] = {
     "count_distinct": ("distinct", "unbiased", *_NOISE),
     "top_k": ("rank", "count", "unbiased", *_NOISE, "known"),
     "sum": ("sum", "unbiased", *_NOISE, *_COUNTED),
-    "mean": ("mean", "mean_plain", *_NOISE, *_COUNTED, "sd"),
-    "proportion": ("proportion", "proportion_plain", *_NOISE, *_COUNTED),
-    "variance": ("variance", *_NOISE, *_MEAN, *_COUNTED),
-    "standard_deviation": ("sd", *_NOISE, *_MEAN, *_COUNTED),
+    "mean": ("mean", "mean_plain", *_NOISE, *_COUNTED, *_COUNT_ENDS, "pooled", "sd"),
+    "proportion": ("proportion", "proportion_plain", *_NOISE, *_COUNTED, *_COUNT_ENDS, "pooled"),
+    "variance": ("variance", *_NOISE, *_MEAN, *_COUNTED, *_COUNT_ENDS),
+    "standard_deviation": ("sd", *_NOISE, *_MEAN, *_COUNTED, *_COUNT_ENDS),
     "summary": ("mean", "sd", "q25", "q50", "q75", *_NOISE, *_COUNTED),
 }
 
