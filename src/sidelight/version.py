@@ -1,3 +1,3 @@
 """The version of the library, as it is written into every release."""
 
-VERSION = "0.5.0"
+VERSION = "0.6.0"
